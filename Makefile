@@ -1,0 +1,40 @@
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help test check bench lock clean
+
+help: ## show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# Exact versions with hashes; done again whenever the lock or the project file changed.
+$(READY): requirements.lock pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+		|| { echo "cannot create $(VENV): Turngate needs Python 3.11+ with the venv module (Debian: apt install python3-venv)" >&2; exit 1; }
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "$(VENV) has a Python older than 3.11; remove it and run make with PYTHON=python3.11 or newer" >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+check: $(READY) ## ruff, mypy strict, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: check ## everything CI runs: check, then all tests on all cores
+	$(BIN)/pytest -n auto
+
+bench: $(READY) ## the benchmark table; writes tests/benchmarks/results.json and the README's figures
+	$(BIN)/python -m tests.benchmarks.report
+
+lock: $(READY) ## resolve requirements.lock anew from pyproject.toml
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
+		--no-emit-index-url --no-emit-find-links --no-header --upgrade pyproject.toml --output-file requirements.lock
+
+clean: ## remove everything that make made
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The messaging gateway: the life of a message, from a platform to an agent and back."""

@@ -1,0 +1,98 @@
+"""
+Every error the gateway raises on purpose, by the reaction it earns.
+
+TurngateError
+├── ConfigError           refuse to start; the text says file, line and cure
+├── Unauthorized          stop this account; the operator must act
+├── Retryable             try again later
+│   ├── Throttled         ... not before `retry_after` seconds
+│   └── Unreachable       ... with growing pauses
+├── Undeliverable         give up on this target
+├── AgentError            tell the user once, free the lane
+├── Refused               the request cannot be done as asked; tell whoever asked, change nothing
+│   ├── UnknownSession    no such session, or it was deleted: late writes end here
+│   ├── UnknownEntry      no such message in that session
+│   ├── UnknownWork       no such inbox row, turn or part
+│   └── AlreadySettled    that work was finished before: never do it twice
+├── StoreError            do not acknowledge: nothing was stored
+│   ├── StoreUnavailable  cannot read or write now (disk full, locked, no permission); heals by itself
+│   ├── StoreDamaged      stop writing; restore from a backup
+│   └── StoreTooNew       written by a newer Turngate; refuse to start before any write
+└── MalformedRecord       skip this one record, report it, go on with the rest
+"""
+
+
+class TurngateError(Exception):
+    """The root, so that a border can tell our errors from a bug."""
+
+
+class ConfigError(TurngateError):
+    """The configuration is wrong."""
+
+
+class Unauthorized(TurngateError):
+    """A platform refused our credentials."""
+
+
+class Retryable(TurngateError):
+    """It failed for now."""
+
+
+class Throttled(Retryable):
+    """A platform asked for a pause."""
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Unreachable(Retryable):
+    """A platform or a model did not answer."""
+
+
+class Undeliverable(TurngateError):
+    """This target will never take the message."""
+
+
+class AgentError(TurngateError):
+    """The agent failed this turn."""
+
+
+class Refused(TurngateError):
+    """The request cannot be done as asked."""
+
+
+class UnknownSession(Refused):
+    """No such session, or it was deleted."""
+
+
+class UnknownEntry(Refused):
+    """No such message in that session."""
+
+
+class UnknownWork(Refused):
+    """No such inbox row, turn or part."""
+
+
+class AlreadySettled(Refused):
+    """That work was finished before."""
+
+
+class StoreError(TurngateError):
+    """Nothing was stored."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be read or written now."""
+
+
+class StoreDamaged(StoreError):
+    """The store holds something it did not write."""
+
+
+class StoreTooNew(StoreError):
+    """The store was written by a newer version."""
+
+
+class MalformedRecord(TurngateError):
+    """A record is not what its type says."""

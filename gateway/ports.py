@@ -1,0 +1,400 @@
+"""
+The seams: what a platform, an agent, a store and a clock must be able to do, and the values that cross into a store.
+
+An adapter has four members. Everything more is a capability: a protocol of its own that an adapter implements or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from gateway.model import (
+    AgentEvent,
+    Ask,
+    Attachment,
+    Block,
+    EndReason,
+    Entry,
+    EntryId,
+    File,
+    InboundMessage,
+    InboxId,
+    InboxState,
+    Opened,
+    Part,
+    PartId,
+    PartState,
+    ResetPolicy,
+    Sent,
+    Session,
+    SessionId,
+    SessionKey,
+    SessionSource,
+    Spent,
+    Turn,
+    TurnId,
+)
+
+
+class Clock(Protocol):
+    """The time, injected so that tests can stop it and make it jump."""
+
+    def now(self) -> datetime:
+        """The present, aware. Called from any thread."""
+
+
+class Agent(Protocol):
+    """Whatever answers."""
+
+    def run(self, turn: Turn) -> AsyncIterator[AgentEvent]:
+        """Answer one turn. Closing the iterator cancels: the agent must stop working and leave nothing behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a platform takes. `measure` counts a piece of Markdown as the platform will count it."""
+
+    largest_part: int
+    measure: Callable[[str], int]
+    edit_every: timedelta
+
+
+Receive = Callable[[InboundMessage], Awaitable[None]]
+
+
+class Adapter(Protocol):
+    """One account on one platform."""
+
+    @property
+    def platform(self) -> str:
+        """The platform's name, as in session keys and in the config."""
+
+    @property
+    def limits(self) -> Limits:
+        """Read once per reply."""
+
+    async def run(self, receive: Receive) -> None:
+        """
+        Receive until cancelled. `await receive(m)` returning means stored: only then may the platform be told so.
+
+        If it raises, the message is not stored and must not be confirmed.
+        """
+
+    async def send(self, part: Part) -> Sent:
+        """Send one part, once. Raises Throttled, Unreachable (outcome unknown), Undeliverable or Unauthorized."""
+
+
+@runtime_checkable
+class EditsMessages(Protocol):
+    """Can replace the text of a message it sent."""
+
+    async def edit(self, part: Part, message_id: str) -> Sent:
+        """Make `message_id` say `part`. Saying what it already says is success."""
+
+
+@runtime_checkable
+class StreamsNatively(Protocol):
+    """Has the platform's own way of showing an answer while it grows."""
+
+    async def stream(self, part: Part, chunks: AsyncIterator[str]) -> Sent:
+        """Show the chunks as they come; the last state is the answer."""
+
+
+@runtime_checkable
+class ShowsTyping(Protocol):
+    """Can show that work is going on."""
+
+    async def show_typing(self, target: SessionSource) -> None:
+        """Show it for a few seconds; called again while the turn runs."""
+
+
+@runtime_checkable
+class Reacts(Protocol):
+    """Can put a reaction on a message."""
+
+    async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
+        """Add one reaction; a missing message is not an error."""
+
+
+@runtime_checkable
+class AsksWithButtons(Protocol):
+    """Can show a question with buttons."""
+
+    async def ask(self, target: SessionSource, question: Ask, nonces: Sequence[str]) -> Sent:
+        """Show it; the press of option i comes back as a button message that carries `nonces[i]` and nothing else."""
+
+
+@runtime_checkable
+class SendsFiles(Protocol):
+    """Can deliver a file."""
+
+    async def send_file(self, part: Part, file: File) -> Sent:
+        """Deliver one file with the part's text as caption. Same errors as `send`."""
+
+
+@runtime_checkable
+class FetchesFiles(Protocol):
+    """Can download what people sent."""
+
+    async def fetch(self, attachment: Attachment, folder: Path) -> Attachment:
+        """Save it in `folder` and say where. Must not trust its name and must stop at the size limit."""
+
+
+@runtime_checkable
+class CatchesUp(Protocol):
+    """Can read what was said while nobody listened."""
+
+    def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+        """Everything since then, oldest first, bounded. Duplicates are expected."""
+
+
+@runtime_checkable
+class FindsSent(Protocol):
+    """Can tell whether a part whose outcome is unknown has arrived."""
+
+    async def find_sent(self, part: Part, since: datetime) -> Sent | None:
+        """The message that carries this part, or None if there is certainly none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """An inbound message is in the inbox. A duplicate names the row that the first copy made."""
+
+    id: InboxId
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxItem:
+    """An inbound message and how far it has come."""
+
+    id: InboxId
+    key: SessionKey
+    message: InboundMessage
+    state: InboxState
+    received_at: datetime
+    attempts: int = 0
+    reason: str | None = None
+    turn: TurnId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """
+    What it takes to find the session of a key, to reset it if that is due, or to make it.
+
+    `is_busy` is asked about background work before a reset, on the store's own thread: it must be quick and must not
+    call the store. If it raises, nothing is reset. Running turns the store knows by itself.
+    """
+
+    key: SessionKey
+    source: SessionSource
+    owner: str | None = None
+    policy: ResetPolicy = ResetPolicy()
+    is_busy: Callable[[SessionId], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The inbox rows that become one turn, as transcript entries, and how much history the turn wants to see."""
+
+    inbox: tuple[InboxId, ...]
+    opening: Opening
+    entries: tuple[Entry, ...]
+    history: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A turn that may run. `attempt` is 1 unless the daemon died during an earlier one."""
+
+    turn: TurnId
+    opened: Opened
+    history: tuple[Entry, ...]
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a turn ended: what was said, used and goes out. A failure is a reason, with its notice as a part."""
+
+    entries: tuple[Entry, ...] = ()
+    spent: Spent = Spent()
+    parts: tuple[Part, ...] = ()
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFilter:
+    """Which sessions to list, newest interaction first. None asks for all."""
+
+    key: SessionKey | None = None
+    owner: str | None = None
+    active_within: timedelta | None = None
+    archived: bool | None = None
+    current_only: bool = False
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """What could be read of a transcript; `damaged` has the seq of rows that are no longer what was written."""
+
+    entries: tuple[Entry, ...]
+    damaged: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """An entry that was searched for."""
+
+    session: SessionId
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What a clean-up did."""
+
+    deleted: int = 0
+    archived: int = 0
+    forgotten: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import brought in, and each line it could not use with the reason."""
+
+    session: SessionId | None
+    entries: int
+    problems: tuple[str, ...] = ()
+
+
+class Store(Protocol):
+    """
+    Everything that outlives the process. Each verb is atomic and durable when it returns.
+
+    Callable from any thread that runs an event loop, and from any number of tasks. A write that cannot be made raises
+    StoreError and has changed nothing; a request that makes no sense raises Refused. Verbs that name a deleted session
+    raise UnknownSession: a late callback writes nothing and brings nothing back.
+    """
+
+    async def accept(self, message: InboundMessage, key: SessionKey) -> Accepted:
+        """Put a message in the inbox unless one of its event ids was seen. Called before the platform is told."""
+
+    async def inbox(self, *states: InboxState, limit: int = 1000) -> list[InboxItem]:
+        """Messages in these states, oldest first. Called at start to go on with what was left."""
+
+    async def open(self, opening: Opening) -> Opened:
+        """Find the current session of a key, reset it first if that is due, or make it. Moves no other clock."""
+
+    async def begin(self, claim: Claim) -> Begun:
+        """
+        Start a turn: open its session, append the user's entries, read the history before them.
+
+        A claim whose rows already belong to a turn that died with its daemon is that turn once more: nothing is
+        appended again. AlreadySettled if any of the rows was finished before.
+        """
+
+    async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
+        """End a turn: transcript, totals, outbox and inbox in one transaction. Returns the parts with their ids."""
+
+    async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
+        """Parts in these states, oldest first. Called at start and by delivery."""
+
+    async def record_sending(self, part: PartId) -> Part:
+        """Committed before a part leaves, because after it nobody can know. Counts the attempt."""
+
+    async def record_sent(self, part: PartId, sent: Sent) -> None:
+        """The platform took it."""
+
+    async def record_unsent(self, part: PartId, reason: str, *, retry_at: datetime | None) -> None:
+        """The platform did not take it: to be tried again at a time, or never (a dead letter)."""
+
+    async def reset(self, key: SessionKey, *, title: str | None = None) -> Session:
+        """End the current session on request and start a fresh one under the same key."""
+
+    async def switch(self, key: SessionKey, target: SessionId) -> Session:
+        """Point a key at an earlier session of its own. Pointing it where it points changes nothing."""
+
+    async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
+        """For the sweep: end a current session whose reset is due, before the next message comes."""
+
+    async def session(self, session: SessionId) -> Session:
+        """One session."""
+
+    async def current(self, key: SessionKey) -> Session | None:
+        """The session a key points at, or None."""
+
+    async def sessions(self, wanted: SessionFilter = SessionFilter()) -> list[Session]:
+        """A listing; reads no transcript."""
+
+    async def ever_another(self, session: SessionId) -> bool:
+        """Whether there has ever been any session but this one, deleted ones included."""
+
+    async def rename(self, session: SessionId, title: str | None) -> None:
+        """Set or clear the title. Not activity."""
+
+    async def archive(self, session: SessionId, *, archived: bool = True) -> None:
+        """Put a session away, or take it back. Not activity."""
+
+    async def mark_important(self, session: SessionId, *, important: bool = True) -> None:
+        """Spare a session from clean-up, or no longer. Not activity."""
+
+    async def set_goal(self, session: SessionId, goal: str | None) -> None:
+        """A goal that the agent is shown until it is completed."""
+
+    async def choose_agent(self, session: SessionId, agent: str | None) -> None:
+        """The agent for this session alone."""
+
+    async def delete(self, session: SessionId) -> None:
+        """Remove a session and everything that belongs to it. Its running turn can no longer finish."""
+
+    async def prune(self, *, empty_after: timedelta, archive_after: timedelta, forget_after: timedelta) -> Pruned:
+        """
+        Clean up by last interaction: delete empty sessions, archive old ones, forget settled work and its dedupe ids.
+
+        Important and busy sessions are spared.
+        """
+
+    async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        """Add entries outside a turn (command output, deliveries); no interaction. Returns them as stored."""
+
+    async def transcript(
+        self, session: SessionId, *, last: int | None = None, with_archived: bool = False
+    ) -> Transcript:
+        """Entries in order; `last` bounds the reading. A damaged row never hides the rest."""
+
+    async def edit_entry(self, session: SessionId, entry: EntryId, content: tuple[Block, ...]) -> Entry:
+        """Change what one entry says; its id, place and time stay."""
+
+    async def delete_entry(self, session: SessionId, entry: EntryId) -> None:
+        """Take one entry out."""
+
+    async def truncate(self, session: SessionId, keep: int) -> int:
+        """Keep the first `keep` live entries; returns how many really remain. Negative is refused."""
+
+    async def replace(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        """Put these in place of all live entries, atomically. Entries that bring an id keep it."""
+
+    async def clear(self, session: SessionId) -> None:
+        """Drop all entries, the consolidation mark and the summary with them."""
+
+    async def consolidate(self, session: SessionId, through: int, summary: Entry | None = None) -> None:
+        """Mark everything up to sequence number `through` as summarised; 0 takes the mark back."""
+
+    async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
+        """Entries that contain all words of the query, newest first, archived ones included."""
+
+    def export(self, session: SessionId) -> AsyncIterator[str]:
+        """The session as JSON lines: its own line first, then one per entry."""
+
+    async def import_(self, lines: Iterable[str]) -> Imported:
+        """Read an export as a new, not current session; keep every readable line and report the rest."""
+
+    async def close(self) -> None:
+        """Finish what was handed over, then let go of the files."""

@@ -1,0 +1,1 @@
+"""Stores, one per file; each passes the same behavioural suite."""
