@@ -358,7 +358,7 @@ class Session:
 
     Three clocks: `started_at`; `last_interaction_at`, moved only by a person; `updated_at`, moved by any change.
     `messages` counts the live entries; those up to `archived_through` are kept and searchable but no longer live, those
-    up to `consolidated_through` are summarised and not replayed.
+    up to `consolidated_through` are summarised and not replayed; the summary itself is the entry `summary_seq`.
     """
 
     id: SessionId
@@ -370,6 +370,7 @@ class Session:
     owner: str | None = None
     title: str | None = None
     preview: str = ""
+    preview_by: Role | None = None
     goal: str | None = None
     agent: str | None = None
     archived: bool = False
@@ -380,6 +381,7 @@ class Session:
     messages: int = 0
     archived_through: int = 0
     consolidated_through: int = 0
+    summary_seq: int = 0
     tokens: Tokens = Tokens()
     last_prompt_tokens: int = 0
     cost: Cost | None = None

@@ -44,7 +44,7 @@ class Clock(Protocol):
     """The time, injected so that tests can stop it and make it jump."""
 
     def now(self) -> datetime:
-        """The present, aware. Called from any thread."""
+        """The present, in UTC: times of one local zone Python subtracts by their wall clock. Called from any thread."""
 
 
 class Agent(Protocol):
@@ -264,6 +264,14 @@ class Pruned:
     archived: int = 0
     forgotten: int = 0
 
+    def __add__(self, other: Pruned) -> Pruned:
+        """Both together."""
+        return Pruned(
+            deleted=self.deleted + other.deleted,
+            archived=self.archived + other.archived,
+            forgotten=self.forgotten + other.forgotten,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
@@ -393,8 +401,8 @@ class Store(Protocol):
     def export(self, session: SessionId) -> AsyncIterator[str]:
         """The session as JSON lines: its own line first, then one per entry."""
 
-    async def import_(self, lines: Iterable[str]) -> Imported:
-        """Read an export as a new, not current session; keep every readable line and report the rest."""
+    async def import_(self, lines: Iterable[str | bytes]) -> Imported:
+        """Read an export: keep every readable line, report the rest. Current only where its key has no session."""
 
     async def close(self) -> None:
         """Finish what was handed over, then let go of the files."""

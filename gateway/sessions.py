@@ -6,15 +6,30 @@ Three clocks: started, last interaction (only a person's message moves it), upda
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from gateway.model import ChatType, EndReason, ResetNotice, ResetPolicy, Session, SessionId, SessionSource
+from gateway.model import (
+    ChatType,
+    Cost,
+    EndReason,
+    Entry,
+    Origin,
+    ResetNotice,
+    ResetPolicy,
+    Role,
+    Session,
+    SessionId,
+    SessionSource,
+    Spent,
+)
 from gateway.ports import Opening
 
 _AUTOMATIC = (EndReason.IDLE, EndReason.DAILY)
+_PREVIEW_LENGTH = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,24 +49,36 @@ class ResetPolicies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Which session a key has from now on, and the one that ended to make room for it, if it ended just now."""
+    """Which session a key has from now on, and the one that made room for it."""
 
     session: Session
     is_new: bool
     ended: Session | None = None
 
 
-def open_session(current: Session | None, opening: Opening, *, now: datetime, fresh_id: SessionId) -> Decision:
-    """Keep the current session, or end it if its reset is due and start the next one."""
+def open_session(
+    current: Session | None,
+    opening: Opening,
+    *,
+    now: datetime,
+    fresh_id: SessionId,
+    is_busy: Callable[[SessionId], bool] | None = None,
+) -> Decision:
+    """
+    Keep the current session, or end it if its reset is due and start the next one.
+
+    A store that knows of more work than the opening gives its own `is_busy`.
+    """
     if current is None:
         return Decision(session=_first_session(opening, now, fresh_id), is_new=True)
-    if current.end_reason is not None:
-        return Decision(session=next_session(current, now=now, fresh_id=fresh_id), is_new=True)
-    reason = reset_due(current, opening.policy, now, opening.is_busy)
-    if reason is None:
-        return Decision(session=current, is_new=False)
-    ended = end_session(current, reason, now)
-    return Decision(session=next_session(ended, now=now, fresh_id=fresh_id), is_new=True, ended=ended)
+    if current.end_reason is None:
+        reason = reset_due(current, opening.policy, now, is_busy or opening.is_busy)
+        if reason is None:
+            return Decision(session=current, is_new=False)
+        current = end_session(current, reason, now)
+    return Decision(
+        session=next_session(current, now=now, fresh_id=fresh_id), is_new=True, ended=replace(current, current=False)
+    )
 
 
 def reset_due(
@@ -85,7 +112,8 @@ def _may_be_busy(session: SessionId, is_busy: Callable[[SessionId], bool] | None
 def last_daily_reset(now: datetime, daily_at: time, zone: str) -> datetime:
     """The most recent instant, at or before now, at which a local day reached `daily_at`."""
     tz = ZoneInfo(zone)
-    day = now.astimezone(tz).date()
+    # Tomorrow may have begun before: clocks set back at 00:01 (St. John's, 2010-11-07) return to the day before.
+    day = now.astimezone(tz).date() + timedelta(days=1)
     while True:
         moment = daily_reset_on(day, daily_at, tz)
         if moment is not None and moment <= now:
@@ -93,6 +121,7 @@ def last_daily_reset(now: datetime, daily_at: time, zone: str) -> datetime:
         day -= timedelta(days=1)
 
 
+@lru_cache(maxsize=1024)
 def daily_reset_on(day: date, daily_at: time, tz: ZoneInfo) -> datetime | None:
     """
     The one instant of that local day, or None for a day that never was (Apia, 2011-12-30).
@@ -109,8 +138,9 @@ def daily_reset_on(day: date, daily_at: time, tz: ZoneInfo) -> datetime | None:
 
 
 def end_session(session: Session, reason: EndReason, now: datetime) -> Session:
-    """The session, ended and no longer what its key points at."""
-    return replace(session, ended_at=now, end_reason=reason, updated_at=_later(session.updated_at, now), current=False)
+    """The session, ended, never before it was last touched. Its key points at it until the next takes its place."""
+    moment = _later(session.updated_at, now)
+    return replace(session, ended_at=moment, end_reason=reason, updated_at=moment)
 
 
 def next_session(previous: Session, *, now: datetime, fresh_id: SessionId, title: str | None = None) -> Session:
@@ -144,13 +174,65 @@ def resumed(session: Session, now: datetime) -> Session:
     )
 
 
-def interacted(session: Session, now: datetime) -> Session:
-    """A person wrote. A clock that jumped back moves nothing, so no age is ever negative."""
+def interacted(session: Session, entries: Sequence[Entry], now: datetime) -> Session:
+    """A person wrote these. A clock that jumped back moves nothing, so no age is ever negative."""
+    preview, preview_by = _preview_with(session, entries)
     return replace(
         session,
         last_interaction_at=_later(session.last_interaction_at, now),
         updated_at=_later(session.updated_at, now),
+        messages=session.messages + len(entries),
+        preview=preview,
+        preview_by=preview_by,
     )
+
+
+def answered(session: Session, entries: Sequence[Entry], now: datetime, spent: Spent, *, told: bool) -> Session:
+    """The agent, a command or a delivery said these: not an interaction. `told` means the reset notice was shown."""
+    preview, preview_by = _preview_with(session, entries)
+    return replace(
+        session,
+        updated_at=_later(session.updated_at, now),
+        messages=session.messages + len(entries),
+        preview=preview,
+        preview_by=preview_by,
+        notice=None if told else session.notice,
+        tokens=session.tokens + spent.tokens,
+        last_prompt_tokens=spent.prompt_tokens or session.last_prompt_tokens,
+        cost=_sum(session.cost, spent.cost),
+        model=spent.model or session.model,
+    )
+
+
+def preview_of(entries: Iterable[Entry]) -> tuple[str, Role | None]:
+    """The first thing a user said, else the first thing the assistant said, on one line of at most 120 characters."""
+    first_answer: tuple[str, Role | None] = ("", None)
+    for entry in entries:
+        if entry.origin is Origin.COMMAND or entry.role not in (Role.USER, Role.ASSISTANT):
+            continue
+        line = " ".join(entry.text[: 8 * _PREVIEW_LENGTH].split())
+        if line and entry.role is Role.USER:
+            return _shortened(line), Role.USER
+        if line and not first_answer[0]:
+            first_answer = _shortened(line), Role.ASSISTANT
+    return first_answer
+
+
+def _preview_with(session: Session, entries: Sequence[Entry]) -> tuple[str, Role | None]:
+    if session.preview_by is Role.USER:
+        return session.preview, session.preview_by
+    line, role = preview_of(entries)
+    if role is Role.USER or session.preview_by is None:
+        return line, role
+    return session.preview, session.preview_by
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _PREVIEW_LENGTH else line[: _PREVIEW_LENGTH - 1].rstrip() + "…"
+
+
+def _sum(one: Cost | None, other: Cost | None) -> Cost | None:
+    return one + other if one and other else one or other
 
 
 def _first_session(opening: Opening, now: datetime, fresh_id: SessionId) -> Session:
@@ -167,3 +249,27 @@ def _first_session(opening: Opening, now: datetime, fresh_id: SessionId) -> Sess
 
 def _later(one: datetime, other: datetime) -> datetime:
     return one if one > other else other
+
+
+def is_empty(session: Session, before: datetime) -> bool:
+    """Whether clean-up may delete it: nothing was ever said, for long enough, and nobody marked it important."""
+    return not session.had_activity and not session.important and session.last_interaction_at < before
+
+
+def is_disused(session: Session, before: datetime) -> bool:
+    """Whether clean-up may archive it. By last interaction: a rename or a view keeps nothing alive."""
+    return not session.archived and not session.important and session.last_interaction_at < before
+
+
+def with_moved_marks(session: Session, moved: Mapping[int, int]) -> Session:
+    """The same marks after entries got new sequence numbers (old to new); one that lost its entries is taken back."""
+    return replace(
+        session,
+        consolidated_through=moved_mark(session.consolidated_through, moved),
+        summary_seq=moved.get(session.summary_seq, 0),
+    )
+
+
+def moved_mark(mark: int, moved: Mapping[int, int]) -> int:
+    """The new sequence number of the last entry that the mark covered."""
+    return max((new for old, new in moved.items() if old <= mark), default=0)

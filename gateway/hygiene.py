@@ -1,0 +1,118 @@
+"""
+How one entry of a transcript looks to the agent: commands gone, files as breadcrumbs, answers without artefacts.
+
+What a model sees of its own answers it imitates, so whatever the gateway or another model left in them is taken out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from gateway.model import Block, Entry, MediaType, Origin, Role, Text
+
+_BREADCRUMBS = {kind: Text(f"[{kind.value}]") for kind in MediaType}
+_STAMP = "[%Y-%m-%d %H:%M] "
+
+# Each pattern is tried once per line, at its start, and has one way to match: linear on any text.
+_STAMPS = re.compile(r"(?:\[[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}\][ \t]*)+")
+_FENCE = re.compile(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
+_ARTEFACT = re.compile(
+    r"\[(?:image|audio|document|file)\]"
+    r"|\[(?:image|audio|document|file): ?(?:[/~]|\.\.?/|file:|[a-z]:[\\/])[^\]]*\]"
+    r"|\[(?:calling tools?|tool[_ ]calls?): ?(?:[^\[\]]*|.*[)}])\]"
+    r"|<tool_call>[ \t]*[{<].*</tool_call>"
+    r"|</tool_call>",
+    re.IGNORECASE,
+)
+_CALL_OPENS = re.compile(r"<tool_call>[ \t]*(?:[{<].*)?", re.IGNORECASE)
+_CALL_CLOSES = "</tool_call>"
+
+
+def shown(entry: Entry, *, stamp_zone: str | None = None) -> Entry | None:
+    """
+    The entry as the agent sees it, itself if nothing is to change; None if there is nothing to see.
+
+    With a zone, user turns begin with the time they were written; no others, or the model would write stamps itself.
+    """
+    if entry.origin is Origin.COMMAND:
+        return None
+    if entry.origin is Origin.SUMMARY:
+        return _with_content(replace(entry, tool_calls=()) if entry.tool_calls else entry, _visible(entry))
+    if entry.role is Role.ASSISTANT:
+        return _with_content(entry, _visible_answer(entry))
+    content = _visible(entry)
+    if stamp_zone and content and entry.role is Role.USER:
+        stamp = entry.at.astimezone(ZoneInfo(stamp_zone)).strftime(_STAMP)
+        content = (Text(stamp + content[0].text), *content[1:])
+    return _with_content(entry, content)
+
+
+def _with_content(entry: Entry, content: tuple[Text, ...]) -> Entry | None:
+    """Models refuse empty messages, so those are left out; a result may be empty, its call may not stand alone."""
+    if not content and entry.role is not Role.TOOL and not _calls_or_reasons(entry):
+        return None
+    return entry if content == entry.content else replace(entry, content=content)
+
+
+def _calls_or_reasons(entry: Entry) -> bool:
+    return entry.role is Role.ASSISTANT and bool(entry.tool_calls or entry.reasoning)
+
+
+def _visible(entry: Entry) -> tuple[Text, ...]:
+    """Names and paths of files are other people's words: a file is shown as what it is, beside its text."""
+    return tuple(_words(block) for block in entry.content if not _is_blank(block))
+
+
+def _words(block: Block) -> Text:
+    return block if isinstance(block, Text) else _BREADCRUMBS[block.type]
+
+
+def _is_blank(block: Block) -> bool:
+    return isinstance(block, Text) and not block.text.strip()
+
+
+def _visible_answer(entry: Entry) -> tuple[Text, ...]:
+    """Without what a model would imitate. A file that was sent is shown only if nothing else tells of the answer."""
+    texts = [_without_artefacts(block) for block in entry.content if isinstance(block, Text)]
+    words = tuple(text for text in texts if not _is_blank(text))
+    if words or _calls_or_reasons(entry):
+        return words
+    return tuple(_words(block) for block in entry.content if not isinstance(block, Text))
+
+
+def _without_artefacts(block: Text) -> Text:
+    """No time stamp begins the text, no line is only a breadcrumb or an echoed call; fenced code is left alone."""
+    if "[" not in block.text and "<" not in block.text:
+        return block
+    kept: list[str] = []
+    call_at = None
+    stamps = _STAMPS.match(block.text)
+    for line, is_code in _lines(block.text[stamps.end() :] if stamps else block.text):
+        bare = "" if is_code else line.rstrip()
+        if _ARTEFACT.fullmatch(bare):
+            if call_at is not None and bare.lower() == _CALL_CLOSES:
+                del kept[call_at:]
+                call_at = None
+            continue
+        if _CALL_OPENS.fullmatch(bare):
+            call_at = len(kept)
+        kept.append(line)
+    text = "\n".join(kept)
+    return block if text == block.text else Text(text.strip("\n"))
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Line by line, and whether it belongs to a fenced block of code."""
+    fence = ""
+    for line in text.split("\n"):
+        if fence:
+            yield line, True
+            bare = line.strip()
+            fence = "" if len(bare) >= len(fence) and bare == fence[0] * len(bare) else fence
+            continue
+        opening = _FENCE.match(line)
+        fence = opening.group(1) if opening else ""
+        yield line, opening is not None

@@ -1,0 +1,119 @@
+"""
+A session as JSON lines, for export, import and repair: a line for the session, one for each entry, and a closing line.
+
+Every line stands alone, so a file that was torn or damaged anywhere loses only the lines that were hit, and the closing
+line shows whether the end is missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from gateway.dicts import Json, from_dict, to_dict
+from gateway.errors import MalformedRecord
+from gateway.keys import build_session_key
+from gateway.model import EndReason, Entry, Session, SessionId, SessionSource
+from gateway.sessions import moved_mark, with_moved_marks
+
+_FORMAT = 1
+
+
+def session_line(session: Session) -> str:
+    """The first line."""
+    return _line({"type": "session", "format": _FORMAT, "session": to_dict(session)})
+
+
+def entry_line(entry: Entry) -> str:
+    """One entry."""
+    return _line({"type": "entry", "entry": to_dict(entry)})
+
+
+def closing_line(entries: int) -> str:
+    """The last line."""
+    return _line({"type": "end", "entries": entries})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """What could be read of an export."""
+
+    session: Session | None
+    entries: tuple[Entry, ...]
+    problems: tuple[str, ...]
+
+
+def read_export(lines: Iterable[str | bytes]) -> Export:
+    """Keep every readable line and say what is wrong with the others."""
+    session: Session | None = None
+    announced: int | None = None
+    entries: list[Entry] = []
+    problems: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            match _record(line):
+                case Session() as session:
+                    pass
+                case Entry() as entry:
+                    entries.append(entry)
+                case int() as announced:
+                    pass
+        except (MalformedRecord, ValueError, RecursionError) as exc:
+            problems.append(f"line {number}: {exc}")
+    if session is None:
+        problems.append("the line that describes the session is missing; its title and totals are lost")
+    if announced is None:
+        problems.append("the closing line is missing: the file ends early")
+    elif announced != len(entries):
+        problems.append(f"{announced} entries were exported, {len(entries)} could be read")
+    return Export(session=session, entries=tuple(entries), problems=tuple(problems))
+
+
+def restored_session(export: Export, id_: SessionId, now: datetime) -> Session:
+    """The session as it was, or a stand-in for it. Its marks still speak of the old sequence numbers."""
+    if export.session is not None:
+        return replace(export.session, id=id_)
+    source = SessionSource.terminal("imported")
+    return Session(
+        id=id_,
+        key=build_session_key(source),
+        origin=source,
+        started_at=now,
+        last_interaction_at=now,
+        updated_at=now,
+        title="imported",
+        current=False,
+        ended_at=now,
+        end_reason=EndReason.SWITCH,
+    )
+
+
+def with_new_places(session: Session, export: Export, stored: Sequence[Entry]) -> Session:
+    """The marks at the sequence numbers that the entries have now."""
+    moved = {old.seq: new.seq for old, new in zip(export.entries, stored, strict=True) if old.seq}
+    return replace(with_moved_marks(session, moved), archived_through=moved_mark(session.archived_through, moved))
+
+
+def _record(line: str | bytes) -> Session | Entry | int:
+    record = json.loads(line)
+    if not isinstance(record, Mapping):
+        raise MalformedRecord("not a record")
+    match record.get("type"):
+        case "session":
+            if record.get("format") != _FORMAT:
+                raise MalformedRecord(f"format {record.get('format')!r} is not known to this version")
+            return from_dict(Session, record.get("session"))
+        case "entry":
+            return from_dict(Entry, record.get("entry"))
+        case "end":
+            return int(record.get("entries", 0))
+        case other:
+            raise MalformedRecord(f"unknown kind of line {other!r}")
+
+
+def _line(record: dict[str, Json]) -> str:
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,565 @@
+"""
+A store that forgets: for tests, and for trying things out. It keeps every promise of the port but durability.
+
+Plain values under one lock. It is also the yardstick: written apart from the SQL, it must agree with every other store
+in the behavioural suite.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import count
+
+from gateway.errors import AlreadySettled, Refused, UnknownEntry, UnknownSession, UnknownWork
+from gateway.history import live_start
+from gateway.model import (
+    Block,
+    EndReason,
+    Entry,
+    EntryId,
+    InboundMessage,
+    InboxId,
+    InboxState,
+    Opened,
+    Part,
+    PartId,
+    PartState,
+    Sent,
+    Session,
+    SessionId,
+    SessionKey,
+    Spent,
+    TurnId,
+)
+from gateway.ports import (
+    Accepted,
+    Begun,
+    Claim,
+    Clock,
+    Hit,
+    Imported,
+    InboxItem,
+    Opening,
+    Outcome,
+    Pruned,
+    SessionFilter,
+    Transcript,
+)
+from gateway.sessions import (
+    answered,
+    end_session,
+    interacted,
+    is_disused,
+    is_empty,
+    next_session,
+    open_session,
+    preview_of,
+    reset_due,
+    resumed,
+    with_moved_marks,
+)
+from gateway.stores import jsonl
+from gateway.stores.texts import contains_words, query_words, scrubbed
+
+LIVE_ENTRIES = 2000
+
+
+@dataclass(slots=True)
+class _Turn:
+    session: SessionId
+    first_seq: int
+    inbox: tuple[InboxId, ...]
+    state: str = "running"
+    attempt: int = 1
+
+
+@dataclass(slots=True)
+class _Outgoing:
+    session: SessionId
+    part: Part
+    born: datetime
+
+
+class MemoryStore:
+    """All of the port, in this process only."""
+
+    def __init__(self, clock: Clock, *, live_entries: int = LIVE_ENTRIES) -> None:
+        self._clock = clock
+        self._live_entries = live_entries
+        self._lock = threading.RLock()
+        self._numbers = count(1)
+        self._made = 0
+        self._sessions: dict[SessionId, Session] = {}
+        self._entries: dict[SessionId, list[Entry]] = {}
+        self._inbox: dict[InboxId, InboxItem] = {}
+        self._seen: dict[str, tuple[InboxId, datetime]] = {}
+        self._turns: dict[TurnId, _Turn] = {}
+        self._outbox: dict[PartId, _Outgoing] = {}
+
+    async def accept(self, message: InboundMessage, key: SessionKey) -> Accepted:
+        source = message.source
+        events = [f"{source.platform}/{source.account}:{event}" for event in message.event_ids]
+        with self._lock:
+            now = self._clock.now()
+            known = [self._seen[event][0] for event in events if event in self._seen]
+            id_ = min(known) if known else InboxId(next(self._numbers))
+            if not known:
+                self._inbox[id_] = InboxItem(
+                    id=id_, key=key, message=scrubbed(message), state=InboxState.WAITING, received_at=now
+                )
+            for event in events:
+                self._seen.setdefault(event, (id_, now))
+            return Accepted(id=id_, duplicate=bool(known))
+
+    async def inbox(self, *states: InboxState, limit: int = 1000) -> list[InboxItem]:
+        with self._lock:
+            return [item for _, item in sorted(self._inbox.items()) if item.state in states][:limit]
+
+    async def open(self, opening: Opening) -> Opened:
+        with self._lock:
+            return self._open(opening, self._clock.now())
+
+    async def begin(self, claim: Claim) -> Begun:
+        with self._lock:
+            turn = self._turn_of(claim.inbox)
+            if turn is not None:
+                return self._begin_again(turn, claim.history)
+            now = self._clock.now()
+            opened = self._open(claim.opening, now)
+            history = self._history(opened.session, claim.history)
+            stored = self._append(opened.session.id, claim.entries)
+            session = interacted(opened.session, stored, now)
+            self._sessions[session.id] = session
+            turn = TurnId(next(self._numbers))
+            first_seq = stored[0].seq if stored else next(self._numbers)
+            self._turns[turn] = _Turn(session.id, first_seq, claim.inbox)
+            self._mark_inbox(turn, lambda item: replace(item, state=InboxState.RUNNING, turn=turn, attempts=1))
+            opened = Opened(session=session, is_new=opened.is_new)
+            return Begun(turn=turn, opened=opened, history=history, attempt=1)
+
+    async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
+        with self._lock:
+            found = self._turns.get(turn)
+            if found is None:
+                raise UnknownWork(f"there is no turn {turn}; its session may have been deleted")
+            if found.state != "running":
+                raise AlreadySettled(f"turn {turn} is {found.state}")
+            now = self._clock.now()
+            session = self._existing(found.session)
+            stored = self._append(session.id, outcome.entries)
+            session = answered(session, stored, now, outcome.spent, told=outcome.failure is None)
+            self._sessions[session.id] = self._within_bounds(session)
+            self._end_turn(turn, found, outcome.failure)
+            return tuple(self._put_out(session.id, turn, part, now) for part in outcome.parts)
+
+    async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
+        with self._lock:
+            return [out.part for _, out in sorted(self._outbox.items()) if out.part.state in states][:limit]
+
+    async def record_sending(self, part: PartId) -> Part:
+        return self._settle(part, lambda found: replace(found, state=PartState.SENDING, attempts=found.attempts + 1))
+
+    async def record_sent(self, part: PartId, sent: Sent) -> None:
+        self._settle(part, lambda found: replace(found, state=PartState.SENT, sent_id=sent.message_id, text=""))
+
+    async def record_unsent(self, part: PartId, reason: str, *, retry_at: datetime | None) -> None:
+        state = PartState.DEAD if retry_at is None else PartState.FAILED
+        self._settle(part, lambda found: replace(found, state=state, reason=reason, not_before=retry_at))
+
+    async def reset(self, key: SessionKey, *, title: str | None = None) -> Session:
+        with self._lock:
+            now = self._clock.now()
+            found = self._current(key)
+            if found is None:
+                raise UnknownSession("there is no conversation here yet, so there is nothing to reset")
+            self._retire(found, EndReason.RESET, now)
+            fresh = next_session(found, now=now, fresh_id=self._fresh_id(), title=title)
+            return self._add(replace(fresh, notice=None))
+
+    async def switch(self, key: SessionKey, target: SessionId) -> Session:
+        with self._lock:
+            now = self._clock.now()
+            wanted = self._existing(target)
+            if wanted.key != key:
+                raise Refused(f"session {target} belongs to another conversation")
+            if wanted.current and wanted.end_reason is None:
+                return wanted
+            found = self._current(key)
+            if found is not None and found.id != target:
+                self._retire(found, EndReason.SWITCH, now)
+            self._sessions[target] = resumed(wanted, now)
+            return self._sessions[target]
+
+    async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
+        with self._lock:
+            now = self._clock.now()
+            found = self._existing(session)
+            if not found.current or found.end_reason is not None:
+                return None
+            reason = reset_due(found, opening.policy, now, self._busy_check(opening))
+            if reason is not None:
+                self._sessions[session] = end_session(found, reason, now)
+            return reason
+
+    async def session(self, session: SessionId) -> Session:
+        with self._lock:
+            return self._existing(session)
+
+    async def current(self, key: SessionKey) -> Session | None:
+        with self._lock:
+            return self._current(key)
+
+    async def sessions(self, wanted: SessionFilter = SessionFilter()) -> list[Session]:
+        with self._lock:
+            since = None if wanted.active_within is None else self._clock.now() - wanted.active_within
+            found = [
+                session
+                for session in reversed(self._sessions.values())
+                if session.end_reason is not EndReason.DELETED
+                and wanted.key in (None, session.key)
+                and wanted.owner in (None, session.owner)
+                and wanted.archived in (None, session.archived)
+                and (session.current or not wanted.current_only)
+                and (since is None or session.last_interaction_at >= since)
+            ]
+            return sorted(found, key=lambda session: session.last_interaction_at, reverse=True)[: wanted.limit]
+
+    async def ever_another(self, session: SessionId) -> bool:
+        with self._lock:
+            return self._made > (session in self._sessions)
+
+    async def rename(self, session: SessionId, title: str | None) -> None:
+        self._amend(session, lambda found: replace(found, title=title))
+
+    async def archive(self, session: SessionId, *, archived: bool = True) -> None:
+        self._amend(session, lambda found: replace(found, archived=archived))
+
+    async def mark_important(self, session: SessionId, *, important: bool = True) -> None:
+        self._amend(session, lambda found: replace(found, important=important))
+
+    async def set_goal(self, session: SessionId, goal: str | None) -> None:
+        self._amend(session, lambda found: replace(found, goal=goal))
+
+    async def choose_agent(self, session: SessionId, agent: str | None) -> None:
+        self._amend(session, lambda found: replace(found, agent=agent))
+
+    async def delete(self, session: SessionId) -> None:
+        with self._lock:
+            self._erase(self._existing(session), self._clock.now())
+
+    async def prune(self, *, empty_after: timedelta, archive_after: timedelta, forget_after: timedelta) -> Pruned:
+        with self._lock:
+            now = self._clock.now()
+            pruned = Pruned()
+            for session in list(self._sessions.values()):
+                pruned += self._prune_session(session, now, now - empty_after, now - archive_after)
+            return pruned + Pruned(forgotten=self._forget_work(now - forget_after))
+
+    async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        with self._lock:
+            found = self._existing(session)
+            stored = self._append(session, entries)
+            changed = answered(found, stored, self._clock.now(), Spent(), told=False)
+            self._sessions[session] = self._within_bounds(changed)
+            return stored
+
+    async def transcript(
+        self, session: SessionId, *, last: int | None = None, with_archived: bool = False
+    ) -> Transcript:
+        with self._lock:
+            floor = 0 if with_archived else self._existing(session).archived_through
+            self._existing(session)
+            entries = [entry for entry in self._entries[session] if entry.seq > floor]
+            return Transcript(entries=tuple(entries if last is None else entries[max(len(entries) - last, 0) :]))
+
+    async def edit_entry(self, session: SessionId, entry: EntryId, content: tuple[Block, ...]) -> Entry:
+        with self._lock:
+            old = self._entry(session, entry)
+            new = scrubbed(replace(old, content=content))
+            self._rewrite(session, [new if each is old else each for each in self._entries[session]])
+            return new
+
+    async def delete_entry(self, session: SessionId, entry: EntryId) -> None:
+        with self._lock:
+            old = self._entry(session, entry)
+            self._rewrite(session, [each for each in self._entries[session] if each is not old])
+
+    async def truncate(self, session: SessionId, keep: int) -> int:
+        if keep < 0:
+            raise Refused(f"cannot keep {keep} messages; give 0 or more")
+        with self._lock:
+            found = self._existing(session)
+            archived = [entry for entry in self._entries[session] if entry.seq <= found.archived_through]
+            self._rewrite(session, self._entries[session][: len(archived) + keep])
+            return self._sessions[session].messages
+
+    async def replace(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        with self._lock:
+            found = self._existing(session)
+            kept = [entry for entry in self._entries[session] if entry.seq <= found.archived_through]
+            self._entries[session] = list(kept)
+            stored = self._append(session, entries)
+            moved = {old.seq: new.seq for old, new in zip(entries, stored, strict=True) if old.seq}
+            self._sessions[session] = with_moved_marks(found, moved)
+            self._rewrite(session, [*kept, *stored])
+            return stored
+
+    async def clear(self, session: SessionId) -> None:
+        with self._lock:
+            found = self._existing(session)
+            self._sessions[session] = replace(found, archived_through=0, consolidated_through=0, summary_seq=0)
+            self._rewrite(session, [])
+
+    async def consolidate(self, session: SessionId, through: int, summary: Entry | None = None) -> None:
+        with self._lock:
+            found = self._existing(session)
+            stored = self._append(session, [] if summary is None else [summary])
+            seq = stored[0].seq if stored else 0
+            self._sessions[session] = replace(found, consolidated_through=max(through, 0), summary_seq=seq)
+            self._rewrite(session, self._entries[session])
+
+    async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
+        words = query_words(query)
+        with self._lock:
+            hits = [
+                Hit(session=session, entry=entry)
+                for session, entries in self._entries.items()
+                for entry in entries
+                if words and contains_words(entry.text, words)
+            ]
+            return sorted(hits, key=lambda hit: hit.entry.seq, reverse=True)[: max(limit, 0)]
+
+    async def export(self, session: SessionId) -> AsyncIterator[str]:
+        with self._lock:
+            found, entries = self._existing(session), list(self._entries[session])
+        yield jsonl.session_line(found)
+        for entry in entries:
+            yield jsonl.entry_line(entry)
+        yield jsonl.closing_line(len(entries))
+
+    async def import_(self, lines: Iterable[str | bytes]) -> Imported:
+        export = jsonl.read_export(lines)
+        if export.session is None and not export.entries:
+            return Imported(session=None, entries=0, problems=export.problems)
+        with self._lock:
+            now = self._clock.now()
+            is_free = export.session is not None and export.session.id not in self._sessions
+            id_ = export.session.id if export.session is not None and is_free else self._fresh_id()
+            restored = jsonl.restored_session(export, id_, now)
+            if restored.current and self._current(restored.key) is not None:
+                restored = replace(restored, current=False, ended_at=now, end_reason=EndReason.SWITCH)
+            self._add(replace(restored, current=False))
+            stored = self._append(id_, export.entries)
+            self._sessions[id_] = jsonl.with_new_places(restored, export, stored)
+            self._recount(id_)
+            return Imported(session=id_, entries=len(stored), problems=export.problems)
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _existing(self, session: SessionId) -> Session:
+        found = self._sessions.get(session)
+        if found is None or found.end_reason is EndReason.DELETED:
+            raise UnknownSession(f"there is no session {session}; it may have been deleted")
+        return found
+
+    def _current(self, key: SessionKey) -> Session | None:
+        return next((session for session in self._sessions.values() if session.key == key and session.current), None)
+
+    def _open(self, opening: Opening, now: datetime) -> Opened:
+        decision = open_session(
+            self._current(opening.key),
+            opening,
+            now=now,
+            fresh_id=self._fresh_id(),
+            is_busy=self._busy_check(opening),
+        )
+        if decision.ended is not None:
+            self._sessions[decision.ended.id] = decision.ended
+        if decision.is_new:
+            self._add(decision.session)
+        return Opened(session=decision.session, is_new=decision.is_new)
+
+    def _busy_check(self, opening: Opening) -> Callable[[SessionId], bool]:
+        return lambda id_: self._has_running_turn(id_) or (opening.is_busy is not None and opening.is_busy(id_))
+
+    def _has_running_turn(self, session: SessionId) -> bool:
+        return any(turn.session == session and turn.state == "running" for turn in self._turns.values())
+
+    def _add(self, session: Session) -> Session:
+        self._made += 1
+        self._sessions[session.id] = session
+        self._entries[session.id] = []
+        return session
+
+    def _retire(self, session: Session, reason: EndReason, now: datetime) -> None:
+        ended = session if session.end_reason else end_session(session, reason, now)
+        self._sessions[session.id] = replace(ended, current=False)
+
+    def _fresh_id(self) -> SessionId:
+        return SessionId(f"s_{next(self._numbers)}")
+
+    def _append(self, session: SessionId, entries: Iterable[Entry]) -> tuple[Entry, ...]:
+        stored = []
+        for entry in entries:
+            seq = next(self._numbers)
+            stored.append(scrubbed(replace(entry, seq=seq, id=entry.id or EntryId(f"e{seq}"))))
+        self._entries[session] += stored
+        return tuple(stored)
+
+    def _history(self, session: Session, count: int, before: int | None = None) -> tuple[Entry, ...]:
+        floor = max(session.archived_through, session.consolidated_through)
+        entries = [entry for entry in self._entries[session.id] if before is None or entry.seq < before]
+        newest = [entry for entry in entries[max(len(entries) - count, 0) :] if entry.seq > floor]
+        summary = [entry for entry in self._entries[session.id] if entry.seq == session.summary_seq]
+        return (*summary, *(entry for entry in newest if entry.seq != session.summary_seq))
+
+    def _entry(self, session: SessionId, id_: EntryId) -> Entry:
+        self._existing(session)
+        for entry in self._entries[session]:
+            if entry.id == id_:
+                return entry
+        raise UnknownEntry(f"session {session} has no message {id_}")
+
+    def _within_bounds(self, session: Session) -> Session:
+        if session.messages <= self._live_entries:
+            return session
+        live = [entry for entry in self._entries[session.id] if entry.seq > session.archived_through]
+        start = live_start(live, self._live_entries - self._live_entries // 10)
+        floor = live[start - 1].seq if start else session.archived_through
+        return replace(session, archived_through=floor, messages=len(live) - start)
+
+    def _rewrite(self, session: SessionId, entries: list[Entry]) -> None:
+        self._existing(session)
+        self._entries[session] = entries
+        self._recount(session)
+        self._sessions[session] = replace(self._sessions[session], updated_at=self._clock.now())
+
+    def _recount(self, session: SessionId) -> None:
+        found, entries = self._sessions[session], self._entries[session]
+        live = [entry for entry in entries if entry.seq > found.archived_through]
+        last = live[-1].seq if live else 0
+        has_summary = any(entry.seq == found.summary_seq for entry in entries)
+        keeps_mark = found.consolidated_through <= last and (has_summary or not found.summary_seq)
+        preview, preview_by = preview_of(entries)
+        self._sessions[session] = replace(
+            found,
+            messages=len(live),
+            preview=preview,
+            preview_by=preview_by,
+            summary_seq=found.summary_seq if has_summary and keeps_mark else 0,
+            consolidated_through=found.consolidated_through if keeps_mark else 0,
+        )
+
+    def _amend(self, session: SessionId, change: Callable[[Session], Session]) -> None:
+        with self._lock:
+            changed = replace(change(self._existing(session)), updated_at=self._clock.now())
+            self._sessions[session] = scrubbed(changed)
+
+    def _turn_of(self, inbox: tuple[InboxId, ...]) -> TurnId | None:
+        turns = set()
+        for id_ in inbox:
+            item = self._inbox.get(id_)
+            if item is None:
+                raise UnknownWork(f"there is no inbound message {id_}")
+            if item.state not in (InboxState.WAITING, InboxState.RUNNING):
+                raise AlreadySettled(f"inbound message {id_} is {item.state}")
+            turns.add(item.turn)
+        if len(turns) > 1:
+            raise AlreadySettled("some of these messages already belong to a turn, others do not")
+        return turns.pop() if turns else None
+
+    def _begin_again(self, turn: TurnId, count: int) -> Begun:
+        found = self._turns[turn]
+        found.attempt += 1
+        self._mark_inbox(turn, lambda item: replace(item, attempts=found.attempt))
+        session = self._existing(found.session)
+        history = self._history(session, count, before=found.first_seq)
+        opened = Opened(session=session, is_new=False)
+        return Begun(turn=turn, opened=opened, history=history, attempt=found.attempt)
+
+    def _mark_inbox(self, turn: TurnId, change: Callable[[InboxItem], InboxItem]) -> None:
+        for id_ in self._turns[turn].inbox:
+            self._inbox[id_] = change(self._inbox[id_])
+
+    def _end_turn(self, turn: TurnId, found: _Turn, failure: str | None) -> None:
+        found.state = "failed" if failure is not None else "done"
+        if failure is not None:
+            self._mark_inbox(turn, lambda item: replace(item, state=InboxState.FAILED, reason=failure))
+        else:
+            self._settle_inbox(turn, InboxState.DONE, None)
+
+    def _settle_inbox(self, turn: TurnId, state: InboxState, reason: str | None) -> None:
+        def settled(item: InboxItem) -> InboxItem:
+            wordless = replace(item.message, text="", attachments=(), reply_to=None)
+            return replace(item, state=state, reason=reason, message=wordless)
+
+        self._mark_inbox(turn, settled)
+
+    def _put_out(self, session: SessionId, turn: TurnId, part: Part, now: datetime) -> Part:
+        stored = scrubbed(replace(part, id=PartId(next(self._numbers)), turn=turn))
+        self._outbox[stored.id] = _Outgoing(session, stored, now)
+        return stored
+
+    def _settle(self, part: PartId, change: Callable[[Part], Part]) -> Part:
+        with self._lock:
+            found = self._outbox.get(part)
+            if found is None:
+                raise UnknownWork(f"there is no part {part}; its session may have been deleted")
+            if found.part.state in (PartState.SENT, PartState.DEAD):
+                raise AlreadySettled(f"part {part} is {found.part.state}")
+            found.part = change(found.part)
+            return found.part
+
+    def _erase(self, session: Session, now: datetime) -> None:
+        for number, turn in [(n, turn) for n, turn in self._turns.items() if turn.session == session.id]:
+            if turn.state != "done":
+                self._settle_inbox(number, InboxState.REFUSED, "its session was deleted")
+            del self._turns[number]
+        for id_ in [id_ for id_, out in self._outbox.items() if out.session == session.id]:
+            if self._outbox[id_].part.state is not PartState.SENT:
+                del self._outbox[id_]
+        self._entries[session.id] = []
+        self._sessions[session.id] = Session(
+            id=session.id,
+            key=session.key,
+            origin=session.origin,
+            started_at=session.started_at,
+            last_interaction_at=session.last_interaction_at,
+            updated_at=now,
+            ended_at=now,
+            end_reason=EndReason.DELETED,
+            current=False,
+        )
+
+    def _prune_session(self, session: Session, now: datetime, empty_before: datetime, old_before: datetime) -> Pruned:
+        if session.end_reason is EndReason.DELETED:
+            if session.updated_at >= old_before:
+                return Pruned()
+            del self._sessions[session.id], self._entries[session.id]
+            return Pruned(forgotten=1)
+        if self._has_running_turn(session.id):
+            return Pruned()
+        if is_empty(session, empty_before):
+            self._erase(session, now)
+            return Pruned(deleted=1)
+        if is_disused(session, old_before):
+            self._sessions[session.id] = replace(session, archived=True, updated_at=now)
+            return Pruned(archived=1)
+        return Pruned()
+
+    def _forget_work(self, before: datetime) -> int:
+        open_states = (InboxState.WAITING, InboxState.RUNNING, PartState.PENDING, PartState.SENDING)
+        items = [n for n, i in self._inbox.items() if i.received_at < before and i.state not in open_states]
+        parts = [n for n, out in self._outbox.items() if out.born < before and out.part.state not in open_states]
+        events = [event for event, (_, at) in self._seen.items() if at < before]
+        for item in items:
+            del self._inbox[item]
+        for part in parts:
+            del self._outbox[part]
+        for event in events:
+            del self._seen[event]
+        return len(items) + len(parts) + len(events)

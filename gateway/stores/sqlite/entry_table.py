@@ -1,0 +1,188 @@
+"""Transcripts as rows: append, read the tail, rewrite, keep what is live within bounds. On the writer thread only."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from gateway.errors import MalformedRecord, StoreDamaged, UnknownEntry
+from gateway.model import Block, Entry, EntryId, Session, SessionId
+from gateway.ports import Transcript
+from gateway.sessions import preview_of
+from gateway.stores.sqlite.recent_entries import RecentEntries
+from gateway.stores.sqlite.rows import ENTRY_COLUMNS, Fetched, checksum, entry_from_row, entry_id, entry_to_row, seq_of
+from gateway.stores.sqlite.search_index import SearchIndex
+
+SELECT = f"SELECT seq, {ENTRY_COLUMNS}, checksum FROM entries"
+_COUNT = ENTRY_COLUMNS.count(",") + 2
+_INSERT = f"INSERT INTO entries ({ENTRY_COLUMNS}, checksum) VALUES ({', '.join('?' * _COUNT)})"
+_UPDATE = f"UPDATE entries SET ({ENTRY_COLUMNS}, checksum) = ({', '.join('?' * _COUNT)}) WHERE seq = ?"
+_PREVIEW_ENTRIES = 200
+LAST = 1 << 62
+
+
+class EntryTable:
+    """Every change of an entry goes through here, so that the search index and the recent entries stay true."""
+
+    def __init__(self, index: SearchIndex, recent: RecentEntries) -> None:
+        self._index = index
+        self._recent = recent
+
+    def append(self, db: sqlite3.Connection, n: int, entries: Iterable[Entry]) -> tuple[Entry, ...]:
+        """At the end, in order. An entry that brings an id keeps it."""
+        stored = []
+        for entry in entries:
+            values = entry_to_row(n, entry, entry.id or None)
+            seq = db.execute(_INSERT, [*values, checksum(values)]).lastrowid or 0
+            stored.append(replace(entry, seq=seq, id=entry.id or entry_id(seq)))
+        self._recent.extend(n, stored)
+        return tuple(stored)
+
+    def history(
+        self, db: sqlite3.Connection, n: int, session: Session, count: int, before: int = LAST
+    ) -> tuple[Entry, ...]:
+        """What a turn is shown of the past: the summary, if there is one, then the newest entries after the mark."""
+        floor = max(session.archived_through, session.consolidated_through)
+        entries = self._newest(db, n, count) if before == LAST else _read(db, n, count, before)
+        newest = [entry for entry in entries if entry.seq > floor]
+        if not session.summary_seq:
+            return tuple(newest)
+        summary = db.execute(f"{SELECT} WHERE seq = ?", (session.summary_seq,)).fetchone()
+        return (entry_from_row(summary), *(entry for entry in newest if entry.seq != session.summary_seq))
+
+    def _newest(self, db: sqlite3.Connection, n: int, count: int) -> list[Entry]:
+        known = self._recent.newest(n, count)
+        if known is not None:
+            return known
+        entries = _read(db, n, count, LAST)
+        self._recent.remember(n, entries, count)
+        return entries
+
+    def find(self, db: sqlite3.Connection, n: int, session: SessionId, id_: EntryId) -> Entry:
+        """By id: almost always where the id says, else wherever an imported or rewritten one went."""
+        guess = db.execute(f"{SELECT} WHERE seq = ? AND session = ?", (seq_of(id_), n)).fetchone()
+        if guess is not None:
+            entry = entry_from_row(guess)
+            if entry.id == id_:
+                return entry
+        named = db.execute(
+            f"{SELECT} WHERE session = ? AND body IS NOT NULL AND json_extract(body, '$.id') = ?", (n, id_)
+        ).fetchone()
+        if named is None:
+            raise UnknownEntry(f"session {session} has no message {id_}")
+        return entry_from_row(named)
+
+    def change(self, db: sqlite3.Connection, n: int, entry: Entry, content: tuple[Block, ...]) -> Entry:
+        """Let it say something else; id, place and time stay."""
+        changed = replace(entry, content=content)
+        values = entry_to_row(n, changed, None if entry.id == entry_id(entry.seq) else entry.id)
+        self._index.forget(db, _words(db, "seq = ?", (entry.seq,)))
+        db.execute(_UPDATE, [*values, checksum(values), entry.seq])
+        self._index.add(db, *_words(db, "seq = ?", (entry.seq,))[0])
+        self._recent.forget(n)
+        return changed
+
+    def remove(self, db: sqlite3.Connection, n: int, first: int, last: int = LAST) -> None:
+        """Delete a range of sequence numbers of one session."""
+        where, values = "session = ? AND seq BETWEEN ? AND ?", (n, first, last)
+        self._index.forget(db, _words(db, where, values))
+        db.execute(f"DELETE FROM entries WHERE {where}", values)
+        self._recent.forget(n)
+
+
+def _read(db: sqlite3.Connection, n: int, count: int, before: int) -> list[Entry]:
+    rows = db.execute(
+        f"{SELECT} WHERE session = ? AND seq < ? ORDER BY seq DESC LIMIT ?", (n, before, count)
+    ).fetchall()
+    return [entry_from_row(row) for row in reversed(rows)]
+
+
+def readable(rows: Iterable[Fetched]) -> Transcript:
+    """Decode what can be decoded; a row that cannot hides no other."""
+    entries, damaged = [], []
+    for row in rows:
+        try:
+            entries.append(entry_from_row(row))
+        except (StoreDamaged, MalformedRecord, KeyError, ValueError):
+            damaged.append(row[0])
+    return Transcript(entries=tuple(entries), damaged=tuple(damaged))
+
+
+def after_rewrite(db: sqlite3.Connection, n: int, session: Session) -> Session:
+    """Count, preview and marks as the rows now say; a mark or summary that lost its entries is taken back."""
+    live, last = db.execute(
+        "SELECT count(*), coalesce(max(seq), 0) FROM entries WHERE session = ? AND seq > ?",
+        (n, session.archived_through),
+    ).fetchone()
+    rows = db.execute(f"{SELECT} WHERE session = ? ORDER BY seq LIMIT ?", (n, _PREVIEW_ENTRIES)).fetchall()
+    preview, preview_by = preview_of(entry_from_row(row) for row in rows)
+    summary = session.summary_seq
+    has_summary = bool(db.execute("SELECT 1 FROM entries WHERE session = ? AND seq = ?", (n, summary)).fetchone())
+    keeps_mark = session.consolidated_through <= last and (has_summary or not summary)
+    return replace(
+        session,
+        messages=live,
+        preview=preview,
+        preview_by=preview_by,
+        summary_seq=summary if has_summary and keeps_mark else 0,
+        consolidated_through=session.consolidated_through if keeps_mark else 0,
+    )
+
+
+def seq_after(db: sqlite3.Connection, n: int, session: Session, keep: int) -> int | None:
+    """The sequence number of the live entry that comes after the first `keep`."""
+    row = db.execute(
+        "SELECT seq FROM entries WHERE session = ? AND seq > ? ORDER BY seq LIMIT 1 OFFSET ?",
+        (n, session.archived_through, keep),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def within_bounds(db: sqlite3.Connection, n: int, session: Session, cap: int) -> Session:
+    """
+    Past the cap, archive the oldest live entries: they stay readable and searchable, but are live no longer.
+
+    A tenth more than needed goes at once, so that this happens once in many turns, not in each.
+    """
+    if session.messages <= cap:
+        return session
+    start = _live_start(db, n, session, cap - cap // 10)
+    live = db.execute("SELECT count(*) FROM entries WHERE session = ? AND seq >= ?", (n, start)).fetchone()[0]
+    return replace(session, archived_through=start - 1, messages=live)
+
+
+def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -> int:
+    """The rule of history.live_start, asked of the index instead of the decoded entries."""
+    people = "SELECT seq FROM entries WHERE session = ? AND role = 'user' AND origin NOT IN ('command', 'summary')"
+    cut = db.execute(
+        "SELECT seq FROM entries WHERE session = ? ORDER BY seq DESC LIMIT 1 OFFSET ?", (n, max(target, 1) - 1)
+    ).fetchone()[0]
+    found = db.execute(f"{people} AND seq >= ? ORDER BY seq LIMIT 1", (n, cut)).fetchone()
+    found = (
+        found
+        or db.execute(
+            f"{people} AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT 1", (n, session.archived_through, cut)
+        ).fetchone()
+    )
+    if found is None:
+        return _first_without_a_caller(db, n, cut)
+    before = db.execute(
+        "SELECT seq, role, origin FROM entries WHERE session = ? AND seq < ? AND seq > ? ORDER BY seq DESC LIMIT 1",
+        (n, found[0], session.archived_through),
+    ).fetchone()
+    is_delivery = before is not None and before[0] >= cut and before[1:] == ("assistant", "delivery")
+    return int(before[0] if is_delivery else found[0])
+
+
+def _first_without_a_caller(db: sqlite3.Connection, n: int, cut: int) -> int:
+    """Where nobody ever wrote: not at a tool result, whose call would be missing."""
+    row = db.execute(
+        "SELECT seq FROM entries WHERE session = ? AND seq >= ? AND role != 'tool' ORDER BY seq LIMIT 1", (n, cut)
+    ).fetchone()
+    last = db.execute("SELECT max(seq) FROM entries WHERE session = ?", (n,)).fetchone()[0]
+    return int(row[0] if row is not None else last + 1)
+
+
+def _words(db: sqlite3.Connection, where: str, values: Sequence[int]) -> list[tuple[int, str | None, str | None]]:
+    return db.execute(f"SELECT seq, text, body FROM entries WHERE {where}", values).fetchall()

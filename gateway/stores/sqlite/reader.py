@@ -1,0 +1,180 @@
+"""Reading for people: lists, transcripts, search, on a connection that cannot write and delays no turn."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+import aiosqlite
+
+from gateway.errors import MalformedRecord, StoreDamaged, StoreUnavailable, UnknownSession
+from gateway.model import EndReason, Session, SessionId, SessionKey
+from gateway.ports import Hit, SessionFilter, Transcript
+from gateway.stores.sqlite import entry_table
+from gateway.stores.sqlite.connection import LOCK_PATIENCE_SECONDS
+from gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, micros, session_from_row
+from gateway.stores.sqlite.search_index import SearchIndex, match_expression, words_of
+from gateway.stores.sqlite.writer import as_store_error
+from gateway.stores.texts import contains_words, query_words
+
+T = TypeVar("T")
+
+_CHUNK = 2000
+
+
+class Reader:
+    """One connection, used from any event loop."""
+
+    def __init__(self, path: Path, index: SearchIndex, report_damage: Callable[[str], StoreDamaged]) -> None:
+        self._uri = f"{path.absolute().as_uri()}?mode=ro"
+        self._index = index
+        self._report_damage = report_damage
+        self._db: aiosqlite.Connection | None = None
+
+    async def start(self) -> None:
+        """After the writer has made the file."""
+        self._db = await aiosqlite.connect(self._uri, uri=True, timeout=LOCK_PATIENCE_SECONDS)
+
+    async def close(self) -> None:
+        """Closing twice is closing once."""
+        if self._db is not None:
+            db, self._db = self._db, None
+            await db.close()
+
+    async def rows(self, query: str, *values: str | int) -> list[Fetched]:
+        """One query, one consistent view."""
+        if self._db is None:
+            raise StoreUnavailable("the store is closed")
+        try:
+            return [tuple(row) for row in await self._db.execute_fetchall(query, values)]
+        except sqlite3.Error as exc:
+            error = as_store_error(exc)
+            raise (self._report_damage(str(error)) if isinstance(error, StoreDamaged) else error) from exc
+
+    def decoded(self, decode: Callable[[Fetched], T], row: Fetched) -> T:
+        """A row that must be right."""
+        try:
+            return decode(row)
+        except StoreDamaged as exc:
+            raise self._report_damage(str(exc)) from exc
+
+    async def session(self, session: SessionId) -> Session:
+        """UnknownSession for one that never was, and for one that was deleted."""
+        rows = await self.rows(f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE id = ?", session)
+        found = [self.decoded(session_from_row, row) for row in rows]
+        if not found or found[0].end_reason is EndReason.DELETED:
+            raise UnknownSession(f"there is no session {session}; it may have been deleted")
+        return found[0]
+
+    async def current(self, key: SessionKey) -> Session | None:
+        """The session a key points at."""
+        rows = await self.rows(f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE key = ? AND current", key)
+        return self.decoded(session_from_row, rows[0]) if rows else None
+
+    async def sessions(self, wanted: SessionFilter, now: datetime) -> list[Session]:
+        """Newest interaction first. A row that cannot be read hides no other."""
+        conditions, values = _conditions(wanted, now)
+        query = (
+            f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE {' AND '.join(conditions)}"
+            " ORDER BY last_interaction_at DESC, n DESC LIMIT ?"
+        )
+        sessions = []
+        for row in await self.rows(query, *values, -1 if wanted.limit is None else wanted.limit):
+            try:
+                sessions.append(session_from_row(row))
+            except (StoreDamaged, MalformedRecord, ValueError, KeyError) as exc:
+                self._report_damage(str(exc))
+        return sessions
+
+    async def newest_entries(self, session: SessionId, floor: int, count: int | None) -> Transcript:
+        """The last `count` above a sequence number, in order."""
+        rows = await self.rows(
+            f"{entry_table.SELECT} WHERE {_OF_SESSION} AND seq > ? ORDER BY seq DESC LIMIT ?",
+            session,
+            floor,
+            -1 if count is None else count,
+        )
+        return self._readable(rows[::-1])
+
+    async def entries_after(self, session: SessionId, seq: int, count: int) -> Transcript:
+        """The next `count`, in order."""
+        rows = await self.rows(
+            f"{entry_table.SELECT} WHERE {_OF_SESSION} AND seq > ? ORDER BY seq LIMIT ?", session, seq, count
+        )
+        return self._readable(rows)
+
+    async def search(self, query: str, limit: int) -> list[Hit]:
+        """Newest first: what is not indexed yet is looked through, the rest is asked of the index if it can answer."""
+        words = query_words(query)
+        if not words or limit < 1:
+            return []
+        expression = match_expression(words) if self._index.available else None
+        if expression is None:
+            return [hit async for hit in self._look_through(words, 0, limit)]
+        through = (await self.rows("SELECT through FROM entry_index_progress"))[0][0]
+        hits = [hit async for hit in self._look_through(words, through, limit)]
+        rows = await self.rows(
+            f"{_HITS} AND seq IN (SELECT rowid FROM entry_index WHERE entry_index MATCH ? AND rowid <= ?)"
+            " ORDER BY seq DESC LIMIT ?",
+            expression,
+            through,
+            limit - len(hits),
+        )
+        return hits + [hit for row in rows for hit in self._hit(row)]
+
+    async def _look_through(self, words: list[str], floor: int, limit: int) -> AsyncIterator[Hit]:
+        """Without the index: every entry above a sequence number, newest first, until there are enough."""
+        below, found = 1 << 62, 0
+        while True:
+            rows = await self.rows(
+                "SELECT seq, text, body FROM entries WHERE seq > ? AND seq < ? ORDER BY seq DESC LIMIT ?",
+                floor,
+                below,
+                _CHUNK,
+            )
+            for seq, text, body in rows:
+                if contains_words(words_of(text, body), words):
+                    for hit in self._hit((await self.rows(f"{_HITS} AND seq = ?", seq))[0]):
+                        yield hit
+                        found += 1
+                        if found == limit:
+                            return
+            if len(rows) < _CHUNK:
+                return
+            below = rows[-1][0]
+
+    def _hit(self, row: Fetched) -> list[Hit]:
+        session, *entry = row
+        return [Hit(session=session, entry=found) for found in self._readable([tuple(entry)]).entries]
+
+    def _readable(self, rows: list[Fetched]) -> Transcript:
+        transcript = entry_table.readable(rows)
+        if transcript.damaged:
+            self._report_damage(f"entries {', '.join(map(str, transcript.damaged))} are not what was written")
+        return transcript
+
+
+_OF_SESSION = "session = (SELECT n FROM sessions WHERE id = ?)"
+_HITS = f"SELECT (SELECT id FROM sessions WHERE n = session), {entry_table.SELECT.removeprefix('SELECT ')} WHERE true"
+
+
+def _conditions(wanted: SessionFilter, now: datetime) -> tuple[list[str], list[str | int]]:
+    conditions, values = ["end_reason IS NOT 'deleted'"], list[str | int]()
+    if wanted.key is not None:
+        conditions.append("key = ?")
+        values.append(wanted.key)
+    if wanted.owner is not None:
+        conditions.append("owner = ?")
+        values.append(wanted.owner)
+    if wanted.active_within is not None:
+        conditions.append("last_interaction_at >= ?")
+        values.append(micros(now - wanted.active_within))
+    if wanted.archived is not None:
+        conditions.append("archived = ?")
+        values.append(int(wanted.archived))
+    if wanted.current_only:
+        conditions.append("current")
+    return conditions, values

@@ -1,0 +1,317 @@
+"""
+The vocabulary as rows, and back.
+
+A flipped byte passes SQLite's own integrity check, so each row that matters carries a checksum of what was written, and
+reading one that no longer fits raises StoreDamaged. Types are stored, not guessed: words that look like JSON are words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+from zlib import crc32
+
+from gateway.dicts import from_dict, to_dict
+from gateway.errors import MalformedRecord, StoreDamaged
+from gateway.model import (
+    Cost,
+    EndReason,
+    Entry,
+    EntryId,
+    InboundMessage,
+    InboxId,
+    InboxState,
+    Model,
+    Origin,
+    Part,
+    PartId,
+    PartState,
+    ResetNotice,
+    Role,
+    Session,
+    SessionId,
+    SessionKey,
+    SessionSource,
+    Text,
+    Tokens,
+    TurnId,
+)
+from gateway.ports import InboxItem
+from gateway.stores.texts import scrub
+
+Value = str | int | None
+Row = Sequence[Value]
+# As SQLite gives them. What they are is known from the column list, what they should be from the checksum.
+Fetched = tuple[Any, ...]
+
+SESSION_COLUMNS = (
+    "id, key, current, origin, owner, started_at, last_interaction_at, updated_at, title, preview, preview_by, goal,"
+    " agent, archived, important, ended_at, end_reason, notice, messages, archived_through, consolidated_through,"
+    " summary_seq, input, output, cache_read, cache_write, last_prompt_tokens, cost, model"
+)
+ENTRY_COLUMNS = "session, role, origin, at, text, sender, message_id, tokens, latency_ms, body"
+INBOX_COLUMNS = "key, message, state, attempts, reason, turn, received_at, settled_at"
+PART_COLUMNS = "turn, ordinal, target, text, reply_to, state, attempts, sent_id, reason, not_before, settled_at"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_ROLES = {role.value: role for role in Role}
+_ORIGINS = {origin.value: origin for origin in Origin}
+
+
+def checksum(values: Row) -> int:
+    """Over the values as written, with borders between them."""
+    return crc32("\x1f".join(map(str, values)).encode())
+
+
+def micros(moment: datetime) -> int:
+    """An instant as it is stored."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(value: int) -> datetime:
+    """An instant as it was stored."""
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def session_to_row(session: Session) -> list[Value]:
+    """In the order of SESSION_COLUMNS."""
+    tokens = session.tokens
+    return [
+        session.id,
+        session.key,
+        int(session.current),
+        _source_json(session.origin),
+        session.owner,
+        micros(session.started_at),
+        micros(session.last_interaction_at),
+        micros(session.updated_at),
+        session.title and scrub(session.title),
+        scrub(session.preview),
+        session.preview_by,
+        session.goal and scrub(session.goal),
+        session.agent,
+        int(session.archived),
+        int(session.important),
+        None if session.ended_at is None else micros(session.ended_at),
+        session.end_reason,
+        _json_or_none(session.notice),
+        session.messages,
+        session.archived_through,
+        session.consolidated_through,
+        session.summary_seq,
+        tokens.input,
+        tokens.output,
+        tokens.cache_read,
+        tokens.cache_write,
+        session.last_prompt_tokens,
+        _json_or_none(session.cost),
+        _json_or_none(session.model),
+    ]
+
+
+def session_from_row(row: Fetched) -> Session:
+    """From SESSION_COLUMNS and the checksum."""
+    *values, written = row
+    if checksum(values) != written:
+        raise StoreDamaged(f"the row of session {values[0]} is not what was written")
+    (
+        id_,
+        key,
+        current,
+        origin,
+        owner,
+        started_at,
+        last_interaction_at,
+        updated_at,
+        title,
+        preview,
+        preview_by,
+        goal,
+        agent,
+        archived,
+        important,
+        ended_at,
+        end_reason,
+        notice,
+        messages,
+        archived_through,
+        consolidated_through,
+        summary_seq,
+        input_,
+        output,
+        cache_read,
+        cache_write,
+        last_prompt_tokens,
+        cost,
+        model,
+    ) = values
+    return Session(
+        id=SessionId(id_),
+        key=SessionKey(key),
+        current=bool(current),
+        origin=_source(origin),
+        owner=owner,
+        started_at=moment(started_at),
+        last_interaction_at=moment(last_interaction_at),
+        updated_at=moment(updated_at),
+        title=title,
+        preview=preview,
+        preview_by=preview_by and _ROLES[preview_by],
+        goal=goal,
+        agent=agent,
+        archived=bool(archived),
+        important=bool(important),
+        ended_at=None if ended_at is None else moment(ended_at),
+        end_reason=end_reason and EndReason(end_reason),
+        notice=notice and from_dict(ResetNotice, json.loads(notice)),
+        messages=messages,
+        archived_through=archived_through,
+        consolidated_through=consolidated_through,
+        summary_seq=summary_seq,
+        tokens=Tokens(input=input_, output=output, cache_read=cache_read, cache_write=cache_write),
+        last_prompt_tokens=last_prompt_tokens,
+        cost=cost and from_dict(Cost, json.loads(cost)),
+        model=model and from_dict(Model, json.loads(model)),
+    )
+
+
+def entry_to_row(session: int, entry: Entry, keep_id: EntryId | None = None) -> list[Value]:
+    """In the order of ENTRY_COLUMNS. `keep_id` is stored only where it is not the one made from the sequence number."""
+    text, body = _content_to_row(entry, keep_id)
+    return [
+        session,
+        entry.role.value,
+        entry.origin.value,
+        micros(entry.at),
+        text,
+        entry.sender and scrub(entry.sender),
+        entry.message_id and scrub(entry.message_id),
+        entry.tokens,
+        entry.latency_ms,
+        body,
+    ]
+
+
+def entry_from_row(row: Fetched) -> Entry:
+    """From seq, ENTRY_COLUMNS and the checksum."""
+    seq, _, role, origin, at, text, sender, message_id, tokens, latency_ms, body, written = row
+    if checksum(row[1:-1]) != written:
+        raise StoreDamaged(f"entry {seq} is not what was written")
+    if body is None:
+        return Entry(
+            seq=seq,
+            id=entry_id(seq),
+            role=_ROLES[role],
+            origin=_ORIGINS[origin],
+            at=moment(at),
+            content=(Text(text),) if text is not None else (),
+            sender=sender,
+            message_id=message_id,
+            tokens=tokens,
+            latency_ms=latency_ms,
+        )
+    record = json.loads(body)
+    record.update(role=role, origin=origin, at=moment(at).isoformat(), seq=seq, sender=sender, message_id=message_id)
+    record.update(tokens=tokens, latency_ms=latency_ms)
+    record.setdefault("id", entry_id(seq))
+    record.setdefault("content", [] if text is None else [{"type": "text", "text": text}])
+    return from_dict(Entry, record)
+
+
+def entry_id(seq: int) -> EntryId:
+    """The id of an entry that brought none: sequence numbers are never given twice, so it is stable for life."""
+    return EntryId(f"e{seq}")
+
+
+def seq_of(id_: EntryId) -> int:
+    """Where an entry with such an id should be; 0 if the id is of another making."""
+    return int(id_[1:]) if id_[:1] == "e" and id_[1:].isdecimal() and id_[1:].isascii() and len(id_) < 20 else 0
+
+
+def message_json(message: InboundMessage) -> str:
+    """An inbound message as the inbox keeps it."""
+    return _json(message)
+
+
+def inbox_from_row(row: Fetched) -> InboxItem:
+    """From n, INBOX_COLUMNS and the checksum. What is settled has lost its text, and with it its checksum."""
+    n, key, message, state, attempts, reason, turn, received_at, settled_at, written = row
+    if settled_at is None and checksum([key, message]) != written:
+        raise StoreDamaged(f"inbox row {n} is not what was written")
+    return InboxItem(
+        id=InboxId(n),
+        key=SessionKey(key),
+        message=from_dict(InboundMessage, json.loads(message)),
+        state=InboxState(state),
+        attempts=attempts,
+        reason=reason,
+        turn=None if turn is None else TurnId(turn),
+        received_at=moment(received_at),
+    )
+
+
+def part_to_row(part: Part) -> list[Value]:
+    """ordinal, target, text, reply_to: what a part says and where it goes."""
+    return [part.ordinal, _source_json(part.target), scrub(part.text), part.reply_to and scrub(part.reply_to)]
+
+
+def part_from_row(row: Fetched) -> Part:
+    """From n, PART_COLUMNS and the checksum. What is settled has lost its text, and with it its checksum."""
+    n, turn, ordinal, target, text, reply_to, state, attempts, sent_id, reason, not_before, settled_at, written = row
+    if settled_at is None and checksum([ordinal, target, text, reply_to]) != written:
+        raise StoreDamaged(f"outbox row {n} is not what was written")
+    return Part(
+        id=PartId(n),
+        turn=None if turn is None else TurnId(turn),
+        ordinal=ordinal,
+        target=_source(target),
+        text=text,
+        reply_to=reply_to,
+        state=PartState(state),
+        attempts=attempts,
+        sent_id=sent_id,
+        reason=reason,
+        not_before=None if not_before is None else moment(not_before),
+    )
+
+
+def _content_to_row(entry: Entry, keep_id: EntryId | None) -> tuple[str | None, str | None]:
+    """Words alone go into their own column; anything more is one JSON text beside them."""
+    content = entry.content
+    is_plain = len(content) == 1 and type(content[0]) is Text
+    words = scrub(content[0].text) if is_plain and isinstance(content[0], Text) else None
+    more: dict[str, object] = {} if is_plain or not content else {"content": [to_dict(block) for block in content]}
+    if keep_id:
+        more["id"] = keep_id
+    if entry.tool_calls:
+        more["tool_calls"] = [to_dict(call) for call in entry.tool_calls]
+    if entry.tool_call_id is not None:
+        more["tool_call_id"] = entry.tool_call_id
+    if entry.reasoning is not None:
+        more["reasoning"] = to_dict(entry.reasoning)
+    return words, scrub(json.dumps(more, ensure_ascii=False)) if more else None
+
+
+def _json(value: object) -> str:
+    return scrub(json.dumps(to_dict(value), ensure_ascii=False, separators=(",", ":")))
+
+
+def _json_or_none(value: object | None) -> str | None:
+    return None if value is None else _json(value)
+
+
+@lru_cache(maxsize=1024)
+def _source_json(source: SessionSource) -> str:
+    return _json(source)
+
+
+@lru_cache(maxsize=1024)
+def _source(text: str) -> SessionSource:
+    try:
+        return from_dict(SessionSource, json.loads(text))
+    except (ValueError, MalformedRecord) as exc:
+        raise StoreDamaged(f"a source in the database cannot be read ({exc})") from exc

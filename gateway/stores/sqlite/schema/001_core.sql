@@ -1,0 +1,110 @@
+-- Times are microseconds since 1970 in UTC. Order is by sequence number, never by clock. AUTOINCREMENT: no number is ever
+-- given twice, so a late write can never hit a row that took the place of a deleted one.
+
+CREATE TABLE sessions (
+    n                    INTEGER PRIMARY KEY AUTOINCREMENT,
+    id                   TEXT NOT NULL UNIQUE,
+    key                  TEXT NOT NULL,
+    current              INTEGER NOT NULL,
+    origin               TEXT NOT NULL,
+    owner                TEXT,
+    started_at           INTEGER NOT NULL,
+    last_interaction_at  INTEGER NOT NULL,
+    updated_at           INTEGER NOT NULL,
+    title                TEXT,
+    preview              TEXT NOT NULL,
+    preview_by           TEXT,
+    goal                 TEXT,
+    agent                TEXT,
+    archived             INTEGER NOT NULL,
+    important            INTEGER NOT NULL,
+    ended_at             INTEGER,
+    end_reason           TEXT,
+    notice               TEXT,
+    messages             INTEGER NOT NULL,
+    archived_through     INTEGER NOT NULL,
+    consolidated_through INTEGER NOT NULL,
+    summary_seq          INTEGER NOT NULL,
+    input                INTEGER NOT NULL,
+    output               INTEGER NOT NULL,
+    cache_read           INTEGER NOT NULL,
+    cache_write          INTEGER NOT NULL,
+    last_prompt_tokens   INTEGER NOT NULL,
+    cost                 TEXT,
+    model                TEXT,
+    checksum             INTEGER NOT NULL
+);
+-- Whatever the code does, a key never has two current sessions.
+CREATE UNIQUE INDEX sessions_current ON sessions (key) WHERE current;
+CREATE INDEX sessions_of_key ON sessions (key);
+CREATE INDEX sessions_of_owner ON sessions (owner);
+CREATE INDEX sessions_by_interaction ON sessions (last_interaction_at);
+
+-- A plain rowid table with an index took more than twice the writes of one clustered by session.
+CREATE TABLE entries (
+    seq        INTEGER PRIMARY KEY AUTOINCREMENT,
+    session    INTEGER NOT NULL,
+    role       TEXT NOT NULL,
+    origin     TEXT NOT NULL,
+    at         INTEGER NOT NULL,
+    text       TEXT,     -- content that is one text block: the words themselves, never parsed again
+    sender     TEXT,
+    message_id TEXT,
+    tokens     INTEGER,
+    latency_ms INTEGER,
+    body       TEXT,     -- JSON of what an ordinary entry does not have: other content, tool calls, reasoning, its own id
+    checksum   INTEGER NOT NULL
+);
+CREATE INDEX entries_of_session ON entries (session, seq);
+
+-- Open work holds its text; settled work keeps ids and times only, the words live in the transcript alone.
+CREATE TABLE inbox (
+    n           INTEGER PRIMARY KEY AUTOINCREMENT,
+    key         TEXT NOT NULL,
+    message     TEXT NOT NULL,
+    state       TEXT NOT NULL,
+    attempts    INTEGER NOT NULL,
+    reason      TEXT,
+    turn        INTEGER,
+    received_at INTEGER NOT NULL,
+    settled_at  INTEGER,
+    checksum    INTEGER NOT NULL
+);
+CREATE INDEX inbox_open ON inbox (turn) WHERE settled_at IS NULL;
+
+CREATE TABLE seen (
+    event TEXT PRIMARY KEY,
+    inbox INTEGER NOT NULL,
+    at    INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE turns (
+    n          INTEGER PRIMARY KEY AUTOINCREMENT,
+    session    INTEGER NOT NULL,
+    first_seq  INTEGER NOT NULL,
+    state      TEXT NOT NULL,
+    attempt    INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at   INTEGER,
+    reason     TEXT
+);
+CREATE INDEX turns_of_session ON turns (session, state);
+
+CREATE TABLE outbox (
+    n          INTEGER PRIMARY KEY AUTOINCREMENT,
+    session    INTEGER NOT NULL,
+    turn       INTEGER,
+    ordinal    INTEGER NOT NULL,
+    target     TEXT NOT NULL,
+    text       TEXT NOT NULL,
+    reply_to   TEXT,
+    state      TEXT NOT NULL,
+    attempts   INTEGER NOT NULL,
+    sent_id    TEXT,
+    reason     TEXT,
+    not_before INTEGER,
+    created_at INTEGER NOT NULL,
+    settled_at INTEGER,
+    checksum   INTEGER NOT NULL
+);
+CREATE INDEX outbox_open ON outbox (session) WHERE settled_at IS NULL;

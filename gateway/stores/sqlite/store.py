@@ -1,0 +1,374 @@
+"""
+The verbs of the Store port over SQLite.
+
+Each verb that writes is one function handed to the writer thread; the tables' files hold what happens there. Reading
+for people (lists, transcripts, search) has a connection of its own that cannot write, so that it delays no turn.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from gateway.errors import Refused
+from gateway.model import (
+    Block,
+    EndReason,
+    Entry,
+    EntryId,
+    InboundMessage,
+    InboxState,
+    Opened,
+    Part,
+    PartId,
+    PartState,
+    Sent,
+    Session,
+    SessionId,
+    SessionKey,
+    Spent,
+    TurnId,
+)
+from gateway.ports import (
+    Accepted,
+    Begun,
+    Claim,
+    Clock,
+    Hit,
+    Imported,
+    InboxItem,
+    Opening,
+    Outcome,
+    Pruned,
+    SessionFilter,
+    Transcript,
+)
+from gateway.sessions import answered, interacted, with_moved_marks
+from gateway.stores import jsonl
+from gateway.stores.sqlite import entry_table, session_table, upkeep, work_tables
+from gateway.stores.sqlite.connection import open_database
+from gateway.stores.sqlite.entry_table import EntryTable
+from gateway.stores.sqlite.reader import Reader
+from gateway.stores.sqlite.recent_entries import RecentEntries
+from gateway.stores.sqlite.rows import INBOX_COLUMNS, PART_COLUMNS, inbox_from_row, part_from_row
+from gateway.stores.sqlite.search_index import SearchIndex
+from gateway.stores.sqlite.writer import Writer
+
+T = TypeVar("T")
+Position = TypeVar("Position", int, str)
+
+LIVE_ENTRIES = 2000
+_CHUNK = 500
+
+
+class SqliteStore:
+    """Made by `connect`; let go by `close`."""
+
+    def __init__(self, path: Path, clock: Clock, live_entries: int) -> None:
+        self._clock = clock
+        self._live_entries = live_entries
+        recent = RecentEntries()
+        self._index = SearchIndex()
+        self._entries = EntryTable(self._index, recent)
+        self._writer = Writer(
+            partial(open_database, path, self._index),
+            upkeep=self._index.catch_up,
+            rolled_back=recent.clear,
+            cure=f"Nothing is written to {path} any more: stop Turngate, move it aside and put its newest backup there",
+        )
+        self._reader = Reader(path, self._index, self._writer.report_damage)
+
+    @classmethod
+    async def connect(cls, path: Path, clock: Clock, *, live_entries: int = LIVE_ENTRIES) -> SqliteStore:
+        """Open or create the database. Reads no session and no message, so it is as quick with a million of them."""
+        store = cls(path, clock, live_entries)
+        await store._writer.start()
+        await store._reader.start()
+        return store
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with the file, once that was seen; then nothing is written any more."""
+        return self._writer.damage
+
+    async def close(self) -> None:
+        """Finish what was handed over, then let go of the files."""
+        await self._reader.close()
+        await self._writer.close()
+
+    async def accept(self, message: InboundMessage, key: SessionKey) -> Accepted:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: work_tables.accept(db, message, key, now))
+
+    async def open(self, opening: Opening) -> Opened:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: session_table.open_(db, opening, now)[1])
+
+    async def begin(self, claim: Claim) -> Begun:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: self._begin(db, claim, now))
+
+    async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: self._finish(db, turn, outcome, now))
+
+    async def record_sending(self, part: PartId) -> Part:
+        return await self._writer.run(lambda db: work_tables.record_sending(db, part))
+
+    async def record_sent(self, part: PartId, sent: Sent) -> None:
+        await self._writer.run(lambda db: work_tables.record_sent(db, part, sent))
+
+    async def record_unsent(self, part: PartId, reason: str, *, retry_at: datetime | None) -> None:
+        await self._writer.run(lambda db: work_tables.record_unsent(db, part, reason, retry_at))
+
+    async def reset(self, key: SessionKey, *, title: str | None = None) -> Session:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: session_table.reset(db, key, title, now))
+
+    async def switch(self, key: SessionKey, target: SessionId) -> Session:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: session_table.switch(db, key, target, now))
+
+    async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: session_table.end_if_due(db, session, opening, now))
+
+    async def rename(self, session: SessionId, title: str | None) -> None:
+        await self._amend(session, lambda found: replace(found, title=title))
+
+    async def archive(self, session: SessionId, *, archived: bool = True) -> None:
+        await self._amend(session, lambda found: replace(found, archived=archived))
+
+    async def mark_important(self, session: SessionId, *, important: bool = True) -> None:
+        await self._amend(session, lambda found: replace(found, important=important))
+
+    async def set_goal(self, session: SessionId, goal: str | None) -> None:
+        await self._amend(session, lambda found: replace(found, goal=goal))
+
+    async def choose_agent(self, session: SessionId, agent: str | None) -> None:
+        await self._amend(session, lambda found: replace(found, agent=agent))
+
+    async def delete(self, session: SessionId) -> None:
+        now = self._clock.now()
+
+        def erase(db: sqlite3.Connection) -> None:
+            upkeep.erase(db, *session_table.by_id(db, session), self._entries, now)
+
+        await self._writer.run(erase)
+
+    async def prune(self, *, empty_after: timedelta, archive_after: timedelta, forget_after: timedelta) -> Pruned:
+        now = self._clock.now()
+        sessions = partial(
+            upkeep.prune_sessions,
+            entries=self._entries,
+            now=now,
+            empty_before=now - empty_after,
+            old_before=now - archive_after,
+        )
+        total = await self._in_steps(sessions, 0)
+        for table, born in (("inbox", "received_at"), ("turns", "started_at"), ("outbox", "created_at")):
+            work = partial(upkeep.forget_work, table=table, born=born, before=now - forget_after)
+            total += await self._in_steps(work, 0)
+        return total + await self._in_steps(partial(upkeep.forget_seen, before=now - forget_after), "")
+
+    async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> tuple[Entry, ...]:
+            n, found = session_table.by_id(db, session)
+            stored = self._entries.append(db, n, entries)
+            changed = answered(found, stored, now, Spent(), told=False)
+            session_table.update(db, n, entry_table.within_bounds(db, n, changed, self._live_entries))
+            return stored
+
+        return await self._writer.run(write)
+
+    async def edit_entry(self, session: SessionId, entry: EntryId, content: tuple[Block, ...]) -> Entry:
+        def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, Entry]:
+            old = self._entries.find(db, n, session, entry)
+            return found, self._entries.change(db, n, old, content)
+
+        return await self._rewrite(session, write)
+
+    async def delete_entry(self, session: SessionId, entry: EntryId) -> None:
+        def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, None]:
+            old = self._entries.find(db, n, session, entry)
+            self._entries.remove(db, n, old.seq, old.seq)
+            return found, None
+
+        await self._rewrite(session, write)
+
+    async def truncate(self, session: SessionId, keep: int) -> int:
+        if keep < 0:
+            raise Refused(f"cannot keep {keep} messages; give 0 or more")
+
+        def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, int]:
+            first = entry_table.seq_after(db, n, found, keep)
+            if first is not None:
+                self._entries.remove(db, n, first)
+            return found, min(keep, found.messages)
+
+        return await self._rewrite(session, write)
+
+    async def replace(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, tuple[Entry, ...]]:
+            self._entries.remove(db, n, found.archived_through + 1)
+            stored = self._entries.append(db, n, entries)
+            moved = {old.seq: new.seq for old, new in zip(entries, stored, strict=True) if old.seq}
+            return with_moved_marks(found, moved), stored
+
+        return await self._rewrite(session, write)
+
+    async def clear(self, session: SessionId) -> None:
+        def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, None]:
+            self._entries.remove(db, n, 0)
+            return replace(found, archived_through=0, consolidated_through=0, summary_seq=0), None
+
+        await self._rewrite(session, write)
+
+    async def consolidate(self, session: SessionId, through: int, summary: Entry | None = None) -> None:
+        def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, None]:
+            stored = self._entries.append(db, n, [] if summary is None else [summary])
+            seq = stored[0].seq if stored else 0
+            return replace(found, consolidated_through=max(through, 0), summary_seq=seq), None
+
+        await self._rewrite(session, write)
+
+    async def import_(self, lines: Iterable[str | bytes]) -> Imported:
+        export = jsonl.read_export(lines)
+        if export.session is None and not export.entries:
+            return Imported(session=None, entries=0, problems=export.problems)
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> SessionId:
+            id_ = session_table.free_id(db, export.session)
+            restored = jsonl.restored_session(export, id_, now)
+            if restored.current and session_table.current_of(db, restored.key) is not None:
+                restored = replace(restored, current=False, ended_at=now, end_reason=EndReason.SWITCH)
+            n = session_table.insert(db, replace(restored, current=False))
+            stored = self._entries.append(db, n, export.entries)
+            restored = jsonl.with_new_places(restored, export, stored)
+            session_table.update(db, n, entry_table.after_rewrite(db, n, restored))
+            return id_
+
+        imported = await self._writer.run(write)
+        return Imported(session=imported, entries=len(export.entries), problems=export.problems)
+
+    async def session(self, session: SessionId) -> Session:
+        return await self._reader.session(session)
+
+    async def current(self, key: SessionKey) -> Session | None:
+        return await self._reader.current(key)
+
+    async def sessions(self, wanted: SessionFilter = SessionFilter()) -> list[Session]:
+        return await self._reader.sessions(wanted, self._clock.now())
+
+    async def ever_another(self, session: SessionId) -> bool:
+        made = await self._reader.rows("SELECT seq FROM sqlite_sequence WHERE name = 'sessions'")
+        known = await self._reader.rows("SELECT count(*) FROM sessions WHERE id = ?", session)
+        return bool(made and made[0][0] > known[0][0])
+
+    async def inbox(self, *states: InboxState, limit: int = 1000) -> list[InboxItem]:
+        query = f"SELECT n, {INBOX_COLUMNS}, checksum FROM inbox WHERE {_in_states(states)} ORDER BY n LIMIT ?"
+        return [self._reader.decoded(inbox_from_row, row) for row in await self._reader.rows(query, *states, limit)]
+
+    async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
+        query = f"SELECT n, {PART_COLUMNS}, checksum FROM outbox WHERE {_in_states(states)} ORDER BY n LIMIT ?"
+        return [self._reader.decoded(part_from_row, row) for row in await self._reader.rows(query, *states, limit)]
+
+    async def transcript(
+        self, session: SessionId, *, last: int | None = None, with_archived: bool = False
+    ) -> Transcript:
+        found = await self._reader.session(session)
+        floor = 0 if with_archived else found.archived_through
+        return await self._reader.newest_entries(session, floor, last)
+
+    async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
+        return await self._reader.search(query, limit)
+
+    async def export(self, session: SessionId) -> AsyncIterator[str]:
+        yield jsonl.session_line(await self._reader.session(session))
+        seq = count = 0
+        while True:
+            chunk = await self._reader.entries_after(session, seq, _CHUNK)
+            for entry in chunk.entries:
+                yield jsonl.entry_line(entry)
+            count += len(chunk.entries)
+            seqs = [*(entry.seq for entry in chunk.entries), *chunk.damaged]
+            if not seqs:
+                break
+            seq = max(seqs)
+        yield jsonl.closing_line(count)
+
+    def _begin(self, db: sqlite3.Connection, claim: Claim, now: datetime) -> Begun:
+        turn = work_tables.turn_of(db, claim.inbox)
+        if turn is not None:
+            return self._begin_again(db, turn, claim.history)
+        n, opened = session_table.open_(db, claim.opening, now)
+        history = self._entries.history(db, n, opened.session, claim.history)
+        stored = self._entries.append(db, n, claim.entries)
+        session = interacted(opened.session, stored, now)
+        session_table.update(db, n, session)
+        first_seq = stored[0].seq if stored else entry_table.LAST
+        turn = work_tables.start_turn(db, n, claim.inbox, first_seq, now)
+        opened = Opened(session=session, is_new=opened.is_new)
+        return Begun(turn=turn, opened=opened, history=history, attempt=1)
+
+    def _begin_again(self, db: sqlite3.Connection, turn: TurnId, count: int) -> Begun:
+        n, first_seq, attempt = work_tables.start_again(db, turn)
+        _, session = session_table.by_number(db, n)
+        history = self._entries.history(db, n, session, count, before=first_seq)
+        return Begun(turn=turn, opened=Opened(session=session, is_new=False), history=history, attempt=attempt)
+
+    def _finish(self, db: sqlite3.Connection, turn: TurnId, outcome: Outcome, now: datetime) -> tuple[Part, ...]:
+        n, found = session_table.by_number(db, work_tables.running_session(db, turn))
+        stored = self._entries.append(db, n, outcome.entries)
+        session = answered(found, stored, now, outcome.spent, told=outcome.failure is None)
+        session_table.update(db, n, entry_table.within_bounds(db, n, session, self._live_entries))
+        work_tables.end_turn(db, turn, outcome.failure, now)
+        return work_tables.put_out(db, n, turn, outcome.parts, now)
+
+    async def _amend(self, session: SessionId, change: Callable[[Session], Session]) -> None:
+        now = self._clock.now()
+        await self._writer.run(
+            lambda db: session_table.amend(db, session, lambda found: replace(change(found), updated_at=now))
+        )
+
+    async def _rewrite(
+        self, session: SessionId, change: Callable[[sqlite3.Connection, int, Session], tuple[Session, T]]
+    ) -> T:
+        """Change the entries of a session, then make what is known of it fit them again."""
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> T:
+            n, found = session_table.by_id(db, session)
+            changed, result = change(db, n, found)
+            session_table.update(db, n, entry_table.after_rewrite(db, n, replace(changed, updated_at=now)))
+            return result
+
+        return await self._writer.run(write)
+
+    async def _in_steps(
+        self, step: Callable[[sqlite3.Connection, Position], upkeep.Step[Position]], start: Position
+    ) -> Pruned:
+        """Each step is a transaction of its own, so that turns get in between."""
+        total = Pruned()
+        position: Position | None = start
+        while position is not None:
+            done = await self._writer.run(partial(_swapped, step, position))
+            total += done.pruned
+            position = done.after
+        return total
+
+
+def _swapped(step: Callable[[sqlite3.Connection, Position], T], position: Position, db: sqlite3.Connection) -> T:
+    return step(db, position)
+
+
+def _in_states(states: Sequence[str]) -> str:
+    return f"state IN ({', '.join('?' * len(states))})"

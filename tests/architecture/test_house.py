@@ -1,0 +1,198 @@
+"""House rules that can be executed: each is a detector, run over gateway/ and shown to fail on a bad sample."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GATEWAY = ROOT / "gateway"
+OUTSIDE_THE_CORE = {"agents", "checks", "cli", "stores", "web"}
+
+Detector = Callable[[str], list[str]]
+
+_BAD_NAME = re.compile(r"manager|helper|utils|mixin", re.IGNORECASE)
+_REASONED = re.compile(r"#\s*(noqa:\s*[A-Z]+\d+(,\s*[A-Z]+\d+)*\s+-\s+\w|(?!noqa)\w)")
+_BROAD = {"Exception", "BaseException"}
+_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
+
+
+def modules() -> list[Path]:
+    return sorted(GATEWAY.rglob("*.py"))
+
+
+def core_modules() -> list[Path]:
+    return [path for path in modules() if path.relative_to(GATEWAY).parts[0] not in OUTSIDE_THE_CORE]
+
+
+def offences(detector: Detector, paths: list[Path]) -> list[str]:
+    return [f"{path.relative_to(ROOT)}: {one}" for path in paths for one in detector(path.read_text())]
+
+
+def missing_docstring(source: str) -> list[str]:
+    return [] if ast.get_docstring(ast.parse(source)) else ["the module does not say why it exists"]
+
+
+def hidden_imports(source: str) -> list[str]:
+    functions = [
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    imports = [
+        node for function in functions for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    return [f"line {line}: import inside a function" for line in sorted({node.lineno for node in imports})]
+
+
+def vague_names(source: str) -> list[str]:
+    named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    nodes = list(ast.walk(ast.parse(source)))
+    names = [(node.lineno, node.name) for node in nodes if isinstance(node, named)]
+    names += [
+        (node.lineno, node.id) for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    ]
+    names += [
+        (node.lineno, node.attr)
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    ]
+    names += [(node.lineno, node.arg) for node in nodes if isinstance(node, ast.arg)]
+    return [f"line {line}: {name} says nothing of the domain" for line, name in sorted(names) if _BAD_NAME.search(name)]
+
+
+def unexplained_broad_excepts(source: str) -> list[str]:
+    """A handler that tidies up and lets the error go on needs no reason; ruff would call its noqa unused."""
+    lines = source.splitlines()
+    handlers = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ExceptHandler)]
+    return [
+        f"line {handler.lineno}: a broad except without a reason"
+        for handler in handlers
+        if _is_broad(handler.type)
+        and not isinstance(handler.body[-1], ast.Raise)
+        and not _REASONED.search(lines[handler.lineno - 1])
+    ]
+
+
+def _is_broad(caught: ast.expr | None) -> bool:
+    return caught is None or any(isinstance(node, ast.Name) and node.id in _BROAD for node in ast.walk(caught))
+
+
+def environment_reads(source: str) -> list[str]:
+    nodes = list(ast.walk(ast.parse(source)))
+    lines = [node.lineno for node in nodes if isinstance(node, ast.Attribute) and node.attr in _ENVIRONMENT]
+    lines += [
+        node.lineno
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module == "os" and any(a.name in _ENVIRONMENT for a in node.names)
+    ]
+    return [f"line {line}: the environment belongs to the configuration" for line in sorted(lines)]
+
+
+def foreign_imports(source: str) -> list[str]:
+    nodes = list(ast.walk(ast.parse(source)))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += ["." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)]
+    return [
+        f"{name} is not in the standard library" for name in names if name.split(".")[0] not in sys.stdlib_module_names
+    ]
+
+
+def test_the_house_was_found() -> None:
+    assert GATEWAY / "model.py" in core_modules()
+    assert GATEWAY / "stores" / "__init__.py" in modules()
+    assert GATEWAY / "stores" / "__init__.py" not in core_modules()
+
+
+def test_every_module_says_why_it_exists() -> None:
+    assert offences(missing_docstring, modules()) == []
+
+
+def test_the_core_has_no_import_inside_a_function() -> None:
+    assert offences(hidden_imports, core_modules()) == []
+
+
+def test_names_are_words_of_the_domain() -> None:
+    assert offences(vague_names, modules()) == []
+
+
+def test_files_are_named_for_a_noun_of_the_domain() -> None:
+    assert [path.name for path in GATEWAY.rglob("*") if _BAD_NAME.search(path.name)] == []
+
+
+def test_a_broad_except_has_a_written_reason() -> None:
+    assert offences(unexplained_broad_excepts, modules()) == []
+
+
+def test_the_environment_is_not_read_in_the_gateway() -> None:
+    assert offences(environment_reads, modules()) == []
+
+
+def test_the_vocabulary_imports_the_standard_library_only() -> None:
+    assert offences(foreign_imports, [GATEWAY / "model.py"]) == []
+
+
+BAD = [
+    (missing_docstring, ""),
+    (missing_docstring, "import os\n"),
+    (missing_docstring, "# a comment is no docstring\n"),
+    (missing_docstring, "x = 1\n'''too late'''\n"),
+    (hidden_imports, "def f():\n    import json\n"),
+    (hidden_imports, "async def f():\n    if True:\n        from json import dumps\n"),
+    (hidden_imports, "class A:\n    def f(self):\n        def g():\n            import json\n"),
+    (vague_names, "class SessionManager: ...\n"),
+    (vague_names, "class _ReplyMixin: ...\n"),
+    (vague_names, "def key_helper(): ...\n"),
+    (vague_names, "async def run_utils(): ...\n"),
+    (vague_names, "helper = 1\n"),
+    (vague_names, "def f(session_manager): ...\n"),
+    (vague_names, "self.manager = 1\n"),
+    (unexplained_broad_excepts, "try: ...\nexcept Exception: ...\n"),
+    (unexplained_broad_excepts, "try: ...\nexcept BaseException: ...\n"),
+    (unexplained_broad_excepts, "try: ...\nexcept: ...\n"),
+    (unexplained_broad_excepts, "try: ...\nexcept (ValueError, Exception) as exc: ...\n"),
+    (unexplained_broad_excepts, "try: ...\nexcept Exception:  # noqa: BLE001\n    ...\n"),
+    (unexplained_broad_excepts, "try: ...\nexcept Exception:  # noqa: BLE001 -\n    ...\n"),
+    (unexplained_broad_excepts, "# noqa: BLE001 - elsewhere\ntry: ...\nexcept Exception: ...\n"),
+    (unexplained_broad_excepts, "try: ...\nexcept Exception:\n    if x:\n        raise\n    y = 1\n"),
+    (environment_reads, "import os\nx = os.environ['X']\n"),
+    (environment_reads, "import os\nx = os.environ.get('X')\n"),
+    (environment_reads, "import os as o\nx = o.getenv('X')\n"),
+    (environment_reads, "from os import environ\n"),
+    (environment_reads, "from os import path, getenv as read\n"),
+    (foreign_imports, "import aiohttp.web\n"),
+    (foreign_imports, "from gateway.errors import TurngateError\n"),
+    (foreign_imports, "from . import errors\n"),
+]
+
+GOOD = [
+    (missing_docstring, '"""Why this file exists."""\n'),
+    (hidden_imports, "import json\nfrom os import path\nif True:\n    import re\ndef f(): ...\n"),
+    (vague_names, "from contextlib import contextmanager\n@contextmanager\ndef opened(): ...\n"),
+    (
+        unexplained_broad_excepts,
+        "try: ...\nexcept Exception:  # noqa: BLE001 - the caller's code may raise anything\n    ...\n",
+    ),
+    (unexplained_broad_excepts, "try: ...\nexcept Exception:  # the caller's code may raise anything\n    ...\n"),
+    (unexplained_broad_excepts, "try: ...\nexcept BaseException:\n    db.close()\n    raise\n"),
+    (unexplained_broad_excepts, "try: ...\nexcept (ValueError, KeyError): ...\n"),
+    (environment_reads, "import os\nos.fsync(1)\n"),
+    (foreign_imports, "from __future__ import annotations\nfrom datetime import UTC\nimport os.path\n"),
+]
+
+
+def ids(samples: list[tuple[Detector, str]]) -> list[str]:
+    return [f"{detector.__name__}: {sample.strip()!r}" for detector, sample in samples]
+
+
+@pytest.mark.parametrize(("detector", "sample"), BAD, ids=ids(BAD))
+def test_a_detector_sees_what_is_bad(detector: Detector, sample: str) -> None:
+    assert len(detector(sample)) == 1
+
+
+@pytest.mark.parametrize(("detector", "sample"), GOOD, ids=ids(GOOD))
+def test_a_detector_leaves_alone_what_is_good(detector: Detector, sample: str) -> None:
+    assert detector(sample) == []

@@ -1,0 +1,129 @@
+"""Who may import whom: the contracts in pyproject.toml hold, and each of them breaks when it is violated."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+DOWNWARDS = "Imports go downwards only"
+STRANGERS = "Stores are strangers to each other"
+VOCABULARY = "The vocabulary imports nothing of ours"
+CORE = "No SDK, driver or HTTP client in the core"
+
+SDKS = ["aiogram", "discord", "slack_bolt", "slack_sdk", "aiohttp", "httpx", "requests", "pydantic", "yaml"]
+DRIVERS = ["aiosqlite", "sqlite3", "asyncpg"]
+
+OFFENCES = [
+    ("errors", "gateway.model", DOWNWARDS),
+    ("errors", "gateway.dicts", DOWNWARDS),
+    ("dicts", "gateway.model", DOWNWARDS),
+    ("dicts", "gateway.ports", DOWNWARDS),
+    ("model", "gateway.ports", DOWNWARDS),
+    ("ports", "gateway.sessions", DOWNWARDS),
+    ("ports", "gateway.keys", DOWNWARDS),
+    ("sessions", "gateway.keys", DOWNWARDS),
+    ("keys", "gateway.privacy", DOWNWARDS),
+    ("privacy", "gateway.sessions", DOWNWARDS),
+    ("sessions", "gateway.history", DOWNWARDS),
+    ("privacy", "gateway.prompt", DOWNWARDS),
+    ("hygiene", "gateway.history", DOWNWARDS),
+    ("history", "gateway.prompt", DOWNWARDS),
+    ("prompt", "gateway.history", DOWNWARDS),
+    ("history", "gateway.stores", DOWNWARDS),
+    ("ports", "gateway.stores.sqlite", DOWNWARDS),
+    ("stores/memory", "gateway.stores.sqlite", STRANGERS),
+    ("stores/sqlite/rows", "gateway.stores.memory", STRANGERS),
+    ("model", "gateway.errors", VOCABULARY),
+    ("model", "gateway.dicts", VOCABULARY),
+    *(("sessions", sdk, CORE) for sdk in SDKS),
+    *(("ports", driver, CORE) for driver in DRIVERS),
+    *(
+        (module, "aiohttp", CORE)
+        for module in ("model", "dicts", "errors", "ports", "keys", "history", "privacy", "hygiene")
+    ),
+    ("prompt", "sqlite3", CORE),
+    ("stores/memory", "sqlite3", CORE),
+    ("stores/sqlite/rows", "httpx", CORE),
+]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """A copy of the package and its contracts, to be spoiled."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "gateway", tmp_path / "gateway", ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def run(*command: str, at: Path) -> subprocess.CompletedProcess[str]:
+    """Run with the package at `at`, not the installed one."""
+    env = {"PYTHONPATH": str(at), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
+    return subprocess.run(command, cwd=at, env=env, capture_output=True, text=True, check=False)
+
+
+def lint_imports(at: Path) -> subprocess.CompletedProcess[str]:
+    return run(str(Path(sys.executable).with_name("lint-imports")), "--no-cache", at=at)
+
+
+def add_import(house: Path, module: str, imported: str) -> None:
+    """Make both ends exist, then let the one import the other."""
+    target = house.joinpath(*imported.split("."))
+    if imported.startswith("gateway.") and not target.is_dir():
+        target.with_suffix(".py").touch()
+    with (house / "gateway" / f"{module}.py").open("a") as file:
+        file.write(f"\nimport {imported}\n")
+
+
+def test_the_contracts_hold_here() -> None:
+    result = lint_imports(ROOT)
+
+    assert result.returncode == 0, result.stdout
+    assert f"{DOWNWARDS} KEPT" in result.stdout
+    assert f"{STRANGERS} KEPT" in result.stdout
+    assert f"{VOCABULARY} KEPT" in result.stdout
+    assert f"{CORE} KEPT" in result.stdout
+
+
+def test_a_copy_of_the_house_is_what_is_looked_at(house: Path) -> None:
+    found = run(sys.executable, "-c", "import gateway; print(gateway.__file__)", at=house)
+
+    assert found.stdout.strip() == str(house / "gateway" / "__init__.py")
+
+
+def test_an_untouched_copy_keeps_every_contract(house: Path) -> None:
+    result = lint_imports(house)
+
+    assert result.returncode == 0, result.stdout
+    assert "0 broken" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "imported", "contract"),
+    OFFENCES,
+    ids=[f"{module} imports {imported}" for module, imported, _ in OFFENCES],
+)
+def test_an_offending_import_breaks_its_contract(house: Path, module: str, imported: str, contract: str) -> None:
+    add_import(house, module, imported)
+
+    result = lint_imports(house)
+
+    assert result.returncode == 1, result.stdout
+    assert f"{contract} BROKEN" in result.stdout
+    assert f"gateway.{module.replace('/', '.')} -> {imported}" in result.stdout
+
+
+def test_a_module_without_a_place_breaks_the_layers(house: Path) -> None:
+    (house / "gateway" / "odds_and_ends.py").touch()
+
+    result = lint_imports(house)
+
+    assert result.returncode == 1
+    assert f"{DOWNWARDS} BROKEN" in result.stdout
+    assert "gateway.odds_and_ends" in result.stdout

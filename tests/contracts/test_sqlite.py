@@ -1,0 +1,461 @@
+"""What SQLite adds to the promises of every store: durability, shared commits, detected damage, an index behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from gateway.model import InboxState, PartState, Session
+from gateway.ports import Outcome
+from gateway.stores.sqlite import SqliteStore, connection, migrations, search_index
+from gateway.stores.sqlite.migrations import APPLICATION_ID
+from tests.fakes import FrozenClock, assistant, dm, message, user
+from tests.talk import begin, exchange, key_of, opening, texts
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the database goes."""
+    return tmp_path / "state" / "turngate.db"
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[SqliteStore]:
+    """A store for as long as it is needed."""
+    store = await SqliteStore.connect(path, FrozenClock())
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def tamper(path: Path, statement: str) -> None:
+    """Change the file behind the store's back."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(statement)
+        db.commit()
+
+
+def asked(path: Path, query: str) -> list[tuple[object, ...]]:
+    """What another process would read."""
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(query).fetchall()
+
+
+async def indexed(store: SqliteStore) -> None:
+    """Let the index catch up."""
+    while await store._writer.run(store._index.catch_up):
+        pass
+
+
+class TestDurability:
+    async def test_everything_is_there_after_a_restart(self, path: Path) -> None:
+        async with opened(path) as store:
+            before = await exchange(store, "remember me")
+        async with opened(path) as store:
+            assert await store.sessions() == [before]
+            assert await texts(store, before) == ["remember me", "hi"]
+            assert (await store.accept(message("remember me"), key_of())).duplicate
+
+    async def test_a_write_ahead_log_with_full_synchronisation_is_used(self, path: Path) -> None:
+        async with opened(path) as store:
+            pragmas = [
+                await store._writer.run(lambda db, name=name: db.execute(f"PRAGMA {name}").fetchone()[0])
+                for name in ("journal_mode", "synchronous")
+            ]
+        assert pragmas == ["wal", 2]
+
+    async def test_what_was_acknowledged_survives_kill_minus_nine(self, path: Path) -> None:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "tests.contracts.acknowledging_child", str(path)], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        acknowledged = [child.stdout.readline().strip() for _ in range(200)]
+        os.kill(child.pid, signal.SIGKILL)
+        acknowledged += [line.strip() for line in child.stdout if line.endswith("\n")]
+        child.wait()
+        child.stdout.close()
+
+        async with opened(path) as store:
+            stored = {item.message.id for item in await store.inbox(InboxState.WAITING, limit=10**6)}
+        assert set(acknowledged) <= stored
+
+    async def test_nobody_hears_of_a_commit_before_it_is_visible_to_others(self, path: Path) -> None:
+        async with opened(path) as store:
+            for number in range(20):
+                await store.accept(message(id=str(number)), key_of())
+                assert asked(path, "SELECT count(*) FROM inbox") == [(number + 1,)]
+
+    async def test_what_waits_together_is_committed_together(self, path: Path) -> None:
+        async with opened(path) as store:
+            await store.accept(message(id="first"), key_of())
+            before = store._writer.commits
+            await asyncio.gather(*(store.accept(message(id=str(n)), key_of()) for n in range(64)))
+            assert store._writer.commits - before == 1
+
+    async def test_a_job_that_fails_half_way_is_undone_alone(self, path: Path) -> None:
+        async with opened(path) as store:
+            session = await exchange(store)
+
+            def spoil(db: sqlite3.Connection) -> None:
+                db.execute("DELETE FROM entries")
+                raise RuntimeError("half-way")
+
+            results = await asyncio.gather(
+                store.rename(session.id, "before"),
+                store._writer.run(spoil),
+                store.mark_important(session.id),
+                return_exceptions=True,
+            )
+            after = await store.session(session.id)
+            assert [type(result) for result in results] == [type(None), RuntimeError, type(None)]
+            assert (after.title, after.important) == ("before", True)
+            assert await texts(store, session) == ["hello", "hi"]
+
+    async def test_history_kept_in_memory_is_forgotten_with_a_rollback(self, path: Path) -> None:
+        async with opened(path) as store:
+            session = await exchange(store, "one")
+            await begin(store, message("two", id="2"))
+
+            def append_and_fail(db: sqlite3.Connection) -> None:
+                store._entries.append(db, 1, [user("never happened")])
+                raise RuntimeError("rolled back")
+
+            with pytest.raises(RuntimeError):
+                await store._writer.run(append_and_fail)
+            begun = await begin(store, message("three", id="3"))
+            assert [entry.text for entry in begun.history] == ["one", "hi", "two"]
+            assert begun.opened.session.id == session.id
+
+    async def test_a_cancelled_caller_harms_no_other(self, path: Path) -> None:
+        async with opened(path) as store:
+            gone = asyncio.create_task(store.accept(message(id="gone"), key_of()))
+            await asyncio.sleep(0)
+            gone.cancel()
+            await store.accept(message(id="here"), key_of())
+            assert "here" in {item.message.id for item in await store.inbox(InboxState.WAITING)}
+
+    async def test_a_loop_that_ended_while_waiting_harms_no_other(self, path: Path) -> None:
+        async with opened(path) as store:
+
+            async def leave() -> None:
+                task = asyncio.create_task(store.accept(message(id="gone"), key_of()))
+                await asyncio.sleep(0)
+                task.cancel()
+
+            for _ in range(20):
+                thread = threading.Thread(target=lambda: asyncio.run(leave()))
+                thread.start()
+                await asyncio.to_thread(thread.join)
+            assert not (await store.accept(message(id="here"), key_of())).duplicate
+
+    async def test_a_closed_store_says_so(self, path: Path) -> None:
+        async with opened(path) as store:
+            pass
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await store.accept(message(), key_of())
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await store.sessions()
+        await store.close()
+
+    async def test_reading_a_long_list_does_not_wait_for_writers(self, path: Path) -> None:
+        async with opened(path) as store:
+            release = threading.Event()
+            await exchange(store)
+            blocked = asyncio.create_task(store._writer.run(lambda _: release.wait(timeout=30)))
+            await asyncio.sleep(0.05)
+            assert len(await store.sessions()) == 1
+            release.set()
+            assert await blocked
+
+
+class TestDamage:
+    async def test_a_flipped_byte_in_an_entry_is_found_reported_and_hides_no_other(self, path: Path) -> None:
+        async with opened(path) as store:
+            session = await exchange(store, "original", answer="kept")
+        tamper(path, "UPDATE entries SET text = 'Original' WHERE text = 'original'")
+        assert asked(path, "PRAGMA integrity_check") == [("ok",)]
+
+        async with opened(path) as store:
+            transcript = await store.transcript(session.id)
+            assert [entry.text for entry in transcript.entries] == ["kept"]
+            assert transcript.damaged == (1,)
+            assert store.damage is not None
+            assert "entries 1" in store.damage
+
+    async def test_after_damage_was_seen_nothing_is_written(self, path: Path) -> None:
+        async with opened(path) as store:
+            session = await exchange(store)
+        tamper(path, "UPDATE entries SET text = 'changed' WHERE seq = 1")
+        before = path.read_bytes()
+
+        async with opened(path) as store:
+            await store.transcript(session.id)
+            with pytest.raises(StoreDamaged, match="put its newest backup there"):
+                await store.accept(message(id="2"), key_of())
+            with pytest.raises(StoreDamaged):
+                await store.rename(session.id, "x")
+        assert path.read_bytes() == before
+
+    @pytest.mark.parametrize(
+        ("tampering", "verb"),
+        [
+            ("UPDATE sessions SET title = 'forged'", lambda store, session: store.open(opening())),
+            ("UPDATE sessions SET input = input + 1", lambda store, session: store.session(session.id)),
+            ("UPDATE entries SET sender = 'forged'", lambda store, session: begin(store, message(id="3"))),
+            (
+                "UPDATE inbox SET message = replace(message, 'wait', 'flip')",
+                lambda store, _: store.inbox(InboxState.WAITING),
+            ),
+            ("UPDATE outbox SET text = 'forged'", lambda store, _: store.outbox(PartState.PENDING)),
+        ],
+        ids=["session row", "session totals", "entry in a turn", "inbox", "outbox"],
+    )
+    async def test_every_row_that_matters_is_watched(
+        self, path: Path, tampering: str, verb: Callable[[SqliteStore, Session], AsyncIterator[object]]
+    ) -> None:
+        async with opened(path) as store:
+            session = await exchange(store)
+            await store.accept(message("wait", id="2"), key_of())
+        tamper(path, tampering)
+
+        async with opened(path) as store:
+            with pytest.raises(StoreDamaged, match="not what was written"):
+                await verb(store, session)
+            with pytest.raises(StoreDamaged):
+                await store.accept(message(id="4"), key_of())
+
+    async def test_a_damaged_session_row_hides_no_other_session(self, path: Path) -> None:
+        async with opened(path) as store:
+            await exchange(store, source=dm("1"))
+            other = await exchange(store, source=dm("2"))
+        tamper(path, "UPDATE sessions SET title = 'forged' WHERE n = 1")
+
+        async with opened(path) as store:
+            assert await store.sessions() == [other]
+            assert store.damage is not None
+
+    async def test_a_file_that_is_no_database_is_refused_and_left_alone(self, path: Path) -> None:
+        path.parent.mkdir()
+        path.write_bytes(b"this is not a database, it is a letter" * 100)
+        before = path.read_bytes()
+
+        with pytest.raises(StoreDamaged, match="not a database"):
+            await SqliteStore.connect(path, FrozenClock())
+        assert path.read_bytes() == before
+
+    async def test_another_programs_database_is_refused_and_left_alone(self, path: Path) -> None:
+        path.parent.mkdir()
+        tamper(path, "CREATE TABLE recipes (name TEXT)")
+        before = path.read_bytes()
+
+        with pytest.raises(StoreDamaged, match="not one of Turngate's"):
+            await SqliteStore.connect(path, FrozenClock())
+        assert path.read_bytes() == before
+        assert not path.with_name("turngate.db-wal").exists()
+
+    async def test_a_damaged_page_is_reported_with_the_cure(self, path: Path) -> None:
+        async with opened(path) as store:
+            for number in range(200):
+                session = await exchange(store, "x" * 500, id=str(number))
+        pages = bytearray(path.read_bytes())
+        for page in range(3, len(pages) // 4096):
+            pages[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+        path.write_bytes(pages)
+
+        with pytest.raises(StoreDamaged, match="backup"):
+            async with opened(path) as store:
+                await store.transcript(session.id)
+
+    async def test_a_lost_database_is_never_replaced_by_an_empty_one(self, path: Path) -> None:
+        async with opened(path) as store:
+            await exchange(store)
+            log = path.with_name("turngate.db-wal").read_bytes()
+        path.unlink()
+        path.with_name("turngate.db-wal").write_bytes(log)
+
+        with pytest.raises(StoreDamaged, match="is missing, but its log"):
+            await SqliteStore.connect(path, FrozenClock())
+        assert not path.exists()
+
+
+class TestOpening:
+    async def test_a_newer_schema_is_refused_before_any_write(self, path: Path) -> None:
+        async with opened(path) as store:
+            await exchange(store)
+        tamper(path, "PRAGMA user_version = 999")
+        before = path.read_bytes()
+
+        with pytest.raises(StoreTooNew, match=r"schema 999.*install the version that wrote it"):
+            await SqliteStore.connect(path, FrozenClock())
+        assert path.read_bytes() == before
+
+    async def test_a_new_database_is_ours_and_private(self, path: Path) -> None:
+        async with opened(path):
+            pass
+        assert asked(path, "PRAGMA application_id") == [(APPLICATION_ID,)]
+        assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+    async def test_a_folder_that_cannot_be_made_is_a_clear_error(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("in the way")
+
+        with pytest.raises(StoreUnavailable, match="choose another state_dir"):
+            await SqliteStore.connect(tmp_path / "file" / "turngate.db", FrozenClock())
+
+    async def test_a_path_that_cannot_be_opened_is_a_clear_error(self, path: Path) -> None:
+        path.mkdir(parents=True)
+
+        with pytest.raises(StoreUnavailable, match="check the folder's owner and permissions"):
+            await SqliteStore.connect(path, FrozenClock())
+
+    async def test_a_migration_that_fails_leaves_nothing_behind(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        scripts = [(1, "CREATE TABLE one (x);\nCREATE TABLE one (x);\n")]
+        monkeypatch.setattr("gateway.stores.sqlite.migrations._scripts", lambda: scripts)
+
+        with pytest.raises(StoreError):
+            await SqliteStore.connect(path, FrozenClock())
+        assert asked(path, "SELECT count(*) FROM sqlite_schema") == [(0,)]
+        assert asked(path, "PRAGMA user_version") == [(0,)]
+
+    async def test_the_next_migration_keeps_what_is_there(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with opened(path) as store:
+            session = await exchange(store)
+        grown = [*migrations._scripts(), (2, "CREATE TABLE later (x);\n")]
+        monkeypatch.setattr(migrations, "_scripts", lambda: grown)
+
+        async with opened(path) as store:
+            assert await store.sessions() == [session]
+        assert asked(path, "PRAGMA user_version") == [(2,)]
+
+    async def test_a_locked_database_is_waited_for_then_reported(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connection, "LOCK_PATIENCE_SECONDS", 0.1)
+        async with opened(path) as store:
+            with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                results = await asyncio.gather(
+                    *(store.accept(message(id=str(n)), key_of()) for n in range(50)), return_exceptions=True
+                )
+                other.execute("ROLLBACK")
+            assert {type(result) for result in results} == {StoreUnavailable}
+            assert "another process holds the database locked" in str(results[0])
+            assert not (await store.accept(message(id="later"), key_of())).duplicate
+
+    async def test_a_full_disk_is_reported_and_heals_by_itself(self, path: Path) -> None:
+        async with opened(path) as store:
+            session = await exchange(store)
+            pages = await store._writer.run(lambda db: db.execute("PRAGMA page_count").fetchone()[0])
+            await store._writer.run(lambda db: db.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+            with pytest.raises(StoreUnavailable, match="disk is full"):
+                await store.append(session.id, [assistant("x" * 100_000)])
+            await store._writer.run(lambda db: db.execute("PRAGMA max_page_count = 1000000").fetchone())
+            await store.append(session.id, [assistant("fits again")])
+            assert await texts(store, session) == ["hello", "hi", "fits again"]
+
+
+class TestSearchIndex:
+    async def test_the_index_follows_behind_by_itself(self, path: Path) -> None:
+        async with opened(path) as store:
+            await exchange(store, "needle")
+            await wait_until(lambda: asked(path, "SELECT through FROM entry_index_progress") == [(2,)])
+            assert len(await store.search("needle")) == 1
+
+    async def test_it_keeps_pace_with_writers_that_never_rest(self, path: Path) -> None:
+        async with opened(path) as store:
+            session = (await store.open(opening())).session
+            for number in range(12):
+                await asyncio.gather(*(store.append(session.id, [user(f"{number}-{n}")]) for n in range(200)))
+            written = asked(path, "SELECT max(seq) FROM entries")[0][0]
+            through = asked(path, "SELECT through FROM entry_index_progress")[0][0]
+        assert isinstance(written, int)
+        assert isinstance(through, int)
+        assert written - through <= 2048
+
+    async def test_a_search_finds_what_is_indexed_and_what_is_not_yet(self, path: Path) -> None:
+        async with opened(path) as store:
+            await exchange(store, "needle one")
+            await indexed(store)
+            await exchange(store, "needle two", id="2")
+            assert [hit.entry.text for hit in await store.search("needle")] == ["needle two", "needle one"]
+            assert [hit.entry.text for hit in await store.search("needle", limit=1)] == ["needle two"]
+
+    async def test_indexed_words_that_were_edited_or_deleted_are_gone(self, path: Path) -> None:
+        async with opened(path) as store:
+            session = await exchange(store, "alpha beta", answer="gamma")
+            await indexed(store)
+            first, second = (await store.transcript(session.id)).entries
+            await store.edit_entry(session.id, first.id, (user("delta").content[0],))
+            await store.delete_entry(session.id, second.id)
+            found = [[hit.entry.text for hit in await store.search(word)] for word in ("alpha", "delta", "gamma")]
+            assert found == [[], ["delta"], []]
+            await store.delete(session.id)
+            assert await store.search("delta") == []
+            assert await store._reader.rows("SELECT rowid FROM entry_index WHERE entry_index MATCH 'delta'") == []
+
+    async def test_without_fts5_everything_is_still_found(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(search_index, "_has_fts5", lambda _: False)
+        async with opened(path) as store:
+            session = await exchange(store, "plain needle")
+            await store.edit_entry(
+                session.id, (await store.transcript(session.id)).entries[1].id, (user("pin").content[0],)
+            )
+            assert [hit.entry.text for hit in await store.search("needle")] == ["plain needle"]
+            assert len(await store.search("pin")) == 1
+        assert asked(path, "SELECT name FROM sqlite_schema WHERE name = 'entry_index'") == []
+
+    async def test_a_store_that_gains_fts5_indexes_what_it_has(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as without:
+            without.setattr(search_index, "_has_fts5", lambda _: False)
+            async with opened(path) as store:
+                await exchange(store, "old needle")
+        async with opened(path) as store:
+            await indexed(store)
+            assert len(await store.search("needle")) == 1
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    """Until it holds; a test that waits in vain is ended by the runner's patience, ten seconds."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+class TestMemory:
+    async def test_the_history_kept_in_memory_is_bounded_by_sessions(self, path: Path) -> None:
+        async with opened(path) as store:
+            for number in range(300):
+                await exchange(store, source=dm(str(number)))
+            assert len(store._entries._recent._tails) == 256
+
+    async def test_a_giant_transcript_is_not_kept_in_memory(self, path: Path) -> None:
+        async with opened(path) as store:
+            await exchange(store, "x" * 1_000_000)
+            await begin(store, message(id="2"))
+            assert store._entries._recent._tails == {}
+
+    async def test_history_from_memory_and_from_disk_are_the_same(self, path: Path) -> None:
+        async with opened(path) as store:
+            for number in range(80):
+                await exchange(store, f"q{number}", id=str(number))
+            warm = await begin(store, message(id="warm"))
+            await store.finish(warm.turn, Outcome())
+        async with opened(path) as store:
+            cold = await begin(store, message(id="cold"))
+        assert len(warm.history) == 50
+        assert cold.history[:-1] == warm.history[1:]

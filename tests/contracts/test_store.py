@@ -1,0 +1,1103 @@
+"""What every store promises. Each test runs over each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from gateway.errors import AlreadySettled, Refused, UnknownEntry, UnknownSession, UnknownWork
+from gateway.model import (
+    Cost,
+    CostStatus,
+    EndReason,
+    Entry,
+    EntryId,
+    InboxId,
+    InboxState,
+    Media,
+    MediaType,
+    Model,
+    Origin,
+    Part,
+    PartId,
+    PartState,
+    Reasoning,
+    ResetPolicy,
+    Role,
+    Sent,
+    SessionId,
+    Spent,
+    Text,
+    Tokens,
+    ToolCall,
+    TurnId,
+)
+from gateway.ports import Claim, Outcome, SessionFilter, Store
+from tests.contracts.conftest import CAP
+from tests.fakes import NOON, FrozenClock, assistant, dm, message, said, user
+from tests.talk import begin, exchange, key_of, opening, texts
+
+HOUR = timedelta(hours=1)
+IDLE = ResetPolicy(idle_after=HOUR)
+LOOKS_LIKE_JSON = '[{"type":"text","text":"x"}]'
+
+
+class TestInbox:
+    async def test_a_message_is_accepted_once(self, store: Store) -> None:
+        first = await store.accept(message(), key_of())
+        again = await store.accept(message(), key_of())
+
+        assert (first.duplicate, again.duplicate) == (False, True)
+        assert again.id == first.id
+        assert len(await store.inbox(InboxState.WAITING)) == 1
+
+    async def test_another_event_id_for_the_same_message_is_a_duplicate(self, store: Store) -> None:
+        mention = replace(message(), event_ids=("event-1", "C1:ts"))
+        plain = replace(message(), event_ids=("event-2", "C1:ts"))
+        first = await store.accept(mention, key_of())
+
+        assert (await store.accept(plain, key_of())).id == first.id
+
+    async def test_a_name_learnt_from_a_duplicate_is_remembered(self, store: Store) -> None:
+        await store.accept(replace(message(), event_ids=("event-1", "C1:ts")), key_of())
+        await store.accept(replace(message(), event_ids=("event-2", "C1:ts")), key_of())
+
+        assert (await store.accept(replace(message(), event_ids=("event-2",)), key_of())).duplicate
+
+    async def test_the_same_event_id_of_another_account_is_another_message(self, store: Store) -> None:
+        other = replace(message(), source=replace(dm(), account="support"))
+        await store.accept(message(), key_of())
+
+        assert not (await store.accept(other, key_of())).duplicate
+
+    async def test_sixty_four_copies_at_once_make_one_row(self, store: Store) -> None:
+        accepted = await asyncio.gather(*(store.accept(message(), key_of()) for _ in range(64)))
+
+        assert sum(not one.duplicate for one in accepted) == 1
+
+    async def test_an_accepted_message_comes_back_whole_and_in_order(self, store: Store) -> None:
+        sent = [message(text, id=str(number)) for number, text in enumerate([LOOKS_LIKE_JSON, "ünï😀", "\0", ""])]
+        for one in sent:
+            await store.accept(one, key_of())
+
+        assert [item.message for item in await store.inbox(InboxState.WAITING)] == sent
+
+    async def test_an_answered_message_leaves_its_words_to_the_transcript(self, store: Store) -> None:
+        session = await exchange(store, "the secret plan")
+
+        (item,) = await store.inbox(InboxState.DONE)
+        assert item.message == replace(message(), text="")
+        assert await texts(store, session) == ["the secret plan", "hi"]
+
+
+class TestOpening:
+    async def test_a_key_without_a_session_gets_one(self, store: Store) -> None:
+        opened = await store.open(opening())
+
+        assert opened.is_new
+        assert opened.notice is None
+        assert await store.current(key_of()) == opened.session
+
+    async def test_the_next_message_finds_the_same_session(self, store: Store) -> None:
+        first = await store.open(opening())
+        second = await store.open(opening())
+
+        assert not second.is_new
+        assert second.session.id == first.session.id
+
+    async def test_sixty_four_tasks_opening_one_key_get_one_session(self, store: Store) -> None:
+        opened = await asyncio.gather(*(store.open(opening()) for _ in range(64)))
+
+        assert len({one.session.id for one in opened}) == 1
+        assert sum(one.is_new for one in opened) == 1
+
+    async def test_threads_with_tasks_opening_one_key_get_one_session(self, store: Store) -> None:
+        ids: set[SessionId] = set()
+
+        async def many() -> None:
+            opened = await asyncio.gather(*(store.open(opening()) for _ in range(8)))
+            ids.update(one.session.id for one in opened)
+
+        threads = [threading.Thread(target=lambda: asyncio.run(many())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        await asyncio.to_thread(lambda: [thread.join() for thread in threads])
+
+        assert len(ids) == 1
+        assert len(await store.sessions()) == 1
+
+    async def test_an_idle_session_is_reset_and_the_next_one_knows_why(self, store: Store, clock: FrozenClock) -> None:
+        old = await exchange(store, policy=IDLE)
+        clock.advance(hours=2)
+        opened = await store.open(opening(policy=IDLE))
+
+        assert opened.is_new
+        assert opened.notice is not None
+        assert (opened.notice.reason, opened.notice.had_activity) == (EndReason.IDLE, True)
+        assert opened.notice.previous == old.id
+        ended = await store.session(old.id)
+        assert (ended.end_reason, ended.current) == (EndReason.IDLE, False)
+
+    async def test_a_session_without_activity_ends_without(self, store: Store, clock: FrozenClock) -> None:
+        await store.open(opening(policy=IDLE))
+        clock.advance(hours=2)
+        opened = await store.open(opening(policy=IDLE))
+
+        assert opened.notice is not None
+        assert not opened.notice.had_activity
+
+    async def test_the_notice_stays_until_a_turn_was_finished_with_it(self, store: Store, clock: FrozenClock) -> None:
+        await exchange(store, policy=IDLE)
+        clock.advance(hours=2)
+        begun = await begin(store, message(id="2"), IDLE)
+        before = await store.open(opening(policy=IDLE))
+        await store.finish(begun.turn, Outcome(entries=(assistant("ok"),)))
+        after = await store.open(opening(policy=IDLE))
+
+        assert begun.opened.notice is not None
+        assert before.notice == begun.opened.notice
+        assert after.notice is None
+
+    async def test_a_failed_turn_has_told_nobody(self, store: Store, clock: FrozenClock) -> None:
+        await exchange(store, policy=IDLE)
+        clock.advance(hours=2)
+        begun = await begin(store, message(id="2"), IDLE)
+        await store.finish(begun.turn, Outcome(failure="the agent is down"))
+
+        assert (await store.open(opening(policy=IDLE))).notice is not None
+
+    async def test_a_running_turn_holds_the_reset_back(self, store: Store, clock: FrozenClock) -> None:
+        begun = await begin(store, message(), IDLE)
+        clock.advance(hours=2)
+        during = await store.open(opening(policy=IDLE))
+        await store.finish(begun.turn, Outcome())
+        after = await store.open(opening(policy=IDLE))
+
+        assert (during.is_new, after.is_new) == (False, True)
+
+    async def test_running_background_work_holds_the_reset_back(self, store: Store, clock: FrozenClock) -> None:
+        session = await exchange(store, policy=IDLE)
+        clock.advance(hours=2)
+        asked: list[SessionId] = []
+        busy = replace(opening(policy=IDLE), is_busy=lambda id_: asked.append(id_) is None)
+        opened = await store.open(busy)
+
+        assert not opened.is_new
+        assert asked == [session.id]
+
+    async def test_a_failing_busy_check_holds_the_reset_back(self, store: Store, clock: FrozenClock) -> None:
+        def fail(_: SessionId) -> bool:
+            raise RuntimeError("cannot tell")
+
+        await exchange(store, policy=IDLE)
+        clock.advance(hours=2)
+
+        assert not (await store.open(replace(opening(policy=IDLE), is_busy=fail))).is_new
+
+    async def test_a_delivery_does_not_keep_a_session_alive(self, store: Store, clock: FrozenClock) -> None:
+        session = await exchange(store, policy=IDLE)
+        clock.advance(minutes=50)
+        await store.append(session.id, [said(Role.ASSISTANT, "news", origin=Origin.DELIVERY)])
+        clock.advance(minutes=50)
+
+        assert (await store.open(opening(policy=IDLE))).is_new
+
+    async def test_a_clock_that_jumps_back_resets_nothing(self, store: Store, clock: FrozenClock) -> None:
+        session = await exchange(store, policy=IDLE)
+        clock.advance(days=-3)
+        later = await exchange(store, id="2", policy=IDLE)
+
+        assert later.id == session.id
+        assert later.last_interaction_at == NOON
+
+    async def test_the_sweep_ends_a_due_session_once(self, store: Store, clock: FrozenClock) -> None:
+        session = await exchange(store, policy=IDLE)
+        clock.advance(hours=2)
+        reasons = [await store.end_if_due(session.id, opening(policy=IDLE)) for _ in range(2)]
+
+        assert reasons == [EndReason.IDLE, None]
+
+    async def test_the_message_after_the_sweep_knows_why(self, store: Store, clock: FrozenClock) -> None:
+        session = await exchange(store, policy=IDLE)
+        clock.advance(hours=2)
+        await store.end_if_due(session.id, opening(policy=IDLE))
+        opened = await store.open(opening(policy=IDLE))
+
+        assert opened.is_new
+        assert opened.notice is not None
+        assert (opened.notice.reason, opened.notice.previous) == (EndReason.IDLE, session.id)
+
+    async def test_the_sweep_spares_a_session_that_is_not_due(self, store: Store) -> None:
+        session = await exchange(store, policy=IDLE)
+
+        assert await store.end_if_due(session.id, opening(policy=IDLE)) is None
+
+
+class TestResetAndSwitch:
+    async def test_reset_gives_the_key_a_fresh_session(self, store: Store) -> None:
+        old = await exchange(store)
+        new = await store.reset(key_of(), title="second try")
+
+        assert new.id != old.id
+        assert (new.title, new.origin, new.owner, new.notice) == ("second try", old.origin, old.owner, None)
+        assert (await store.session(old.id)).end_reason is EndReason.RESET
+        assert await store.current(key_of()) == new
+
+    async def test_there_is_nothing_to_reset_where_nobody_wrote(self, store: Store) -> None:
+        with pytest.raises(UnknownSession, match="nothing to reset"):
+            await store.reset(key_of())
+
+    async def test_switch_points_the_key_at_an_earlier_session(self, store: Store) -> None:
+        old = await exchange(store)
+        new = await store.reset(key_of())
+        back = await store.switch(key_of(), old.id)
+
+        assert (back.id, back.current, back.end_reason) == (old.id, True, None)
+        assert (await store.session(new.id)).end_reason is EndReason.SWITCH
+        assert (await store.open(opening())).session.id == old.id
+
+    async def test_switching_back_counts_as_an_interaction(self, store: Store, clock: FrozenClock) -> None:
+        old = await exchange(store, policy=IDLE)
+        await store.reset(key_of())
+        clock.advance(hours=5)
+        await store.switch(key_of(), old.id)
+
+        assert (await store.open(opening(policy=IDLE))).session.id == old.id
+
+    async def test_switching_to_the_current_session_changes_nothing(self, store: Store, clock: FrozenClock) -> None:
+        session = await exchange(store)
+        clock.advance(hours=1)
+
+        assert await store.switch(key_of(), session.id) == session
+        assert await store.session(session.id) == session
+
+    async def test_switching_to_an_unknown_session_is_refused(self, store: Store) -> None:
+        session = await exchange(store)
+
+        with pytest.raises(UnknownSession):
+            await store.switch(key_of(), SessionId("s_nowhere"))
+        assert await store.current(key_of()) == session
+
+    async def test_switching_to_another_conversation_is_refused(self, store: Store) -> None:
+        await exchange(store)
+        other = await exchange(store, source=dm("7"))
+
+        with pytest.raises(Refused, match="another conversation"):
+            await store.switch(key_of(), other.id)
+
+    async def test_a_late_answer_stays_in_the_old_session(self, store: Store) -> None:
+        begun = await begin(store, message("old question"))
+        new = await store.reset(key_of())
+        await store.finish(begun.turn, Outcome(entries=(assistant("late"),)))
+
+        assert await texts(store, begun.opened.session) == ["old question", "late"]
+        assert await texts(store, new) == []
+
+
+class TestTurns:
+    async def test_a_turn_sees_the_history_before_it(self, store: Store) -> None:
+        await exchange(store, "one", answer="two")
+        begun = await begin(store, message("three", id="2"))
+
+        assert [entry.text for entry in begun.history] == ["one", "two"]
+        assert begun.attempt == 1
+
+    async def test_the_history_is_bounded(self, store: Store) -> None:
+        for number in range(4):
+            await exchange(store, f"q{number}", id=str(number), answer=f"a{number}")
+        accepted = await store.accept(message(id="9"), key_of())
+        begun = await store.begin(Claim(inbox=(accepted.id,), opening=opening(), entries=(user("x"),), history=3))
+
+        assert [entry.text for entry in begun.history] == ["a2", "q3", "a3"]
+
+    async def test_asking_for_more_history_than_last_time_gives_it(self, store: Store) -> None:
+        for number in range(6):
+            await exchange(store, f"q{number}", id=str(number), answer=f"a{number}")
+        counts = []
+        for number, wanted in enumerate([2, 10, 0, 50]):
+            accepted = await store.accept(message(id=f"more {number}"), key_of())
+            begun = await store.begin(
+                Claim(inbox=(accepted.id,), opening=opening(), entries=(user("x"),), history=wanted)
+            )
+            counts.append(len(begun.history))
+
+        assert counts == [2, 10, 0, 15]
+
+    async def test_a_finished_turn_settles_everything_at_once(self, store: Store) -> None:
+        begun = await begin(store, message("question"))
+        outcome = Outcome(
+            entries=(assistant("answer"),),
+            spent=Spent(tokens=Tokens(input=3, output=5), prompt_tokens=3),
+            parts=(Part(target=dm(), text="answer"), Part(target=dm(), text="more", ordinal=1)),
+        )
+        parts = await store.finish(begun.turn, outcome)
+
+        session = await store.session(begun.opened.session.id)
+        assert await texts(store, session) == ["question", "answer"]
+        assert session.tokens.total == 8
+        assert await store.outbox(PartState.PENDING) == list(parts)
+        assert [(part.text, part.ordinal, part.turn) for part in parts] == [
+            ("answer", 0, begun.turn),
+            ("more", 1, begun.turn),
+        ]
+        assert len(await store.inbox(InboxState.DONE)) == 1
+
+    async def test_a_turn_is_finished_once(self, store: Store) -> None:
+        begun = await begin(store, message())
+        await store.finish(begun.turn, Outcome(entries=(assistant("once"),)))
+
+        with pytest.raises(AlreadySettled):
+            await store.finish(begun.turn, Outcome(entries=(assistant("twice"),)))
+        assert await texts(store, begun.opened.session) == ["hello", "once"]
+
+    async def test_an_unknown_turn_cannot_be_finished(self, store: Store) -> None:
+        with pytest.raises(UnknownWork):
+            await store.finish(TurnId(4711), Outcome())
+
+    async def test_a_settled_message_cannot_be_claimed_again(self, store: Store) -> None:
+        await exchange(store)
+        (item,) = await store.inbox(InboxState.DONE)
+
+        with pytest.raises(AlreadySettled):
+            await store.begin(Claim(inbox=(item.id,), opening=opening(), entries=(user("x"),), history=5))
+
+    async def test_an_unknown_message_cannot_be_claimed(self, store: Store) -> None:
+        with pytest.raises(UnknownWork):
+            await store.begin(Claim(inbox=(InboxId(4711),), opening=opening(), entries=(), history=5))
+
+    async def test_a_turn_that_died_begins_again_without_saying_anything_twice(self, store: Store) -> None:
+        await exchange(store, "before", id="0", answer="known")
+        accepted = await store.accept(message("question"), key_of())
+        claim = Claim(inbox=(accepted.id,), opening=opening(), entries=(user("question"),), history=50)
+        first = await store.begin(claim)
+        again = await store.begin(claim)
+
+        assert (again.turn, again.attempt) == (first.turn, 2)
+        assert again.history == first.history
+        assert await texts(store, first.opened.session) == ["before", "known", "question"]
+        assert [item.attempts for item in await store.inbox(InboxState.RUNNING)] == [2]
+
+    async def test_several_messages_become_one_turn(self, store: Store) -> None:
+        ids = [(await store.accept(message(f"m{n}", id=str(n)), key_of())).id for n in range(3)]
+        entries = tuple(user(f"m{n}") for n in range(3))
+        begun = await store.begin(Claim(inbox=tuple(ids), opening=opening(), entries=entries, history=5))
+        await store.finish(begun.turn, Outcome())
+
+        assert [item.id for item in await store.inbox(InboxState.DONE)] == ids
+
+    async def test_a_claim_of_running_and_waiting_messages_is_refused(self, store: Store) -> None:
+        running = await store.accept(message(id="1"), key_of())
+        await store.begin(Claim(inbox=(running.id,), opening=opening(), entries=(user("1"),), history=5))
+        waiting = await store.accept(message(id="2"), key_of())
+
+        with pytest.raises(AlreadySettled):
+            await store.begin(Claim(inbox=(running.id, waiting.id), opening=opening(), entries=(), history=5))
+
+    async def test_a_failed_turn_keeps_its_message_and_the_reason(self, store: Store) -> None:
+        begun = await begin(store, message("precious"))
+        await store.finish(begun.turn, Outcome(failure="the agent is down"))
+
+        (item,) = await store.inbox(InboxState.FAILED)
+        assert (item.message.text, item.reason) == ("precious", "the agent is down")
+
+    async def test_totals_add_up_but_the_last_prompt_is_the_last(self, store: Store) -> None:
+        cost = Cost(usd=0.5, status=CostStatus.REPORTED, source="provider")
+        model = Model(name="m1", provider="p", base_url="http://127.0.0.1/v1")
+        spent = Spent(
+            tokens=Tokens(input=1, output=2, cache_read=3, cache_write=4), prompt_tokens=100, cost=cost, model=model
+        )
+        await exchange(store, spent=spent)
+        session = await exchange(store, id="2", spent=replace(spent, prompt_tokens=70))
+
+        assert session.tokens == Tokens(input=2, output=4, cache_read=6, cache_write=8)
+        assert session.tokens.total == 20
+        assert session.last_prompt_tokens == 70
+        assert session.cost == Cost(usd=1.0, status=CostStatus.REPORTED, source="provider")
+        assert session.model == model
+
+
+class TestOutbox:
+    async def _part(self, store: Store) -> PartId:
+        begun = await begin(store, message())
+        (part,) = await store.finish(begun.turn, Outcome(parts=(Part(target=dm(), text="answer", reply_to="1"),)))
+        return part.id
+
+    async def test_a_part_goes_from_pending_through_sending_to_sent(self, store: Store) -> None:
+        part = await self._part(store)
+        sending = await store.record_sending(part)
+        await store.record_sent(part, Sent(message_id="77", at=NOON))
+
+        assert (sending.state, sending.attempts, sending.text, sending.reply_to) == (
+            PartState.SENDING,
+            1,
+            "answer",
+            "1",
+        )
+        (sent,) = await store.outbox(PartState.SENT)
+        assert (sent.sent_id, sent.text) == ("77", "")
+
+    async def test_a_part_that_failed_is_tried_again_at_its_time(self, store: Store) -> None:
+        part = await self._part(store)
+        await store.record_sending(part)
+        await store.record_unsent(part, "no route", retry_at=NOON + HOUR)
+        (failed,) = await store.outbox(PartState.FAILED)
+        again = await store.record_sending(part)
+
+        assert (failed.reason, failed.not_before) == ("no route", NOON + HOUR)
+        assert again.attempts == 2
+
+    async def test_a_part_nobody_takes_is_a_dead_letter_with_its_text(self, store: Store) -> None:
+        part = await self._part(store)
+        await store.record_unsent(part, "bot was blocked", retry_at=None)
+
+        (dead,) = await store.outbox(PartState.DEAD)
+        assert (dead.text, dead.reason) == ("answer", "bot was blocked")
+        with pytest.raises(AlreadySettled):
+            await store.record_sending(part)
+
+    async def test_a_sent_part_is_never_sent_again(self, store: Store) -> None:
+        part = await self._part(store)
+        await store.record_sent(part, Sent(message_id="77", at=NOON))
+
+        with pytest.raises(AlreadySettled):
+            await store.record_sending(part)
+        with pytest.raises(AlreadySettled):
+            await store.record_sent(part, Sent(message_id="78", at=NOON))
+
+    async def test_an_unknown_part_is_refused(self, store: Store) -> None:
+        with pytest.raises(UnknownWork):
+            await store.record_sending(PartId(4711))
+
+
+class TestTranscript:
+    async def test_text_that_looks_like_json_stays_text(self, store: Store) -> None:
+        session = await exchange(store, LOOKS_LIKE_JSON, answer='{"role": "user"}')
+
+        assert await texts(store, session) == [LOOKS_LIKE_JSON, '{"role": "user"}']
+        begun = await begin(store, message(id="2"))
+        assert begun.history[0].content == (Text(LOOKS_LIKE_JSON),)
+
+    async def test_real_multimodal_content_and_every_fact_of_an_entry_come_back(self, store: Store) -> None:
+        session = (await store.open(opening())).session
+        rich = [
+            Entry(
+                role=Role.USER,
+                content=(
+                    Text("look"),
+                    Media(type=MediaType.IMAGE, path="in/1.png", mime="image/png", name="Ünï.png"),
+                    Media(type=MediaType.AUDIO),
+                    Media(type=MediaType.DOCUMENT),
+                    Media(type=MediaType.FILE),
+                ),
+                at=NOON,
+                sender="42",
+                message_id="m1",
+            ),
+            Entry(
+                role=Role.ASSISTANT,
+                content=(),
+                at=NOON,
+                tool_calls=(ToolCall(id="c1", name="ls", arguments='{"path": "."}'),),
+                reasoning=Reasoning(text="hm", signature="sig"),
+                tokens=12,
+                latency_ms=345,
+            ),
+            Entry(role=Role.TOOL, content=(Text("a.txt"),), at=NOON, tool_call_id="c1"),
+            Entry(role=Role.SYSTEM, content=(Text("a"), Text("b")), at=NOON, origin=Origin.SUMMARY),
+        ]
+        stored = await store.append(session.id, rich)
+
+        assert (await store.transcript(session.id)).entries == stored
+        assert [replace(entry, seq=0, id=EntryId("")) for entry in stored] == rich
+
+    async def test_entries_have_growing_numbers_and_ids_of_their_own(self, store: Store) -> None:
+        session = await exchange(store)
+        entries = (await store.transcript(session.id)).entries
+
+        assert entries[0].seq < entries[1].seq
+        assert len({entry.id for entry in entries}) == 2
+
+    async def test_the_last_few_can_be_read_alone(self, store: Store) -> None:
+        session = (await store.open(opening())).session
+        await store.append(session.id, [user(str(number)) for number in range(10)])
+
+        assert [entry.text for entry in (await store.transcript(session.id, last=3)).entries] == ["7", "8", "9"]
+        assert (await store.transcript(session.id, last=0)).entries == ()
+
+    async def test_one_entry_can_be_edited(self, store: Store) -> None:
+        session = await exchange(store, "teh", answer="?")
+        old = (await store.transcript(session.id)).entries[0]
+        new = await store.edit_entry(session.id, old.id, (Text("the"),))
+
+        assert new == replace(old, content=(Text("the"),))
+        assert await texts(store, session) == ["the", "?"]
+        assert (await store.session(session.id)).preview == "the"
+
+    async def test_an_edited_entry_is_what_the_next_turn_sees(self, store: Store) -> None:
+        session = await exchange(store, "teh")
+        await begin(store, message("warm", id="2"))
+        old = (await store.transcript(session.id)).entries[0]
+        await store.edit_entry(session.id, old.id, (Text("the"),))
+
+        assert (await begin(store, message(id="3"))).history[0].text == "the"
+
+    async def test_one_entry_can_be_deleted(self, store: Store) -> None:
+        session = await exchange(store, "a", answer="b")
+        await store.delete_entry(session.id, (await store.transcript(session.id)).entries[0].id)
+
+        assert await texts(store, session) == ["b"]
+        assert (await store.session(session.id)).messages == 1
+
+    async def test_the_id_of_a_deleted_entry_never_means_another(self, store: Store) -> None:
+        session = await exchange(store, "a", answer="b")
+        last = (await store.transcript(session.id)).entries[-1]
+        await store.delete_entry(session.id, last.id)
+        await store.append(session.id, [assistant("c")])
+
+        with pytest.raises(UnknownEntry):
+            await store.edit_entry(session.id, last.id, (Text("late"),))
+        assert await texts(store, session) == ["a", "c"]
+
+    async def test_an_entry_of_another_session_is_unknown(self, store: Store) -> None:
+        mine = await exchange(store)
+        other = await exchange(store, source=dm("7"))
+        foreign = (await store.transcript(other.id)).entries[0]
+
+        with pytest.raises(UnknownEntry):
+            await store.delete_entry(mine.id, foreign.id)
+        with pytest.raises(UnknownEntry):
+            await store.edit_entry(mine.id, EntryId("nonsense"), (Text("x"),))
+
+    @pytest.mark.parametrize(("keep", "left"), [(0, 0), (3, 3), (4, 4), (99, 4)])
+    async def test_truncate_says_how_many_really_remain(self, store: Store, keep: int, left: int) -> None:
+        await exchange(store)
+        session = await exchange(store, id="2")
+
+        assert await store.truncate(session.id, keep) == left
+        assert len(await texts(store, session)) == left
+        assert (await store.session(session.id)).messages == left
+
+    async def test_a_negative_truncate_is_refused(self, store: Store) -> None:
+        session = await exchange(store)
+
+        with pytest.raises(Refused, match="0 or more"):
+            await store.truncate(session.id, -1)
+        assert len(await texts(store, session)) == 2
+
+    async def test_replace_puts_a_new_transcript_in_place_of_the_old(self, store: Store) -> None:
+        session = await exchange(store, "a", answer="b")
+        kept = (await store.transcript(session.id)).entries[0]
+        stored = await store.replace(session.id, [kept, assistant("better")])
+
+        assert (await store.transcript(session.id)).entries == stored
+        assert [entry.text for entry in stored] == ["a", "better"]
+        assert stored[0].id == kept.id
+        assert (await begin(store, message(id="2"))).history == stored
+
+    async def test_an_entry_that_kept_its_id_can_be_edited_under_it(self, store: Store) -> None:
+        session = await exchange(store, "a", answer="b")
+        first, second = (await store.transcript(session.id)).entries
+        await store.replace(session.id, [second, first])
+        await store.edit_entry(session.id, first.id, (Text("changed"),))
+
+        assert await texts(store, session) == ["b", "changed"]
+
+    async def test_clear_drops_entries_mark_and_summary(self, store: Store) -> None:
+        session = await exchange(store, "a", answer="b")
+        last = (await store.transcript(session.id)).entries[-1]
+        await store.consolidate(session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY))
+        await store.clear(session.id)
+
+        after = await store.session(session.id)
+        assert await texts(store, session) == []
+        assert (after.messages, after.preview, after.consolidated_through, after.summary_seq) == (0, "", 0, 0)
+        assert (await begin(store, message(id="2"))).history == ()
+
+    async def test_consolidated_entries_are_not_replayed_but_their_summary_is(self, store: Store) -> None:
+        session = await exchange(store, "old", answer="older")
+        last = (await store.transcript(session.id)).entries[-1]
+        await exchange(store, "new", id="2", answer="newer")
+        await store.consolidate(session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY))
+        begun = await begin(store, message(id="3"))
+
+        assert [entry.text for entry in begun.history] == ["summary", "new", "newer"]
+
+    async def test_a_mark_out_of_range_is_taken_back(self, store: Store) -> None:
+        session = await exchange(store)
+        await store.consolidate(session.id, 10**9)
+
+        assert (await store.session(session.id)).consolidated_through == 0
+
+    async def test_a_mark_whose_summary_is_deleted_is_taken_back(self, store: Store) -> None:
+        session = await exchange(store, "old", answer="older")
+        last = (await store.transcript(session.id)).entries[-1]
+        await store.consolidate(session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY))
+        summary = (await store.transcript(session.id)).entries[-1]
+        await store.delete_entry(session.id, summary.id)
+
+        assert [entry.text for entry in (await begin(store, message(id="2"))).history] == ["old", "older"]
+
+    async def test_lone_surrogates_are_replaced_and_nul_is_kept(self, store: Store) -> None:
+        session = await exchange(store, "a\ud800b", answer="x\0y")
+        await store.rename(session.id, "t\udfff")
+
+        assert await texts(store, session) == ["a\ufffdb", "x\0y"]
+        assert (await store.session(session.id)).title == "t\ufffd"
+
+    async def test_a_message_of_ten_megabytes_is_kept_whole(self, store: Store) -> None:
+        text = "äb" * 5_000_000
+        session = await exchange(store, text)
+
+        assert (await texts(store, session))[0] == text
+
+
+class TestGrowth:
+    async def test_past_the_cap_the_oldest_are_archived_at_a_user_turn(self, store: Store) -> None:
+        for number in range(CAP):
+            session = await exchange(store, f"q{number}", id=str(number), answer=f"a{number}")
+        live = (await store.transcript(session.id)).entries
+
+        assert len(live) <= CAP
+        assert (live[0].role, live[-1].text) == (Role.USER, f"a{CAP - 1}")
+        assert session.messages == len(live)
+
+    async def test_what_was_archived_stays_readable_searchable_and_exported(self, store: Store) -> None:
+        for number in range(CAP):
+            session = await exchange(store, f"question{number}", id=str(number))
+        everything = (await store.transcript(session.id, with_archived=True)).entries
+
+        assert len(everything) == 2 * CAP
+        assert [hit.entry.text for hit in await store.search("question0")] == ["question0"]
+        assert len([line async for line in store.export(session.id)]) == 2 * CAP + 2
+
+    async def test_what_was_archived_is_not_replayed(self, store: Store) -> None:
+        for number in range(CAP):
+            await exchange(store, f"q{number}", id=str(number))
+        begun = await begin(store, message(id="last"))
+
+        assert "q0" not in [entry.text for entry in begun.history]
+        assert len(begun.history) <= CAP
+
+    async def test_a_proactive_delivery_before_the_first_live_turn_stays_live(self, store: Store) -> None:
+        session = (await store.open(opening())).session
+        talk = [
+            entry for n in range(CAP) for entry in (said(Role.ASSISTANT, f"d{n}", origin=Origin.DELIVERY), user("u"))
+        ]
+        await store.append(session.id, talk)
+
+        assert (await store.transcript(session.id)).entries[0].origin is Origin.DELIVERY
+
+    async def test_a_cap_without_a_user_turn_in_reach_keeps_the_latest_one(self, store: Store) -> None:
+        session = (await store.open(opening())).session
+        await store.append(session.id, [user("do it"), *(assistant(f"step {n}") for n in range(2 * CAP))])
+
+        live = await texts(store, session)
+        assert (live[0], len(live)) == ("do it", 2 * CAP + 1)
+
+    async def test_the_mark_survives_archiving(self, store: Store) -> None:
+        session = await exchange(store, "first", id="first")
+        mark = (await store.transcript(session.id)).entries[-1].seq
+        await store.consolidate(session.id, mark)
+        for number in range(CAP):
+            session = await exchange(store, f"q{number}", id=str(number))
+
+        assert session.consolidated_through == mark
+        assert session.archived_through > mark
+
+
+class TestListing:
+    async def test_sessions_are_listed_newest_interaction_first(self, store: Store, clock: FrozenClock) -> None:
+        for user_id in ("1", "2", "3"):
+            await exchange(store, source=dm(user_id))
+            clock.advance(minutes=1)
+        await exchange(store, id="again", source=dm("1"))
+
+        assert [session.origin.user_id for session in await store.sessions()] == ["1", "3", "2"]
+        assert len(await store.sessions(SessionFilter(limit=2))) == 2
+
+    async def test_only_the_lately_active_are_listed(self, store: Store, clock: FrozenClock) -> None:
+        await exchange(store, source=dm("1"))
+        clock.advance(hours=2)
+        await exchange(store, source=dm("2"))
+
+        active = await store.sessions(SessionFilter(active_within=HOUR))
+        assert [session.origin.user_id for session in active] == ["2"]
+
+    async def test_by_owner_by_key_archived_and_current(self, store: Store) -> None:
+        mine = await exchange(store, source=dm("1"))
+        await exchange(store, source=dm("2"))
+        new = await store.reset(mine.key)
+        await store.archive(mine.id)
+
+        async def listed(wanted: SessionFilter) -> set[SessionId]:
+            return {session.id for session in await store.sessions(wanted)}
+
+        assert await listed(SessionFilter(owner="telegram:1")) == {mine.id, new.id}
+        assert await listed(SessionFilter(key=mine.key, current_only=True)) == {new.id}
+        assert await listed(SessionFilter(archived=True)) == {mine.id}
+        assert mine.id not in await listed(SessionFilter(archived=False))
+
+    async def test_the_preview_is_the_first_user_text_on_one_line(self, store: Store) -> None:
+        session = (await store.open(opening())).session
+        await store.append(session.id, [said(Role.USER, "/help", origin=Origin.COMMAND), assistant("hello\n there")])
+        before = (await store.session(session.id)).preview
+        await exchange(store, f"  many\n\n words {'x' * 200}")
+        after = (await store.session(session.id)).preview
+
+        assert before == "hello there"
+        assert after == f"many words {'x' * 108}…"
+        assert len(after) == 120
+
+    async def test_a_rename_is_no_activity(self, store: Store, clock: FrozenClock) -> None:
+        session = await exchange(store)
+        clock.advance(hours=1)
+        await store.rename(session.id, "Ideas")
+        await store.mark_important(session.id)
+        await store.set_goal(session.id, "ship it")
+        await store.choose_agent(session.id, "coder")
+        after = await store.session(session.id)
+
+        assert (after.title, after.important, after.goal, after.agent) == ("Ideas", True, "ship it", "coder")
+        assert after.last_interaction_at == NOON
+        assert after.updated_at == NOON + HOUR
+
+    async def test_archiving_can_be_taken_back(self, store: Store) -> None:
+        session = await exchange(store)
+        await store.archive(session.id)
+        await store.archive(session.id, archived=False)
+
+        assert not (await store.session(session.id)).archived
+
+    async def test_whether_there_has_ever_been_another_session(self, store: Store) -> None:
+        first = await exchange(store)
+        alone = await store.ever_another(first.id)
+        second = await exchange(store, source=dm("2"))
+        together = await store.ever_another(first.id)
+        await store.delete(second.id)
+
+        assert (alone, together, await store.ever_another(first.id)) == (False, True, True)
+
+
+class TestDeleting:
+    async def test_a_deleted_session_is_gone_with_all_it_held(self, store: Store) -> None:
+        session = await exchange(store, "findme")
+        await store.delete(session.id)
+
+        assert await store.sessions() == []
+        assert await store.current(session.key) is None
+        assert await store.search("findme") == []
+        assert await store.outbox(*PartState) == []
+        with pytest.raises(UnknownSession):
+            await store.session(session.id)
+
+    async def test_the_next_message_starts_a_new_session(self, store: Store) -> None:
+        session = await exchange(store)
+        await store.delete(session.id)
+        opened = await store.open(opening())
+
+        assert opened.is_new
+        assert opened.session.id != session.id
+
+    async def test_a_late_answer_writes_nothing_and_brings_nothing_back(self, store: Store) -> None:
+        begun = await begin(store, message())
+        await store.delete(begun.opened.session.id)
+
+        with pytest.raises(Refused):
+            await store.finish(begun.turn, Outcome(entries=(assistant("late"),), parts=(Part(target=dm(), text="x"),)))
+        assert await store.sessions() == []
+        assert await store.outbox(*PartState) == []
+
+    async def test_the_message_of_a_deleted_session_ends_as_refused_without_its_words(self, store: Store) -> None:
+        begun = await begin(store, message("private"))
+        await store.delete(begun.opened.session.id)
+
+        (item,) = await store.inbox(*InboxState)
+        assert (item.state, item.reason, item.message.text) == (InboxState.REFUSED, "its session was deleted", "")
+        assert (await store.accept(message("private"), key_of())).duplicate
+
+    async def test_every_late_verb_is_refused(self, store: Store) -> None:
+        session = await exchange(store)
+        entry = (await store.transcript(session.id)).entries[0]
+        await store.delete(session.id)
+        late = [
+            store.append(session.id, [user("x")]),
+            store.edit_entry(session.id, entry.id, (Text("x"),)),
+            store.delete_entry(session.id, entry.id),
+            store.truncate(session.id, 0),
+            store.replace(session.id, [user("x")]),
+            store.clear(session.id),
+            store.consolidate(session.id, 1),
+            store.rename(session.id, "x"),
+            store.archive(session.id),
+            store.switch(session.key, session.id),
+            store.transcript(session.id),
+            store.delete(session.id),
+        ]
+
+        results = await asyncio.gather(*late, return_exceptions=True)
+        assert [type(result) for result in results] == [UnknownSession] * len(late)
+        assert await store.sessions() == []
+
+    async def test_deleting_one_session_harms_no_other(self, store: Store) -> None:
+        doomed = await exchange(store, "gone")
+        other = await exchange(store, "kept", source=dm("2"))
+        await store.delete(doomed.id)
+
+        assert await texts(store, other) == ["kept", "hi"]
+        assert len(await store.outbox(PartState.PENDING)) == 1
+
+
+class TestPruning:
+    EVER = timedelta(days=3650)
+
+    async def test_an_empty_session_is_deleted_only_past_its_age(self, store: Store, clock: FrozenClock) -> None:
+        await store.open(opening())
+        young = await store.prune(empty_after=HOUR, archive_after=self.EVER, forget_after=self.EVER)
+        clock.advance(hours=2)
+        old = await store.prune(empty_after=HOUR, archive_after=self.EVER, forget_after=self.EVER)
+
+        assert (young.deleted, old.deleted) == (0, 1)
+        assert await store.sessions() == []
+
+    async def test_old_sessions_are_archived_by_last_interaction(self, store: Store, clock: FrozenClock) -> None:
+        session = await exchange(store)
+        clock.advance(days=40)
+        await store.rename(session.id, "renamed lately")
+        pruned = await store.prune(empty_after=HOUR, archive_after=timedelta(days=30), forget_after=self.EVER)
+
+        assert pruned.archived == 1
+        assert (await store.session(session.id)).archived
+
+    async def test_important_and_busy_sessions_are_spared(self, store: Store, clock: FrozenClock) -> None:
+        important = (await store.open(opening(dm("1")))).session
+        await store.mark_important(important.id)
+        busy = (await begin(store, message(source=dm("2")))).opened.session
+        clock.advance(days=400)
+        pruned = await store.prune(empty_after=HOUR, archive_after=HOUR, forget_after=HOUR)
+
+        assert (pruned.deleted, pruned.archived) == (0, 0)
+        assert {session.id for session in await store.sessions()} == {important.id, busy.id}
+
+    async def test_settled_work_is_forgotten_and_open_work_is_not(self, store: Store, clock: FrozenClock) -> None:
+        await exchange(store)
+        (part,) = await store.outbox(PartState.PENDING)
+        await store.record_sent(part.id, Sent(message_id="1", at=NOON))
+        await exchange(store, id="2")
+        await store.accept(message(id="3"), key_of())
+        clock.advance(days=8)
+        await store.prune(empty_after=HOUR, archive_after=self.EVER, forget_after=timedelta(days=7))
+
+        assert [item.message.id for item in await store.inbox(*InboxState)] == ["3"]
+        assert [part.state for part in await store.outbox(*PartState)] == [PartState.PENDING]
+
+    async def test_a_forgotten_event_id_is_new_again(self, store: Store, clock: FrozenClock) -> None:
+        await exchange(store)
+        clock.advance(days=8)
+        still = await store.accept(message(), key_of())
+        await store.prune(empty_after=HOUR, archive_after=self.EVER, forget_after=timedelta(days=7))
+
+        assert still.duplicate
+        assert not (await store.accept(message(), key_of())).duplicate
+
+
+class TestSearch:
+    async def test_all_words_must_begin_a_word_of_the_entry(self, store: Store) -> None:
+        await exchange(store, "The quick brown fox", answer="jumps over the lazy dog")
+
+        async def found(query: str) -> list[str]:
+            return [hit.entry.text for hit in await store.search(query)]
+
+        assert await found("QUICK fox") == ["The quick brown fox"]
+        assert await found("qui") == ["The quick brown fox"]
+        assert await found("uick") == []
+        assert await found("quick dog") == []
+        assert await found("") == []
+        assert await found('"*) OR (') == []
+
+    async def test_accents_and_unspaced_scripts_are_found(self, store: Store) -> None:
+        await exchange(store, "Größe naïve Ærø", answer="我想吃苹果")
+
+        assert len(await store.search("grosse naive")) == 1
+        assert len(await store.search("苹果")) == 1
+
+    async def test_newest_first_with_its_session(self, store: Store) -> None:
+        first = await exchange(store, "apple one", source=dm("1"))
+        second = await exchange(store, "apple two", source=dm("2"))
+
+        hits = await store.search("apple")
+        assert [(hit.session, hit.entry.text) for hit in hits] == [(second.id, "apple two"), (first.id, "apple one")]
+        assert len(await store.search("apple", limit=1)) == 1
+
+    async def test_words_inside_rich_content_are_found_but_not_its_structure(self, store: Store) -> None:
+        session = (await store.open(opening())).session
+        content = (Text("caption"), Media(type=MediaType.IMAGE, name="photo.png"))
+        await store.append(session.id, [replace(user(""), content=content)])
+
+        assert len(await store.search("caption")) == 1
+        assert await store.search("content") == []
+        assert await store.search("type") == []
+
+
+class TestExport:
+    async def _export(self, store: Store, session: SessionId) -> list[str]:
+        return [line async for line in store.export(session)]
+
+    async def test_an_import_of_an_export_gives_back_messages_and_totals(self, store: Store) -> None:
+        spent = Spent(tokens=Tokens(input=3, output=4), prompt_tokens=3)
+        session = await exchange(store, LOOKS_LIKE_JSON, answer="ünï😀", spent=spent)
+        await store.rename(session.id, "Ideas")
+        lines = await self._export(store, session.id)
+        await store.delete(session.id)
+        imported = await store.import_(lines)
+
+        assert imported.session is not None
+        assert imported.problems == ()
+        restored = await store.session(imported.session)
+        assert await texts(store, restored) == [LOOKS_LIKE_JSON, "ünï😀"]
+        assert (restored.tokens, restored.title, restored.key) == (spent.tokens, "Ideas", session.key)
+
+    async def test_an_import_never_brings_a_deleted_id_back(self, store: Store) -> None:
+        session = await exchange(store)
+        lines = await self._export(store, session.id)
+        await store.delete(session.id)
+
+        assert (await store.import_(lines)).session != session.id
+
+    async def test_an_import_beside_the_original_is_not_current(self, store: Store) -> None:
+        session = await exchange(store)
+        imported = await store.import_(await self._export(store, session.id))
+
+        assert imported.session is not None
+        assert not (await store.session(imported.session)).current
+        assert (await store.current(session.key)) == session
+        assert (await store.switch(session.key, imported.session)).current
+
+    async def test_marks_point_at_the_same_entries_after_an_import(self, store: Store) -> None:
+        session = await exchange(store, "old", answer="older")
+        last = (await store.transcript(session.id)).entries[-1]
+        await exchange(store, "new", id="2", answer="newer")
+        await store.consolidate(session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY))
+        lines = await self._export(store, session.id)
+        await store.delete(session.id)
+        imported = await store.import_(lines)
+        begun = await begin(store, message(id="3"))
+
+        assert begun.opened.session.id == imported.session
+        assert [entry.text for entry in begun.history] == ["summary", "new", "newer"]
+
+    async def test_archived_entries_stay_archived_through_an_import(self, store: Store) -> None:
+        for number in range(CAP):
+            session = await exchange(store, f"q{number}", id=str(number))
+        imported = await store.import_(await self._export(store, session.id))
+
+        assert imported.session is not None
+        assert (await store.session(imported.session)).messages == session.messages
+        assert len((await store.transcript(imported.session, with_archived=True)).entries) == 2 * CAP
+
+    async def test_a_damaged_line_is_reported_and_every_other_is_kept(self, store: Store) -> None:
+        session = await exchange(store, "a", answer="b")
+        lines = await self._export(store, session.id)
+        lines[1] = lines[1][:-7]
+        imported = await store.import_(lines)
+
+        assert imported.session is not None
+        assert await texts(store, await store.session(imported.session)) == ["b"]
+        assert [problem.split(":")[0] for problem in imported.problems] == [
+            "line 2",
+            "2 entries were exported, 1 could be read",
+        ]
+
+    async def test_entries_without_their_session_line_are_still_brought_in(self, store: Store) -> None:
+        session = await exchange(store, "a", answer="b")
+        lines = (await self._export(store, session.id))[1:]
+        imported = await store.import_(lines)
+
+        assert imported.session is not None
+        assert await texts(store, await store.session(imported.session)) == ["a", "b"]
+        assert "describes the session is missing" in imported.problems[0]
+
+    @pytest.mark.parametrize(
+        "rubbish", ["", "\0\0", "[]", "null", '{"type":"entry"}', '{"type":"session","format":99}', "[" * 10**5]
+    )
+    async def test_rubbish_brings_in_nothing_and_says_so(self, store: Store, rubbish: str) -> None:
+        imported = await store.import_([rubbish])
+
+        assert (imported.session, imported.entries) == (None, 0)
+        assert imported.problems
+        assert await store.sessions() == []
+
+    async def test_an_export_torn_at_any_byte_keeps_every_whole_line(self, store: Store) -> None:
+        session = await exchange(store, "erste ü", answer="zweite 😀")
+        data = "\n".join(await self._export(store, session.id)).encode()
+        whole = [json.loads(line)["type"] for line in data.split(b"\n")]
+        for cut in range(0, len(data), 7):
+            torn = data[:cut].split(b"\n")
+            imported = await store.import_(torn)
+            complete = [kind for line, kind in zip(torn, whole, strict=False) if _is_json(line)]
+            assert imported.entries == complete.count("entry")
+            assert imported.problems
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+class TestManyAtOnce:
+    async def test_a_thousand_conversations_never_mix(self, store: Store) -> None:
+        async def talk(number: int) -> None:
+            source = dm(f"user-{number}")
+            for turn in range(2):
+                canary = f"canary-{number}-{turn}"
+                await exchange(store, canary, id=str(turn), source=source, answer=f"echo {canary}")
+
+        await asyncio.gather(*(talk(number) for number in range(1000)))
+
+        for session in await store.sessions():
+            said_here = await texts(store, session)
+            number = str(session.origin.user_id).split("-")[1]
+            assert said_here == [
+                text for turn in range(2) for text in (f"canary-{number}-{turn}", f"echo canary-{number}-{turn}")
+            ]
+
+    async def test_threads_and_tasks_writing_together_lose_nothing(self, store: Store) -> None:
+        async def talk(thread: int, task: int) -> None:
+            for turn in range(5):
+                await exchange(store, f"{thread}-{task}-{turn}", id=f"{turn}", source=dm(f"{thread}.{task}"))
+
+        async def many(thread: int) -> None:
+            await asyncio.gather(*(talk(thread, task) for task in range(8)))
+
+        threads = [threading.Thread(target=lambda n=n: asyncio.run(many(n))) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        await asyncio.to_thread(lambda: [thread.join() for thread in threads])
+
+        sessions = await store.sessions()
+        assert len(sessions) == 64
+        assert all(session.messages == 10 for session in sessions)
+        for session in sessions:
+            thread, task = str(session.origin.user_id).split(".")
+            assert (await texts(store, session))[::2] == [f"{thread}-{task}-{turn}" for turn in range(5)]
+
+    async def test_a_refused_request_takes_no_neighbour_with_it(self, store: Store) -> None:
+        session = await exchange(store)
+        results = await asyncio.gather(
+            store.rename(session.id, "fine"),
+            store.rename(SessionId("s_nowhere"), "refused"),
+            store.truncate(SessionId("s_nowhere"), 0),
+            store.mark_important(session.id),
+            return_exceptions=True,
+        )
+
+        assert [type(result) for result in results] == [type(None), UnknownSession, UnknownSession, type(None)]
+        after = await store.session(session.id)
+        assert (after.title, after.important) == ("fine", True)

@@ -1,0 +1,57 @@
+"""Short ways to talk to a store in tests."""
+
+from __future__ import annotations
+
+from gateway.keys import build_session_key
+from gateway.model import InboundMessage, Part, ResetPolicy, Session, SessionKey, SessionSource, Spent
+from gateway.ports import Begun, Claim, Opening, Outcome, Store
+from tests.fakes import assistant, dm, message, user
+
+
+def opening(source: SessionSource | None = None, policy: ResetPolicy | None = None) -> Opening:
+    """How a message from there asks for its session."""
+    source = source or dm()
+    return Opening(
+        key=build_session_key(source),
+        source=source,
+        owner=f"{source.platform}:{source.user_id}",
+        policy=policy or ResetPolicy(),
+    )
+
+
+def key_of(source: SessionSource | None = None) -> SessionKey:
+    """The key of that place."""
+    return build_session_key(source or dm())
+
+
+async def begin(store: Store, inbound: InboundMessage, policy: ResetPolicy | None = None) -> Begun:
+    """Accept a message and start its turn."""
+    asked = opening(inbound.source, policy)
+    accepted = await store.accept(inbound, asked.key)
+    return await store.begin(Claim(inbox=(accepted.id,), opening=asked, entries=(user(inbound.text),), history=50))
+
+
+async def exchange(
+    store: Store,
+    text: str = "hello",
+    *,
+    id: str = "1",  # noqa: A002
+    source: SessionSource | None = None,
+    answer: str = "hi",
+    policy: ResetPolicy | None = None,
+    spent: Spent | None = None,
+) -> Session:
+    """A whole turn: asked, answered, ready to be sent."""
+    begun = await begin(store, message(text, id=id, source=source), policy)
+    outcome = Outcome(
+        entries=(assistant(answer),),
+        spent=spent or Spent(),
+        parts=(Part(target=begun.opened.session.origin, text=answer),),
+    )
+    await store.finish(begun.turn, outcome)
+    return await store.session(begun.opened.session.id)
+
+
+async def texts(store: Store, session: Session) -> list[str]:
+    """What the live transcript says."""
+    return [entry.text for entry in (await store.transcript(session.id)).entries]
