@@ -61,7 +61,7 @@ def open_session(
     opening: Opening,
     *,
     now: datetime,
-    fresh_id: SessionId,
+    fresh_id: Callable[[], SessionId],
     is_busy: Callable[[SessionId], bool] | None = None,
 ) -> Decision:
     """
@@ -70,14 +70,14 @@ def open_session(
     A store that knows of more work than the opening gives its own `is_busy`.
     """
     if current is None:
-        return Decision(session=_first_session(opening, now, fresh_id), is_new=True)
+        return Decision(session=_first_session(opening, now, fresh_id()), is_new=True)
     if current.end_reason is None:
         reason = reset_due(current, opening.policy, now, is_busy or opening.is_busy)
         if reason is None:
             return Decision(session=current, is_new=False)
         current = end_session(current, reason, now)
     return Decision(
-        session=next_session(current, now=now, fresh_id=fresh_id), is_new=True, ended=replace(current, current=False)
+        session=next_session(current, now=now, fresh_id=fresh_id()), is_new=True, ended=replace(current, current=False)
     )
 
 

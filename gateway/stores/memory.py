@@ -374,7 +374,7 @@ class MemoryStore:
             self._current(opening.key),
             opening,
             now=now,
-            fresh_id=self._fresh_id(),
+            fresh_id=self._fresh_id,
             is_busy=self._busy_check(opening),
         )
         if decision.ended is not None:

@@ -19,10 +19,11 @@ from pathlib import Path
 from gateway.keys import build_session_key
 from gateway.model import ChatType, Entry, Role, Session, SessionId, SessionKey, SessionSource, Text
 from gateway.sessions import interacted
-from gateway.stores.sqlite import SqliteStore, session_table
+from gateway.stores.sqlite import SqliteStore
 from gateway.stores.sqlite.entry_table import EntryTable, within_bounds
 from gateway.stores.sqlite.recent_entries import RecentEntries
 from gateway.stores.sqlite.search_index import SearchIndex
+from gateway.stores.sqlite.session_table import SessionTable
 from gateway.stores.sqlite.store import LIVE_ENTRIES
 
 DRIVEN = 100
@@ -84,10 +85,10 @@ async def populate(path: Path, sessions: int, messages: int, *, everywhere: bool
 
 
 def _add_sessions(db: sqlite3.Connection, numbers: range) -> None:
-    now = WallClock().now()
+    now, sessions = WallClock().now(), SessionTable()
     for number in numbers:
         source = source_of(number)
-        session_table.insert(
+        sessions.insert(
             db,
             Session(
                 id=SessionId(f"s_{number:016x}"),
@@ -102,13 +103,13 @@ def _add_sessions(db: sqlite3.Connection, numbers: range) -> None:
 
 
 def _add_entries(db: sqlite3.Connection, numbers: range, messages: int) -> None:
-    now = WallClock().now()
+    now, sessions = WallClock().now(), SessionTable()
     pair = (said(Role.USER, now), said(Role.ASSISTANT, now))
     for number in numbers:
-        n, session = session_table.by_id(db, SessionId(f"s_{number:016x}"))
+        n, session = sessions.by_id(db, SessionId(f"s_{number:016x}"))
         entries = EntryTable(SearchIndex(), RecentEntries()).append(db, n, [pair[i % 2] for i in range(messages)])
         grown = within_bounds(db, n, interacted(session, entries, now), LIVE_ENTRIES)
-        session_table.update(db, n, grown)
+        sessions.update(db, n, grown)
 
 
 def main() -> None:

@@ -23,11 +23,13 @@ from itertools import count
 from pathlib import Path
 from statistics import quantiles
 
-from gateway.model import InboundMessage, Part, ResetPolicy, Role, Sent, Spent, Tokens
+from gateway.model import InboundMessage, Part, ResetPolicy, Role, Sent, SessionKey, SessionSource, Spent, Tokens
 from gateway.ports import Claim, Opening, Outcome
 from gateway.stores.sqlite import SqliteStore
 from tests.benchmarks.floor import Floor
 from tests.benchmarks.population import DRIVEN, WallClock, key_of, populate_in_a_child, said, source_of
+
+Place = tuple[SessionSource, SessionKey]
 
 _ROUNDS = 4
 _POLICY = ResetPolicy(idle_after=timedelta(hours=24), daily_at=time_of_day(4), zone="Europe/Berlin")
@@ -57,15 +59,17 @@ class Measured:
         }
 
 
-async def drive(store: SqliteStore, numbers: Iterator[int], driven: int, deadline: float, measured: Measured) -> None:
+async def drive(
+    store: SqliteStore, numbers: Iterator[int], places: list[Place], deadline: float, measured: Measured
+) -> None:
     """One worker: turn after turn, each its four commits."""
     clock = WallClock()
     while (started := time.perf_counter()) < deadline:
         number = next(numbers)
         now = clock.now()
         entry = said(Role.USER, now)
-        message = inbound(number % driven, number, entry.text)
-        key = key_of(number % driven)
+        source, key = places[number % len(places)]
+        message = inbound(source, number, entry.text)
         accepted = await store.accept(message, key)
         opening = Opening(key=key, source=message.source, policy=_POLICY)
         begun = await store.begin(Claim(inbox=(accepted.id,), opening=opening, entries=(entry,), history=50))
@@ -79,12 +83,10 @@ async def drive(store: SqliteStore, numbers: Iterator[int], driven: int, deadlin
         measured.latencies.append(time.perf_counter() - started)
 
 
-def inbound(session: int, number: int, text: str) -> InboundMessage:
+def inbound(source: SessionSource, number: int, text: str) -> InboundMessage:
     """A message under the two names a platform may repeat it under."""
     events = (f"update:{number}", f"message:{number}")
-    return InboundMessage(
-        id=str(number), event_ids=events, source=source_of(session), text=text, sent_at=WallClock().now()
-    )
+    return InboundMessage(id=str(number), event_ids=events, source=source, text=text, sent_at=WallClock().now())
 
 
 async def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, object]]:
@@ -94,14 +96,19 @@ async def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, o
     if options.floor:
         shutil.copy(ours, bare)
     driven = min(DRIVEN, options.sessions)
+    places = [(source_of(number), key_of(number)) for number in range(driven)]
     store = await SqliteStore.connect(ours, WallClock())
     sentence = said(Role.ASSISTANT, WallClock().now())
-    floor = Floor(bare, driven=driven, message=inbound(0, 0, sentence.text), reply=sentence) if options.floor else None
+    floor = (
+        Floor(bare, driven=driven, message=inbound(source_of(0), 0, sentence.text), reply=sentence)
+        if options.floor
+        else None
+    )
     numbers = count()
-    await _round(store, numbers, driven, options.concurrency, 0.3, Measured())
+    await _round(store, numbers, places, options.concurrency, 0.3, Measured())
     mine, its = Measured(), Measured()
     for _ in range(_ROUNDS):
-        await _round(store, numbers, driven, options.concurrency, options.seconds / _ROUNDS, mine)
+        await _round(store, numbers, places, options.concurrency, options.seconds / _ROUNDS, mine)
         if floor is not None:
             _floor_round(floor, options.concurrency, options.seconds / _ROUNDS, its)
     lines = [mine.line("turns", options)]
@@ -113,12 +120,17 @@ async def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, o
 
 
 async def _round(
-    store: SqliteStore, numbers: Iterator[int], driven: int, concurrency: int, seconds: float, measured: Measured
+    store: SqliteStore,
+    numbers: Iterator[int],
+    places: list[Place],
+    concurrency: int,
+    seconds: float,
+    measured: Measured,
 ) -> None:
     started, written = time.perf_counter(), _written_bytes()
     async with asyncio.TaskGroup() as workers:
         for _ in range(concurrency):
-            workers.create_task(drive(store, numbers, driven, started + seconds, measured))
+            workers.create_task(drive(store, numbers, places, started + seconds, measured))
     measured.seconds += time.perf_counter() - started
     measured.written += _written_bytes() - written
 

@@ -126,12 +126,12 @@ def local_days_with_resets(zone: str, year: int, daily_at: time, every: timedelt
     now = datetime(year, 1, 1, 12, tzinfo=tz).astimezone(UTC)
     end = datetime(year + 1, 1, 1, tzinfo=tz).astimezone(UTC)
     opening = Opening(key=SessionKey("k"), source=dm(), policy=ResetPolicy(daily_at=daily_at, zone=zone))
-    session = open_session(None, opening, now=now, fresh_id=SessionId("first")).session
+    session = open_session(None, opening, now=now, fresh_id=lambda: SessionId("first")).session
     seen: dict[date, None] = {}
     begun: Counter[date] = Counter()
     while now < end:
         today = now.astimezone(tz).date()
-        decision = open_session(session, opening, now=now, fresh_id=SessionId("next"))
+        decision = open_session(session, opening, now=now, fresh_id=lambda: SessionId("next"))
         session = interacted(decision.session, [], now)
         seen[today] = None
         begun[today] += decision.is_new
@@ -188,10 +188,10 @@ def test_a_reset_is_due_only_after_the_last_interaction_and_never_right_after_a_
 @given(steps=st.lists(st.tuples(st.sampled_from(["write", "end", "resume"]), moments), max_size=12), policy=policies)
 def test_no_jump_of_the_clock_makes_an_age_negative(steps: list[tuple[str, datetime]], policy: ResetPolicy) -> None:
     opening = Opening(key=SessionKey("k"), source=dm(), policy=policy)
-    session = open_session(None, opening, now=NOON, fresh_id=SessionId("s")).session
+    session = open_session(None, opening, now=NOON, fresh_id=lambda: SessionId("s")).session
     verbs = {
         "write": lambda now: interacted(
-            open_session(session, opening, now=now, fresh_id=SessionId("n")).session, [], now
+            open_session(session, opening, now=now, fresh_id=lambda: SessionId("n")).session, [], now
         ),
         "end": lambda now: end_session(session, EndReason.RESET, now),
         "resume": lambda now: resumed(session, now),

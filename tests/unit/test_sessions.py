@@ -73,7 +73,7 @@ def resets(zone: str, daily_at: time, moments: list[datetime]) -> list[bool]:
     session = a_session(last=moments[0])
     found = []
     for moment in moments[1:]:
-        decision = open_session(session, opening(policy), now=moment, fresh_id=FRESH)
+        decision = open_session(session, opening(policy), now=moment, fresh_id=lambda: FRESH)
         found.append(decision.is_new)
         session = interacted(decision.session, [], moment)
     return found
@@ -222,7 +222,7 @@ def test_a_message_to_a_busy_session_stays_in_it() -> None:
     session = a_session()
     busy = replace(opening(IDLE), is_busy=lambda _: True)
 
-    decision = open_session(session, busy, now=NOON + DAY, fresh_id=FRESH)
+    decision = open_session(session, busy, now=NOON + DAY, fresh_id=lambda: FRESH)
 
     assert (decision.session, decision.is_new, decision.ended) == (session, False, None)
 
@@ -230,13 +230,15 @@ def test_a_message_to_a_busy_session_stays_in_it() -> None:
 def test_a_store_that_knows_of_more_work_than_the_opening_holds_the_reset_back() -> None:
     free = replace(opening(IDLE), is_busy=lambda _: False)
 
-    decision = open_session(a_session(), free, now=NOON + DAY, fresh_id=FRESH, is_busy=lambda asked: asked == "old")
+    decision = open_session(
+        a_session(), free, now=NOON + DAY, fresh_id=lambda: FRESH, is_busy=lambda asked: asked == "old"
+    )
 
     assert not decision.is_new
 
 
 def test_a_first_message_starts_all_three_clocks() -> None:
-    session = open_session(None, opening(), now=NOON, fresh_id=FRESH).session
+    session = open_session(None, opening(), now=NOON, fresh_id=lambda: FRESH).session
 
     assert (session.started_at, session.last_interaction_at, session.updated_at) == (NOON, NOON, NOON)
 
@@ -262,7 +264,7 @@ def test_an_idle_session_is_not_kept_alive_by_what_the_agent_says() -> None:
 def test_opening_a_session_that_is_not_due_moves_no_clock() -> None:
     session = a_session()
 
-    assert open_session(session, opening(IDLE), now=NOON + MINUTE, fresh_id=FRESH).session == session
+    assert open_session(session, opening(IDLE), now=NOON + MINUTE, fresh_id=lambda: FRESH).session == session
 
 
 def test_an_end_moves_updated_only() -> None:
@@ -412,18 +414,18 @@ def test_a_session_resumed_after_a_backward_jump_has_no_negative_age() -> None:
 
 
 def test_a_first_message_makes_a_session() -> None:
-    decision = open_session(None, opening(), now=NOON, fresh_id=FRESH)
+    decision = open_session(None, opening(), now=NOON, fresh_id=lambda: FRESH)
 
     assert (decision.session.id, decision.is_new, decision.ended) == (FRESH, True, None)
     assert (decision.session.key, decision.session.origin, decision.session.owner) == (KEY, dm(), "telegram:42")
 
 
 def test_a_first_session_has_no_notice() -> None:
-    assert open_session(None, opening(BOTH), now=NOON, fresh_id=FRESH).session.notice is None
+    assert open_session(None, opening(BOTH), now=NOON, fresh_id=lambda: FRESH).session.notice is None
 
 
 def test_a_message_before_the_reset_is_due_stays_in_the_session() -> None:
-    decision = open_session(a_session(), opening(BOTH), now=NOON + MINUTE, fresh_id=FRESH)
+    decision = open_session(a_session(), opening(BOTH), now=NOON + MINUTE, fresh_id=lambda: FRESH)
 
     assert (decision.session, decision.is_new, decision.ended) == (a_session(), False, None)
 
@@ -436,14 +438,14 @@ def test_a_reset_that_fell_due_while_the_daemon_was_down_happens_at_the_next_mes
 ) -> None:
     back = NOON + 10 * DAY
 
-    decision = open_session(a_session(), opening(policy), now=back, fresh_id=FRESH)
+    decision = open_session(a_session(), opening(policy), now=back, fresh_id=lambda: FRESH)
 
     assert (decision.session.id, decision.session.started_at, decision.is_new) == (FRESH, back, True)
     assert decision.ended == replace(a_session(), ended_at=back, end_reason=reason, updated_at=back, current=False)
 
 
 def test_days_without_a_message_cost_one_reset_and_not_one_each() -> None:
-    decision = open_session(a_session(), opening(DAILY), now=NOON + 10 * DAY, fresh_id=FRESH)
+    decision = open_session(a_session(), opening(DAILY), now=NOON + 10 * DAY, fresh_id=lambda: FRESH)
 
     assert reset_due(decision.session, DAILY, NOON + 10 * DAY + MINUTE) is None
 
@@ -457,7 +459,7 @@ def test_an_ended_session_says_when_and_why() -> None:
 def test_an_ended_session_is_current_until_the_next_one_takes_its_place() -> None:
     swept = end_session(a_session(), EndReason.IDLE, NOON + 2 * HOUR)
 
-    decision = open_session(swept, opening(IDLE), now=NOON + DAY, fresh_id=FRESH)
+    decision = open_session(swept, opening(IDLE), now=NOON + DAY, fresh_id=lambda: FRESH)
 
     assert swept.current
     assert decision.session.current
@@ -468,7 +470,7 @@ def test_an_ended_session_is_current_until_the_next_one_takes_its_place() -> Non
 def test_a_session_that_the_sweep_ended_gives_a_new_one_with_a_notice(reason: EndReason) -> None:
     swept = end_session(replace(a_session(), messages=2), reason, NOON + 2 * HOUR)
 
-    decision = open_session(swept, opening(NEVER), now=NOON + DAY, fresh_id=FRESH)
+    decision = open_session(swept, opening(NEVER), now=NOON + DAY, fresh_id=lambda: FRESH)
 
     assert (decision.session.id, decision.is_new) == (FRESH, True)
     assert decision.session.notice == ResetNotice(reason=reason, had_activity=True, previous=SessionId("old"))
@@ -477,7 +479,7 @@ def test_a_session_that_the_sweep_ended_gives_a_new_one_with_a_notice(reason: En
 def test_a_session_that_the_sweep_ended_keeps_the_time_and_the_reason_of_its_end() -> None:
     swept = end_session(a_session(), EndReason.DAILY, NOON + 2 * HOUR)
 
-    decision = open_session(swept, opening(IDLE), now=NOON + DAY, fresh_id=FRESH)
+    decision = open_session(swept, opening(IDLE), now=NOON + DAY, fresh_id=lambda: FRESH)
 
     assert decision.ended == replace(swept, current=False)
 
@@ -486,7 +488,7 @@ def test_a_session_that_the_sweep_ended_keeps_the_time_and_the_reason_of_its_end
     ("policy", "reason"), [(IDLE, EndReason.IDLE), (DAILY, EndReason.DAILY)], ids=["idle", "daily"]
 )
 def test_the_notice_says_why_the_session_before_ended_and_which_it_was(policy: ResetPolicy, reason: EndReason) -> None:
-    session = open_session(a_session(), opening(policy), now=NOON + DAY, fresh_id=FRESH).session
+    session = open_session(a_session(), opening(policy), now=NOON + DAY, fresh_id=lambda: FRESH).session
 
     assert session.notice == ResetNotice(reason=reason, had_activity=False, previous=SessionId("old"))
 
@@ -506,7 +508,7 @@ def test_the_notice_says_why_the_session_before_ended_and_which_it_was(policy: R
 def test_any_entry_or_any_token_was_activity(changes: dict[str, object]) -> None:
     used = replace(a_session(), **changes)
 
-    notice = open_session(used, opening(IDLE), now=NOON + DAY, fresh_id=FRESH).session.notice
+    notice = open_session(used, opening(IDLE), now=NOON + DAY, fresh_id=lambda: FRESH).session.notice
 
     assert notice == ResetNotice(reason=EndReason.IDLE, had_activity=True, previous=SessionId("old"))
 
@@ -519,9 +521,9 @@ def test_a_reset_that_somebody_asked_for_has_no_notice(reason: EndReason) -> Non
 
 
 def test_the_notice_is_about_the_last_session_and_not_about_the_one_before_that() -> None:
-    second = open_session(a_session(), opening(IDLE), now=NOON + DAY, fresh_id=SessionId("second")).session
+    second = open_session(a_session(), opening(IDLE), now=NOON + DAY, fresh_id=lambda: SessionId("second")).session
 
-    third = open_session(second, opening(IDLE), now=NOON + 2 * DAY, fresh_id=SessionId("third")).session
+    third = open_session(second, opening(IDLE), now=NOON + 2 * DAY, fresh_id=lambda: SessionId("third")).session
 
     assert third.notice == ResetNotice(reason=EndReason.IDLE, had_activity=False, previous=SessionId("second"))
 
@@ -547,7 +549,9 @@ def test_key_origin_owner_and_display_name_survive_a_reset() -> None:
 def test_the_origin_of_a_key_survives_a_message_from_somebody_else() -> None:
     elsewhere = replace(opening(IDLE), source=dm("7"), owner="telegram:7")
 
-    session = open_session(replace(a_session(), owner="telegram:42"), elsewhere, now=NOON + DAY, fresh_id=FRESH).session
+    session = open_session(
+        replace(a_session(), owner="telegram:42"), elsewhere, now=NOON + DAY, fresh_id=lambda: FRESH
+    ).session
 
     assert (session.origin, session.owner) == (dm(), "telegram:42")
 
@@ -555,7 +559,7 @@ def test_the_origin_of_a_key_survives_a_message_from_somebody_else() -> None:
 def test_a_title_does_not_survive_a_reset() -> None:
     titled = replace(a_session(), title="Taxes")
 
-    assert open_session(titled, opening(IDLE), now=NOON + DAY, fresh_id=FRESH).session.title is None
+    assert open_session(titled, opening(IDLE), now=NOON + DAY, fresh_id=lambda: FRESH).session.title is None
 
 
 def test_a_title_can_be_given_to_the_next_session() -> None:

@@ -45,7 +45,9 @@ class EntryTable:
         """What a turn is shown of the past: the summary, if there is one, then the newest entries after the mark."""
         floor = max(session.archived_through, session.consolidated_through)
         entries = self._newest(db, n, count) if before == LAST else _read(db, n, count, before)
-        newest = [entry for entry in entries if entry.seq > floor]
+        newest = entries
+        if entries and entries[0].seq <= floor:
+            newest = [entry for entry in entries if entry.seq > floor]
         if not session.summary_seq:
             return tuple(newest)
         summary = db.execute(f"{SELECT} WHERE seq = ?", (session.summary_seq,)).fetchone()

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.model import Entry
+from gateway.model import Entry, Text
 
 _SESSIONS = 256
 _CHARACTERS_OF_A_SESSION = 65_536
@@ -76,4 +76,4 @@ class RecentEntries:
 
 
 def _characters(entries: Sequence[Entry]) -> int:
-    return sum(len(entry.text) for entry in entries)
+    return sum(len(block.text) for entry in entries for block in entry.content if isinstance(block, Text))

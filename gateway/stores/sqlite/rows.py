@@ -58,6 +58,7 @@ PART_COLUMNS = "turn, ordinal, target, text, reply_to, state, attempts, sent_id,
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _ROLES = {role.value: role for role in Role}
 _ORIGINS = {origin.value: origin for origin in Origin}
 
@@ -293,11 +294,11 @@ def _content_to_row(entry: Entry, keep_id: EntryId | None) -> tuple[str | None, 
         more["tool_call_id"] = entry.tool_call_id
     if entry.reasoning is not None:
         more["reasoning"] = to_dict(entry.reasoning)
-    return words, scrub(json.dumps(more, ensure_ascii=False)) if more else None
+    return words, scrub(_write(more)) if more else None
 
 
 def _json(value: object) -> str:
-    return scrub(json.dumps(to_dict(value), ensure_ascii=False, separators=(",", ":")))
+    return scrub(_write(to_dict(value)))
 
 
 def _json_or_none(value: object | None) -> str | None:

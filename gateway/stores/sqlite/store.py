@@ -50,13 +50,14 @@ from gateway.ports import (
 )
 from gateway.sessions import answered, interacted, with_moved_marks
 from gateway.stores import jsonl
-from gateway.stores.sqlite import entry_table, session_table, upkeep, work_tables
+from gateway.stores.sqlite import entry_table, upkeep, work_tables
 from gateway.stores.sqlite.connection import open_database
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.reader import Reader
 from gateway.stores.sqlite.recent_entries import RecentEntries
 from gateway.stores.sqlite.rows import INBOX_COLUMNS, PART_COLUMNS, inbox_from_row, part_from_row
 from gateway.stores.sqlite.search_index import SearchIndex
+from gateway.stores.sqlite.session_table import SessionTable
 from gateway.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -72,13 +73,14 @@ class SqliteStore:
     def __init__(self, path: Path, clock: Clock, live_entries: int) -> None:
         self._clock = clock
         self._live_entries = live_entries
-        recent = RecentEntries()
         self._index = SearchIndex()
-        self._entries = EntryTable(self._index, recent)
+        self._recent = RecentEntries()
+        self._entries = EntryTable(self._index, self._recent)
+        self._sessions = SessionTable()
         self._writer = Writer(
             partial(open_database, path, self._index),
             upkeep=self._index.catch_up,
-            rolled_back=recent.clear,
+            rolled_back=self._forget_what_was_undone,
             cure=f"Nothing is written to {path} any more: stop Turngate, move it aside and put its newest backup there",
         )
         self._reader = Reader(path, self._index, self._writer.report_damage)
@@ -107,7 +109,7 @@ class SqliteStore:
 
     async def open(self, opening: Opening) -> Opened:
         now = self._clock.now()
-        return await self._writer.run(lambda db: session_table.open_(db, opening, now)[1])
+        return await self._writer.run(lambda db: self._sessions.open(db, opening, now)[1])
 
     async def begin(self, claim: Claim) -> Begun:
         now = self._clock.now()
@@ -128,15 +130,15 @@ class SqliteStore:
 
     async def reset(self, key: SessionKey, *, title: str | None = None) -> Session:
         now = self._clock.now()
-        return await self._writer.run(lambda db: session_table.reset(db, key, title, now))
+        return await self._writer.run(lambda db: self._sessions.reset(db, key, title, now))
 
     async def switch(self, key: SessionKey, target: SessionId) -> Session:
         now = self._clock.now()
-        return await self._writer.run(lambda db: session_table.switch(db, key, target, now))
+        return await self._writer.run(lambda db: self._sessions.switch(db, key, target, now))
 
     async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
         now = self._clock.now()
-        return await self._writer.run(lambda db: session_table.end_if_due(db, session, opening, now))
+        return await self._writer.run(lambda db: self._sessions.end_if_due(db, session, opening, now))
 
     async def rename(self, session: SessionId, title: str | None) -> None:
         await self._amend(session, lambda found: replace(found, title=title))
@@ -157,7 +159,7 @@ class SqliteStore:
         now = self._clock.now()
 
         def erase(db: sqlite3.Connection) -> None:
-            upkeep.erase(db, *session_table.by_id(db, session), self._entries, now)
+            upkeep.erase(db, *self._sessions.by_id(db, session), self._sessions, self._entries, now)
 
         await self._writer.run(erase)
 
@@ -165,6 +167,7 @@ class SqliteStore:
         now = self._clock.now()
         sessions = partial(
             upkeep.prune_sessions,
+            sessions=self._sessions,
             entries=self._entries,
             now=now,
             empty_before=now - empty_after,
@@ -180,10 +183,10 @@ class SqliteStore:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> tuple[Entry, ...]:
-            n, found = session_table.by_id(db, session)
+            n, found = self._sessions.by_id(db, session)
             stored = self._entries.append(db, n, entries)
             changed = answered(found, stored, now, Spent(), told=False)
-            session_table.update(db, n, entry_table.within_bounds(db, n, changed, self._live_entries))
+            self._sessions.update(db, n, entry_table.within_bounds(db, n, changed, self._live_entries))
             return stored
 
         return await self._writer.run(write)
@@ -246,14 +249,14 @@ class SqliteStore:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> SessionId:
-            id_ = session_table.free_id(db, export.session)
+            id_ = self._sessions.free_id(db, export.session)
             restored = jsonl.restored_session(export, id_, now)
-            if restored.current and session_table.current_of(db, restored.key) is not None:
+            if restored.current and self._sessions.current_of(db, restored.key) is not None:
                 restored = replace(restored, current=False, ended_at=now, end_reason=EndReason.SWITCH)
-            n = session_table.insert(db, replace(restored, current=False))
+            n = self._sessions.insert(db, replace(restored, current=False))
             stored = self._entries.append(db, n, export.entries)
             restored = jsonl.with_new_places(restored, export, stored)
-            session_table.update(db, n, entry_table.after_rewrite(db, n, restored))
+            self._sessions.update(db, n, entry_table.after_rewrite(db, n, restored))
             return id_
 
         imported = await self._writer.run(write)
@@ -309,11 +312,11 @@ class SqliteStore:
         turn = work_tables.turn_of(db, claim.inbox)
         if turn is not None:
             return self._begin_again(db, turn, claim.history)
-        n, opened = session_table.open_(db, claim.opening, now)
+        n, opened = self._sessions.open(db, claim.opening, now)
         history = self._entries.history(db, n, opened.session, claim.history)
         stored = self._entries.append(db, n, claim.entries)
         session = interacted(opened.session, stored, now)
-        session_table.update(db, n, session)
+        self._sessions.update(db, n, session)
         first_seq = stored[0].seq if stored else entry_table.LAST
         turn = work_tables.start_turn(db, n, claim.inbox, first_seq, now)
         opened = Opened(session=session, is_new=opened.is_new)
@@ -321,22 +324,26 @@ class SqliteStore:
 
     def _begin_again(self, db: sqlite3.Connection, turn: TurnId, count: int) -> Begun:
         n, first_seq, attempt = work_tables.start_again(db, turn)
-        _, session = session_table.by_number(db, n)
+        _, session = self._sessions.by_number(db, n)
         history = self._entries.history(db, n, session, count, before=first_seq)
         return Begun(turn=turn, opened=Opened(session=session, is_new=False), history=history, attempt=attempt)
 
     def _finish(self, db: sqlite3.Connection, turn: TurnId, outcome: Outcome, now: datetime) -> tuple[Part, ...]:
-        n, found = session_table.by_number(db, work_tables.running_session(db, turn))
+        n, found = self._sessions.by_number(db, work_tables.running_session(db, turn))
         stored = self._entries.append(db, n, outcome.entries)
         session = answered(found, stored, now, outcome.spent, told=outcome.failure is None)
-        session_table.update(db, n, entry_table.within_bounds(db, n, session, self._live_entries))
+        self._sessions.update(db, n, entry_table.within_bounds(db, n, session, self._live_entries))
         work_tables.end_turn(db, turn, outcome.failure, now)
         return work_tables.put_out(db, n, turn, outcome.parts, now)
+
+    def _forget_what_was_undone(self) -> None:
+        self._recent.clear()
+        self._sessions.forget_all()
 
     async def _amend(self, session: SessionId, change: Callable[[Session], Session]) -> None:
         now = self._clock.now()
         await self._writer.run(
-            lambda db: session_table.amend(db, session, lambda found: replace(change(found), updated_at=now))
+            lambda db: self._sessions.amend(db, session, lambda found: replace(change(found), updated_at=now))
         )
 
     async def _rewrite(
@@ -346,9 +353,9 @@ class SqliteStore:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> T:
-            n, found = session_table.by_id(db, session)
+            n, found = self._sessions.by_id(db, session)
             changed, result = change(db, n, found)
-            session_table.update(db, n, entry_table.after_rewrite(db, n, replace(changed, updated_at=now)))
+            self._sessions.update(db, n, entry_table.after_rewrite(db, n, replace(changed, updated_at=now)))
             return result
 
         return await self._writer.run(write)

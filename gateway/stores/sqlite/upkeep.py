@@ -10,9 +10,10 @@ from typing import Generic, TypeVar
 from gateway.model import EndReason, Session
 from gateway.ports import Pruned
 from gateway.sessions import is_disused, is_empty
-from gateway.stores.sqlite import session_table, work_tables
+from gateway.stores.sqlite import work_tables
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row
+from gateway.stores.sqlite.session_table import SessionTable, has_running_turn
 
 Position = TypeVar("Position", int, str)
 
@@ -27,16 +28,19 @@ class Step(Generic[Position]):
     after: Position | None
 
 
-def erase(db: sqlite3.Connection, n: int, session: Session, entries: EntryTable, now: datetime) -> None:
+def erase(
+    db: sqlite3.Connection, n: int, session: Session, sessions: SessionTable, entries: EntryTable, now: datetime
+) -> None:
     """A tombstone is left, so that nothing late brings the session back."""
     entries.remove(db, n, 0)
     work_tables.drop_work(db, n, now)
-    session_table.update(
+    sessions.update(
         db,
         n,
         Session(
             id=session.id,
             key=session.key,
+            owner=session.owner,
             origin=replace(session.origin, chat_name=None, user_name=None, chat_topic=None),
             started_at=session.started_at,
             last_interaction_at=session.last_interaction_at,
@@ -52,6 +56,7 @@ def prune_sessions(
     db: sqlite3.Connection,
     after: int,
     *,
+    sessions: SessionTable,
     entries: EntryTable,
     now: datetime,
     empty_before: datetime,
@@ -68,11 +73,11 @@ def prune_sessions(
             if session.updated_at < old_before:
                 db.execute("DELETE FROM sessions WHERE n = ?", (n,))
                 forgotten += 1
-        elif is_empty(session, empty_before) and not session_table.has_running_turn(db, n):
-            erase(db, n, session, entries, now)
+        elif is_empty(session, empty_before) and not has_running_turn(db, n):
+            erase(db, n, session, sessions, entries, now)
             deleted += 1
-        elif is_disused(session, old_before) and not session_table.has_running_turn(db, n):
-            session_table.update(db, n, replace(session, archived=True, updated_at=now))
+        elif is_disused(session, old_before) and not has_running_turn(db, n):
+            sessions.update(db, n, replace(session, archived=True, updated_at=now))
             archived += 1
     last = rows[-1][0] if len(rows) == _STEP else None
     return Step(pruned=Pruned(deleted=deleted, archived=archived, forgotten=forgotten), after=last)

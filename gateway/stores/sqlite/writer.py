@@ -66,8 +66,7 @@ class Writer:
         self._upkeep = upkeep
         self._rolled_back = rolled_back
         self._cure = cure
-        self._queue: queue.SimpleQueue[list[_Job[object]] | None] = queue.SimpleQueue()
-        self._gathering: dict[asyncio.AbstractEventLoop, list[_Job[object]]] = {}
+        self._queue: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._stopped = False
         self._jobs_since_upkeep = 0
@@ -92,22 +91,11 @@ class Writer:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         job: _Job[object] = _Job(operation=operation, loop=loop, future=future)  # type: ignore[arg-type]
-        gathered = self._gathering.get(loop)
-        if gathered is None:
-            # Hand over at the end of this turn of the loop: tasks that one commit woke together commit together again.
-            self._gathering[loop] = [job]
-            loop.call_soon(self._hand_over, loop)
-        else:
-            gathered.append(job)
-        return await future
-
-    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        jobs = self._gathering.pop(loop)
         with self._gate:
-            if not self._stopped:
-                self._queue.put(jobs)
-                return
-        _fail(jobs, StoreUnavailable("the store is closed"))
+            if self._stopped:
+                raise StoreUnavailable("the store is closed")
+            self._queue.put(job)
+        return await future
 
     async def close(self) -> None:
         """Finish what was handed over, then stop. Closing twice is closing once."""
@@ -141,20 +129,27 @@ class Writer:
         with self._gate:
             self._stopped = True
         while not self._queue.empty():
-            _fail(self._queue.get() or [], StoreUnavailable("the store is closed"))
+            job = self._queue.get()
+            if job is not None:
+                job.error = StoreUnavailable("the store is closed")
+                _deliver([job])
 
     def _next_batch(self, db: sqlite3.Connection) -> list[_Job[object]] | None:
-        jobs = self._wait(db)
-        while jobs is not None and len(jobs) < _LARGEST_BATCH and not self._queue.empty():
-            more = self._queue.get()
-            if more is None:
+        """Whatever waits; None when there is nothing more to come."""
+        first = self._wait(db)
+        if first is None:
+            return None
+        jobs = [first]
+        while len(jobs) < _LARGEST_BATCH and not self._queue.empty():
+            job = self._queue.get()
+            if job is None:
                 self._queue.put(None)
                 break
-            jobs += more
+            jobs.append(job)
         return jobs
 
-    def _wait(self, db: sqlite3.Connection) -> list[_Job[object]] | None:
-        """The next jobs. Upkeep is done while there are none, and under load now and then, in steps small enough."""
+    def _wait(self, db: sqlite3.Connection) -> _Job[object] | None:
+        """The next job. Upkeep is done while there are none, and under load now and then, in steps small enough."""
         more = True
         if self._jobs_since_upkeep >= _JOBS_BETWEEN_UPKEEP:
             more = self._keep_up(db)
@@ -282,9 +277,3 @@ def _deliver(jobs: list[_Job[object]]) -> None:
 def _settle_all(jobs: list[_Job[object]]) -> None:
     for job in jobs:
         job.settle()
-
-
-def _fail(jobs: list[_Job[object]], error: StoreError) -> None:
-    for job in jobs:
-        job.error = error
-    _deliver(jobs)

@@ -1,0 +1,288 @@
+"""
+Pseudonyms: what an agent sees in place of ids, phone numbers and e-mail addresses, and the way back.
+
+A pseudonym is an HMAC under the installation's own key, so that nobody can find an id by trying all of them. Pure: the
+key is handed in, and what was given out stands in `Redactor.known` for the caller to keep.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from types import MappingProxyType
+
+from gateway.dicts import Json
+from gateway.model import Block, Entry, SessionSource, Text
+
+_KEY_BYTES = 32
+_SHORTEST_IN_TEXT = 6
+_KIND_IN_MENTION = {"@": "user", "@!": "user", "@&": "role", "#": "chat", "!subteam^": "role"}
+
+# A token starts after anything but an ASCII letter or digit. Other scripts write without spaces, Markdown leans its
+# underscores against words, and the letter of an escape (\n in JSON text) belongs to no word.
+_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4}))"
+_END = r"(?![A-Za-z0-9])"
+_PSEUDONYM = rf"(?:user|chat|thread|role|phone|email)_[0-9a-f]{{16}}{_END}"
+_MENTION = r"<(?P<sign>@[!&]?|#|!subteam\^)(?P<mentioned>[^<>|\s]{1,255}+)(?=[>|])"
+_LINK = rf"(?i:tg://user\?id=)(?P<linked>[0-9]++){_END}"
+_TARGET_ID = r"[-+]?[A-Za-z0-9]++(?:[.=-][A-Za-z0-9]++)*+"
+# Only an id with a digit: "discord:js" and "telegram:chat:5" are no targets.
+_TARGET_REST = rf"(?:/[a-z0-9_-]++)?:(?=[-+.A-Za-z]*+\d){_TARGET_ID}(?::{_TARGET_ID})?"
+
+_GAP = r"[ \u00a0\u2009\u200b-\u2015\u202f\u2060\u2212\u3000.\-/()．－／（）]{0,3}+"
+# After a whole number, another that begins with 00 is the next one, not a group of this one.
+_NEXT = rf"(?<!\d)[0０]{{2}}[1-9１-９](?:{_GAP}\d){{7}}"
+# Greedy, then back to the end of a group: the longest run of whole groups with 8 to 15 digits. Letters that touch it
+# go with it ("4567x89"), or the pseudonym would be no token.
+_DIGITS = rf"[(（]?\d(?:{_GAP}\d){{7}}(?:{_GAP}(?!{_NEXT})\d){{0,7}}(?!\d)[A-Za-z0-9]*+"
+# "10:00 15.01.2026", "9,00 2026-01-15", "ORD-0012345678" and "#0012345678" have a 00 that dials nothing, and no country
+# code starts with 0.
+_ZEROS = rf"(?<!\d[.,:/])(?<![A-Za-z0-9]-)(?<!#)[0０]{{2}}{_GAP}(?![0０])"
+_PHONE = rf"(?P<tel>(?i:tel):{_GAP})?(?P<phone>(?(tel)(?:[+＋]|00)?|(?:[+＋]|{_ZEROS})){_DIGITS})"
+
+_LETTER = r"A-Za-z\u00c0-\u024f\u0370-\u052f"
+_LOCAL = rf"[{_LETTER}0-9_.%+-]"
+# The last label starts with a letter, so that "react@18.2.0" stays a version.
+_EMAIL = rf"(?<!{_LOCAL})(?P<email>{_LOCAL}++@(?:[{_LETTER}0-9-]++\.)+[{_LETTER}][{_LETTER}0-9-]++)"
+
+_GIVEN_OUT = re.compile(_START + _PSEUDONYM)
+
+
+def new_key() -> bytes:
+    """A fresh key for an installation. Whoever has it can test guesses, so it is kept like a password."""
+    return secrets.token_bytes(_KEY_BYTES)
+
+
+class Redactor:
+    """
+    The pseudonyms of one conversation on one platform.
+
+    What `user`, `chat`, `thread`, `target` and `know_source` are asked about is told: from then on it is also found in
+    running text. So tell first, redact texts after. A text tells nothing: strangers write it. Not thread-safe.
+    """
+
+    def __init__(
+        self, key: bytes, platform: str, *, emails: bool = False, known: Mapping[str, str] | None = None
+    ) -> None:
+        if len(key) < _KEY_BYTES:
+            raise ValueError(f"a privacy key has {_KEY_BYTES} bytes or more, not {len(key)}: make one with new_key()")
+        self._key = key
+        self._platform = platform
+        self._emails = emails
+        self._known = dict(known or {})
+        self._given: dict[tuple[str, str, str], str] = {}
+        self._told: dict[str, str] = {}
+        self._platforms = {platform}
+        self._told_pattern: re.Pattern[str] | None = None
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        """Every pseudonym of this conversation and what it stands for."""
+        return MappingProxyType(self._known)
+
+    def user(self, person: str) -> str:
+        """The pseudonym of a person."""
+        return self._tell("user", person)
+
+    def chat(self, chat: str, *, platform: str | None = None) -> str:
+        """The pseudonym of a chat, without the platform in front: a target puts it there."""
+        return self._tell("chat", chat, platform)
+
+    def thread(self, thread: str) -> str:
+        """The pseudonym of a thread."""
+        return self._tell("thread", thread)
+
+    def target(self, target: str) -> str:
+        """A delivery target with its ids hidden; `origin`, `local` and a bare platform hold none."""
+        return self._target(target, self._tell)
+
+    def know_source(self, source: SessionSource) -> None:
+        """Tell every id of a source."""
+        self.source(source)
+
+    def source(self, source: SessionSource) -> SessionSource:
+        """The source as the agent may see it: for display, never for routing."""
+
+        def shown(kind: str, real: str | None) -> str | None:
+            return real and self._tell(kind, real, source.platform)
+
+        # The ids come before the labels that may hold them, and a person before a direct chat of the same id.
+        return replace(
+            source,
+            user_id=shown("user", source.user_id),
+            user_id_alt=shown("user", source.user_id_alt),
+            chat_id=shown("chat", source.chat_id),
+            chat_id_alt=shown("chat", source.chat_id_alt),
+            scope=shown("chat", source.scope),
+            thread_id=shown("thread", source.thread_id),
+            user_name=source.user_name and self.redact(source.user_name),
+            chat_name=source.chat_name and self.redact(source.chat_name),
+            chat_topic=source.chat_topic and self.redact(source.chat_topic),
+        )
+
+    def history(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
+        """Entries as the agent may see them; a sender is hidden even in what was said before he joined."""
+        entries = tuple(entries)
+        for sender in filter(None, (entry.sender for entry in entries)):
+            self.user(sender)
+        return tuple(self.entry(entry) for entry in entries)
+
+    def entry(self, entry: Entry) -> Entry:
+        """One entry as the agent may see it. Paths stay, or the files could not be opened."""
+        return replace(
+            entry,
+            content=tuple(self._block(block) for block in entry.content),
+            sender=entry.sender and self.user(entry.sender),
+            message_id=None,
+            tool_calls=tuple(replace(call, arguments=self._arguments(call.arguments)) for call in entry.tool_calls),
+            reasoning=entry.reasoning and replace(entry.reasoning, text=self.redact(entry.reasoning.text)),
+        )
+
+    def redact(self, text: str) -> str:
+        """The text with everything sensitive hidden; what is already hidden stays as it is."""
+        pieces: list[str] = []
+        at = 0
+        for match in self._sensitive(text):
+            pieces += (text[at : match.start()], self._hidden(match))
+            at = match.end()
+        return "".join(pieces) + text[at:]
+
+    def restore(self, text: str) -> str:
+        """
+        A text or target with every pseudonym of this conversation turned back and nothing else changed.
+
+        Takes a whole text: a pseudonym that a stream has cut in two is none.
+        """
+        return _GIVEN_OUT.sub(lambda match: self._known.get(match[0], match[0]), text)
+
+    def _block(self, block: Block) -> Block:
+        if isinstance(block, Text):
+            return Text(self.redact(block.text))
+        return replace(block, name=block.name and self.redact(block.name))
+
+    def _arguments(self, written: str) -> str:
+        """JSON stays JSON, and stays as the model wrote it where nothing had to be hidden."""
+        try:
+            value: Json = json.loads(written)
+            hidden = self._hidden_in(value)
+        except (ValueError, RecursionError):
+            return self.redact(written)
+        return written if hidden == value else json.dumps(hidden, ensure_ascii=False)
+
+    def _hidden_in(self, value: Json) -> Json:
+        match value:
+            case dict():
+                return {self.redact(name): self._hidden_in(item) for name, item in value.items()}
+            case list():
+                return [self._hidden_in(item) for item in value]
+            case str():
+                return self.redact(value)
+        # A number has no room for a pseudonym, so an id among the numbers becomes a string.
+        hidden = self.redact(str(value))
+        return value if hidden == str(value) else hidden
+
+    def _sensitive(self, text: str) -> Iterator[re.Match[str]]:
+        """
+        What to hide, from left to right.
+
+        Shapes have one pattern for everybody, ids one for this conversation: a pattern of both would cost more to
+        compile for each new chat than a turn costs to store.
+        """
+        shapes, ids = _shapes(frozenset(self._platforms), self._emails), self._ids()
+        shape, told = shapes.search(text), ids.search(text)
+        while found := _first(shape, told):
+            yield found
+            at = found.end()
+            if shape and shape.start() < at:
+                shape = shapes.search(text, at)
+            if told and told.start() < at:
+                told = ids.search(text, at)
+
+    def _ids(self) -> re.Pattern[str]:
+        if self._told_pattern is None:
+            ids = sorted((told for told in self._told if _stands_out(told)), key=len, reverse=True)
+            choices = "|".join(map(re.escape, ids)) or "(?!)"
+            self._told_pattern = re.compile(rf"{_START}(?P<told>{choices}){_END}")
+        return self._told_pattern
+
+    def _hidden(self, match: re.Match[str]) -> str:
+        group = match.lastgroup or ""
+        found = match[group]
+        match group:
+            case "pseudonym":
+                # One that was never given out is the user's own text, and may hold an id.
+                shown = found if found in self._known else found[:-16] + self._told.get(found[-16:], found[-16:])
+            case "told":
+                shown = self._told[found]
+            case "target":
+                shown = self._target(found, self._pseudonym)
+            case "phone" | "email":
+                shown = self._pseudonym(group, found)
+            case _:
+                shown = self._pseudonym(_KIND_IN_MENTION.get(match["sign"], "user"), found)
+        return match[0][: -len(found)] + shown
+
+    def _target(self, target: str, hide: Callable[[str, str, str], str]) -> str:
+        head, colon, rest = target.partition(":")
+        platform = head.partition("/")[0]
+        # An id may hold a colon of its own, which only somebody who was told can know.
+        chat, split, thread = (rest, "", "") if rest in self._told else rest.partition(":")
+        shown_chat = chat and hide("chat", chat, platform)
+        shown_thread = thread and hide("thread", thread, platform)
+        return f"{head}{colon}{shown_chat}{split}{shown_thread}"
+
+    def _tell(self, kind: str, real: str, platform: str | None = None) -> str:
+        """Remember an id, and the same without its sign, because "chat-100123" has the sign inside a word."""
+        platform = platform or self._platform
+        shown = self._pseudonym(kind, real, platform)
+        if shown == real:
+            return shown
+        for form in (real, real.lstrip("+-") or real):
+            if form not in self._told:
+                self._told[form] = self._pseudonym(kind, form, platform)
+                self._told_pattern = None
+        self._platforms.add(platform)
+        return shown
+
+    def _pseudonym(self, kind: str, real: str, platform: str | None = None) -> str:
+        asked = (kind, platform or self._platform, real)
+        if real in self._known:
+            return real
+        if asked in self._given:
+            return self._given[asked]
+        parts = [part.encode("utf-8", "surrogatepass") for part in asked]
+        # Each part says how long it is, so that no two lists of parts are one message.
+        message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+        shown = f"{kind}_{hmac.digest(self._key, message, 'sha256').hex()[:16]}"
+        self._known[shown] = real
+        self._given[asked] = shown
+        return shown
+
+
+@lru_cache(maxsize=64)
+def _shapes(platforms: frozenset[str], emails: bool) -> re.Pattern[str]:
+    """What is sensitive by its shape, with whatever has to win at the same place further left."""
+    names = "|".join(map(re.escape, sorted(platforms)))
+    choices = [f"(?P<pseudonym>{_PSEUDONYM})", _LINK, rf"(?P<target>(?:{names}){_TARGET_REST})", _PHONE]
+    if emails:
+        choices.insert(1, _EMAIL)
+    return re.compile(f"{_MENTION}|{_START}(?:{'|'.join(choices)})")
+
+
+def _first(shape: re.Match[str] | None, told: re.Match[str] | None) -> re.Match[str] | None:
+    """The one further left; at the same place an id wins over the shapes it may be mistaken for."""
+    if shape is None or told is None:
+        return shape or told
+    if shape.start() != told.start():
+        return min(shape, told, key=re.Match.start)
+    return shape if shape.lastgroup in ("pseudonym", "email", "mentioned") else told
+
+
+def _stands_out(told: str) -> bool:
+    """Whether an id can be told from ordinary text: "42" cannot, nor can a session that somebody named "holiday"."""
+    return len(told) >= _SHORTEST_IN_TEXT and (not told.isalpha() or told.isupper())

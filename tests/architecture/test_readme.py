@@ -1,0 +1,31 @@
+"""The README says what was measured, and nothing it names is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from tests.benchmarks.report import README, RESULTS, table
+
+ROOT = README.parent
+
+
+def test_the_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
+    assert table(json.loads(RESULTS.read_text())) in README.read_text()
+
+
+def test_every_file_the_readme_names_exists() -> None:
+    named = re.findall(r"`((?:gateway|tests)/[\w./]+)`", README.read_text())
+
+    assert named
+    assert [name for name in named if not Path(ROOT, name).exists()] == []
+
+
+def test_every_make_target_the_documents_name_exists() -> None:
+    texts = README.read_text() + (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"(?:^|`)make (\w+)", texts, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+    assert named
+    assert named <= targets

@@ -1,0 +1,229 @@
+"""Two stores that were written apart do the same, whatever is asked of them and in whatever order."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.errors import Refused
+from gateway.model import Entry, InboxState, Media, MediaType, Origin, Part, PartState, ResetPolicy, Role, Sent, Text
+from gateway.ports import Outcome, SessionFilter, Store
+from gateway.stores.memory import MemoryStore
+from gateway.stores.sqlite import SqliteStore
+from tests.fakes import NOON, FrozenClock, assistant, dm, message, said
+from tests.talk import begin, exchange, key_of, opening, texts
+
+IDLE = ResetPolicy(idle_after=timedelta(hours=1))
+CAP = 8
+
+Ask = Callable[[Store], Awaitable[object]]
+
+
+class World:
+    """A store, its clock, and what the outside needs to remember to talk to it."""
+
+    def __init__(self, store: Store, clock: FrozenClock) -> None:
+        self.store = store
+        self.clock = clock
+        self.messages = 0
+        self.exports: list[list[str]] = []
+
+    def next_id(self) -> str:
+        """A message id that was never used."""
+        self.messages += 1
+        return str(self.messages)
+
+    async def do(self, name: str, which: int, number: int, entries: list[Entry]) -> object:
+        """One request; what it answers, in words that do not depend on the store's own numbers."""
+        try:
+            return await getattr(self, name)(which, number, entries)
+        except Refused as refused:
+            return type(refused).__name__
+
+    async def _pick(self, which: int) -> object:
+        sessions = await self.store.sessions()
+        return sessions[which % len(sessions)].id if sessions else "s_none"
+
+    async def talk(self, which: int, number: int, entries: list[Entry]) -> object:
+        source = dm(str(which % 3))
+        session = await exchange(self.store, f"q{number}", id=self.next_id(), source=source, policy=IDLE)
+        return session.messages
+
+    async def leave_a_turn_open(self, which: int, number: int, entries: list[Entry]) -> object:
+        begun = await begin(self.store, message(f"open {number}", id=self.next_id(), source=dm(str(which % 3))), IDLE)
+        return [entry.text for entry in begun.history]
+
+    async def fail_a_turn(self, which: int, number: int, entries: list[Entry]) -> object:
+        begun = await begin(self.store, message(f"bad {number}", id=self.next_id(), source=dm(str(which % 3))), IDLE)
+        parts = (Part(target=dm(), text="sorry"),)
+        return len(await self.store.finish(begun.turn, Outcome(failure="broken", parts=parts)))
+
+    async def repeat_a_message(self, which: int, number: int, entries: list[Entry]) -> object:
+        source = dm(str(which % 3))
+        return (await self.store.accept(message(id=str(number), source=source), key_of(source))).duplicate
+
+    async def append(self, which: int, number: int, entries: list[Entry]) -> object:
+        return len(await self.store.append(await self._pick(which), entries))
+
+    async def edit(self, which: int, number: int, entries: list[Entry]) -> object:
+        session = await self._pick(which)
+        there = (await self.store.transcript(session)).entries
+        id_ = there[number % len(there)].id if there else "e_none"
+        return (await self.store.edit_entry(session, id_, (Text(f"edited {number}"),))).text
+
+    async def delete_entry(self, which: int, number: int, entries: list[Entry]) -> object:
+        session = await self._pick(which)
+        there = (await self.store.transcript(session, with_archived=True)).entries
+        return await self.store.delete_entry(session, there[number % len(there)].id if there else "e_none")
+
+    async def truncate(self, which: int, number: int, entries: list[Entry]) -> object:
+        return await self.store.truncate(await self._pick(which), number)
+
+    async def replace(self, which: int, number: int, entries: list[Entry]) -> object:
+        session = await self._pick(which)
+        there = (await self.store.transcript(session)).entries
+        return len(await self.store.replace(session, [*there[number % 3 :], *entries]))
+
+    async def consolidate(self, which: int, number: int, entries: list[Entry]) -> object:
+        session = await self._pick(which)
+        there = (await self.store.transcript(session)).entries
+        through = there[number % len(there)].seq if there else 10**9
+        summary = said(Role.ASSISTANT, f"summary {number}", origin=Origin.SUMMARY) if number % 2 else None
+        return await self.store.consolidate(session, through, summary)
+
+    async def clear(self, which: int, number: int, entries: list[Entry]) -> object:
+        return await self.store.clear(await self._pick(which))
+
+    async def reset(self, which: int, number: int, entries: list[Entry]) -> object:
+        return (await self.store.reset(key_of(dm(str(which % 3))), title=f"t{number}")).title
+
+    async def switch(self, which: int, number: int, entries: list[Entry]) -> object:
+        return (await self.store.switch(key_of(dm(str(number % 3))), await self._pick(which))).preview
+
+    async def sweep(self, which: int, number: int, entries: list[Entry]) -> object:
+        return await self.store.end_if_due(await self._pick(which), opening(policy=IDLE))
+
+    async def delete(self, which: int, number: int, entries: list[Entry]) -> object:
+        return await self.store.delete(await self._pick(which))
+
+    async def mark(self, which: int, number: int, entries: list[Entry]) -> object:
+        session = await self._pick(which)
+        await self.store.rename(session, f"n{number}")
+        await self.store.archive(session, archived=bool(number % 2))
+        return await self.store.mark_important(session, important=number % 3 == 0)
+
+    async def deliver(self, which: int, number: int, entries: list[Entry]) -> object:
+        waiting = await self.store.outbox(PartState.PENDING, PartState.FAILED, PartState.SENDING)
+        for part in waiting[: number % 4]:
+            await self.store.record_sending(part.id)
+            if which % 3 == 0:
+                await self.store.record_sent(part.id, Sent(message_id="m", at=NOON))
+            elif which % 3 == 1:
+                await self.store.record_unsent(part.id, "no", retry_at=NOON if number % 2 else None)
+        return len(waiting)
+
+    async def export(self, which: int, number: int, entries: list[Entry]) -> object:
+        lines = [line async for line in self.store.export(await self._pick(which))]
+        self.exports.append(lines)
+        return len(lines)
+
+    async def bring_in(self, which: int, number: int, entries: list[Entry]) -> object:
+        if not self.exports:
+            return None
+        lines = list(self.exports[which % len(self.exports)])
+        if number % 2:
+            lines[number % len(lines)] = lines[number % len(lines)][: number + 5]
+        imported = await self.store.import_(lines)
+        return imported.entries, len(imported.problems)
+
+    async def prune(self, which: int, number: int, entries: list[Entry]) -> object:
+        day = timedelta(days=1)
+        pruned = await self.store.prune(empty_after=timedelta(hours=1), archive_after=day, forget_after=day)
+        return pruned.deleted, pruned.archived
+
+    async def wait(self, which: int, number: int, entries: list[Entry]) -> object:
+        self.clock.advance(minutes=(number - 3) * 40)
+        return None
+
+
+ACTIONS = sorted(name for name in vars(World) if not name.startswith("_") and name not in ("do", "next_id"))
+
+
+async def seen(store: Store) -> object:
+    """Everything the outside can see, without the numbers that each store makes for itself."""
+    sessions = []
+    for session in await store.sessions():
+        live = (await store.transcript(session.id)).entries
+        everything = (await store.transcript(session.id, with_archived=True)).entries
+        facts = (
+            *(session.key, session.title, session.preview, session.messages, session.archived, session.important),
+            *(session.end_reason, session.current, session.tokens, session.notice and session.notice.reason),
+            *(session.last_interaction_at, session.updated_at, session.ended_at),
+            [entry.text for entry in live],
+            [(entry.role, entry.origin, entry.content) for entry in everything],
+            sum(entry.seq <= session.consolidated_through for entry in everything),
+            [entry.text for entry in everything if entry.seq == session.summary_seq],
+        )
+        sessions.append(facts)
+    inbox = [
+        (item.key, item.message, item.state, item.attempts, item.reason) for item in await store.inbox(*InboxState)
+    ]
+    outbox = [(part.text, part.state, part.attempts, part.reason) for part in await store.outbox(*PartState)]
+    found = [hit.entry.text for word in ("q1", "edited", "summary", "w") for hit in await store.search(word, limit=5)]
+    owned = len(await store.sessions(SessionFilter(owner="telegram:1", active_within=timedelta(hours=2), limit=2)))
+    return sessions, inbox, outbox, found, owned
+
+
+ENTRIES = st.lists(
+    st.one_of(
+        st.builds(said, st.sampled_from(Role), st.sampled_from(["w", "ü", ""]), origin=st.sampled_from(Origin)),
+        st.just(Entry(role=Role.USER, content=(Text("w"), Media(type=MediaType.IMAGE)), at=NOON)),
+        st.just(assistant("w")),
+    ),
+    max_size=4,
+)
+# Conversations must grow before anything that happens to them is interesting.
+STEP = st.tuples(
+    st.sampled_from(["talk", "append", "append"] * 5 + ACTIONS), st.integers(0, 5), st.integers(0, 7), ENTRIES
+)
+STEPS = st.lists(STEP, min_size=20, max_size=40)
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=STEPS)
+def test_every_sequence_of_requests_has_the_same_effect_on_both(
+    steps: list[tuple[str, int, int, list[Entry]]],
+) -> None:
+    async def compare(folder: Path) -> None:
+        clocks = FrozenClock(), FrozenClock()
+        sqlite = await SqliteStore.connect(folder / "turngate.db", clocks[0], live_entries=CAP)
+        worlds = World(sqlite, clocks[0]), World(MemoryStore(clocks[1], live_entries=CAP), clocks[1])
+        try:
+            for name, which, number, entries in steps:
+                answers = [await world.do(name, which, number, entries) for world in worlds]
+                assert answers[0] == answers[1], name
+                views = [await seen(world.store) for world in worlds]
+                assert views[0] == views[1], name
+        finally:
+            await sqlite.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(compare(Path(folder)))
+
+
+async def test_the_texts_of_a_session_are_what_was_said(tmp_path: Path) -> None:
+    """The comparison above would hold for two stores that both do nothing."""
+    store = await SqliteStore.connect(tmp_path / "turngate.db", FrozenClock(), live_entries=CAP)
+    world = World(store, FrozenClock())
+    answers = [await world.do(name, 0, 1, [assistant("w")]) for name in ACTIONS if name not in ("delete", "bring_in")]
+    await world.do("talk", 0, 1, [])
+    session = (await store.sessions())[0]
+    assert "q1" in await texts(store, session)
+    assert any(answer not in (None, "UnknownSession") for answer in answers)
+    await store.close()
