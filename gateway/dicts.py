@@ -7,6 +7,7 @@ told apart by "type": a constant of the class, or a field that is an enum.
 
 from __future__ import annotations
 
+import math
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -22,8 +23,6 @@ Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 T = TypeVar("T")
 Encode = Callable[[typing.Any], Json]
 Decode = Callable[[typing.Any], object]
-
-_SCALARS = (str, int, float, bool)
 
 
 def to_dict(value: object) -> dict[str, Json]:
@@ -127,7 +126,7 @@ def _decoder_of(hint: object) -> Decode:
     if hint is time:
         return lambda value: time.fromisoformat(_of_type(str, value))
     if hint is timedelta:
-        return lambda value: timedelta(seconds=_of_type(float, value))
+        return lambda value: timedelta(seconds=_read_float(value))
     if typing.get_origin(hint) is tuple:
         item = _decoder(typing.get_args(hint)[0])
         return lambda value: tuple(item(one) for one in _of_type(list, value))
@@ -139,7 +138,11 @@ def _decoder_of(hint: object) -> Decode:
         return _decoder_of_class(hint)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint
-    if hint in _SCALARS and isinstance(hint, type):
+    if hint is int:
+        return _read_int
+    if hint is float:
+        return _read_float
+    if hint in (str, bool) and isinstance(hint, type):
         return lambda value: _of_type(hint, value)
     raise TypeError(f"no dict form for {hint!r}")
 
@@ -182,6 +185,22 @@ def _of_type(kind: type[T], value: object) -> T:
         raise MalformedRecord(f"expected {kind.__name__}, got {type(value).__name__}")
     assert isinstance(value, kind)  # noqa: S101 - narrows the type for mypy
     return value
+
+
+def _read_int(value: object) -> int:
+    """No larger than a database takes."""
+    number = _of_type(int, value)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise MalformedRecord("a number of more than 64 bits")
+    return number
+
+
+def _read_float(value: object) -> float:
+    """No larger than JSON can say."""
+    number = _of_type(float, value)
+    if not math.isfinite(number):
+        raise MalformedRecord(f"{number} is not a number")
+    return number
 
 
 def _read_datetime(value: object) -> datetime:

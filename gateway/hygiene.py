@@ -84,13 +84,12 @@ def _visible_answer(entry: Entry) -> tuple[Text, ...]:
 
 
 def _without_artefacts(block: Text) -> Text:
-    """No time stamp begins the text, no line is only a breadcrumb or an echoed call; fenced code is left alone."""
+    """No time stamp begins a line, no line is only a breadcrumb or an echoed call; fenced code is left alone."""
     if "[" not in block.text and "<" not in block.text:
         return block
     kept: list[str] = []
     call_at = None
-    stamps = _STAMPS.match(block.text)
-    for line, is_code in _lines(block.text[stamps.end() :] if stamps else block.text):
+    for line, is_code in _lines(block.text):
         bare = "" if is_code else line.rstrip()
         if _ARTEFACT.fullmatch(bare):
             if call_at is not None and bare.lower() == _CALL_CLOSES:
@@ -105,7 +104,7 @@ def _without_artefacts(block: Text) -> Text:
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Line by line, and whether it belongs to a fenced block of code."""
+    """Line by line, without time stamps, and whether it belongs to a fenced block of code."""
     fence = ""
     for line in text.split("\n"):
         if fence:
@@ -113,6 +112,8 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
             bare = line.strip()
             fence = "" if len(bare) >= len(fence) and bare == fence[0] * len(bare) else fence
             continue
-        opening = _FENCE.match(line)
+        stamps = _STAMPS.match(line)
+        prose = line[stamps.end() :] if stamps else line
+        opening = _FENCE.match(prose)
         fence = opening.group(1) if opening else ""
-        yield line, opening is not None
+        yield prose, opening is not None

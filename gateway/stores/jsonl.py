@@ -15,7 +15,7 @@ from datetime import datetime
 from gateway.dicts import Json, from_dict, to_dict
 from gateway.errors import MalformedRecord
 from gateway.keys import build_session_key
-from gateway.model import EndReason, Entry, Session, SessionId, SessionSource
+from gateway.model import EndReason, Entry, EntryId, Session, SessionId, SessionSource
 from gateway.sessions import moved_mark, with_moved_marks
 
 _FORMAT = 1
@@ -59,7 +59,8 @@ def read_export(lines: Iterable[str | bytes]) -> Export:
                 case Session() as session:
                     pass
                 case Entry() as entry:
-                    entries.append(entry)
+                    # Its id was given by another store, where ours may mean, or come to mean, something else.
+                    entries.append(replace(entry, id=EntryId("")))
                 case int() as announced:
                     pass
         except (MalformedRecord, ValueError, RecursionError) as exc:

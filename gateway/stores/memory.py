@@ -390,6 +390,7 @@ class MemoryStore:
         return any(turn.session == session and turn.state == "running" for turn in self._turns.values())
 
     def _add(self, session: Session) -> Session:
+        session = scrubbed(session)
         self._made += 1
         self._sessions[session.id] = session
         self._entries[session.id] = []

@@ -648,6 +648,9 @@ class TestTranscript:
 
         assert await texts(store, session) == ["a\ufffdb", "x\0y"]
         assert (await store.session(session.id)).title == "t\ufffd"
+        begun = await begin(store, message(id="2"))
+        assert [entry.text for entry in begun.history] == ["a\ufffdb", "x\0y"]
+        assert begun.opened.session.title == "t\ufffd"
 
     async def test_a_message_of_ten_megabytes_is_kept_whole(self, store: Store) -> None:
         text = "äb" * 5_000_000
@@ -1020,6 +1023,19 @@ class TestExport:
         assert imported.session is not None
         assert await texts(store, await store.session(imported.session)) == ["a", "b"]
         assert "describes the session is missing" in imported.problems[0]
+
+    async def test_an_imported_entry_never_shares_its_id_with_a_later_one(self, store: Store) -> None:
+        session = await exchange(store, "a", answer="b")
+        ahead = (await store.transcript(session.id)).entries[-1].seq + 12
+        lines = [line.replace('"id":"e', f'"id":"e{ahead}') for line in await self._export(store, session.id)]
+        await store.delete(session.id)
+        imported = await store.import_(lines)
+        assert imported.session is not None
+        for number in range(CAP):
+            await exchange(store, f"q{number}", id=str(number + 2))
+        entries = (await store.transcript(imported.session, with_archived=True)).entries
+
+        assert len({entry.id for entry in entries}) == len(entries)
 
     @pytest.mark.parametrize(
         "rubbish", ["", "\0\0", "[]", "null", '{"type":"entry"}', '{"type":"session","format":99}', "[" * 10**5]

@@ -41,7 +41,7 @@ texts = st.sampled_from(LIKE_JSON) | st.text(max_size=8) | st.text(alphabet='\ud
 
 PLAIN: dict[object, st.SearchStrategy[object]] = {
     str: texts,
-    int: st.integers(),
+    int: st.integers(-(2**63), 2**63 - 1),
     float: st.floats(allow_nan=False, allow_infinity=False),
     bool: st.booleans(),
     type(None): st.none(),

@@ -10,6 +10,7 @@ from gateway.dicts import from_dict, to_dict
 from gateway.errors import MalformedRecord
 from gateway.model import (
     ChatType,
+    Cost,
     Done,
     Entry,
     InboundMessage,
@@ -166,3 +167,15 @@ def test_only_types_of_the_vocabulary_have_a_dict_form() -> None:
         to_dict("hi")
     with pytest.raises(TypeError, match="int is not a type of the vocabulary"):
         from_dict(int, {})
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**30])
+def test_a_number_that_no_database_takes_is_refused(number: int) -> None:
+    with pytest.raises(MalformedRecord, match="64 bits"):
+        from_dict(Tokens, {"input": number})
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_float_that_is_no_number_is_refused(number: float) -> None:
+    with pytest.raises(MalformedRecord, match="is not a number"):
+        from_dict(Cost, {"usd": number})

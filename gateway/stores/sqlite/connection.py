@@ -15,7 +15,10 @@ LOCK_PATIENCE_SECONDS = 5.0
 PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
+    # Checkpoints every 16 MB: each writes a page once, however often it changed since the last.
+    "PRAGMA wal_autocheckpoint = 4000",
     "PRAGMA journal_size_limit = 67108864",
+    "PRAGMA cache_size = -8192",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cell_size_check = ON",
 )

@@ -11,7 +11,16 @@ from gateway.model import Block, Entry, EntryId, Session, SessionId
 from gateway.ports import Transcript
 from gateway.sessions import preview_of
 from gateway.stores.sqlite.recent_entries import RecentEntries
-from gateway.stores.sqlite.rows import ENTRY_COLUMNS, Fetched, checksum, entry_from_row, entry_id, entry_to_row, seq_of
+from gateway.stores.sqlite.rows import (
+    ENTRY_COLUMNS,
+    Fetched,
+    checksum,
+    entry_from_row,
+    entry_id,
+    entry_of,
+    entry_to_row,
+    seq_of,
+)
 from gateway.stores.sqlite.search_index import SearchIndex
 
 SELECT = f"SELECT seq, {ENTRY_COLUMNS}, checksum FROM entries"
@@ -30,12 +39,12 @@ class EntryTable:
         self._recent = recent
 
     def append(self, db: sqlite3.Connection, n: int, entries: Iterable[Entry]) -> tuple[Entry, ...]:
-        """At the end, in order. An entry that brings an id keeps it."""
+        """At the end, in order. An entry that brings an id keeps it. What is returned is what anybody will read."""
         stored = []
         for entry in entries:
             values = entry_to_row(n, entry, entry.id or None)
             seq = db.execute(_INSERT, [*values, checksum(values)]).lastrowid or 0
-            stored.append(replace(entry, seq=seq, id=entry.id or entry_id(seq)))
+            stored.append(entry_of(seq, values))
         self._recent.extend(n, stored)
         return tuple(stored)
 
@@ -77,13 +86,13 @@ class EntryTable:
 
     def change(self, db: sqlite3.Connection, n: int, entry: Entry, content: tuple[Block, ...]) -> Entry:
         """Let it say something else; id, place and time stay."""
-        changed = replace(entry, content=content)
-        values = entry_to_row(n, changed, None if entry.id == entry_id(entry.seq) else entry.id)
+        own_id = None if entry.id == entry_id(entry.seq) else entry.id
+        values = entry_to_row(n, replace(entry, content=content), own_id)
         self._index.forget(db, _words(db, "seq = ?", (entry.seq,)))
         db.execute(_UPDATE, [*values, checksum(values), entry.seq])
         self._index.add(db, *_words(db, "seq = ?", (entry.seq,))[0])
         self._recent.forget(n)
-        return changed
+        return entry_of(entry.seq, values)
 
     def remove(self, db: sqlite3.Connection, n: int, first: int, last: int = LAST) -> None:
         """Delete a range of sequence numbers of one session."""

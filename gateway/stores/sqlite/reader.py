@@ -36,7 +36,10 @@ class Reader:
 
     async def start(self) -> None:
         """After the writer has made the file."""
-        self._db = await aiosqlite.connect(self._uri, uri=True, timeout=LOCK_PATIENCE_SECONDS)
+        try:
+            self._db = await aiosqlite.connect(self._uri, uri=True, timeout=LOCK_PATIENCE_SECONDS)
+        except sqlite3.Error as exc:
+            raise as_store_error(exc) from exc
 
     async def close(self) -> None:
         """Closing twice is closing once."""

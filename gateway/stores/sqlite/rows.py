@@ -199,9 +199,15 @@ def entry_to_row(session: int, entry: Entry, keep_id: EntryId | None = None) -> 
 
 def entry_from_row(row: Fetched) -> Entry:
     """From seq, ENTRY_COLUMNS and the checksum."""
-    seq, _, role, origin, at, text, sender, message_id, tokens, latency_ms, body, written = row
-    if checksum(row[1:-1]) != written:
+    seq, *values, written = row
+    if checksum(values) != written:
         raise StoreDamaged(f"entry {seq} is not what was written")
+    return entry_of(seq, values)
+
+
+def entry_of(seq: int, values: Sequence[Any]) -> Entry:
+    """From ENTRY_COLUMNS as they were just read, or are just being written."""
+    _, role, origin, at, text, sender, message_id, tokens, latency_ms, body = values
     if body is None:
         return Entry(
             seq=seq,

@@ -16,7 +16,7 @@ from gateway.model import EndReason, Opened, Session, SessionId, SessionKey
 from gateway.ports import Opening
 from gateway.sessions import end_session, next_session, open_session, reset_due, resumed
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, Value, checksum, session_from_row, session_to_row
-from gateway.stores.texts import scrub
+from gateway.stores.texts import scrub, scrubbed
 
 _SELECT = f"SELECT n, {SESSION_COLUMNS}, checksum FROM sessions"
 _COLUMNS = [*SESSION_COLUMNS.split(", "), "checksum"]
@@ -61,6 +61,7 @@ class SessionTable:
 
     def insert(self, db: sqlite3.Connection, session: Session) -> int:
         """A new row; returns its number."""
+        session = scrubbed(session)
         values = session_to_row(session)
         n = db.execute(_INSERT, [*values, checksum(values)]).lastrowid or 0
         self._remember(n, session)
@@ -79,7 +80,7 @@ class SessionTable:
     def amend(self, db: sqlite3.Connection, session: SessionId, change: Callable[[Session], Session]) -> None:
         """Change what is known of a session."""
         n, found = self.by_id(db, session)
-        self.update(db, n, change(found))
+        self.update(db, n, scrubbed(change(found)))
 
     def open(self, db: sqlite3.Connection, opening: Opening, now: datetime) -> tuple[int, Opened]:
         """Find, reset or make the session of a key."""

@@ -90,7 +90,11 @@ class SqliteStore:
         """Open or create the database. Reads no session and no message, so it is as quick with a million of them."""
         store = cls(path, clock, live_entries)
         await store._writer.start()
-        await store._reader.start()
+        try:
+            await store._reader.start()
+        except BaseException:
+            await store._writer.close()
+            raise
         return store
 
     @property
