@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
@@ -312,6 +313,18 @@ class TestOpening:
 
         with pytest.raises(StoreUnavailable, match="choose another state_dir"):
             await SqliteStore.connect(tmp_path / "file" / "turngate.db", FrozenClock())
+
+    async def test_a_folder_that_may_not_be_written_is_a_clear_error(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder).chmod(0o555)
+            child = subprocess.run(
+                [sys.executable, "-m", "tests.contracts.opening_child", str(Path(folder, "turngate.db"))],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        assert child.stdout.startswith("StoreUnavailable: ")
+        assert "check the folder's owner and permissions" in child.stdout
 
     async def test_a_path_that_cannot_be_opened_is_a_clear_error(self, path: Path) -> None:
         path.mkdir(parents=True)

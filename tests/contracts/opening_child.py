@@ -1,0 +1,28 @@
+"""A process without privileges that opens a store and prints what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from gateway.errors import StoreError
+from gateway.stores.sqlite import SqliteStore
+from tests.fakes import FrozenClock
+
+
+async def main() -> None:
+    """As nobody, because permissions do not hold for root."""
+    if os.geteuid() == 0:
+        os.setuid(65534)
+    try:
+        store = await SqliteStore.connect(Path(sys.argv[1]), FrozenClock())
+    except StoreError as error:
+        print(f"{type(error).__name__}: {error}")
+    else:
+        print("opened")
+        await store.close()
+
+
+asyncio.run(main())
