@@ -248,6 +248,14 @@ class TestResetAndSwitch:
         assert (await store.session(old.id)).end_reason is EndReason.RESET
         assert await store.current(key_of()) == new
 
+    async def test_whoever_resets_an_expired_session_need_not_be_told(self, store: Store, clock: FrozenClock) -> None:
+        session = await exchange(store, policy=IDLE)
+        clock.advance(hours=2)
+        await store.end_if_due(session.id, opening(policy=IDLE))
+
+        assert (await store.reset(key_of())).notice is None
+        assert (await store.session(session.id)).end_reason is EndReason.IDLE
+
     async def test_there_is_nothing_to_reset_where_nobody_wrote(self, store: Store) -> None:
         with pytest.raises(UnknownSession, match="nothing to reset"):
             await store.reset(key_of())
@@ -694,6 +702,22 @@ class TestGrowth:
         await store.append(session.id, talk)
 
         assert (await store.transcript(session.id)).entries[0].origin is Origin.DELIVERY
+
+    async def test_a_delivery_on_the_far_side_of_the_cut_is_archived(self, store: Store) -> None:
+        session = (await store.open(opening())).session
+        pair = (said(Role.ASSISTANT, "d", origin=Origin.DELIVERY), user("u"))
+        await store.append(session.id, [*(pair * (CAP // 2)), assistant("one too many")])
+
+        live = (await store.transcript(session.id)).entries
+        assert (live[0].role, len(live)) == (Role.USER, CAP - CAP // 10)
+
+    async def test_where_nobody_ever_wrote_the_live_part_starts_at_no_tool_result(self, store: Store) -> None:
+        session = (await store.open(opening())).session
+        await store.append(
+            session.id, [said(Role.TOOL, f"r{n}") for n in range(CAP)] + [assistant("a"), assistant("b")]
+        )
+
+        assert await texts(store, session) == ["a", "b"]
 
     async def test_a_cap_without_a_user_turn_in_reach_keeps_the_latest_one(self, store: Store) -> None:
         session = (await store.open(opening())).session
