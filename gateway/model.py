@@ -8,7 +8,7 @@ line or a decision.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from enum import StrEnum
 from typing import ClassVar, NewType
 
@@ -511,6 +511,7 @@ class Part:
     turn: TurnId | None = None
     state: PartState = PartState.PENDING
     attempts: int = 0
+    created_at: datetime | None = None
     sent_id: str | None = None
     reason: str | None = None
     not_before: datetime | None = None
@@ -522,10 +523,3 @@ class Sent:
 
     message_id: str
     at: datetime
-
-
-def utc(moment: datetime) -> datetime:
-    """The same instant in UTC; a naive time is a mistake, not a guess."""
-    if moment.tzinfo is None:
-        raise ValueError(f"{moment!r} has no time zone")
-    return moment.astimezone(UTC)

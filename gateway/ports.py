@@ -200,12 +200,17 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The inbox rows that become one turn, as transcript entries, and how much history the turn wants to see."""
+    """
+    The inbox rows that become one turn, as transcript entries, and how much history the turn wants to see.
+
+    `by_person` is False for scheduled work: it must not keep an idle session alive.
+    """
 
     inbox: tuple[InboxId, ...]
     opening: Opening
     entries: tuple[Entry, ...]
     history: int
+    by_person: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +289,8 @@ class Imported:
 
 class Store(Protocol):
     """
-    Everything that outlives the process. Each verb is atomic and durable when it returns.
+    Everything that outlives the process. Each verb is atomic and durable when it returns, but for `prune` and `export`,
+    which go in steps so that no turn has to wait for them.
 
     Callable from any thread that runs an event loop, and from any number of tasks. A write that cannot be made raises
     StoreError and has changed nothing; a request that makes no sense raises Refused. Verbs that name a deleted session
@@ -305,7 +311,7 @@ class Store(Protocol):
         Start a turn: open its session, append the user's entries, read the history before them.
 
         A claim whose rows already belong to a turn that died with its daemon is that turn once more: nothing is
-        appended again. AlreadySettled if any of the rows was finished before.
+        appended again. AlreadySettled if any of the rows was finished before, or is being worked on in this very run.
         """
 
     async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:

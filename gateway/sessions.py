@@ -143,6 +143,22 @@ def end_session(session: Session, reason: EndReason, now: datetime) -> Session:
     return replace(session, ended_at=moment, end_reason=reason, updated_at=moment)
 
 
+def tombstone(session: Session, now: datetime) -> Session:
+    """What is left of a deleted session, so that nothing late brings it back: who it was, nothing it held."""
+    return Session(
+        id=session.id,
+        key=session.key,
+        owner=session.owner,
+        origin=replace(session.origin, chat_name=None, user_name=None, chat_topic=None),
+        started_at=session.started_at,
+        last_interaction_at=session.last_interaction_at,
+        updated_at=now,
+        ended_at=now,
+        end_reason=EndReason.DELETED,
+        current=False,
+    )
+
+
 def next_session(previous: Session, *, now: datetime, fresh_id: SessionId, title: str | None = None) -> Session:
     """A fresh session under the same key: origin, owner and display name survive, the talk does not."""
     notice = None

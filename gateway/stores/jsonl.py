@@ -56,6 +56,9 @@ def read_export(lines: Iterable[str | bytes]) -> Export:
             continue
         try:
             match _record(line):
+                case Session() if session is not None:
+                    problems.append(f"line {number}: another session begins; import it from a file of its own")
+                    break
                 case Session() as session:
                     pass
                 case Entry() as entry:
@@ -111,7 +114,9 @@ def _record(line: str | bytes) -> Session | Entry | int:
         case "entry":
             return from_dict(Entry, record.get("entry"))
         case "end":
-            return int(record.get("entries", 0))
+            if type(record.get("entries")) is not int:
+                raise MalformedRecord("the closing line does not say how many entries there are")
+            return int(record["entries"])
         case other:
             raise MalformedRecord(f"unknown kind of line {other!r}")
 

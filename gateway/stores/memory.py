@@ -59,10 +59,11 @@ from gateway.sessions import (
     preview_of,
     reset_due,
     resumed,
+    tombstone,
     with_moved_marks,
 )
 from gateway.stores import jsonl
-from gateway.stores.texts import contains_words, query_words, scrubbed
+from gateway.stores.texts import contains_words, query_words, scrub, scrubbed
 
 LIVE_ENTRIES = 2000
 
@@ -72,6 +73,7 @@ class _Turn:
     session: SessionId
     first_seq: int
     inbox: tuple[InboxId, ...]
+    run: int
     state: str = "running"
     attempt: int = 1
 
@@ -92,6 +94,8 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._numbers = count(1)
         self._made = 0
+        self.run = 1
+        """Counted up to play a restart of the daemon: turns of an earlier run have died with it."""
         self._sessions: dict[SessionId, Session] = {}
         self._entries: dict[SessionId, list[Entry]] = {}
         self._inbox: dict[InboxId, InboxItem] = {}
@@ -131,11 +135,14 @@ class MemoryStore:
             opened = self._open(claim.opening, now)
             history = self._history(opened.session, claim.history)
             stored = self._append(opened.session.id, claim.entries)
-            session = interacted(opened.session, stored, now)
+            if claim.by_person:
+                session = interacted(opened.session, stored, now)
+            else:
+                session = answered(opened.session, stored, now, Spent(), told=False)
             self._sessions[session.id] = session
             turn = TurnId(next(self._numbers))
             first_seq = stored[0].seq if stored else next(self._numbers)
-            self._turns[turn] = _Turn(session.id, first_seq, claim.inbox)
+            self._turns[turn] = _Turn(session.id, first_seq, claim.inbox, self.run)
             self._mark_inbox(turn, lambda item: replace(item, state=InboxState.RUNNING, turn=turn, attempts=1))
             opened = Opened(session=session, is_new=opened.is_new)
             return Begun(turn=turn, opened=opened, history=history, attempt=1)
@@ -152,7 +159,7 @@ class MemoryStore:
             stored = self._append(session.id, outcome.entries)
             session = answered(session, stored, now, outcome.spent, told=outcome.failure is None)
             self._sessions[session.id] = self._within_bounds(session)
-            self._end_turn(turn, found, outcome.failure)
+            self._end_turn(turn, found, outcome.failure if outcome.failure is None else scrub(outcome.failure))
             return tuple(self._put_out(session.id, turn, part, now) for part in outcome.parts)
 
     async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
@@ -361,7 +368,7 @@ class MemoryStore:
         """There is nothing to let go of."""
 
     def _existing(self, session: SessionId) -> Session:
-        found = self._sessions.get(session)
+        found = self._sessions.get(SessionId(scrub(session)))
         if found is None or found.end_reason is EndReason.DELETED:
             raise UnknownSession(f"there is no session {session}; it may have been deleted")
         return found
@@ -379,9 +386,8 @@ class MemoryStore:
         )
         if decision.ended is not None:
             self._sessions[decision.ended.id] = decision.ended
-        if decision.is_new:
-            self._add(decision.session)
-        return Opened(session=decision.session, is_new=decision.is_new)
+        session = self._add(decision.session) if decision.is_new else decision.session
+        return Opened(session=session, is_new=decision.is_new)
 
     def _busy_check(self, opening: Opening) -> Callable[[SessionId], bool]:
         return lambda id_: self._has_running_turn(id_) or (opening.is_busy is not None and opening.is_busy(id_))
@@ -475,6 +481,9 @@ class MemoryStore:
 
     def _begin_again(self, turn: TurnId, count: int) -> Begun:
         found = self._turns[turn]
+        if found.run == self.run:
+            raise AlreadySettled(f"turn {turn} is being worked on")
+        found.run = self.run
         found.attempt += 1
         self._mark_inbox(turn, lambda item: replace(item, attempts=found.attempt))
         session = self._existing(found.session)
@@ -495,13 +504,23 @@ class MemoryStore:
 
     def _settle_inbox(self, turn: TurnId, state: InboxState, reason: str | None) -> None:
         def settled(item: InboxItem) -> InboxItem:
-            wordless = replace(item.message, text="", attachments=(), reply_to=None)
+            source = replace(item.message.source, chat_name=None, user_name=None, chat_topic=None)
+            wordless = replace(item.message, source=source, text="", attachments=(), reply_to=None)
             return replace(item, state=state, reason=reason, message=wordless)
 
         self._mark_inbox(turn, settled)
 
     def _put_out(self, session: SessionId, turn: TurnId, part: Part, now: datetime) -> Part:
-        stored = scrubbed(replace(part, id=PartId(next(self._numbers)), turn=turn))
+        fresh = Part(
+            id=PartId(next(self._numbers)),
+            turn=turn,
+            target=part.target,
+            text=part.text,
+            ordinal=part.ordinal,
+            reply_to=part.reply_to,
+            created_at=now,
+        )
+        stored = scrubbed(fresh)
         self._outbox[stored.id] = _Outgoing(session, stored, now)
         return stored
 
@@ -512,7 +531,7 @@ class MemoryStore:
                 raise UnknownWork(f"there is no part {part}; its session may have been deleted")
             if found.part.state in (PartState.SENT, PartState.DEAD):
                 raise AlreadySettled(f"part {part} is {found.part.state}")
-            found.part = change(found.part)
+            found.part = scrubbed(change(found.part))
             return found.part
 
     def _erase(self, session: Session, now: datetime) -> None:
@@ -524,17 +543,7 @@ class MemoryStore:
             if self._outbox[id_].part.state is not PartState.SENT:
                 del self._outbox[id_]
         self._entries[session.id] = []
-        self._sessions[session.id] = Session(
-            id=session.id,
-            key=session.key,
-            origin=session.origin,
-            started_at=session.started_at,
-            last_interaction_at=session.last_interaction_at,
-            updated_at=now,
-            ended_at=now,
-            end_reason=EndReason.DELETED,
-            current=False,
-        )
+        self._sessions[session.id] = tombstone(session, now)
 
     def _prune_session(self, session: Session, now: datetime, empty_before: datetime, old_before: datetime) -> Pruned:
         if session.end_reason is EndReason.DELETED:
@@ -553,12 +562,13 @@ class MemoryStore:
         return Pruned()
 
     def _forget_work(self, before: datetime) -> int:
-        open_states = (InboxState.WAITING, InboxState.RUNNING, PartState.PENDING, PartState.SENDING)
-        items = [n for n, i in self._inbox.items() if i.received_at < before and i.state not in open_states]
-        parts = [n for n, out in self._outbox.items() if out.born < before and out.part.state not in open_states]
-        events = [event for event, (_, at) in self._seen.items() if at < before]
+        at_work = (InboxState.WAITING, InboxState.RUNNING)
+        given_up = (PartState.SENT, PartState.DEAD)
+        items = [n for n, item in self._inbox.items() if item.received_at < before and item.state not in at_work]
+        parts = [n for n, out in self._outbox.items() if out.born < before and out.part.state in given_up]
         for item in items:
             del self._inbox[item]
+        events = [event for event, (n, at) in self._seen.items() if at < before and n not in self._inbox]
         for part in parts:
             del self._outbox[part]
         for event in events:

@@ -7,11 +7,13 @@ four steps, shared by as many turns as run at once. Whatever a store adds to thi
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from itertools import count
 from pathlib import Path
 
+from gateway.dicts import to_dict
 from gateway.model import Entry, InboundMessage
 from gateway.stores.sqlite.connection import PRAGMAS
 from gateway.stores.sqlite.rows import message_json
@@ -27,6 +29,7 @@ class Floor:
             self._db.execute(pragma)
         self._keys = [key_of(number) for number in range(driven)]
         self._message = message_json(message)
+        self._target = json.dumps(to_dict(message.source), separators=(",", ":"))
         self._text = message.text
         self._reply = reply.text
         self._events = count()
@@ -84,7 +87,8 @@ class Floor:
             (now, now, session),
         )
         turn = db.execute(
-            "INSERT INTO turns (session, first_seq, state, attempt, started_at) VALUES (?, 0, 'running', 1, ?)",
+            "INSERT INTO turns (session, first_seq, state, run, attempt, started_at)"
+            " VALUES (?, 0, 'running', '0123456789abcdef', 1, ?)",
             (session, now),
         ).lastrowid
         db.execute("UPDATE inbox SET state = 'running', turn = ?, attempts = 1 WHERE n = ?", (turn, inbox))
@@ -101,14 +105,15 @@ class Floor:
         db.execute("UPDATE turns SET state = 'done', ended_at = ? WHERE n = ?", (now, turn))
         db.execute(
             "UPDATE inbox SET state = 'done', settled_at = ?,"
-            " message = json_remove(message, '$.text', '$.attachments', '$.reply_to')"
+            " message = json_remove(message, '$.text', '$.attachments', '$.reply_to',"
+            " '$.source.chat_name', '$.source.user_name', '$.source.chat_topic')"
             " WHERE turn = ? AND settled_at IS NULL",
             (now, turn),
         )
         part = db.execute(
             "INSERT INTO outbox (session, turn, ordinal, target, text, state, attempts, created_at, checksum)"
             " VALUES (?, ?, 0, ?, ?, 'pending', 0, ?, 0)",
-            (session, turn, self._message, self._reply, now),
+            (session, turn, self._target, self._reply, now),
         ).lastrowid
         return part or 0
 

@@ -70,8 +70,10 @@ def _sentences(results: dict[str, dict[str, Line]]) -> Iterator[str]:
     few = results["together"]["turns"]
     many, long = results["many_sessions"]["turns"], results["long_transcripts"]["turns"]
     opening = results["opening"]
-    yield f"- 100,000 sessions against 100: {many['turns_per_s'] / few['turns_per_s']:.2f} of the speed, "
-    yield f"  {many['rss_mb'] - few['rss_mb']:+.1f} MB of memory."
+    yield (
+        f"- 100,000 sessions against 100: {many['turns_per_s'] / few['turns_per_s']:.2f} of the speed, "
+        f"{many['rss_mb'] - few['rss_mb']:+.1f} MB of memory."
+    )
     yield f"- 10,000 messages in a transcript against 10: {long['turns_per_s'] / few['turns_per_s']:.2f} of the speed."
     yield (
         f"- Opening a store with 100,000 sessions and 1,000,000 messages takes {opening['full']['ms']:.1f} ms, "

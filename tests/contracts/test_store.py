@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from dataclasses import replace
-from datetime import timedelta
+from datetime import time, timedelta
 
 import pytest
 
@@ -91,7 +91,7 @@ class TestInbox:
         session = await exchange(store, "the secret plan")
 
         (item,) = await store.inbox(InboxState.DONE)
-        assert item.message == replace(message(), text="")
+        assert item.message == replace(message(), text="", source=replace(dm(), user_name=None))
         assert await texts(store, session) == ["the secret plan", "hi"]
 
 
@@ -269,6 +269,21 @@ class TestResetAndSwitch:
         assert (await store.session(new.id)).end_reason is EndReason.SWITCH
         assert (await store.open(opening())).session.id == old.id
 
+    async def test_origin_owner_and_display_name_survive_a_switch(self, store: Store) -> None:
+        old = await exchange(store)
+        await store.reset(key_of())
+        back = await store.switch(key_of(), old.id)
+
+        assert (back.origin, back.owner, back.display_name) == (old.origin, old.owner, "Ann 42")
+
+    async def test_a_daily_reset_keeps_its_reason(self, store: Store, clock: FrozenClock) -> None:
+        daily = ResetPolicy(daily_at=time(4), zone="Europe/Berlin")
+        old = await exchange(store, policy=daily)
+        clock.advance(days=1)
+        await store.open(opening(policy=daily))
+
+        assert (await store.session(old.id)).end_reason is EndReason.DAILY
+
     async def test_switching_back_counts_as_an_interaction(self, store: Store, clock: FrozenClock) -> None:
         old = await exchange(store, policy=IDLE)
         await store.reset(key_of())
@@ -378,17 +393,24 @@ class TestTurns:
         with pytest.raises(UnknownWork):
             await store.begin(Claim(inbox=(InboxId(4711),), opening=opening(), entries=(), history=5))
 
-    async def test_a_turn_that_died_begins_again_without_saying_anything_twice(self, store: Store) -> None:
-        await exchange(store, "before", id="0", answer="known")
+    async def test_a_turn_that_is_being_worked_on_cannot_be_begun_again(self, store: Store) -> None:
         accepted = await store.accept(message("question"), key_of())
         claim = Claim(inbox=(accepted.id,), opening=opening(), entries=(user("question"),), history=50)
-        first = await store.begin(claim)
-        again = await store.begin(claim)
+        results = await asyncio.gather(store.begin(claim), store.begin(claim), return_exceptions=True)
 
-        assert (again.turn, again.attempt) == (first.turn, 2)
-        assert again.history == first.history
-        assert await texts(store, first.opened.session) == ["before", "known", "question"]
-        assert [item.attempts for item in await store.inbox(InboxState.RUNNING)] == [2]
+        assert sorted(type(result).__name__ for result in results) == ["AlreadySettled", "Begun"]
+        (item,) = await store.inbox(InboxState.RUNNING)
+        assert item.attempts == 1
+
+    async def test_scheduled_work_does_not_keep_a_session_alive(self, store: Store, clock: FrozenClock) -> None:
+        await exchange(store, policy=IDLE)
+        clock.advance(minutes=50)
+        scheduled = Claim(inbox=(), opening=opening(), entries=(user("daily report"),), history=5, by_person=False)
+        begun = await store.begin(scheduled)
+        await store.finish(begun.turn, Outcome(entries=(assistant("all is well"),)))
+        clock.advance(minutes=50)
+
+        assert (await store.open(opening(policy=IDLE))).is_new
 
     async def test_several_messages_become_one_turn(self, store: Store) -> None:
         ids = [(await store.accept(message(f"m{n}", id=str(n)), key_of())).id for n in range(3)]
@@ -660,6 +682,33 @@ class TestTranscript:
         assert [entry.text for entry in begun.history] == ["a\ufffdb", "x\0y"]
         assert begun.opened.session.title == "t\ufffd"
 
+    async def test_no_lone_surrogate_gets_past_any_verb(self, store: Store) -> None:
+        bad = "x\ud83d"
+        source = replace(dm(bad), user_name=bad, thread_id=bad)
+        asked = replace(opening(source), owner=bad)
+        await store.accept(replace(message(bad, id=bad, source=source), event_ids=(bad,)), asked.key)
+        (item,) = await store.inbox(InboxState.WAITING)
+        entry = Entry(role=Role.USER, content=(Text(bad),), at=NOON, sender=bad, message_id=bad)
+        begun = await store.begin(Claim(inbox=(item.id,), opening=asked, entries=(entry,), history=5))
+        parts = await store.finish(
+            begun.turn, Outcome(failure=bad, parts=(Part(target=source, text=bad, reply_to=bad),))
+        )
+        session = begun.opened.session
+        await store.set_goal(session.id, bad)
+        await store.record_unsent(parts[0].id, bad, retry_at=NOON)
+        fresh = await store.reset(session.key, title=bad)
+        lines = [line.replace("\ufffd", "\\ud83d") async for line in store.export(session.id)]
+        imported = await store.import_(lines)
+
+        assert await store.outbox(PartState.FAILED) == [
+            replace(parts[0], state=PartState.FAILED, reason="x\ufffd", not_before=NOON)
+        ]
+        assert (fresh.title, (await store.inbox(InboxState.FAILED))[0].reason) == ("x\ufffd", "x\ufffd")
+        assert imported.problems == ()
+        assert await store.search(bad) != []
+        with pytest.raises(UnknownSession):
+            await store.session(SessionId(bad))
+
     async def test_a_message_of_ten_megabytes_is_kept_whole(self, store: Store) -> None:
         text = "äb" * 5_000_000
         session = await exchange(store, text)
@@ -793,6 +842,17 @@ class TestListing:
         assert after.last_interaction_at == NOON
         assert after.updated_at == NOON + HOUR
 
+    async def test_a_view_is_no_activity(self, store: Store, clock: FrozenClock) -> None:
+        session = await exchange(store)
+        clock.advance(hours=1)
+        await store.session(session.id)
+        await store.transcript(session.id)
+        await store.search("hello")
+        lines = [line async for line in store.export(session.id)]
+
+        assert len(lines) == 4
+        assert await store.session(session.id) == session
+
     async def test_archiving_can_be_taken_back(self, store: Store) -> None:
         session = await exchange(store)
         await store.archive(session.id)
@@ -915,12 +975,22 @@ class TestPruning:
         (part,) = await store.outbox(PartState.PENDING)
         await store.record_sent(part.id, Sent(message_id="1", at=NOON))
         await exchange(store, id="2")
-        await store.accept(message(id="3"), key_of())
+        await exchange(store, id="3")
+        _, retried = await store.outbox(PartState.PENDING)
+        await store.record_unsent(retried.id, "no route", retry_at=NOON)
+        await store.accept(message(id="4"), key_of())
         clock.advance(days=8)
         await store.prune(empty_after=HOUR, archive_after=self.EVER, forget_after=timedelta(days=7))
 
-        assert [item.message.id for item in await store.inbox(*InboxState)] == ["3"]
-        assert [part.state for part in await store.outbox(*PartState)] == [PartState.PENDING]
+        assert [item.message.id for item in await store.inbox(*InboxState)] == ["4"]
+        assert [part.state for part in await store.outbox(*PartState)] == [PartState.PENDING, PartState.FAILED]
+
+    async def test_a_message_that_still_waits_is_never_accepted_again(self, store: Store, clock: FrozenClock) -> None:
+        await store.accept(message(), key_of())
+        clock.advance(days=8)
+        await store.prune(empty_after=HOUR, archive_after=self.EVER, forget_after=timedelta(days=7))
+
+        assert (await store.accept(message(), key_of())).duplicate
 
     async def test_a_forgotten_event_id_is_new_again(self, store: Store, clock: FrozenClock) -> None:
         await exchange(store)
@@ -1061,8 +1131,29 @@ class TestExport:
 
         assert len({entry.id for entry in entries}) == len(entries)
 
+    async def test_a_second_session_in_one_file_is_not_mixed_with_the_first(self, store: Store) -> None:
+        mine = await exchange(store, "mine", source=dm("1"))
+        other = await exchange(store, "not mine", source=dm("2"))
+        lines = [*await self._export(store, mine.id), *await self._export(store, other.id)]
+        imported = await store.import_(lines)
+
+        assert imported.session is not None
+        assert await texts(store, await store.session(imported.session)) == ["mine", "hi"]
+        assert "another session begins" in imported.problems[0]
+
     @pytest.mark.parametrize(
-        "rubbish", ["", "\0\0", "[]", "null", '{"type":"entry"}', '{"type":"session","format":99}', "[" * 10**5]
+        "rubbish",
+        [
+            "",
+            "\0\0",
+            "[]",
+            "null",
+            '{"type":"entry"}',
+            '{"type":"session","format":99}',
+            "[" * 10**5,
+            '{"type":"end","entries":null}',
+            '{"type":"end","entries":1e999}',
+        ],
     )
     async def test_rubbish_brings_in_nothing_and_says_so(self, store: Store, rubbish: str) -> None:
         imported = await store.import_([rubbish])
@@ -1101,7 +1192,9 @@ class TestManyAtOnce:
 
         await asyncio.gather(*(talk(number) for number in range(1000)))
 
-        for session in await store.sessions():
+        sessions = await store.sessions()
+        assert len(sessions) == 1000
+        for session in sessions:
             said_here = await texts(store, session)
             number = str(session.origin.user_id).split("-")[1]
             assert said_here == [

@@ -62,7 +62,8 @@ class World:
     async def fail_a_turn(self, which: int, number: int, entries: list[Entry]) -> object:
         begun = await begin(self.store, message(f"bad {number}", id=self.next_id(), source=dm(str(which % 3))), IDLE)
         parts = (Part(target=dm(), text="sorry"),)
-        return len(await self.store.finish(begun.turn, Outcome(failure="broken", parts=parts)))
+        stored = await self.store.finish(begun.turn, Outcome(failure=f"broken \ud83d {number}", parts=parts))
+        return [(part.text, part.state, part.created_at) for part in stored]
 
     async def repeat_a_message(self, which: int, number: int, entries: list[Entry]) -> object:
         source = dm(str(which % 3))
@@ -116,6 +117,8 @@ class World:
         session = await self._pick(which)
         await self.store.rename(session, f"n{number}")
         await self.store.archive(session, archived=bool(number % 2))
+        await self.store.set_goal(session, f"g\ud83d{number}")
+        await self.store.choose_agent(session, f"a{number}")
         return await self.store.mark_important(session, important=number % 3 == 0)
 
     async def deliver(self, which: int, number: int, entries: list[Entry]) -> object:
@@ -162,6 +165,7 @@ async def seen(store: Store) -> object:
         live = (await store.transcript(session.id)).entries
         everything = (await store.transcript(session.id, with_archived=True)).entries
         facts = (
+            *(session.goal, session.agent, session.owner, await store.ever_another(session.id)),
             *(session.key, session.title, session.preview, session.messages, session.archived, session.important),
             *(session.end_reason, session.current, session.tokens, session.notice and session.notice.reason),
             *(session.last_interaction_at, session.updated_at, session.ended_at),
@@ -182,7 +186,9 @@ async def seen(store: Store) -> object:
 
 ENTRIES = st.lists(
     st.one_of(
-        st.builds(said, st.sampled_from(Role), st.sampled_from(["w", "ü", ""]), origin=st.sampled_from(Origin)),
+        st.builds(
+            said, st.sampled_from(Role), st.sampled_from(["w", "ü", "", "w\ud83d"]), origin=st.sampled_from(Origin)
+        ),
         st.just(Entry(role=Role.USER, content=(Text("w"), Media(type=MediaType.IMAGE)), at=NOON)),
         st.just(assistant("w")),
     ),

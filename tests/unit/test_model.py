@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, fields, is_dataclass
-from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -25,7 +24,6 @@ from gateway.model import (
     SessionSource,
     Text,
     Tokens,
-    utc,
 )
 from tests.fakes import NOON, dm
 
@@ -197,18 +195,6 @@ def test_what_was_opened_carries_the_notice_of_its_session() -> None:
     notice = ResetNotice(reason=EndReason.IDLE, had_activity=True, previous=SessionId("old"))
 
     assert Opened(session=a_session(notice=notice), is_new=True).notice == notice
-
-
-def test_utc_is_the_same_instant() -> None:
-    moment = datetime(2026, 5, 4, 14, 0, tzinfo=timezone(timedelta(hours=2)))
-
-    assert utc(moment) == NOON
-    assert utc(moment).tzinfo is UTC
-
-
-def test_a_time_without_a_zone_is_refused() -> None:
-    with pytest.raises(ValueError, match="has no time zone"):
-        utc(NOON.replace(tzinfo=None))
 
 
 def test_nothing_in_the_vocabulary_can_be_changed() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from gateway.errors import StoreDamaged, StoreUnavailable
-from gateway.stores.sqlite.migrations import migrate, refuse_foreign
+from gateway.stores.sqlite.migrations import migrate, our_scripts, refuse_foreign
 from gateway.stores.sqlite.search_index import SearchIndex
-
-LOCK_PATIENCE_SECONDS = 5.0
 
 # FULL: with NORMAL a power cut takes acknowledged commits back.
 PRAGMAS = (
@@ -24,27 +24,15 @@ PRAGMAS = (
 )
 
 
-def open_database(path: Path, index: SearchIndex) -> sqlite3.Connection:
+def open_database(path: Path, index: SearchIndex, lock_patience: float) -> sqlite3.Connection:
     """The writing connection, its schema brought up to date."""
     _refuse_lost(path)
+    if not path.exists():
+        _create(path)
+    db = _connect(path, lock_patience)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as exc:
-        raise StoreUnavailable(
-            f"the folder {path.parent} cannot be made ({exc.strerror}); choose another state_dir"
-        ) from exc
-    is_new = not path.exists()
-    try:
-        db = sqlite3.connect(path, isolation_level=None, timeout=LOCK_PATIENCE_SECONDS)
-    except sqlite3.Error as exc:
-        raise StoreUnavailable(f"{path} cannot be opened ({exc}); check the folder's owner and permissions") from exc
-    try:
-        if is_new:
-            path.chmod(0o600)
         refuse_foreign(db)
-        for pragma in PRAGMAS:
-            db.execute(pragma)
-        migrate(db)
+        _prepare(db)
         index.prepare(db)
     except BaseException:
         db.close()
@@ -53,8 +41,43 @@ def open_database(path: Path, index: SearchIndex) -> sqlite3.Connection:
 
 
 def _refuse_lost(path: Path) -> None:
-    """A write-ahead log without its database means that the database was lost: a new, empty one would hide that."""
+    """What was there once and is gone was lost: a new, empty database would hide that."""
     log = path.with_name(path.name + "-wal")
-    is_missing = not path.exists() or path.stat().st_size == 0
-    if is_missing and log.exists() and log.stat().st_size > 0:
+    if not path.exists() and log.exists() and log.stat().st_size > 0:
         raise StoreDamaged(f"{path} is missing, but its log {log.name} is there")
+    if path.is_file() and path.stat().st_size == 0:
+        raise StoreDamaged(f"{path} is empty")
+
+
+def _create(path: Path) -> None:
+    """Made under another name and renamed when it is whole, so that a file of ours is never half-made or empty."""
+    draft = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for leftover in path.parent.glob(f"{draft.name}*"):
+            leftover.unlink()
+        draft.touch(mode=0o600)
+    except OSError as exc:
+        raise StoreUnavailable(
+            f"{path} cannot be made ({exc.strerror}); check the folder's owner and permissions,"
+            " or choose another state_dir"
+        ) from exc
+    with closing(_connect(draft, 0)) as db:
+        _prepare(db)
+    draft.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def _connect(path: Path, lock_patience: float) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(path, isolation_level=None, timeout=lock_patience)
+    except sqlite3.Error as exc:
+        raise StoreUnavailable(f"{path} cannot be opened ({exc}); check the folder's owner and permissions") from exc
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    for pragma in PRAGMAS:
+        db.execute(pragma)
+    migrate(db, our_scripts())

@@ -7,7 +7,7 @@ What was written by a newer version, or by something else, is refused before any
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import resources
 
 from gateway.errors import StoreDamaged, StoreTooNew
@@ -16,13 +16,15 @@ from gateway.errors import StoreDamaged, StoreTooNew
 APPLICATION_ID = 0x54474154
 
 
+Script = tuple[int, str]
+
+
 def refuse_foreign(db: sqlite3.Connection) -> None:
-    """Raise unless the database is empty, or ours and not newer than we are. Only reads."""
+    """Raise unless the database is ours and not newer than we are. Only reads."""
     version = _pragma(db, "user_version")
-    is_empty = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
-    if _pragma(db, "application_id") != APPLICATION_ID and not (is_empty and version == 0):
+    if _pragma(db, "application_id") != APPLICATION_ID:
         raise StoreDamaged("the file is an SQLite database, but not one of Turngate's")
-    newest = max(number for number, _ in _scripts())
+    newest = max(number for number, _ in our_scripts())
     if version > newest:
         raise StoreTooNew(
             f"the database has schema {version}, this version of Turngate knows up to {newest}; "
@@ -30,9 +32,9 @@ def refuse_foreign(db: sqlite3.Connection) -> None:
         )
 
 
-def migrate(db: sqlite3.Connection) -> None:
+def migrate(db: sqlite3.Connection, scripts: Iterable[Script]) -> None:
     """Apply what is missing. A step that fails leaves the database as the step before left it."""
-    for number, script in _scripts():
+    for number, script in scripts:
         if number <= _pragma(db, "user_version"):
             continue
         db.execute("BEGIN IMMEDIATE")
@@ -48,15 +50,16 @@ def migrate(db: sqlite3.Connection) -> None:
             raise
 
 
-def _pragma(db: sqlite3.Connection, name: str) -> int:
-    value = db.execute(f"PRAGMA {name}").fetchone()[0]
-    return int(value)
-
-
-def _scripts() -> list[tuple[int, str]]:
+def our_scripts() -> list[Script]:
+    """What this version knows, in order."""
     folder = resources.files(__package__) / "schema"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
     return [(int(file.name.split("_")[0]), file.read_text(encoding="utf-8")) for file in files]
+
+
+def _pragma(db: sqlite3.Connection, name: str) -> int:
+    value = db.execute(f"PRAGMA {name}").fetchone()[0]
+    return int(value)
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -11,18 +12,19 @@ from typing import TypeVar
 import aiosqlite
 
 from gateway.errors import MalformedRecord, StoreDamaged, StoreUnavailable, UnknownSession
-from gateway.model import EndReason, Session, SessionId, SessionKey
+from gateway.model import EndReason, InboxState, PartState, Session, SessionId, SessionKey
 from gateway.ports import Hit, SessionFilter, Transcript
 from gateway.stores.sqlite import entry_table
-from gateway.stores.sqlite.connection import LOCK_PATIENCE_SECONDS
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, micros, session_from_row
 from gateway.stores.sqlite.search_index import SearchIndex, match_expression, words_of
 from gateway.stores.sqlite.writer import as_store_error
-from gateway.stores.texts import contains_words, query_words
+from gateway.stores.texts import contains_words, query_words, scrub
 
 T = TypeVar("T")
 
 _CHUNK = 2000
+_UNREADABLE = (StoreDamaged, MalformedRecord, ValueError, KeyError)
+_SETTLED = {InboxState.DONE, InboxState.REFUSED, PartState.SENT}
 
 
 class Reader:
@@ -37,7 +39,7 @@ class Reader:
     async def start(self) -> None:
         """After the writer has made the file."""
         try:
-            self._db = await aiosqlite.connect(self._uri, uri=True, timeout=LOCK_PATIENCE_SECONDS)
+            self._db = await aiosqlite.connect(self._uri, uri=True)
         except sqlite3.Error as exc:
             raise as_store_error(exc) from exc
 
@@ -52,7 +54,7 @@ class Reader:
         if self._db is None:
             raise StoreUnavailable("the store is closed")
         try:
-            return [tuple(row) for row in await self._db.execute_fetchall(query, values)]
+            return list(await self._db.execute_fetchall(query, values))  # type: ignore[arg-type]  # tuples, no factory
         except sqlite3.Error as exc:
             error = as_store_error(exc)
             raise (self._report_damage(str(error)) if isinstance(error, StoreDamaged) else error) from exc
@@ -61,12 +63,12 @@ class Reader:
         """A row that must be right."""
         try:
             return decode(row)
-        except StoreDamaged as exc:
+        except _UNREADABLE as exc:
             raise self._report_damage(str(exc)) from exc
 
     async def session(self, session: SessionId) -> Session:
         """UnknownSession for one that never was, and for one that was deleted."""
-        rows = await self.rows(f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE id = ?", session)
+        rows = await self.rows(f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE id = ?", scrub(session))
         found = [self.decoded(session_from_row, row) for row in rows]
         if not found or found[0].end_reason is EndReason.DELETED:
             raise UnknownSession(f"there is no session {session}; it may have been deleted")
@@ -74,7 +76,9 @@ class Reader:
 
     async def current(self, key: SessionKey) -> Session | None:
         """The session a key points at."""
-        rows = await self.rows(f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE key = ? AND current", key)
+        rows = await self.rows(
+            f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE key = ? AND current", scrub(key)
+        )
         return self.decoded(session_from_row, rows[0]) if rows else None
 
     async def sessions(self, wanted: SessionFilter, now: datetime) -> list[Session]:
@@ -84,30 +88,50 @@ class Reader:
             f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE {' AND '.join(conditions)}"
             " ORDER BY last_interaction_at DESC, n DESC LIMIT ?"
         )
+        rows = await self.rows(query, *values, -1 if wanted.limit is None else wanted.limit)
+        return await asyncio.to_thread(self._readable_sessions, rows)
+
+    def _readable_sessions(self, rows: list[Fetched]) -> list[Session]:
+        """On a thread of its own: decoding thousands of rows must not hold up the event loop."""
         sessions = []
-        for row in await self.rows(query, *values, -1 if wanted.limit is None else wanted.limit):
+        for row in rows:
             try:
                 sessions.append(session_from_row(row))
-            except (StoreDamaged, MalformedRecord, ValueError, KeyError) as exc:
+            except _UNREADABLE as exc:
                 self._report_damage(str(exc))
         return sessions
+
+    async def work(
+        self, table: str, columns: str, states: Sequence[str], known: Iterable[str], limit: int
+    ) -> list[Fetched]:
+        """
+        Rows of the inbox or outbox in these states, oldest first.
+
+        What is open is found by its index, however much is settled. A state that no version ever wrote comes along, so
+        that it is seen as damage instead of being lost in silence.
+        """
+        is_open = not set(states) & _SETTLED
+        source = f"{table} INDEXED BY {table}_open WHERE settled_at IS NULL AND" if is_open else f"{table} WHERE"
+        asked, names = _marks(states), list(known)
+        query = f"SELECT n, {columns}, checksum FROM {source} (state IN ({asked}) OR state NOT IN ({_marks(names)}))"
+        return await self.rows(f"{query} ORDER BY n LIMIT ?", *states, *names, limit)
 
     async def newest_entries(self, session: SessionId, floor: int, count: int | None) -> Transcript:
         """The last `count` above a sequence number, in order."""
         rows = await self.rows(
             f"{entry_table.SELECT} WHERE {_OF_SESSION} AND seq > ? ORDER BY seq DESC LIMIT ?",
-            session,
+            scrub(session),
             floor,
             -1 if count is None else count,
         )
-        return self._readable(rows[::-1])
+        return await asyncio.to_thread(self._readable, rows[::-1])
 
     async def entries_after(self, session: SessionId, seq: int, count: int) -> Transcript:
         """The next `count`, in order."""
         rows = await self.rows(
-            f"{entry_table.SELECT} WHERE {_OF_SESSION} AND seq > ? ORDER BY seq LIMIT ?", session, seq, count
+            f"{entry_table.SELECT} WHERE {_OF_SESSION} AND seq > ? ORDER BY seq LIMIT ?", scrub(session), seq, count
         )
-        return self._readable(rows)
+        return await asyncio.to_thread(self._readable, rows)
 
     async def search(self, query: str, limit: int) -> list[Hit]:
         """Newest first: what is not indexed yet is looked through, the rest is asked of the index if it can answer."""
@@ -164,14 +188,18 @@ _OF_SESSION = "session = (SELECT n FROM sessions WHERE id = ?)"
 _HITS = f"SELECT (SELECT id FROM sessions WHERE n = session), {entry_table.SELECT.removeprefix('SELECT ')} WHERE true"
 
 
+def _marks(values: Sequence[str]) -> str:
+    return ", ".join("?" * len(values))
+
+
 def _conditions(wanted: SessionFilter, now: datetime) -> tuple[list[str], list[str | int]]:
     conditions, values = ["end_reason IS NOT 'deleted'"], list[str | int]()
     if wanted.key is not None:
         conditions.append("key = ?")
-        values.append(wanted.key)
+        values.append(scrub(wanted.key))
     if wanted.owner is not None:
         conditions.append("owner = ?")
-        values.append(wanted.owner)
+        values.append(scrub(wanted.owner))
     if wanted.active_within is not None:
         conditions.append("last_interaction_at >= ?")
         values.append(micros(now - wanted.active_within))

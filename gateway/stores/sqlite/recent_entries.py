@@ -76,4 +76,11 @@ class RecentEntries:
 
 
 def _characters(entries: Sequence[Entry]) -> int:
-    return sum(len(block.text) for entry in entries for block in entry.content if isinstance(block, Text))
+    return sum(_weight(entry) for entry in entries)
+
+
+def _weight(entry: Entry) -> int:
+    words = sum(len(block.text) for block in entry.content if isinstance(block, Text))
+    if entry.tool_calls:
+        words += sum(len(call.arguments) for call in entry.tool_calls)
+    return words + len(entry.reasoning.text) if entry.reasoning else words

@@ -54,7 +54,9 @@ SESSION_COLUMNS = (
 )
 ENTRY_COLUMNS = "session, role, origin, at, text, sender, message_id, tokens, latency_ms, body"
 INBOX_COLUMNS = "key, message, state, attempts, reason, turn, received_at, settled_at"
-PART_COLUMNS = "turn, ordinal, target, text, reply_to, state, attempts, sent_id, reason, not_before, settled_at"
+PART_COLUMNS = (
+    "turn, ordinal, target, text, reply_to, state, attempts, sent_id, reason, not_before, created_at, settled_at"
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -268,7 +270,22 @@ def part_to_row(part: Part) -> list[Value]:
 
 def part_from_row(row: Fetched) -> Part:
     """From n, PART_COLUMNS and the checksum. What is settled has lost its text, and with it its checksum."""
-    n, turn, ordinal, target, text, reply_to, state, attempts, sent_id, reason, not_before, settled_at, written = row
+    (
+        n,
+        turn,
+        ordinal,
+        target,
+        text,
+        reply_to,
+        state,
+        attempts,
+        sent_id,
+        reason,
+        not_before,
+        born,
+        settled_at,
+        written,
+    ) = row
     if settled_at is None and checksum([ordinal, target, text, reply_to]) != written:
         raise StoreDamaged(f"outbox row {n} is not what was written")
     return Part(
@@ -280,6 +297,7 @@ def part_from_row(row: Fetched) -> Part:
         reply_to=reply_to,
         state=PartState(state),
         attempts=attempts,
+        created_at=moment(born),
         sent_id=sent_id,
         reason=reason,
         not_before=None if not_before is None else moment(not_before),

@@ -46,12 +46,12 @@ class SessionTable:
         n = self._current.get(key)
         if n is not None:
             return n, self._recent[n]
-        row = db.execute(f"{_SELECT} WHERE key = ? AND current", (key,)).fetchone()
+        row = db.execute(f"{_SELECT} WHERE key = ? AND current", (scrub(key),)).fetchone()
         return None if row is None else self._read(row)
 
     def by_id(self, db: sqlite3.Connection, session: SessionId) -> tuple[int, Session]:
         """UnknownSession for one that never was, and for one that was deleted."""
-        return self._existing(db.execute(f"{_SELECT} WHERE id = ?", (session,)).fetchone(), session)
+        return self._existing(db.execute(f"{_SELECT} WHERE id = ?", (scrub(session),)).fetchone(), session)
 
     def by_number(self, db: sqlite3.Connection, n: int) -> tuple[int, Session]:
         """The same by row number."""
@@ -59,13 +59,13 @@ class SessionTable:
             return n, self._recent[n]
         return self._existing(db.execute(f"{_SELECT} WHERE n = ?", (n,)).fetchone(), f"number {n}")
 
-    def insert(self, db: sqlite3.Connection, session: Session) -> int:
-        """A new row; returns its number."""
+    def insert(self, db: sqlite3.Connection, session: Session) -> tuple[int, Session]:
+        """A new row; returns its number and what was written."""
         session = scrubbed(session)
         values = session_to_row(session)
         n = db.execute(_INSERT, [*values, checksum(values)]).lastrowid or 0
         self._remember(n, session)
-        return n
+        return n, session
 
     def update(self, db: sqlite3.Connection, n: int, session: Session) -> None:
         """The whole row anew, because the checksum is over the whole row."""
@@ -87,11 +87,11 @@ class SessionTable:
         n, current = self.current_of(db, opening.key) or (0, None)
         is_busy = _busy_check(db, n, opening)
         decision = open_session(current, opening, now=now, fresh_id=_fresh_id, is_busy=is_busy)
+        if decision.ended is not None:
+            self.update(db, n, decision.ended)
         if decision.is_new:
-            if decision.ended is not None:
-                self.update(db, n, decision.ended)
-            n = self.insert(db, decision.session)
-        return n, Opened(session=decision.session, is_new=decision.is_new)
+            n, current = self.insert(db, decision.session)
+        return n, Opened(session=current or decision.session, is_new=decision.is_new)
 
     def end_if_due(
         self, db: sqlite3.Connection, session: SessionId, opening: Opening, now: datetime
@@ -113,8 +113,7 @@ class SessionTable:
         n, current = found
         self._retire(db, n, current, EndReason.RESET, now)
         fresh = replace(next_session(current, now=now, fresh_id=_fresh_id(), title=title), notice=None)
-        self.insert(db, fresh)
-        return fresh
+        return self.insert(db, fresh)[1]
 
     def switch(self, db: sqlite3.Connection, key: SessionKey, target: SessionId, now: datetime) -> Session:
         """Point a key at an earlier session of its own."""

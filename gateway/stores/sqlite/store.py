@@ -7,6 +7,7 @@ for people (lists, transcripts, search) has a connection of its own that cannot 
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
@@ -59,6 +60,7 @@ from gateway.stores.sqlite.rows import INBOX_COLUMNS, PART_COLUMNS, inbox_from_r
 from gateway.stores.sqlite.search_index import SearchIndex
 from gateway.stores.sqlite.session_table import SessionTable
 from gateway.stores.sqlite.writer import Writer
+from gateway.stores.texts import scrub, scrubbed
 
 T = TypeVar("T")
 Position = TypeVar("Position", int, str)
@@ -70,15 +72,16 @@ _CHUNK = 500
 class SqliteStore:
     """Made by `connect`; let go by `close`."""
 
-    def __init__(self, path: Path, clock: Clock, live_entries: int) -> None:
+    def __init__(self, path: Path, clock: Clock, *, live_entries: int, lock_patience: float) -> None:
         self._clock = clock
         self._live_entries = live_entries
+        self._run = secrets.token_hex(8)
         self._index = SearchIndex()
         self._recent = RecentEntries()
         self._entries = EntryTable(self._index, self._recent)
         self._sessions = SessionTable()
         self._writer = Writer(
-            partial(open_database, path, self._index),
+            partial(open_database, path, self._index, lock_patience),
             upkeep=self._index.catch_up,
             rolled_back=self._forget_what_was_undone,
             cure=f"Nothing is written to {path} any more: stop Turngate, move it aside and put its newest backup there",
@@ -86,9 +89,11 @@ class SqliteStore:
         self._reader = Reader(path, self._index, self._writer.report_damage)
 
     @classmethod
-    async def connect(cls, path: Path, clock: Clock, *, live_entries: int = LIVE_ENTRIES) -> SqliteStore:
+    async def connect(
+        cls, path: Path, clock: Clock, *, live_entries: int = LIVE_ENTRIES, lock_patience: float = 5.0
+    ) -> SqliteStore:
         """Open or create the database. Reads no session and no message, so it is as quick with a million of them."""
-        store = cls(path, clock, live_entries)
+        store = cls(path, clock, live_entries=live_entries, lock_patience=lock_patience)
         await store._writer.start()
         try:
             await store._reader.start()
@@ -257,10 +262,10 @@ class SqliteStore:
             restored = jsonl.restored_session(export, id_, now)
             if restored.current and self._sessions.current_of(db, restored.key) is not None:
                 restored = replace(restored, current=False, ended_at=now, end_reason=EndReason.SWITCH)
-            n = self._sessions.insert(db, replace(restored, current=False))
+            n, _ = self._sessions.insert(db, replace(restored, current=False))
             stored = self._entries.append(db, n, export.entries)
             restored = jsonl.with_new_places(restored, export, stored)
-            self._sessions.update(db, n, entry_table.after_rewrite(db, n, restored))
+            self._sessions.update(db, n, scrubbed(entry_table.after_rewrite(db, n, restored)))
             return id_
 
         imported = await self._writer.run(write)
@@ -277,16 +282,16 @@ class SqliteStore:
 
     async def ever_another(self, session: SessionId) -> bool:
         made = await self._reader.rows("SELECT seq FROM sqlite_sequence WHERE name = 'sessions'")
-        known = await self._reader.rows("SELECT count(*) FROM sessions WHERE id = ?", session)
+        known = await self._reader.rows("SELECT count(*) FROM sessions WHERE id = ?", scrub(session))
         return bool(made and made[0][0] > known[0][0])
 
     async def inbox(self, *states: InboxState, limit: int = 1000) -> list[InboxItem]:
-        query = f"SELECT n, {INBOX_COLUMNS}, checksum FROM inbox WHERE {_in_states(states)} ORDER BY n LIMIT ?"
-        return [self._reader.decoded(inbox_from_row, row) for row in await self._reader.rows(query, *states, limit)]
+        rows = await self._reader.work("inbox", INBOX_COLUMNS, states, InboxState, limit)
+        return [self._reader.decoded(inbox_from_row, row) for row in rows]
 
     async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
-        query = f"SELECT n, {PART_COLUMNS}, checksum FROM outbox WHERE {_in_states(states)} ORDER BY n LIMIT ?"
-        return [self._reader.decoded(part_from_row, row) for row in await self._reader.rows(query, *states, limit)]
+        rows = await self._reader.work("outbox", PART_COLUMNS, states, PartState, limit)
+        return [self._reader.decoded(part_from_row, row) for row in rows]
 
     async def transcript(
         self, session: SessionId, *, last: int | None = None, with_archived: bool = False
@@ -319,15 +324,18 @@ class SqliteStore:
         n, opened = self._sessions.open(db, claim.opening, now)
         history = self._entries.history(db, n, opened.session, claim.history)
         stored = self._entries.append(db, n, claim.entries)
-        session = interacted(opened.session, stored, now)
+        if claim.by_person:
+            session = interacted(opened.session, stored, now)
+        else:
+            session = answered(opened.session, stored, now, Spent(), told=False)
         self._sessions.update(db, n, session)
         first_seq = stored[0].seq if stored else entry_table.LAST
-        turn = work_tables.start_turn(db, n, claim.inbox, first_seq, now)
+        turn = work_tables.start_turn(db, n, claim.inbox, first_seq, run=self._run, now=now)
         opened = Opened(session=session, is_new=opened.is_new)
         return Begun(turn=turn, opened=opened, history=history, attempt=1)
 
     def _begin_again(self, db: sqlite3.Connection, turn: TurnId, count: int) -> Begun:
-        n, first_seq, attempt = work_tables.start_again(db, turn)
+        n, first_seq, attempt = work_tables.start_again(db, turn, self._run)
         _, session = self._sessions.by_number(db, n)
         history = self._entries.history(db, n, session, count, before=first_seq)
         return Begun(turn=turn, opened=Opened(session=session, is_new=False), history=history, attempt=attempt)
@@ -379,7 +387,3 @@ class SqliteStore:
 
 def _swapped(step: Callable[[sqlite3.Connection, Position], T], position: Position, db: sqlite3.Connection) -> T:
     return step(db, position)
-
-
-def _in_states(states: Sequence[str]) -> str:
-    return f"state IN ({', '.join('?' * len(states))})"

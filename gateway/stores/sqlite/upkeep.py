@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from gateway.model import EndReason, Session
 from gateway.ports import Pruned
-from gateway.sessions import is_disused, is_empty
+from gateway.sessions import is_disused, is_empty, tombstone
 from gateway.stores.sqlite import work_tables
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row
@@ -18,6 +18,11 @@ from gateway.stores.sqlite.session_table import SessionTable, has_running_turn
 Position = TypeVar("Position", int, str)
 
 _STEP = 1000
+_GIVEN_UP = {
+    "inbox": "'done', 'refused', 'failed', 'dead'",
+    "turns": "'done', 'failed'",
+    "outbox": "'sent', 'dead'",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,22 +39,7 @@ def erase(
     """A tombstone is left, so that nothing late brings the session back."""
     entries.remove(db, n, 0)
     work_tables.drop_work(db, n, now)
-    sessions.update(
-        db,
-        n,
-        Session(
-            id=session.id,
-            key=session.key,
-            owner=session.owner,
-            origin=replace(session.origin, chat_name=None, user_name=None, chat_topic=None),
-            started_at=session.started_at,
-            last_interaction_at=session.last_interaction_at,
-            updated_at=now,
-            ended_at=now,
-            end_reason=EndReason.DELETED,
-            current=False,
-        ),
-    )
+    sessions.update(db, n, tombstone(session, now))
 
 
 def prune_sessions(
@@ -85,12 +75,11 @@ def prune_sessions(
 
 def forget_work(db: sqlite3.Connection, after: int, *, table: str, born: str, before: datetime) -> Step[int]:
     """Forget old work that is settled or given up, among the next thousand rows of a table of work."""
-    open_states = "('waiting', 'running', 'pending', 'sending')"
     rows = db.execute(f"SELECT n, {born} FROM {table} WHERE n > ? ORDER BY n LIMIT ?", (after, _STEP)).fetchall()
     if not rows:
         return Step(pruned=Pruned(), after=None)
     forgotten = db.execute(
-        f"DELETE FROM {table} WHERE n > ? AND n <= ? AND {born} < ? AND state NOT IN {open_states}",
+        f"DELETE FROM {table} WHERE n > ? AND n <= ? AND {born} < ? AND state IN ({_GIVEN_UP[table]})",
         (after, rows[-1][0], micros(before)),
     ).rowcount
     is_last = len(rows) < _STEP or rows[-1][1] >= micros(before)
@@ -98,8 +87,12 @@ def forget_work(db: sqlite3.Connection, after: int, *, table: str, born: str, be
 
 
 def forget_seen(db: sqlite3.Connection, after: str, *, before: datetime) -> Step[str]:
-    """Forget event ids that no platform repeats any more, among the next thousand."""
-    rows = db.execute("SELECT event, at FROM seen WHERE event > ? ORDER BY event LIMIT ?", (after, _STEP)).fetchall()
-    old = [(event,) for event, at in rows if at < micros(before)]
+    """Forget event ids that no platform repeats any more and whose message is forgotten, among the next thousand."""
+    rows = db.execute(
+        "SELECT event, at, EXISTS (SELECT 1 FROM inbox AS kept WHERE kept.n = seen.inbox)"
+        " FROM seen WHERE event > ? ORDER BY event LIMIT ?",
+        (after, _STEP),
+    ).fetchall()
+    old = [(event,) for event, at, is_kept in rows if at < micros(before) and not is_kept]
     db.executemany("DELETE FROM seen WHERE event = ?", old)
     return Step(pruned=Pruned(forgotten=len(old)), after=rows[-1][0] if len(rows) == _STEP else None)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import replace
 from datetime import datetime
 
 from gateway.errors import AlreadySettled, StoreDamaged, UnknownWork
 from gateway.model import InboundMessage, InboxId, Part, PartId, Sent, SessionKey, TurnId
 from gateway.ports import Accepted
 from gateway.stores.sqlite.rows import PART_COLUMNS, checksum, message_json, micros, part_from_row, part_to_row
-from gateway.stores.texts import scrub
+from gateway.stores.texts import scrub, scrubbed
 
-_WORDLESS = "message = json_remove(message, '$.text', '$.attachments', '$.reply_to')"
+# Neither what was said nor what people and places are called.
+_WORDLESS = (
+    "message = json_remove(message, '$.text', '$.attachments', '$.reply_to',"
+    " '$.source.chat_name', '$.source.user_name', '$.source.chat_topic')"
+)
 
 
 def accept(db: sqlite3.Connection, message: InboundMessage, key: SessionKey, now: datetime) -> Accepted:
@@ -21,7 +24,7 @@ def accept(db: sqlite3.Connection, message: InboundMessage, key: SessionKey, now
     events = [scrub(f"{source.platform}/{source.account}:{event}") for event in message.event_ids]
     first = _first_seen(db, events)
     if first is None:
-        values = [key, message_json(message)]
+        values = [scrub(key), message_json(message)]
         inbox = db.execute(
             "INSERT INTO inbox (key, message, state, attempts, received_at, checksum)"
             " VALUES (?, ?, 'waiting', 0, ?, ?)",
@@ -58,22 +61,29 @@ def turn_of(db: sqlite3.Connection, inbox: tuple[InboxId, ...]) -> TurnId | None
     return turns.pop() if turns else None
 
 
-def start_turn(db: sqlite3.Connection, n: int, inbox: tuple[InboxId, ...], first_seq: int, now: datetime) -> TurnId:
+def start_turn(
+    db: sqlite3.Connection, n: int, inbox: tuple[InboxId, ...], first_seq: int, *, run: str, now: datetime
+) -> TurnId:
     """A turn that runs, and the rows that wait for it."""
     turn = db.execute(
-        "INSERT INTO turns (session, first_seq, state, attempt, started_at) VALUES (?, ?, 'running', 1, ?)",
-        (n, first_seq, micros(now)),
+        "INSERT INTO turns (session, first_seq, state, run, attempt, started_at) VALUES (?, ?, 'running', ?, 1, ?)",
+        (n, first_seq, run, micros(now)),
     ).lastrowid
     for row in inbox:
         db.execute("UPDATE inbox SET state = 'running', turn = ?, attempts = 1 WHERE n = ?", (turn, row))
     return TurnId(turn or 0)
 
 
-def start_again(db: sqlite3.Connection, turn: TurnId) -> tuple[int, int, int]:
+def start_again(db: sqlite3.Connection, turn: TurnId, run: str) -> tuple[int, int, int]:
     """Once more, after the daemon died during it: session number, first sequence number, attempt."""
-    session, first_seq, attempt = db.execute(
-        "UPDATE turns SET attempt = attempt + 1 WHERE n = ? RETURNING session, first_seq, attempt", (turn,)
+    row = db.execute(
+        "UPDATE turns SET attempt = attempt + 1, run = ? WHERE n = ? AND state = 'running' AND run != ?"
+        " RETURNING session, first_seq, attempt",
+        (run, turn, run),
     ).fetchone()
+    if row is None:
+        raise AlreadySettled(f"turn {turn} is being worked on")
+    session, first_seq, attempt = row
     db.execute("UPDATE inbox SET attempts = ? WHERE turn = ? AND settled_at IS NULL", (attempt, turn))
     return session, first_seq, attempt
 
@@ -92,6 +102,7 @@ def end_turn(db: sqlite3.Connection, turn: TurnId, failure: str | None, now: dat
     """The turn and its inbox rows; a message that was answered leaves its words to the transcript."""
     at = micros(now)
     state = "failed" if failure is not None else "done"
+    failure = None if failure is None else scrub(failure)
     db.execute("UPDATE turns SET state = ?, ended_at = ?, reason = ? WHERE n = ?", (state, at, failure, turn))
     if failure is not None:
         db.execute(
@@ -108,13 +119,24 @@ def put_out(db: sqlite3.Connection, n: int, turn: TurnId, parts: tuple[Part, ...
     """Into the outbox, to be sent."""
     stored = []
     for part in parts:
+        part = scrubbed(part)
         values = part_to_row(part)
         id_ = db.execute(
             "INSERT INTO outbox (session, turn, ordinal, target, text, reply_to, state, attempts, created_at, checksum)"
             " VALUES (?, ?, ?, ?, ?, ?, 'pending', 0, ?, ?)",
             [n, turn, *values, micros(now), checksum(values)],
         ).lastrowid
-        stored.append(replace(part, id=PartId(id_ or 0), turn=turn))
+        stored.append(
+            Part(
+                id=PartId(id_ or 0),
+                turn=turn,
+                target=part.target,
+                text=part.text,
+                ordinal=part.ordinal,
+                reply_to=part.reply_to,
+                created_at=now,
+            )
+        )
     return tuple(stored)
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from gateway.errors import StoreDamaged, StoreError, StoreUnavailable, TurngateError
+from gateway.errors import StoreDamaged, StoreError, StoreUnavailable
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
@@ -110,7 +110,7 @@ class Writer:
     def _work(self) -> None:
         try:
             db = self._connect()
-        except (sqlite3.Error, OSError, TurngateError) as exc:
+        except Exception as exc:  # noqa: BLE001 - whatever it is, somebody waits for this start
             self._ready.error = self._translate(exc)
             _deliver([self._ready])
             self._stop()

@@ -83,6 +83,7 @@ CREATE TABLE turns (
     session    INTEGER NOT NULL,
     first_seq  INTEGER NOT NULL,
     state      TEXT NOT NULL,
+    run        TEXT NOT NULL,     -- the run of the daemon that works on it: another one's turn has died with it
     attempt    INTEGER NOT NULL,
     started_at INTEGER NOT NULL,
     ended_at   INTEGER,
