@@ -33,7 +33,7 @@ bench: $(READY) ## the benchmark table; writes tests/benchmarks/results.json and
 lock: $(READY) ## resolve requirements.lock anew from pyproject.toml
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
-		--no-emit-index-url --no-emit-find-links --no-header --upgrade pyproject.toml --output-file requirements.lock
+		--no-header --upgrade pyproject.toml --output-file requirements.lock
 
 clean: ## remove everything that make made
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

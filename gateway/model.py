@@ -516,6 +516,18 @@ class Part:
     reason: str | None = None
     not_before: datetime | None = None
 
+    def put_out(self, id_: PartId, turn: TurnId, now: datetime) -> Part:
+        """The same words to the same place, as new in an outbox."""
+        return Part(
+            id=id_,
+            turn=turn,
+            target=self.target,
+            text=self.text,
+            ordinal=self.ordinal,
+            reply_to=self.reply_to,
+            created_at=now,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:

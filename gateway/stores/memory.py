@@ -511,16 +511,7 @@ class MemoryStore:
         self._mark_inbox(turn, settled)
 
     def _put_out(self, session: SessionId, turn: TurnId, part: Part, now: datetime) -> Part:
-        fresh = Part(
-            id=PartId(next(self._numbers)),
-            turn=turn,
-            target=part.target,
-            text=part.text,
-            ordinal=part.ordinal,
-            reply_to=part.reply_to,
-            created_at=now,
-        )
-        stored = scrubbed(fresh)
+        stored = scrubbed(part.put_out(PartId(next(self._numbers)), turn, now))
         self._outbox[stored.id] = _Outgoing(session, stored, now)
         return stored
 

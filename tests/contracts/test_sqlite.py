@@ -447,6 +447,7 @@ class TestSearchIndex:
             assert await store._reader.rows("SELECT rowid FROM entry_index WHERE entry_index MATCH 'delta'") == []
 
     async def test_without_fts5_everything_is_still_found(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        # Stands for an SQLite that was built without it; there is no way to take it out of this one.
         monkeypatch.setattr(search_index, "_has_fts5", lambda _: False)
         async with opened(path) as store:
             session = await exchange(store, "plain needle")

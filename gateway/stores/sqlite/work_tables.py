@@ -126,17 +126,7 @@ def put_out(db: sqlite3.Connection, n: int, turn: TurnId, parts: tuple[Part, ...
             " VALUES (?, ?, ?, ?, ?, ?, 'pending', 0, ?, ?)",
             [n, turn, *values, micros(now), checksum(values)],
         ).lastrowid
-        stored.append(
-            Part(
-                id=PartId(id_ or 0),
-                turn=turn,
-                target=part.target,
-                text=part.text,
-                ordinal=part.ordinal,
-                reply_to=part.reply_to,
-                created_at=now,
-            )
-        )
+        stored.append(part.put_out(PartId(id_ or 0), turn, now))
     return tuple(stored)
 
 
