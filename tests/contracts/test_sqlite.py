@@ -101,10 +101,15 @@ class TestDurability:
 
     async def test_what_waits_together_is_committed_together(self, path: Path) -> None:
         async with opened(path) as store:
-            await store.accept(message(id="first"), key_of())
+            at_work, release = threading.Event(), threading.Event()
             before = store._writer.commits
-            await asyncio.gather(*(store.accept(message(id=str(n)), key_of()) for n in range(64)))
-            assert store._writer.commits - before == 1
+            held = asyncio.create_task(store._writer.run(lambda _: (at_work.set(), release.wait(timeout=30))))
+            await wait_until(at_work.is_set)
+            waiting = [asyncio.create_task(store.accept(message(id=str(n)), key_of())) for n in range(64)]
+            await wait_until(lambda: store._writer._queue.qsize() == 64)
+            release.set()
+            await asyncio.gather(held, *waiting)
+            assert store._writer.commits - before == 2
 
     async def test_a_job_that_fails_half_way_is_undone_alone(self, path: Path) -> None:
         async with opened(path) as store:
@@ -173,13 +178,13 @@ class TestDurability:
 
     async def test_reading_a_long_list_does_not_wait_for_writers(self, path: Path) -> None:
         async with opened(path) as store:
-            release = threading.Event()
+            at_work, release = threading.Event(), threading.Event()
             await exchange(store)
-            blocked = asyncio.create_task(store._writer.run(lambda _: release.wait(timeout=30)))
-            await asyncio.sleep(0.05)
+            held = asyncio.create_task(store._writer.run(lambda _: (at_work.set(), release.wait(timeout=30))))
+            await wait_until(at_work.is_set)
             assert len(await store.sessions()) == 1
             release.set()
-            assert await blocked
+            await held
 
 
 class TestRuns:
