@@ -289,8 +289,8 @@ class Imported:
 
 class Store(Protocol):
     """
-    Everything that outlives the process. Each verb is atomic and durable when it returns, but for `prune` and `export`,
-    which go in steps so that no turn has to wait for them.
+    Everything that outlives the process. Each verb is atomic and durable when it returns, but for `prune`, which goes
+    in steps so that no turn has to wait for it.
 
     Callable from any thread that runs an event loop, and from any number of tasks. A write that cannot be made raises
     StoreError and has changed nothing; a request that makes no sense raises Refused. Verbs that name a deleted session

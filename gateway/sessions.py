@@ -6,6 +6,7 @@ Three clocks: started, last interaction (only a person's message moves it), upda
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -15,6 +16,7 @@ from zoneinfo import ZoneInfo
 from gateway.model import (
     ChatType,
     Cost,
+    CostStatus,
     EndReason,
     Entry,
     Origin,
@@ -105,7 +107,7 @@ def _may_be_busy(session: SessionId, is_busy: Callable[[SessionId], bool] | None
         return False
     try:
         return is_busy(session)
-    except Exception:  # noqa: BLE001 - the caller's code; whatever it raises, the safe answer is the same
+    except BaseException:  # noqa: BLE001 - the caller's code; whatever it raises, the safe answer is the same
         return True
 
 
@@ -248,7 +250,13 @@ def _shortened(line: str) -> str:
 
 
 def _sum(one: Cost | None, other: Cost | None) -> Cost | None:
-    return one + other if one and other else one or other
+    """A price that is no number must not spoil the sum of all others for ever."""
+    if other is not None and not math.isfinite(other.usd):
+        other = replace(other, usd=0.0, status=CostStatus.PARTIAL)
+    total = one + other if one and other else one or other
+    if total is not None and not math.isfinite(total.usd):
+        return one
+    return total
 
 
 def _first_session(opening: Opening, now: datetime, fresh_id: SessionId) -> Session:
@@ -265,6 +273,11 @@ def _first_session(opening: Opening, now: datetime, fresh_id: SessionId) -> Sess
 
 def _later(one: datetime, other: datetime) -> datetime:
     return one if one > other else other
+
+
+def touched(session: Session, now: datetime) -> Session:
+    """Changed by anything but talk: no interaction."""
+    return replace(session, updated_at=_later(session.updated_at, now))
 
 
 def is_empty(session: Session, before: datetime) -> bool:

@@ -79,6 +79,8 @@ def read_export(lines: Iterable[str | bytes]) -> Export:
 
 def restored_session(export: Export, id_: SessionId, now: datetime) -> Session:
     """The session as it was, or a stand-in for it. Its marks still speak of the old sequence numbers."""
+    if export.session is not None and export.session.end_reason is EndReason.DELETED:
+        return replace(export.session, id=id_, end_reason=EndReason.SWITCH)
     if export.session is not None:
         return replace(export.session, id=id_)
     source = SessionSource.terminal("imported")

@@ -60,6 +60,7 @@ from gateway.sessions import (
     reset_due,
     resumed,
     tombstone,
+    touched,
     with_moved_marks,
 )
 from gateway.stores import jsonl
@@ -120,7 +121,7 @@ class MemoryStore:
 
     async def inbox(self, *states: InboxState, limit: int = 1000) -> list[InboxItem]:
         with self._lock:
-            return [item for _, item in sorted(self._inbox.items()) if item.state in states][:limit]
+            return [item for _, item in sorted(self._inbox.items()) if item.state in states][: max(limit, 0)]
 
     async def open(self, opening: Opening) -> Opened:
         with self._lock:
@@ -164,7 +165,7 @@ class MemoryStore:
 
     async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
         with self._lock:
-            return [out.part for _, out in sorted(self._outbox.items()) if out.part.state in states][:limit]
+            return [out.part for _, out in sorted(self._outbox.items()) if out.part.state in states][: max(limit, 0)]
 
     async def record_sending(self, part: PartId) -> Part:
         return self._settle(part, lambda found: replace(found, state=PartState.SENDING, attempts=found.attempts + 1))
@@ -232,7 +233,9 @@ class MemoryStore:
                 and (session.current or not wanted.current_only)
                 and (since is None or session.last_interaction_at >= since)
             ]
-            return sorted(found, key=lambda session: session.last_interaction_at, reverse=True)[: wanted.limit]
+            return sorted(found, key=lambda session: session.last_interaction_at, reverse=True)[
+                : None if wanted.limit is None else max(wanted.limit, 0)
+            ]
 
     async def ever_another(self, session: SessionId) -> bool:
         with self._lock:
@@ -280,7 +283,9 @@ class MemoryStore:
             floor = 0 if with_archived else self._existing(session).archived_through
             self._existing(session)
             entries = [entry for entry in self._entries[session] if entry.seq > floor]
-            return Transcript(entries=tuple(entries if last is None else entries[max(len(entries) - last, 0) :]))
+            return Transcript(
+                entries=tuple(entries if last is None else entries[max(len(entries) - max(last, 0), 0) :])
+            )
 
     async def edit_entry(self, session: SessionId, entry: EntryId, content: tuple[Block, ...]) -> Entry:
         with self._lock:
@@ -395,6 +400,10 @@ class MemoryStore:
     def _has_running_turn(self, session: SessionId) -> bool:
         return any(turn.session == session and turn.state == "running" for turn in self._turns.values())
 
+    def _has_unsent_part(self, session: SessionId) -> bool:
+        unsent = (PartState.PENDING, PartState.SENDING, PartState.FAILED)
+        return any(out.session == session and out.part.state in unsent for out in self._outbox.values())
+
     def _add(self, session: Session) -> Session:
         session = scrubbed(session)
         self._made += 1
@@ -420,7 +429,7 @@ class MemoryStore:
     def _history(self, session: Session, count: int, before: int | None = None) -> tuple[Entry, ...]:
         floor = max(session.archived_through, session.consolidated_through)
         entries = [entry for entry in self._entries[session.id] if before is None or entry.seq < before]
-        newest = [entry for entry in entries[max(len(entries) - count, 0) :] if entry.seq > floor]
+        newest = [entry for entry in entries[max(len(entries) - max(count, 0), 0) :] if entry.seq > floor]
         summary = [entry for entry in self._entries[session.id] if entry.seq == session.summary_seq]
         return (*summary, *(entry for entry in newest if entry.seq != session.summary_seq))
 
@@ -443,7 +452,7 @@ class MemoryStore:
         self._existing(session)
         self._entries[session] = entries
         self._recount(session)
-        self._sessions[session] = replace(self._sessions[session], updated_at=self._clock.now())
+        self._sessions[session] = touched(self._sessions[session], self._clock.now())
 
     def _recount(self, session: SessionId) -> None:
         found, entries = self._sessions[session], self._entries[session]
@@ -463,8 +472,8 @@ class MemoryStore:
 
     def _amend(self, session: SessionId, change: Callable[[Session], Session]) -> None:
         with self._lock:
-            changed = replace(change(self._existing(session)), updated_at=self._clock.now())
-            self._sessions[session] = scrubbed(changed)
+            changed = touched(change(self._existing(session)), self._clock.now())
+            self._sessions[changed.id] = scrubbed(changed)
 
     def _turn_of(self, inbox: tuple[InboxId, ...]) -> TurnId | None:
         turns = set()
@@ -544,7 +553,7 @@ class MemoryStore:
             return Pruned(forgotten=1)
         if self._has_running_turn(session.id):
             return Pruned()
-        if is_empty(session, empty_before):
+        if is_empty(session, empty_before) and not self._has_unsent_part(session.id):
             self._erase(session, now)
             return Pruned(deleted=1)
         if is_disused(session, old_before):

@@ -87,8 +87,8 @@ class Floor:
             (now, now, session),
         )
         turn = db.execute(
-            "INSERT INTO turns (session, first_seq, state, run, attempt, started_at)"
-            " VALUES (?, 0, 'running', '0123456789abcdef', 1, ?)",
+            "INSERT INTO turns (session, first_seq, state, run, attempt, started_at, checksum)"
+            " VALUES (?, 0, 'running', '0123456789abcdef', 1, ?, 0)",
             (session, now),
         ).lastrowid
         db.execute("UPDATE inbox SET state = 'running', turn = ?, attempts = 1 WHERE n = ?", (turn, inbox))

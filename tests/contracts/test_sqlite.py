@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import os
 import signal
 import sqlite3
@@ -10,16 +12,18 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from gateway.errors import AlreadySettled, StoreDamaged, StoreTooNew, StoreUnavailable
-from gateway.model import Entry, InboxId, InboxState, PartState, Reasoning, Session, ToolCall
-from gateway.ports import Claim, Outcome
+from gateway.errors import AlreadySettled, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from gateway.model import Entry, InboxId, InboxState, PartState, Reasoning, ResetPolicy, Session, SessionId, ToolCall
+from gateway.ports import Accepted, Claim, Outcome
 from gateway.stores.sqlite import SqliteStore, search_index
 from gateway.stores.sqlite.migrations import APPLICATION_ID, migrate, our_scripts
 from tests.fakes import FrozenClock, assistant, dm, message, user
@@ -167,6 +171,52 @@ class TestDurability:
                 await asyncio.to_thread(thread.join)
             assert not (await store.accept(message(id="here"), key_of())).duplicate
 
+    async def test_readers_whose_loop_has_ended_harm_no_other(self, path: Path) -> None:
+        async with opened(path) as store:
+            session = await exchange(store)
+
+            def leave_at_once() -> None:
+                loop = asyncio.new_event_loop()
+                task = loop.create_task(store.session(session.id))
+                loop.run_until_complete(asyncio.sleep(0))
+                loop.close()
+                del task
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a task that was left pending is the very thing this is about
+                for _ in range(20):
+                    await asyncio.to_thread(leave_at_once)
+                gc.collect()
+            async with asyncio.timeout(20):
+                assert await store.session(session.id) == session
+
+    async def test_a_busy_check_that_is_cancelled_harms_no_other(self, path: Path) -> None:
+        def cancelled(_: SessionId) -> bool:
+            raise asyncio.CancelledError
+
+        async with opened(path) as store:
+            session = await exchange(store)
+            store._clock.advance(hours=2)  # type: ignore[attr-defined]  # a FrozenClock
+            asked = replace(opening(policy=ResetPolicy(idle_after=timedelta(hours=1))), is_busy=cancelled)
+            async with asyncio.timeout(20):
+                kept, _ = await asyncio.gather(store.open(asked), store.accept(message(id="2"), key_of()))
+            assert kept.session.id == session.id
+
+    @pytest.mark.parametrize("error", [StopIteration, GeneratorExit, KeyError])
+    async def test_whatever_an_operation_raises_nobody_waits_for_ever(
+        self, path: Path, error: type[BaseException]
+    ) -> None:
+        def fail(_: sqlite3.Connection) -> None:
+            raise error
+
+        async with opened(path) as store:
+            async with asyncio.timeout(20):
+                results = await asyncio.gather(
+                    store._writer.run(fail), store.accept(message(), key_of()), return_exceptions=True
+                )
+            assert isinstance(results[0], BaseException)
+            assert isinstance(results[1], Accepted)
+
     async def test_a_closed_store_says_so(self, path: Path) -> None:
         async with opened(path) as store:
             pass
@@ -258,6 +308,60 @@ class TestDamage:
                 await verb(store, session)
             with pytest.raises(StoreDamaged):
                 await store.accept(message(id="4"), key_of())
+
+    @pytest.mark.parametrize(
+        "tampering",
+        [
+            "UPDATE entries SET text = CAST(x'ff6869' AS TEXT) WHERE seq = 1",
+            "UPDATE entries SET text = NULL, body = 'no JSON' WHERE seq = 1",
+        ],
+        ids=["no UTF-8", "no JSON"],
+    )
+    async def test_an_entry_that_became_rubbish_hides_no_other_and_quotes_nobody(
+        self, path: Path, tampering: str
+    ) -> None:
+        async with opened(path) as store:
+            session = await exchange(store, "private", answer="kept")
+        tamper(path, tampering)
+
+        async with opened(path) as store:
+            transcript = await store.transcript(session.id)
+            assert [entry.text for entry in transcript.entries] == ["kept"]
+            assert [hit.entry.text for hit in await store.search("kept")] == ["kept"]
+            assert store.damage is not None
+            with pytest.raises(StoreDamaged) as refused:
+                await store.accept(message(id="2"), key_of())
+            assert "private" not in str(refused.value)
+
+    async def test_an_answer_never_ends_up_in_another_conversation(self, path: Path) -> None:
+        async with opened(path) as store:
+            begun = await begin(store, message(source=dm("1")))
+            other = await exchange(store, source=dm("2"))
+        tamper(path, "UPDATE turns SET session = 2 WHERE n = 1")
+
+        async with opened(path) as store:
+            with pytest.raises(StoreDamaged, match="turn 1 is not what was written"):
+                await store.finish(begun.turn, Outcome(entries=(assistant("for 1 alone"),)))
+            assert await texts(store, other) == ["hello", "hi"]
+
+    async def test_a_flipped_byte_anywhere_is_damage_or_nothing_never_a_raw_error(self, path: Path) -> None:
+        async with opened(path) as store:
+            for number in range(12):
+                await exchange(store, f"question {number}", id=str(number), source=dm(str(number % 3)))
+        whole = path.read_bytes()
+        for offset in range(0, len(whole), 997):
+            path.write_bytes(whole[:offset] + bytes([whole[offset] ^ 0x81]) + whole[offset + 1 :])
+            async with asyncio.timeout(20):
+                await use_everything(path)
+
+    async def test_a_database_cut_short_is_refused(self, path: Path) -> None:
+        async with opened(path) as store:
+            await exchange(store)
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-100])
+
+        with pytest.raises(StoreDamaged, match="is cut short"):
+            await SqliteStore.connect(path, FrozenClock())
 
     async def test_a_damaged_session_row_hides_no_other_session(self, path: Path) -> None:
         async with opened(path) as store:
@@ -385,7 +489,7 @@ class TestOpening:
             await exchange(store)
         path.write_bytes(b"")
 
-        with pytest.raises(StoreDamaged, match="is empty"):
+        with pytest.raises(StoreDamaged, match="is cut short"):
             await SqliteStore.connect(path, FrozenClock())
 
     async def test_a_locked_database_is_waited_for_then_reported(self, path: Path) -> None:
@@ -473,6 +577,22 @@ class TestSearchIndex:
         async with opened(path) as store:
             await indexed(store)
             assert len(await store.search("needle")) == 1
+
+
+async def use_everything(path: Path) -> None:
+    """Whatever state the file is in, only our own errors come out."""
+    with contextlib.suppress(StoreError):
+        async with opened(path) as store:
+            for verb in (
+                lambda: exchange(store, "again", id="again", source=dm("1")),
+                store.sessions,
+                lambda: store.inbox(*InboxState),
+                lambda: store.outbox(*PartState),
+                lambda: store.search("question"),
+                lambda: store.prune(empty_after=timedelta(0), archive_after=timedelta(0), forget_after=timedelta(0)),
+            ):
+                with contextlib.suppress(StoreError):
+                    await verb()
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:

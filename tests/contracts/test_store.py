@@ -450,6 +450,29 @@ class TestTurns:
         assert session.cost == Cost(usd=1.0, status=CostStatus.REPORTED, source="provider")
         assert session.model == model
 
+    @pytest.mark.parametrize("usd", [float("nan"), float("inf"), 1e308])
+    async def test_a_price_that_is_no_number_spoils_nothing(self, store: Store, usd: float) -> None:
+        good = Spent(cost=Cost(usd=1.5, status=CostStatus.REPORTED))
+        await exchange(store, spent=good)
+        for number in range(3):
+            bad = Spent(cost=Cost(usd=usd, status=CostStatus.REPORTED))
+            session = await exchange(store, id=f"bad {number}", spent=bad)
+
+        assert session.cost is not None
+        assert 1.5 <= session.cost.usd < 2e308
+        assert len(await store.sessions()) == 1
+
+    async def test_negative_counts_are_none_at_all(self, store: Store) -> None:
+        session = await exchange(store)
+        accepted = await store.accept(message(id="2"), key_of())
+        begun = await store.begin(Claim(inbox=(accepted.id,), opening=opening(), entries=(user("x"),), history=-1))
+
+        assert begun.history == ()
+        assert (await store.transcript(session.id, last=-1)).entries == ()
+        assert await store.sessions(SessionFilter(limit=-1)) == []
+        assert await store.inbox(*InboxState, limit=-1) == []
+        assert await store.outbox(*PartState, limit=-1) == []
+
 
 class TestOutbox:
     async def _part(self, store: Store) -> PartId:
@@ -951,6 +974,16 @@ class TestPruning:
         assert (young.deleted, old.deleted) == (0, 1)
         assert await store.sessions() == []
 
+    async def test_an_answer_still_to_be_sent_is_not_deleted_with_its_empty_session(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
+        begun = await store.begin(Claim(inbox=(), opening=opening(), entries=(), history=0))
+        await store.finish(begun.turn, Outcome(parts=(Part(target=dm(), text="news"),)))
+        clock.advance(days=1)
+        await store.prune(empty_after=HOUR, archive_after=self.EVER, forget_after=self.EVER)
+
+        assert [part.text for part in await store.outbox(PartState.PENDING)] == ["news"]
+
     async def test_old_sessions_are_archived_by_last_interaction(self, store: Store, clock: FrozenClock) -> None:
         session = await exchange(store)
         clock.advance(days=40)
@@ -1117,6 +1150,18 @@ class TestExport:
         assert imported.session is not None
         assert await texts(store, await store.session(imported.session)) == ["a", "b"]
         assert "describes the session is missing" in imported.problems[0]
+
+    async def test_an_import_that_says_it_was_deleted_is_there_all_the_same(self, store: Store) -> None:
+        session = await exchange(store)
+        await store.reset(session.key)
+        lines = [
+            line.replace('"end_reason":"reset"', '"end_reason":"deleted"')
+            for line in await self._export(store, session.id)
+        ]
+        imported = await store.import_(lines)
+
+        assert imported.session is not None
+        assert (await store.session(imported.session)).end_reason is EndReason.SWITCH
 
     async def test_an_imported_entry_never_shares_its_id_with_a_later_one(self, store: Store) -> None:
         session = await exchange(store, "a", answer="b")

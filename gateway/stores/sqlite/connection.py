@@ -45,8 +45,19 @@ def _refuse_lost(path: Path) -> None:
     log = path.with_name(path.name + "-wal")
     if not path.exists() and log.exists() and log.stat().st_size > 0:
         raise StoreDamaged(f"{path} is missing, but its log {log.name} is there")
-    if path.is_file() and path.stat().st_size == 0:
-        raise StoreDamaged(f"{path} is empty")
+    if path.is_file() and path.stat().st_size < _announced_size(path, log):
+        raise StoreDamaged(f"{path} is cut short")
+
+
+def _announced_size(path: Path, log: Path) -> int:
+    """What the header says, where no log is there to complete it; at least one page, for ours is never empty."""
+    with path.open("rb") as file:
+        header = file.read(100)
+    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
+        return 0 if header else 1
+    page = int.from_bytes(header[16:18], "big")
+    is_whole = not log.exists() and header[24:28] == header[92:96]
+    return (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big") if is_whole else 0
 
 
 def _create(path: Path) -> None:

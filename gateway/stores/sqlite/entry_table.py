@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from gateway.errors import MalformedRecord, StoreDamaged, UnknownEntry
+from gateway.errors import StoreDamaged, UnknownEntry
 from gateway.model import Block, Entry, EntryId, Session, SessionId
 from gateway.ports import Transcript
 from gateway.sessions import preview_of
@@ -52,6 +52,7 @@ class EntryTable:
         self, db: sqlite3.Connection, n: int, session: Session, count: int, before: int = LAST
     ) -> tuple[Entry, ...]:
         """What a turn is shown of the past: the summary, if there is one, then the newest entries after the mark."""
+        count = max(count, 0)
         floor = max(session.archived_through, session.consolidated_through)
         entries = self._newest(db, n, count) if before == LAST else _read(db, n, count, before)
         newest = entries
@@ -115,7 +116,7 @@ def readable(rows: Iterable[Fetched]) -> Transcript:
     for row in rows:
         try:
             entries.append(entry_from_row(row))
-        except (StoreDamaged, MalformedRecord, KeyError, ValueError):
+        except StoreDamaged:
             damaged.append(row[0])
     return Transcript(entries=tuple(entries), damaged=tuple(damaged))
 

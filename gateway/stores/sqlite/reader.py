@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
 import aiosqlite
 
-from gateway.errors import MalformedRecord, StoreDamaged, StoreUnavailable, UnknownSession
+from gateway.errors import StoreDamaged, StoreUnavailable, UnknownSession
 from gateway.model import EndReason, InboxState, PartState, Session, SessionId, SessionKey
 from gateway.ports import Hit, SessionFilter, Transcript
 from gateway.stores.sqlite import entry_table
@@ -23,23 +24,30 @@ from gateway.stores.texts import contains_words, query_words, scrub
 T = TypeVar("T")
 
 _CHUNK = 2000
-_UNREADABLE = (StoreDamaged, MalformedRecord, ValueError, KeyError)
 _SETTLED = {InboxState.DONE, InboxState.REFUSED, PartState.SENT}
 
 
 class Reader:
-    """One connection, used from any event loop."""
+    """
+    One connection, used from any event loop.
+
+    It lives on a loop of its own: aiosqlite's thread dies when it cannot deliver to the loop of a caller that went
+    away, and then everybody else would wait for ever.
+    """
 
     def __init__(self, path: Path, index: SearchIndex, report_damage: Callable[[str], StoreDamaged]) -> None:
         self._uri = f"{path.absolute().as_uri()}?mode=ro"
         self._index = index
         self._report_damage = report_damage
         self._db: aiosqlite.Connection | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="turngate-reader", daemon=True)
 
     async def start(self) -> None:
         """After the writer has made the file."""
+        self._thread.start()
         try:
-            self._db = await aiosqlite.connect(self._uri, uri=True)
+            self._db = await self._apart(self._open())
         except sqlite3.Error as exc:
             raise as_store_error(exc) from exc
 
@@ -47,23 +55,39 @@ class Reader:
         """Closing twice is closing once."""
         if self._db is not None:
             db, self._db = self._db, None
-            await db.close()
+            await self._apart(db.close())
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            await asyncio.to_thread(self._thread.join)
+        self._loop.close()
 
     async def rows(self, query: str, *values: str | int) -> list[Fetched]:
         """One query, one consistent view."""
         if self._db is None:
             raise StoreUnavailable("the store is closed")
         try:
-            return list(await self._db.execute_fetchall(query, values))  # type: ignore[arg-type]  # tuples, no factory
-        except sqlite3.Error as exc:
+            return await self._apart(self._fetch(self._db, query, values))
+        except (sqlite3.Error, UnicodeError) as exc:
             error = as_store_error(exc)
             raise (self._report_damage(str(error)) if isinstance(error, StoreDamaged) else error) from exc
+
+    async def _open(self) -> aiosqlite.Connection:
+        db = await aiosqlite.connect(self._uri, uri=True)
+        # A byte that makes a text illegal is seen by the checksum of its row; refused here, it would hide all others.
+        db.text_factory = lambda written: written.decode("utf-8", "replace")
+        return db
+
+    async def _fetch(self, db: aiosqlite.Connection, query: str, values: Sequence[str | int]) -> list[Fetched]:
+        return list(await db.execute_fetchall(query, values))  # type: ignore[arg-type]  # tuples: no row factory is set
+
+    async def _apart(self, work: Coroutine[None, None, T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def decoded(self, decode: Callable[[Fetched], T], row: Fetched) -> T:
         """A row that must be right."""
         try:
             return decode(row)
-        except _UNREADABLE as exc:
+        except StoreDamaged as exc:
             raise self._report_damage(str(exc)) from exc
 
     async def session(self, session: SessionId) -> Session:
@@ -88,7 +112,7 @@ class Reader:
             f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE {' AND '.join(conditions)}"
             " ORDER BY last_interaction_at DESC, n DESC LIMIT ?"
         )
-        rows = await self.rows(query, *values, -1 if wanted.limit is None else wanted.limit)
+        rows = await self.rows(query, *values, _limit(wanted.limit))
         return await asyncio.to_thread(self._readable_sessions, rows)
 
     def _readable_sessions(self, rows: list[Fetched]) -> list[Session]:
@@ -97,7 +121,7 @@ class Reader:
         for row in rows:
             try:
                 sessions.append(session_from_row(row))
-            except _UNREADABLE as exc:
+            except StoreDamaged as exc:
                 self._report_damage(str(exc))
         return sessions
 
@@ -114,7 +138,7 @@ class Reader:
         source = f"{table} INDEXED BY {table}_open WHERE settled_at IS NULL AND" if is_open else f"{table} WHERE"
         asked, names = _marks(states), list(known)
         query = f"SELECT n, {columns}, checksum FROM {source} (state IN ({asked}) OR state NOT IN ({_marks(names)}))"
-        return await self.rows(f"{query} ORDER BY n LIMIT ?", *states, *names, limit)
+        return await self.rows(f"{query} ORDER BY n LIMIT ?", *states, *names, _limit(limit))
 
     async def newest_entries(self, session: SessionId, floor: int, count: int | None) -> Transcript:
         """The last `count` above a sequence number, in order."""
@@ -122,16 +146,9 @@ class Reader:
             f"{entry_table.SELECT} WHERE {_OF_SESSION} AND seq > ? ORDER BY seq DESC LIMIT ?",
             scrub(session),
             floor,
-            -1 if count is None else count,
+            _limit(count),
         )
         return await asyncio.to_thread(self._readable, rows[::-1])
-
-    async def entries_after(self, session: SessionId, seq: int, count: int) -> Transcript:
-        """The next `count`, in order."""
-        rows = await self.rows(
-            f"{entry_table.SELECT} WHERE {_OF_SESSION} AND seq > ? ORDER BY seq LIMIT ?", scrub(session), seq, count
-        )
-        return await asyncio.to_thread(self._readable, rows)
 
     async def search(self, query: str, limit: int) -> list[Hit]:
         """Newest first: what is not indexed yet is looked through, the rest is asked of the index if it can answer."""
@@ -139,10 +156,10 @@ class Reader:
         if not words or limit < 1:
             return []
         expression = match_expression(words) if self._index.available else None
-        if expression is None:
-            return [hit async for hit in self._look_through(words, 0, limit)]
-        through = (await self.rows("SELECT through FROM entry_index_progress"))[0][0]
+        through = (await self.rows("SELECT through FROM entry_index_progress"))[0][0] if expression else 0
         hits = [hit async for hit in self._look_through(words, through, limit)]
+        if expression is None:
+            return hits
         rows = await self.rows(
             f"{_HITS} AND seq IN (SELECT rowid FROM entry_index WHERE entry_index MATCH ? AND rowid <= ?)"
             " ORDER BY seq DESC LIMIT ?",
@@ -162,9 +179,9 @@ class Reader:
                 below,
                 _CHUNK,
             )
-            for seq, text, body in rows:
-                if contains_words(words_of(text, body), words):
-                    for hit in self._hit((await self.rows(f"{_HITS} AND seq = ?", seq))[0]):
+            for seq in await asyncio.to_thread(self._containing, rows, words):
+                for row in await self.rows(f"{_HITS} AND seq = ?", seq):
+                    for hit in self._hit(row):
                         yield hit
                         found += 1
                         if found == limit:
@@ -172,6 +189,16 @@ class Reader:
             if len(rows) < _CHUNK:
                 return
             below = rows[-1][0]
+
+    def _containing(self, rows: list[Fetched], words: list[str]) -> list[int]:
+        found = []
+        for seq, text, body in rows:
+            try:
+                if contains_words(words_of(text, body), words):
+                    found.append(seq)
+            except StoreDamaged as exc:
+                self._report_damage(str(exc))
+        return found
 
     def _hit(self, row: Fetched) -> list[Hit]:
         session, *entry = row
@@ -186,6 +213,11 @@ class Reader:
 
 _OF_SESSION = "session = (SELECT n FROM sessions WHERE id = ?)"
 _HITS = f"SELECT (SELECT id FROM sessions WHERE n = session), {entry_table.SELECT.removeprefix('SELECT ')} WHERE true"
+
+
+def _limit(count: int | None) -> int:
+    """To SQLite a negative limit is none."""
+    return -1 if count is None else min(max(count, 0), 1 << 62)
 
 
 def _marks(values: Sequence[str]) -> str:

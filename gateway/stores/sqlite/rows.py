@@ -8,10 +8,10 @@ reading one that no longer fits raises StoreDamaged. Types are stored, not guess
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 from zlib import crc32
 
 from gateway.dicts import from_dict, to_dict
@@ -80,6 +80,22 @@ def moment(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
 
 
+Decode = TypeVar("Decode", bound=Callable[..., object])
+
+
+def _damage_if_unreadable(decode: Decode) -> Decode:
+    """What has the right checksum and still is none of ours was not written by us."""
+
+    @wraps(decode)
+    def decoded(*row: object) -> object:
+        try:
+            return decode(*row)
+        except (MalformedRecord, KeyError, ValueError, TypeError, AttributeError) as exc:
+            raise StoreDamaged(f"a row cannot be read ({type(exc).__name__}) and so is not what was written") from exc
+
+    return decoded  # type: ignore[return-value]  # the same signature
+
+
 def session_to_row(session: Session) -> list[Value]:
     """In the order of SESSION_COLUMNS."""
     tokens = session.tokens
@@ -116,6 +132,7 @@ def session_to_row(session: Session) -> list[Value]:
     ]
 
 
+@_damage_if_unreadable
 def session_from_row(row: Fetched) -> Session:
     """From SESSION_COLUMNS and the checksum."""
     *values, written = row
@@ -199,6 +216,7 @@ def entry_to_row(session: int, entry: Entry, keep_id: EntryId | None = None) -> 
     ]
 
 
+@_damage_if_unreadable
 def entry_from_row(row: Fetched) -> Entry:
     """From seq, ENTRY_COLUMNS and the checksum."""
     seq, *values, written = row
@@ -246,6 +264,7 @@ def message_json(message: InboundMessage) -> str:
     return _json(message)
 
 
+@_damage_if_unreadable
 def inbox_from_row(row: Fetched) -> InboxItem:
     """From n, INBOX_COLUMNS and the checksum. What is settled has lost its text, and with it its checksum."""
     n, key, message, state, attempts, reason, turn, received_at, settled_at, written = row
@@ -268,6 +287,7 @@ def part_to_row(part: Part) -> list[Value]:
     return [part.ordinal, _source_json(part.target), scrub(part.text), part.reply_to and scrub(part.reply_to)]
 
 
+@_damage_if_unreadable
 def part_from_row(row: Fetched) -> Part:
     """From n, PART_COLUMNS and the checksum. What is settled has lost its text, and with it its checksum."""
     (
@@ -336,7 +356,4 @@ def _source_json(source: SessionSource) -> str:
 
 @lru_cache(maxsize=1024)
 def _source(text: str) -> SessionSource:
-    try:
-        return from_dict(SessionSource, json.loads(text))
-    except (ValueError, MalformedRecord) as exc:
-        raise StoreDamaged(f"a source in the database cannot be read ({exc})") from exc
+    return from_dict(SessionSource, json.loads(text))

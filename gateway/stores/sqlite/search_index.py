@@ -9,13 +9,16 @@ where SQLite was built without FTS5 the plain look-through does it all.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Sequence
 
+from gateway.errors import StoreDamaged
 from gateway.stores.texts import fold, is_unspaced
 
 # Twice what can be said between two rounds of upkeep under load, so that a lag never grows.
 _SLICE = 2048
+_RARE = re.compile("[\u1900-\u1dff\ua000-\uabff\U00010000-\U0001ffff]")
 
 
 class SearchIndex:
@@ -78,7 +81,8 @@ class SearchIndex:
 
 def match_expression(words: list[str]) -> str | None:
     """The query for the index, each word as the beginning of one; None if an index of words cannot answer it."""
-    if not words or any(is_unspaced(word) for word in words):
+    # Where Python and SQLite may not agree on what a letter is, the index might take a word for several.
+    if not words or any(is_unspaced(word) or _RARE.search(word) for word in words):
         return None
     return " AND ".join(f'"{word}" *' for word in words)
 
@@ -86,8 +90,11 @@ def match_expression(words: list[str]) -> str | None:
 def words_of(text: str | None, body: str | None) -> str:
     """What is indexed of an entry: what it says, folded as queries are."""
     if text is None and body is not None:
-        blocks = json.loads(body).get("content", [])
-        text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
+        try:
+            blocks = json.loads(body).get("content", [])
+            text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise StoreDamaged("the body of an entry is not what was written") from exc
     return fold(text or "")
 
 

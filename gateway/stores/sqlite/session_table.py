@@ -178,6 +178,12 @@ def _update(is_repointed: bool, has_moved: bool) -> tuple[str, itemgetter[tuple[
     return f"UPDATE sessions SET {changes} WHERE n = ?", itemgetter(*chosen, len(_COLUMNS))
 
 
+def has_open_work(db: sqlite3.Connection, n: int) -> bool:
+    """Whether an agent is at work in it or an answer of it is still to be sent."""
+    unsent = "SELECT 1 FROM outbox WHERE session = ? AND settled_at IS NULL AND state != 'dead'"
+    return has_running_turn(db, n) or db.execute(unsent, (n,)).fetchone() is not None
+
+
 def has_running_turn(db: sqlite3.Connection, n: int) -> bool:
     """Whether an agent is at work in it."""
     return db.execute("SELECT 1 FROM turns WHERE session = ? AND state = 'running'", (n,)).fetchone() is not None

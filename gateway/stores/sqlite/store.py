@@ -49,7 +49,7 @@ from gateway.ports import (
     SessionFilter,
     Transcript,
 )
-from gateway.sessions import answered, interacted, with_moved_marks
+from gateway.sessions import answered, interacted, touched, with_moved_marks
 from gateway.stores import jsonl
 from gateway.stores.sqlite import entry_table, upkeep, work_tables
 from gateway.stores.sqlite.connection import open_database
@@ -66,7 +66,6 @@ T = TypeVar("T")
 Position = TypeVar("Position", int, str)
 
 LIVE_ENTRIES = 2000
-_CHUNK = 500
 
 
 class SqliteStore:
@@ -94,11 +93,11 @@ class SqliteStore:
     ) -> SqliteStore:
         """Open or create the database. Reads no session and no message, so it is as quick with a million of them."""
         store = cls(path, clock, live_entries=live_entries, lock_patience=lock_patience)
-        await store._writer.start()
         try:
+            await store._writer.start()
             await store._reader.start()
         except BaseException:
-            await store._writer.close()
+            await store.close()
             raise
         return store
 
@@ -304,18 +303,14 @@ class SqliteStore:
         return await self._reader.search(query, limit)
 
     async def export(self, session: SessionId) -> AsyncIterator[str]:
-        yield jsonl.session_line(await self._reader.session(session))
-        seq = count = 0
-        while True:
-            chunk = await self._reader.entries_after(session, seq, _CHUNK)
-            for entry in chunk.entries:
-                yield jsonl.entry_line(entry)
-            count += len(chunk.entries)
-            seqs = [*(entry.seq for entry in chunk.entries), *chunk.damaged]
-            if not seqs:
-                break
-            seq = max(seqs)
-        yield jsonl.closing_line(count)
+        found = await self._reader.session(session)
+        # One query, so that what is rewritten meanwhile is exported as it was or as it is, never half and half.
+        transcript = await self._reader.newest_entries(session, 0, None)
+        await self._reader.session(session)
+        yield jsonl.session_line(found)
+        for entry in transcript.entries:
+            yield jsonl.entry_line(entry)
+        yield jsonl.closing_line(len(transcript.entries) + len(transcript.damaged))
 
     def _begin(self, db: sqlite3.Connection, claim: Claim, now: datetime) -> Begun:
         turn = work_tables.turn_of(db, claim.inbox)
@@ -354,9 +349,7 @@ class SqliteStore:
 
     async def _amend(self, session: SessionId, change: Callable[[Session], Session]) -> None:
         now = self._clock.now()
-        await self._writer.run(
-            lambda db: self._sessions.amend(db, session, lambda found: replace(change(found), updated_at=now))
-        )
+        await self._writer.run(lambda db: self._sessions.amend(db, session, lambda found: touched(change(found), now)))
 
     async def _rewrite(
         self, session: SessionId, change: Callable[[sqlite3.Connection, int, Session], tuple[Session, T]]
@@ -367,7 +360,7 @@ class SqliteStore:
         def write(db: sqlite3.Connection) -> T:
             n, found = self._sessions.by_id(db, session)
             changed, result = change(db, n, found)
-            self._sessions.update(db, n, entry_table.after_rewrite(db, n, replace(changed, updated_at=now)))
+            self._sessions.update(db, n, entry_table.after_rewrite(db, n, touched(changed, now)))
             return result
 
         return await self._writer.run(write)

@@ -13,7 +13,7 @@ from gateway.sessions import is_disused, is_empty, tombstone
 from gateway.stores.sqlite import work_tables
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row
-from gateway.stores.sqlite.session_table import SessionTable, has_running_turn
+from gateway.stores.sqlite.session_table import SessionTable, has_open_work, has_running_turn
 
 Position = TypeVar("Position", int, str)
 
@@ -63,7 +63,7 @@ def prune_sessions(
             if session.updated_at < old_before:
                 db.execute("DELETE FROM sessions WHERE n = ?", (n,))
                 forgotten += 1
-        elif is_empty(session, empty_before) and not has_running_turn(db, n):
+        elif is_empty(session, empty_before) and not has_open_work(db, n):
             erase(db, n, session, sessions, entries, now)
             deleted += 1
         elif is_disused(session, old_before) and not has_running_turn(db, n):

@@ -66,8 +66,9 @@ def start_turn(
 ) -> TurnId:
     """A turn that runs, and the rows that wait for it."""
     turn = db.execute(
-        "INSERT INTO turns (session, first_seq, state, run, attempt, started_at) VALUES (?, ?, 'running', ?, 1, ?)",
-        (n, first_seq, run, micros(now)),
+        "INSERT INTO turns (session, first_seq, state, run, attempt, started_at, checksum)"
+        " VALUES (?, ?, 'running', ?, 1, ?, ?)",
+        (n, first_seq, run, micros(now), checksum([n, first_seq])),
     ).lastrowid
     for row in inbox:
         db.execute("UPDATE inbox SET state = 'running', turn = ?, attempts = 1 WHERE n = ?", (turn, row))
@@ -78,24 +79,32 @@ def start_again(db: sqlite3.Connection, turn: TurnId, run: str) -> tuple[int, in
     """Once more, after the daemon died during it: session number, first sequence number, attempt."""
     row = db.execute(
         "UPDATE turns SET attempt = attempt + 1, run = ? WHERE n = ? AND state = 'running' AND run != ?"
-        " RETURNING session, first_seq, attempt",
+        " RETURNING session, first_seq, checksum, attempt",
         (run, turn, run),
     ).fetchone()
     if row is None:
         raise AlreadySettled(f"turn {turn} is being worked on")
-    session, first_seq, attempt = row
+    session, first_seq, written, attempt = row
+    _check_turn(turn, session, first_seq, written)
     db.execute("UPDATE inbox SET attempts = ? WHERE turn = ? AND settled_at IS NULL", (attempt, turn))
     return session, first_seq, attempt
 
 
 def running_session(db: sqlite3.Connection, turn: TurnId) -> int:
     """The session number of a turn that may still be finished."""
-    row = db.execute("SELECT session, state FROM turns WHERE n = ?", (turn,)).fetchone()
+    row = db.execute("SELECT session, state, first_seq, checksum FROM turns WHERE n = ?", (turn,)).fetchone()
     if row is None:
         raise UnknownWork(f"there is no turn {turn}; its session may have been deleted")
-    if row[1] != "running":
-        raise AlreadySettled(f"turn {turn} is {row[1]}")
-    return int(row[0])
+    session, state, first_seq, written = row
+    _check_turn(turn, session, first_seq, written)
+    if state != "running":
+        raise AlreadySettled(f"turn {turn} is {state}")
+    return int(session)
+
+
+def _check_turn(turn: TurnId, session: int, first_seq: int, written: int) -> None:
+    if checksum([session, first_seq]) != written:
+        raise StoreDamaged(f"the row of turn {turn} is not what was written")
 
 
 def end_turn(db: sqlite3.Connection, turn: TurnId, failure: str | None, now: datetime) -> None:

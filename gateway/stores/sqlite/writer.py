@@ -25,6 +25,8 @@ Operation = Callable[[sqlite3.Connection], T]
 _LARGEST_BATCH = 256
 _IDLE_SECONDS = 0.2
 _JOBS_BETWEEN_UPKEEP = 1024
+# Our statements are fixed and tested: if one of them no longer fits the schema or finds no JSON, the file has changed.
+_SIGNS_OF_DAMAGE = ("no such column", "no such table", "no column named", "malformed", "invalid fts5 file format")
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +43,10 @@ class _Job(Generic[T]):
         """On the caller's own loop: hand over the outcome, unless the caller no longer waits."""
         if self.future.done():
             return
-        if self.error is not None:
+        if isinstance(self.error, StopIteration):
+            # A future takes any exception but this one, and those behind it in the batch are waiting too.
+            self.future.set_exception(RuntimeError("an operation raised StopIteration"))
+        elif self.error is not None:
             self.future.set_exception(self.error)
         else:
             self.future.set_result(self.result)  # type: ignore[arg-type]  # set together with error=None
@@ -167,8 +172,7 @@ class Writer:
         try:
             with self._transaction(db):
                 return self._upkeep(db)
-        except (sqlite3.Error, StoreError) as exc:
-            # Nobody waits for upkeep, and whoever writes next hears of the same trouble.
+        except Exception as exc:  # noqa: BLE001 - nobody waits for upkeep; who writes next hears of the same trouble
             self._translate(exc)
             return False
 
@@ -204,7 +208,7 @@ class Writer:
         try:
             with self._transaction(db):
                 job.result = job.operation(db)
-        except Exception as exc:  # noqa: BLE001 - whatever it is belongs to the caller that waits for this job
+        except BaseException as exc:  # noqa: BLE001 - whatever it is belongs to the caller that waits for this job
             job.error = self._translate(exc)
 
     @contextmanager
@@ -221,9 +225,9 @@ class Writer:
                 db.execute("ROLLBACK")
             raise
 
-    def _translate(self, exc: Exception) -> Exception:
+    def _translate(self, exc: BaseException) -> BaseException:
         """SQLite's errors as ours; damage is remembered."""
-        error = as_store_error(exc) if isinstance(exc, (sqlite3.Error, OSError)) else exc
+        error = as_store_error(exc) if isinstance(exc, (sqlite3.Error, OSError, UnicodeError)) else exc
         return self.report_damage(str(error)) if isinstance(error, StoreDamaged) else error
 
 
@@ -237,7 +241,7 @@ def _run_or_spoil(db: sqlite3.Connection, job: _Job[object]) -> None:
         job.result = job.operation(db)
     except sqlite3.Error:
         raise
-    except Exception as exc:  # whatever it is belongs to the caller that waits for this job
+    except BaseException as exc:  # whatever it is belongs to the caller that waits for this job
         if db.total_changes != before or isinstance(exc, StoreError):
             raise _Spoiled from exc
         job.error = exc
@@ -247,10 +251,13 @@ def _is_locked(exc: Exception) -> bool:
     return (getattr(exc, "sqlite_errorname", None) or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
-def as_store_error(exc: sqlite3.Error | OSError) -> StoreError:
+def as_store_error(exc: sqlite3.Error | OSError | UnicodeError) -> StoreError:
     """What SQLite said, as the reaction it earns."""
     name = getattr(exc, "sqlite_errorname", "") or ""
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+    if isinstance(exc, UnicodeError) or "Could not decode to UTF-8" in str(exc):
+        # The words behind it would be somebody's.
+        return StoreDamaged("the database holds a text that is none")
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or any(sign in str(exc) for sign in _SIGNS_OF_DAMAGE):
         return StoreDamaged(f"SQLite finds the database damaged ({exc})")
     if name.startswith("SQLITE_FULL"):
         return StoreUnavailable("the disk is full; free some space, then writing goes on by itself")

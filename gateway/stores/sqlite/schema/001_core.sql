@@ -87,7 +87,8 @@ CREATE TABLE turns (
     attempt    INTEGER NOT NULL,
     started_at INTEGER NOT NULL,
     ended_at   INTEGER,
-    reason     TEXT
+    reason     TEXT,
+    checksum   INTEGER NOT NULL   -- of session and first_seq: an answer must never end up in another conversation
 );
 CREATE INDEX turns_of_session ON turns (session, state);
 
