@@ -1,4 +1,4 @@
-"""House rules that can be executed: each is a detector, run over gateway/ and shown to fail on a bad sample."""
+"""House rules that can be executed: each is a detector, run over our packages and shown to fail on a bad sample."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+CONFIG = ROOT / "config"
 GATEWAY = ROOT / "gateway"
 OUTSIDE_THE_CORE = {"agents", "checks", "cli", "stores", "web"}
 
@@ -23,11 +24,11 @@ _ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"
 
 
 def modules() -> list[Path]:
-    return sorted(GATEWAY.rglob("*.py"))
+    return sorted([*CONFIG.rglob("*.py"), *GATEWAY.rglob("*.py")])
 
 
 def core_modules() -> list[Path]:
-    return [path for path in modules() if path.relative_to(GATEWAY).parts[0] not in OUTSIDE_THE_CORE]
+    return [path for path in GATEWAY.rglob("*.py") if path.relative_to(GATEWAY).parts[0] not in OUTSIDE_THE_CORE]
 
 
 def offences(detector: Detector, paths: list[Path]) -> list[str]:
@@ -105,6 +106,7 @@ def test_the_house_was_found() -> None:
     assert GATEWAY / "model.py" in core_modules()
     assert GATEWAY / "stores" / "__init__.py" in modules()
     assert GATEWAY / "stores" / "__init__.py" not in core_modules()
+    assert CONFIG / "load.py" in modules()
 
 
 def test_every_module_says_why_it_exists() -> None:
@@ -112,7 +114,7 @@ def test_every_module_says_why_it_exists() -> None:
 
 
 def test_the_core_has_no_import_inside_a_function() -> None:
-    assert offences(hidden_imports, core_modules()) == []
+    assert offences(hidden_imports, [*core_modules(), *CONFIG.rglob("*.py")]) == []
 
 
 def test_names_are_words_of_the_domain() -> None:
@@ -120,15 +122,18 @@ def test_names_are_words_of_the_domain() -> None:
 
 
 def test_files_are_named_for_a_noun_of_the_domain() -> None:
-    assert [path.name for path in GATEWAY.rglob("*") if _BAD_NAME.search(path.name)] == []
+    assert [
+        path.name for package in (CONFIG, GATEWAY) for path in package.rglob("*") if _BAD_NAME.search(path.name)
+    ] == []
 
 
 def test_a_broad_except_has_a_written_reason() -> None:
     assert offences(unexplained_broad_excepts, modules()) == []
 
 
-def test_the_environment_is_not_read_in_the_gateway() -> None:
-    assert offences(environment_reads, modules()) == []
+def test_the_environment_is_read_in_one_place() -> None:
+    assert offences(environment_reads, [path for path in modules() if path != CONFIG / "load.py"]) == []
+    assert offences(environment_reads, [CONFIG / "load.py"])
 
 
 def test_the_vocabulary_imports_the_standard_library_only() -> None:

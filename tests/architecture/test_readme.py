@@ -16,7 +16,7 @@ def test_the_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
 
 
 def test_every_file_the_readme_names_exists() -> None:
-    named = re.findall(r"`((?:gateway|tests)/[\w./]+)`", README.read_text())
+    named = re.findall(r"`((?:config|gateway|tests)/[\w./]+)`", README.read_text())
 
     assert named
     assert [name for name in named if not Path(ROOT, name).exists()] == []

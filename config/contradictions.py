@@ -1,0 +1,56 @@
+"""What is wrong between keys that are each right by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from config.document import Document, Path, Value, dotted, every_value
+from config.mistakes import Mistake, one_of, quoted
+from gateway.model import MAIN_ACCOUNT
+
+
+def find_contradictions(document: Document) -> Iterator[tuple[Path, Mistake]]:
+    """Looks at the data as written, so that these are told together with all the rest."""
+    yield from _missing_agents(document)
+    yield from _repeated_accounts(document)
+    yield from _slack_entries_without_workspace(document)
+
+
+def _missing_agents(document: Document) -> Iterator[tuple[Path, Mistake]]:
+    agents = document.data.get("agents", {MAIN_ACCOUNT: {}})
+    if not isinstance(agents, dict):
+        return
+    if MAIN_ACCOUNT not in agents:
+        what = "agents: there is no main, which answers where no route fits; add it"
+        yield ("agents",), Mistake(document.place(("agents",)), what)
+    for path, name in every_value(document.data.get("routes"), ("routes",)):
+        if path[2:] == ("agent",) and isinstance(name, str) and name not in agents:
+            what = f"{dotted(path)}: there is no agent {quoted(name)}; {one_of(name, agents, instead='write one of')}"
+            yield path, Mistake(document.place(path), what)
+
+
+def _repeated_accounts(document: Document) -> Iterator[tuple[Path, Mistake]]:
+    for platform, accounts in _accounts(document):
+        names = [account.get("account", MAIN_ACCOUNT) if isinstance(account, dict) else None for account in accounts]
+        for at, name in enumerate(names):
+            if isinstance(name, str) and name in names[:at]:
+                path: Path = ("platforms", platform, at)
+                what = f"{dotted(path)}: the account {quoted(name)} is here twice; give each its own name with account:"
+                yield path, Mistake(document.place(path), what)
+
+
+def _slack_entries_without_workspace(document: Document) -> Iterator[tuple[Path, Mistake]]:
+    """An id of Slack means a person only inside one workspace."""
+    if not any(platform == "slack" and len(accounts) > 1 for platform, accounts in _accounts(document)):
+        return
+    for path, entry in every_value(document.data.get("access"), ("access",)):
+        if isinstance(entry, str) and entry.startswith("slack:") and path[1] in ("allow", "admins"):
+            what = f"{dotted(path)}: which workspace? there are several; write slack/ACCOUNT:{quoted(entry[6:])[1:-1]}"
+            yield path, Mistake(document.place(path), what)
+
+
+def _accounts(document: Document) -> Iterator[tuple[str, list[Value]]]:
+    platforms = document.data.get("platforms")
+    for platform, accounts in platforms.items() if isinstance(platforms, dict) else ():
+        if isinstance(accounts, list):
+            yield platform, accounts

@@ -1,0 +1,38 @@
+"""What works and is still worth a word."""
+
+from __future__ import annotations
+
+from config.document import Document, Path, Value, dotted, every_value
+from config.mistakes import Mistake
+from config.surroundings import is_reference
+
+SECRET_KEYS = frozenset({"api_key", "app_token", "bot_token", "secret", "token"})
+_UNUSED_BY_ECHO = ("base_url", "api_key", "model")
+
+
+def find_doubts(document: Document) -> list[Mistake]:
+    """Of a document without mistakes."""
+    doubts = []
+    for path, value in every_value(document.data):
+        if _is_literal_secret(path, value):
+            cure = "keep it elsewhere and write ${NAME} or ${file:PATH}"
+            doubts.append(
+                Mistake(document.values[path], f"warning: {dotted(path)}: a secret in the file itself; {cure}")
+            )
+        if _is_unused(document, path, value):
+            doubts.append(
+                Mistake(document.keys[path], f"warning: {dotted(path)}: the echo agent does not use it; remove it")
+            )
+    return sorted(doubts)
+
+
+def _is_literal_secret(path: Path, value: Value) -> bool:
+    return bool(path) and path[-1] in SECRET_KEYS and isinstance(value, str) and not is_reference(value)
+
+
+def _is_unused(document: Document, path: Path, value: Value) -> bool:
+    if len(path) != 3 or path[0] != "agents" or path[2] not in _UNUSED_BY_ECHO or value is None:
+        return False
+    agents = document.data["agents"]
+    agent = agents[str(path[1])] if isinstance(agents, dict) else None
+    return isinstance(agent, dict) and agent.get("kind", "echo") == "echo"

@@ -1,0 +1,275 @@
+"""The kinds of values a config holds, each with its own way of saying what is wrong."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import time, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    Strict,
+    ValidationInfo,
+    WithJsonSchema,
+)
+
+from config.document import Ambiguous
+from config.mistakes import near_miss, quoted
+from config.surroundings import Surroundings, is_reference
+
+_MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+_FEWEST = {"d": 2}  # 24h says more than 1d
+_DURATION = re.compile(r"(?P<amount>[0-9]{1,9})(?P<unit>ms|s|m|h|d)")
+_LONGEST = timedelta(days=3650)
+_CLOCK = re.compile(r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])")
+_NAME = re.compile(r"[a-z0-9_-]+")
+_LISTEN = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[A-Za-z0-9.-]+)):(?P<port>[0-9]{1,5})")
+_TRUTH = {"yes": True, "on": True, "no": False, "off": False}
+
+
+def unambiguous(value: object) -> object:
+    """Raises ValueError for a bare word that YAML takes for something else."""
+    if isinstance(value, Ambiguous):
+        raise ValueError(value.advice)
+    return value
+
+
+def matched(form: re.Pattern[str], value: object) -> re.Match[str] | None:
+    """The parts of a text of that form."""
+    text = unambiguous(value)
+    return form.fullmatch(text) if isinstance(text, str) else None
+
+
+def _without_reference(text: str) -> str:
+    if is_reference(text):
+        raise ValueError("${...} stands for secrets only, and this is none; write the value itself")
+    if any(not char.isprintable() for char in text):
+        raise ValueError("a control character; remove it")
+    if not text.strip():
+        raise ValueError("this is empty; write a value or remove the line")
+    return text
+
+
+Prose = Annotated[str, BeforeValidator(unambiguous), Strict()]
+Text = Annotated[Prose, AfterValidator(_without_reference)]
+
+
+def _flag(value: object) -> object:
+    if isinstance(value, Ambiguous):
+        return _TRUTH.get(value.lower(), value)
+    return value
+
+
+Flag = Annotated[bool, BeforeValidator(_flag), Strict()]
+CountOrNone = Annotated[int, Strict(), Field(ge=0, le=1_000_000_000), BeforeValidator(unambiguous)]
+Count = Annotated[int, Strict(), Field(ge=1, le=1_000_000_000), BeforeValidator(unambiguous)]
+
+
+def _word(value: object) -> object:
+    """`off` is a fine choice, whatever YAML thinks of it."""
+    return str(value) if isinstance(value, str) else value
+
+
+AsWritten = BeforeValidator(_word)
+
+
+def _id(value: object) -> object:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float):
+        raise ValueError("an id must not be rounded; put it in quotes")
+    return value
+
+
+Id = Annotated[
+    Text,
+    BeforeValidator(_id),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+]
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"{quoted(text)} cannot be a name; use a-z, 0-9, _ and - only")
+    return text
+
+
+Name = Annotated[Text, AfterValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"})]
+
+
+def _web_address(text: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/]+(?:/\S*)?", text):
+        raise ValueError(f"{quoted(text)} is no address; write one that starts with https:// or http://")
+    return text
+
+
+WebAddress = Annotated[Text, AfterValidator(_web_address)]
+
+
+def _storage_address(text: str) -> str:
+    """Not repeated in the message: it may hold a password."""
+    if text != "sqlite" and not re.match("postgres(ql)?://", text):
+        raise ValueError("this is no storage; write sqlite")
+    return text
+
+
+StorageAddress = Annotated[Text, AfterValidator(_storage_address)]
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise ValueError(f"{str(value)[:12]} has no unit; write 90s, 30m, 24h, 7d or 600ms")
+    written = matched(_DURATION, value)
+    if written is None:
+        raise ValueError("this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms")
+    # In milliseconds first: a timedelta of 999999999 days cannot be made, and so not be compared.
+    length = int(written["amount"]) * _MILLISECONDS[written["unit"]]
+    if length > _LONGEST / timedelta(milliseconds=1):
+        raise ValueError(f"longer than ten years; write at most {_LONGEST.days}d")
+    return timedelta(milliseconds=length)
+
+
+def written_duration(length: timedelta) -> str:
+    """As people would write it: 600ms, 90s, 24h, 7d."""
+    milliseconds = round(length / timedelta(milliseconds=1))
+    for unit, size in _MILLISECONDS.items():
+        if milliseconds % size == 0 and milliseconds >= size * _FEWEST.get(unit, 1):
+            return f"{milliseconds // size}{unit}"
+    return "0s"
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    PlainSerializer(written_duration, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,9}(ms|s|m|h|d)$"}),
+]
+
+
+def _longer_than_nothing(length: timedelta) -> timedelta:
+    if not length:
+        raise ValueError("this must be longer than nothing; write 1s or more")
+    return length
+
+
+SomeTime = Annotated[Duration, AfterValidator(_longer_than_nothing)]
+
+
+def _clock_time(value: object) -> object:
+    if isinstance(value, time):
+        return value
+    written = matched(_CLOCK, value)
+    if written is None:
+        raise ValueError('this is no time of day; write "04:00", with hours from 00 to 23')
+    return time(int(written["hour"]), int(written["minute"]))
+
+
+ClockTime = Annotated[
+    time,
+    BeforeValidator(_clock_time),
+    PlainSerializer(lambda moment: moment.strftime("%H:%M"), return_type=str),
+    WithJsonSchema({"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}),
+]
+
+
+def is_zone(name: str) -> bool:
+    """Whether this machine knows a time zone of that name."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+def _zone(name: str) -> str:
+    if not is_zone(name):
+        meant = near_miss(name, available_timezones(), likeness=0.8)
+        cure = f"did you mean {meant}?" if meant else "write a name such as Europe/Berlin or UTC"
+        raise ValueError(f"there is no time zone {quoted(name)}; {cure}")
+    return name
+
+
+def _or_of_the_host(value: object, info: ValidationInfo) -> object:
+    return _surroundings(info).zone if value is None else value
+
+
+Zone = Annotated[
+    Text,
+    AfterValidator(_zone),
+    BeforeValidator(_or_of_the_host),
+    WithJsonSchema({"anyOf": [{"type": "string", "examples": ["Europe/Berlin"]}, {"type": "null"}]}),
+]
+
+
+def _surroundings(info: ValidationInfo) -> Surroundings:
+    return info.context if isinstance(info.context, Surroundings) else Surroundings()
+
+
+def _folder(value: object, info: ValidationInfo) -> object:
+    text = unambiguous(value)
+    return _surroundings(info).path(_without_reference(text)) if isinstance(text, str) else text
+
+
+Folder = Annotated[Path, BeforeValidator(_folder), WithJsonSchema({"type": "string"})]
+
+
+def _secret(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, SecretStr):
+        return value
+    if not isinstance(value, str) or isinstance(value, Ambiguous) or not value.strip():
+        raise ValueError("a secret must be text; write ${NAME}, or put it in quotes")
+    return SecretStr(_surroundings(info).secret(value))
+
+
+Secret = Annotated[SecretStr, BeforeValidator(_secret)]
+
+
+@dataclass(frozen=True, slots=True)
+class ListenAddress:
+    """Where this machine is listened on; port 0 takes any that is free."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def _listen(value: object) -> object:
+    if isinstance(value, ListenAddress):
+        return value
+    written = matched(_LISTEN, value)
+    if written is None or int(written["port"]) > 65535:
+        raise ValueError("this is no address to listen on; write 127.0.0.1:8765, or null for none")
+    host = written["v6"] or written["host"]
+    if not _is_loopback(host):
+        raise ValueError(f"{quoted(host)} can be reached from outside; write 127.0.0.1, and use a tunnel or a proxy")
+    return ListenAddress(host, int(written["port"]))
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+Listen = Annotated[
+    ListenAddress,
+    BeforeValidator(_listen),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["127.0.0.1:8765"]}),
+]

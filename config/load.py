@@ -1,0 +1,127 @@
+"""Finds the config file and makes a Config of it. The only place where the environment is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from config.document import Document
+from config.doubts import find_doubts
+from config.fields import is_zone
+from config.mistakes import located, one_of, quoted, refusal
+from config.not_built import NOT_BUILT_YET
+from config.schema import DEFAULT_STATE_DIR, Config, Log, LogLevel
+from config.surroundings import Surroundings
+from config.validate import validate
+from config.yaml_reader import LARGEST_FILE, read_yaml
+from gateway.errors import ConfigError
+
+_FILE_NAME = "turngate.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """The effective config, the file it came from (none: the defaults), and what is worth a word."""
+
+    config: Config
+    file: Path | None
+    warnings: tuple[str, ...] = ()
+
+
+def load(
+    file: Path | None = None,
+    state_dir: Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    not_built: Iterable[str] = NOT_BUILT_YET,
+) -> Loaded:
+    """
+    The config of this installation. No file at all is fine: the defaults work.
+
+    Raises ConfigError with every mistake as `file:line:column: what is wrong; what to do`.
+    """
+    env = dict(os.environ) if environment is None else environment
+    found, content = _find(file, env)
+    surroundings = Surroundings(environment=env, folder=found.parent if found else Path(), zone=_host_zone(env))
+    document = read_yaml(content)
+    config = validate(document, surroundings, not_built)
+    if not isinstance(config, Config):
+        raise refusal(str(found), config)
+    return Loaded(
+        config=_with_overrides(config, document, surroundings, state_dir),
+        file=found,
+        warnings=tuple(located(str(found), doubt) for doubt in find_doubts(document)),
+    )
+
+
+def candidates(env: Mapping[str, str]) -> Iterator[Path]:
+    """Where a file is looked for when nobody names one."""
+    yield Path(_FILE_NAME)
+    if env.get("XDG_CONFIG_HOME"):
+        yield Path(env["XDG_CONFIG_HOME"], "turngate", _FILE_NAME)
+    elif env.get("HOME"):
+        yield Path(env["HOME"], ".config", "turngate", _FILE_NAME)
+    yield Path("/etc/turngate", _FILE_NAME)
+
+
+def _find(file: Path | None, env: Mapping[str, str]) -> tuple[Path | None, bytes]:
+    named = file or (Path(env["TURNGATE_CONFIG"]) if env.get("TURNGATE_CONFIG") else None)
+    if named:
+        content = _read(named)
+        if content is None:
+            asked_by = "--config" if file else "$TURNGATE_CONFIG"
+            raise ConfigError(f"{named}: there is no such file; correct {asked_by}")
+        return named, content
+    for path in candidates(env):
+        content = _read(path)
+        if content is not None:
+            return path, content
+    return None, b""
+
+
+def _read(path: Path) -> bytes | None:
+    """One byte more than allowed is enough to know that there are too many."""
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST_FILE + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else "not a path"
+        raise ConfigError(f"{path}: cannot be read ({reason}); check the path and its permissions") from None
+
+
+def _with_overrides(config: Config, document: Document, surroundings: Surroundings, state_dir: Path | None) -> Config:
+    """What the command line and the environment say counts more than the file."""
+    env = surroundings.environment
+    folder = state_dir or _systemd_folder(env)
+    if folder is None and "state_dir" in document.data:
+        folder = config.state_dir
+    level = env.get("TURNGATE_LOG_LEVEL") or config.log.level
+    if level not in get_args(LogLevel):
+        cure = one_of(level, get_args(LogLevel), instead="write one of")
+        raise ConfigError(f"$TURNGATE_LOG_LEVEL: {quoted(level)} is no level; {cure}")
+    update = {"state_dir": folder or _default_state_dir(surroundings), "log": Log.model_validate({"level": level})}
+    return config.model_copy(update=update)
+
+
+def _systemd_folder(env: Mapping[str, str]) -> Path | None:
+    """A unit with several state folders has them separated by colons."""
+    first = env.get("STATE_DIRECTORY", "").partition(":")[0]
+    return Path(first) if first else None
+
+
+def _default_state_dir(surroundings: Surroundings) -> Path:
+    try:
+        return surroundings.path(str(DEFAULT_STATE_DIR))
+    except ValueError:
+        raise ConfigError("state_dir: $HOME is not set, so there is no default; pass --state-dir") from None
+
+
+def _host_zone(env: Mapping[str, str]) -> str:
+    """By name: a zone file without one cannot say when the clocks change in every store and every log."""
+    names = [env.get("TZ", "").removeprefix(":"), str(Path("/etc/localtime").resolve()).rpartition("zoneinfo/")[2]]
+    return next((name for name in names if name and is_zone(name)), "UTC")

@@ -1,0 +1,258 @@
+"""Every key of the config with its default. What the rest of the gateway needs of it is made here, in its own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Strict, Tag
+
+from config.access import Admin, Allowed
+from config.fields import (
+    AsWritten,
+    ClockTime,
+    Count,
+    CountOrNone,
+    Duration,
+    Flag,
+    Folder,
+    Id,
+    Listen,
+    ListenAddress,
+    Name,
+    Prose,
+    Secret,
+    SomeTime,
+    StorageAddress,
+    Text,
+    WebAddress,
+    Zone,
+)
+from gateway.history import HistoryRules
+from gateway.model import MAIN_ACCOUNT, ChatType, ResetPolicy
+from gateway.sessions import ResetPolicies
+
+PlatformName = Literal["telegram", "discord", "slack", "local", "web"]
+ChatTypeName = Literal["dm", "group", "channel", "thread"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+AgentKind = Literal["echo", "openai", "anthropic", "command", "acp", "http", "python"]
+
+DEFAULT_STATE_DIR = Path("~/.local/state/turngate")
+
+
+class Section(BaseModel):
+    """A mapping of the file. Errors do not repeat what was written: it may be a secret."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class Storage(Section):
+    """Where conversations are kept."""
+
+    url: StorageAddress = "sqlite"
+
+
+class Agent(Section):
+    """Who answers."""
+
+    kind: Annotated[AgentKind, AsWritten] = "echo"
+    base_url: WebAddress | None = None
+    api_key: Secret | None = None
+    model: Text | None = None
+    system_prompt: Prose = ""
+    repeatable: Flag | None = None
+    argv: Annotated[tuple[Prose, ...], Strict(False)] = ()
+    format: Annotated[Literal["text", "jsonl"], AsWritten] = "text"
+    env: Annotated[tuple[Text, ...], Strict(False)] = ()
+    object: Text | None = None
+    options: Mapping[str, JsonValue] = Field(default_factory=dict)
+
+
+class Match(Section):
+    """Which messages a route is for; what is left out matches all."""
+
+    platform: Annotated[PlatformName, AsWritten] | None = None
+    account: Name | None = None
+    chat_type: Annotated[ChatTypeName, AsWritten] | None = None
+    chat: Id | None = None
+    user: Id | None = None
+
+
+class Route(Section):
+    """Which agent answers there."""
+
+    match: Match
+    agent: Name
+
+
+class Webhook(Section):
+    """How Telegram reaches us, where it does not wait to be asked."""
+
+    url: WebAddress
+    listen: Listen
+    secret: Secret
+
+
+class ByWebhook(Section):
+    """Being called instead of asking."""
+
+    webhook: Webhook
+
+
+def _is_mapping(value: object) -> str:
+    return "webhook" if isinstance(value, dict | ByWebhook) else "polling"
+
+
+Receive = Annotated[
+    Annotated[Literal["polling"], AsWritten, Tag("polling")] | Annotated[ByWebhook, Tag("webhook")],
+    Discriminator(_is_mapping),
+]
+
+
+class TelegramAccount(Section):
+    """One Telegram bot."""
+
+    account: Name = MAIN_ACCOUNT
+    token: Secret
+    api_url: WebAddress = "https://api.telegram.org"
+    receive: Receive = "polling"
+    home: Id | None = None
+
+
+class DiscordAccount(Section):
+    """One Discord bot."""
+
+    account: Name = MAIN_ACCOUNT
+    token: Secret
+    api_url: WebAddress = "https://discord.com/api/v10"
+    gateway_url: Text | None = None
+    cdn_url: WebAddress = "https://cdn.discordapp.com"
+    home: Id | None = None
+
+
+class SlackAccount(Section):
+    """One Slack workspace."""
+
+    account: Name = MAIN_ACCOUNT
+    bot_token: Secret
+    app_token: Secret
+    api_url: WebAddress = "https://slack.com/api/"
+    home: Id | None = None
+
+
+class Platforms(Section):
+    """The accounts, platform by platform."""
+
+    telegram: Annotated[tuple[TelegramAccount, ...], Strict(False)] = ()
+    discord: Annotated[tuple[DiscordAccount, ...], Strict(False)] = ()
+    slack: Annotated[tuple[SlackAccount, ...], Strict(False)] = ()
+
+
+class Access(Section):
+    """Who may talk to the bot, and when it answers in a group."""
+
+    direct: Annotated[Literal["pairing", "listed", "open-dangerously"], AsWritten] = "pairing"
+    groups: Annotated[Literal["mention", "all", "off"], AsWritten] = "mention"
+    allow: Annotated[tuple[Allowed, ...], Strict(False)] = ()
+    admins: Annotated[tuple[Admin, ...], Strict(False)] = ()
+
+
+class Reset(Section):
+    """When a conversation starts anew: after a pause, at a time of day, both, or (empty) never."""
+
+    idle: SomeTime | None = None
+    daily_at: ClockTime | None = None
+
+    def policy(self, zone: str) -> ResetPolicy:
+        """The same in the words of the session rules."""
+        return ResetPolicy(idle_after=self.idle, daily_at=self.daily_at, zone=zone)
+
+
+class History(Section):
+    """How much of a conversation the agent is shown."""
+
+    messages: CountOrNone = 120
+    tokens: Count = 32_000
+
+
+class Sessions(Section):
+    """What belongs to one conversation, and when it starts anew."""
+
+    per_user_in_groups: Flag = True
+    per_user_in_threads: Flag = False
+    reset: Reset = Reset()
+    reset_by_chat_type: Mapping[ChatTypeName, Reset] = Field(default_factory=dict)
+    reset_by_platform: Mapping[PlatformName, Reset] = Field(default_factory=dict)
+    history: History = History()
+
+
+class Turns(Section):
+    """How turns are taken."""
+
+    when_busy: Annotated[Literal["collect", "follow_up", "interrupt", "steer"], AsWritten] = "collect"
+    debounce: Duration = timedelta(milliseconds=600)
+    idle_timeout: SomeTime = timedelta(minutes=30)
+    concurrent: Count = 64
+    waiting_per_session: Count = 50
+    drain: Duration = timedelta(seconds=20)
+
+
+class Privacy(Section):
+    """What agents never see."""
+
+    redact: Flag = True
+    redact_emails: Flag = False
+
+
+class Delivery(Section):
+    """How answers go out."""
+
+    stream: Flag = True
+    max_parts: Count = 20
+    retry_for: Duration = timedelta(hours=24)
+
+
+class Log(Section):
+    """How much is told on stderr."""
+
+    level: Annotated[LogLevel, AsWritten] = "info"
+
+
+class Web(Section):
+    """The web chat, the console, health and metrics."""
+
+    listen: Listen | None = ListenAddress("127.0.0.1", 8765)
+
+
+class Config(Section):
+    """Everything an operator can decide."""
+
+    state_dir: Folder = DEFAULT_STATE_DIR
+    timezone: Zone = "UTC"
+    storage: Storage = Storage()
+    agents: Mapping[Name, Agent] = Field(default_factory=lambda: {MAIN_ACCOUNT: Agent()})
+    routes: Annotated[tuple[Route, ...], Strict(False)] = ()
+    platforms: Platforms = Platforms()
+    access: Access = Access()
+    sessions: Sessions = Sessions()
+    turns: Turns = Turns()
+    privacy: Privacy = Privacy()
+    delivery: Delivery = Delivery()
+    log: Log = Log()
+    web: Web = Web()
+
+    def reset_policies(self) -> ResetPolicies:
+        """When conversations start anew, in the installation's time zone."""
+        rules, zone = self.sessions, self.timezone
+        return ResetPolicies(
+            default=rules.reset.policy(zone),
+            by_chat_type={ChatType(name): reset.policy(zone) for name, reset in rules.reset_by_chat_type.items()},
+            by_platform={name: reset.policy(zone) for name, reset in rules.reset_by_platform.items()},
+        )
+
+    def history_rules(self) -> HistoryRules:
+        """How much of a conversation agents are shown."""
+        history = self.sessions.history
+        return HistoryRules(messages=history.messages, tokens=history.tokens, zone=self.timezone)

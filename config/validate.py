@@ -1,0 +1,121 @@
+"""From a document to a Config, or to everything that is wrong with it, each in its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from config.contradictions import find_contradictions
+from config.document import Document, Path, Value, dotted
+from config.mistakes import Mistake, one_of, quoted
+from config.not_built import NOT_BUILT_YET, find_not_built
+from config.schema import Config
+from config.surroundings import Surroundings
+
+_MAPPING = "keys with values are expected here; write them below, indented, or {} for none"
+_WORDS = {
+    "string_type": "this must be text; put it in quotes",
+    "int_type": "this must be a whole number; write digits without quotes",
+    "bool_type": "this must be true or false; write one of them without quotes",
+    "path_type": "this must be text; put it in quotes",
+    "is_instance_of": "this must be text; put it in quotes",
+    "model_type": _MAPPING,
+    "mapping_type": _MAPPING,
+    "dict_type": _MAPPING,
+    "tuple_type": "a list is expected here; start each line with a dash",
+}
+
+
+def validate(
+    document: Document, surroundings: Surroundings, not_built: Iterable[str] = NOT_BUILT_YET
+) -> Config | list[Mistake]:
+    """What the file says, or all that is wrong with it."""
+    refused = list(find_not_built(document, not_built))
+    unknown = document.broken | {path for path, _ in refused}
+    mistakes = document.mistakes + [mistake for _, mistake in refused]
+    if () in unknown:
+        return mistakes
+    config, wrong = _checked(document, surroundings)
+    for path, mistake in [*wrong, *find_contradictions(document)]:
+        if not any(path[:length] in unknown for length in range(len(path) + 1)):
+            mistakes.append(mistake)
+    return config if config is not None and not mistakes else mistakes
+
+
+def _checked(document: Document, surroundings: Surroundings) -> tuple[Config | None, list[tuple[Path, Mistake]]]:
+    data = {"timezone": None} | document.data
+    try:
+        return Config.model_validate(data, context=surroundings), []
+    except ValidationError as exc:
+        details = exc.errors(include_url=False, include_input=False)
+    return None, [_translated(one, document) for one in details]
+
+
+def _translated(error: ErrorDetails, document: Document) -> tuple[Path, Mistake]:
+    path, value = _known_part(error["loc"], document.data)
+    if error["type"] == "extra_forbidden":
+        return path, Mistake(document.keys[path], _unknown_key(path))
+    if error["loc"][-1] == "[key]":
+        return path, Mistake(document.keys[path], f"{dotted(path)}: {_in_words(error, path[-1])}")
+    if error["type"] == "missing":
+        what = f"{dotted(path)} lacks the key {error['loc'][-1]}; add it"
+        return path, Mistake(document.place(path), what)
+    return path, Mistake(document.place(path), f"{dotted(path)}: {_in_words(error, value)}")
+
+
+def _known_part(loc: tuple[str | int, ...], value: Value) -> tuple[Path, Value]:
+    """The path in the file: without the names that pydantic gives to branches and keys that are not there."""
+    path: Path = ()
+    for step in loc:
+        if isinstance(value, dict) and step in value:
+            path, value = (*path, step), value[str(step)]
+        elif isinstance(value, list) and isinstance(step, int):
+            path, value = (*path, step), value[step]
+    return path, value
+
+
+def _unknown_key(path: Path) -> str:
+    section, key = section_at(path[:-1]), str(path[-1])
+    where = f" in {dotted(path[:-1])}" if path[:-1] else ""
+    return f"unknown key {quoted(key)}{where}; {one_of(key, section.model_fields, instead='the keys here are')}"
+
+
+def section_at(path: Path) -> type[BaseModel]:
+    """The model that is responsible there."""
+    section: type[BaseModel] = Config
+    for step in path:
+        if isinstance(step, str) and step in section.model_fields:
+            section = next(_sections_in(section.model_fields[step].annotation), section)
+    return section
+
+
+def _sections_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _sections_in(inner)
+
+
+def _in_words(error: ErrorDetails, value: Value) -> str:
+    context = error.get("ctx", {})
+    if error["type"] == "value_error":
+        return str(context["error"])
+    if value is None:
+        return "nothing is written here; write a value or remove the line"
+    if error["type"] == "literal_error":
+        return _no_choice(value, re.findall(r"'([^']*)'", str(context["expected"])))
+    if error["type"] == "greater_than_equal":
+        return f"this is too small; write {context['ge']} or more"
+    if error["type"] == "less_than_equal":
+        return f"this is too large; write {context['le']} or less"
+    return _WORDS.get(error["type"], "this cannot be used here; look at config/turngate.example.yaml")
+
+
+def _no_choice(value: Value, choices: list[str]) -> str:
+    if not isinstance(value, str):
+        return f"this is no choice; write {', '.join(choices)}"
+    return f"{quoted(value)} is no choice; {one_of(value, choices, instead='write one of')}"
