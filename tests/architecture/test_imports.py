@@ -63,10 +63,15 @@ OFFENCES = [
     ("prompt", "sqlite3", CORE),
     ("stores/memory", "sqlite3", CORE),
     ("stores/sqlite/rows", "httpx", CORE),
+    ("cli/check", "gateway.__main__", DOWNWARDS),
+    ("stores/memory", "gateway.cli", DOWNWARDS),
     ("model", "config.schema", CORE),
     ("sessions", "config.schema", CORE),
     ("stores/memory", "config.load", CORE),
-    *(("config.schema", module, CONFIG) for module in ("gateway.stores", "gateway.prompt")),
+    ("__main__", "config.load", CORE),
+    ("cli/check", "pydantic", CORE),
+    ("cli/check", "aiohttp", CORE),
+    *(("config.schema", module, CONFIG) for module in ("gateway.cli", "gateway.stores", "gateway.prompt")),
     *(("config.load", module, CONFIG) for module in ("gateway.keys", "gateway.privacy", "typer", "sqlite3", "aiohttp")),
 ]
 

@@ -1,0 +1,21 @@
+"""The commands, one file per family, each thin: parse, call, print. What a command needs it imports when it runs."""
+
+import typer
+
+from gateway.cli import check, config
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # a plain traceback shows no variables, which may hold secrets
+    help="A messaging gateway daemon: people write to a bot, any AI agent answers, no message is lost.",
+)
+
+
+@app.callback()
+def turngate() -> None:
+    """Keeps `check` a command of its own, however few there are."""
+
+
+app.command()(check.check)
+app.add_typer(config.app)

@@ -1,0 +1,173 @@
+"""`check` and `config`, as an operator meets them: the real command, its output and its exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+CANARY = "canary-9e07"
+TURNGATE = str(Path(sys.executable).with_name("turngate"))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """An empty home folder, to stand in."""
+    return tmp_path
+
+
+def run(
+    home: Path, *arguments: str, command: tuple[str, ...] = (TURNGATE,), **env: str
+) -> subprocess.CompletedProcess[str]:
+    """In an empty home, with an environment of its own."""
+    env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "TZ": "Asia/Tokyo", "COLUMNS": "200"} | env
+    return subprocess.run(
+        [*command, *arguments], cwd=home, env=env, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def write(home: Path, text: str) -> Path:
+    file = home / "turngate.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_without_a_file_everything_is_fine(home: Path) -> None:
+    result = run(home, "check")
+
+    assert result.returncode == 0
+    assert result.stdout == "There is no config file, and none is needed: the defaults are in effect.\n"
+    assert result.stderr == ""
+
+
+def test_a_valid_file_is_named(home: Path) -> None:
+    write(home, "log: {level: debug}\n")
+
+    result = run(home, "check")
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, "turngate.yaml is valid.\n", "")
+
+
+def test_a_valid_file_may_earn_warnings(home: Path) -> None:
+    write(home, f"agents: {{main: {{api_key: {CANARY}}}}}\n")
+
+    result = run(home, "check")
+
+    assert result.returncode == 0
+    assert result.stdout == "turngate.yaml is valid.\n"
+    assert "turngate.yaml:1:26: warning: agents.main.api_key: a secret in the file itself" in result.stderr
+    assert CANARY not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("command", [("check",), ("config", "show"), ("config", "show", "--json")])
+def test_a_wrong_file_exits_78_with_every_mistake_on_stderr(home: Path, command: tuple[str, ...]) -> None:
+    file = write(home, "sesions: {}\nlog: {level: loud}\nplatforms: {telegram: []}\n")
+
+    result = run(home, *command, "--config", str(file))
+
+    assert result.returncode == 78
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        f'{file}:1:1: unknown key "sesions"; did you mean sessions?',
+        f'{file}:2:14: log.level: "loud" is no choice; write one of debug, info, warning, error',
+        f"{file}:3:13: platforms.telegram is not available in this version; remove it",
+    ]
+
+
+def test_a_file_that_is_not_there_exits_78(home: Path) -> None:
+    result = run(home, "check", "--config", "other.yaml")
+
+    assert result.returncode == 78
+    assert result.stderr == "other.yaml: there is no such file; correct --config\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("chek",), ("check", "--nonsense"), ("check", "extra"), ("config", "sho"), ("config",)]
+)
+def test_wrong_usage_exits_2(home: Path, arguments: tuple[str, ...]) -> None:
+    result = run(home, *arguments)
+
+    assert result.returncode == 2
+    assert result.stdout + result.stderr
+
+
+def test_the_effective_config_is_shown_with_secrets_masked(home: Path) -> None:
+    write(home, "agents: {main: {api_key: '${KEY}'}}\nsessions: {reset: {idle: 24h}}\n")
+
+    result = run(home, "config", "show", "--state-dir", "/srv/turngate", KEY=CANARY)
+
+    assert result.returncode == 0
+    assert result.stdout.startswith("# turngate.yaml\n")
+    shown = yaml.safe_load(result.stdout)
+    assert shown["agents"]["main"]["api_key"] == "**********"
+    assert shown["sessions"]["reset"] == {"idle": "24h", "daily_at": None}
+    assert shown["state_dir"] == "/srv/turngate"
+    assert shown["timezone"] == "Asia/Tokyo"
+    assert CANARY not in result.stdout + result.stderr
+
+
+def test_json_is_one_document_and_nothing_else(home: Path) -> None:
+    result = run(home, "config", "show", "--json")
+
+    assert result.stderr == ""
+    assert json.loads(result.stdout)["web"] == {"listen": "127.0.0.1:8765"}
+
+
+def test_the_schema_is_one_document_whatever_the_file_says(home: Path) -> None:
+    write(home, "sesions: {}\n")
+
+    result = run(home, "config", "schema")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["properties"].keys() >= {"agents", "sessions", "web"}
+
+
+def test_what_is_shown_is_a_valid_file(home: Path) -> None:
+    (home / "shown.yaml").write_text(run(home, "config", "show").stdout)
+
+    assert run(home, "check", "--config", "shown.yaml").returncode == 0
+
+
+def test_the_module_does_the_same_as_the_command(home: Path) -> None:
+    result = run(home, "check", command=(sys.executable, "-m", "gateway"))
+
+    assert result.returncode == 0
+    assert result.stdout == run(home, "check").stdout
+
+
+def test_help_lists_what_is_built_and_nothing_else(home: Path) -> None:
+    result = run(home, "--help")
+
+    assert result.returncode == 0
+    assert "check" in result.stdout
+    assert "config" in result.stdout
+    assert [name for name in ("run", "doctor", "sessions", "--online") if f" {name} " in result.stdout] == []
+
+
+LISTED = """
+import sys
+from gateway.__main__ import main
+try:
+    main()
+finally:
+    print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+HEAVY = {"aiogram", "aiohttp", "aiosqlite", "asyncio", "config", "discord", "pydantic", "slack_bolt", "sqlite3", "yaml"}
+
+
+def test_help_imports_no_sdk_no_driver_and_no_config(home: Path) -> None:
+    helped = run(home, "--help", command=(sys.executable, "-c", LISTED))
+    checked = run(home, "check", command=(sys.executable, "-c", LISTED))
+
+    assert set(helped.stderr.split()) & HEAVY == set()
+    assert {"config", "pydantic", "yaml"} <= set(checked.stderr.split())  # so the list above is one of modules
+
+
+def test_check_imports_no_sdk_and_no_driver(home: Path) -> None:
+    checked = run(home, "check", command=(sys.executable, "-c", LISTED))
+
+    assert set(checked.stderr.split()) & (HEAVY - {"config", "pydantic", "yaml"}) == set()
