@@ -122,6 +122,6 @@ def _default_state_dir(surroundings: Surroundings) -> Path:
 
 
 def _host_zone(env: Mapping[str, str]) -> str:
-    """By name: a zone file without one cannot say when the clocks change in every store and every log."""
+    """By its name, which is what the reset rules take; UTC where the host has none that is known."""
     names = [env.get("TZ", "").removeprefix(":"), str(Path("/etc/localtime").resolve()).rpartition("zoneinfo/")[2]]
     return next((name for name in names if name and is_zone(name)), "UTC")
