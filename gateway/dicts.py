@@ -18,6 +18,7 @@ from functools import cache
 from typing import TypeVar
 
 from gateway.errors import MalformedRecord
+from gateway.model import LARGEST_NUMBER
 
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 T = TypeVar("T")
@@ -109,6 +110,9 @@ def _encoder_of(hint: object) -> Encode:
         return _encoder_of_class(hint)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return lambda value: value.value
+    if hint is int:
+        # What could not be read back must not be written: the nearest that can.
+        return lambda value: min(max(value, -LARGEST_NUMBER), LARGEST_NUMBER)
     return lambda value: value
 
 
@@ -190,7 +194,7 @@ def _of_type(kind: type[T], value: object) -> T:
 def _read_int(value: object) -> int:
     """No larger than a database takes."""
     number = _of_type(int, value)
-    if not -(1 << 63) <= number < 1 << 63:
+    if not -LARGEST_NUMBER <= number <= LARGEST_NUMBER:
         raise MalformedRecord("a number of more than 64 bits")
     return number
 

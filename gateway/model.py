@@ -22,6 +22,9 @@ PartId = NewType("PartId", int)
 MAIN_ACCOUNT = "main"
 LOCAL_PLATFORM = "local"
 
+LARGEST_NUMBER = 2**63 - 1
+"""The largest that databases and other programs can be told."""
+
 
 class ChatType(StrEnum):
     """Where people meet."""
@@ -278,6 +281,11 @@ class Tokens:
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+
+    def __post_init__(self) -> None:
+        """Agents report what they like: a number that cannot be must not spoil the sums for ever."""
+        for name in ("input", "output", "cache_read", "cache_write"):
+            object.__setattr__(self, name, min(max(getattr(self, name), 0), LARGEST_NUMBER))
 
     @property
     def total(self) -> int:

@@ -35,7 +35,6 @@ DRIVERS = ["aiosqlite", "sqlite3", "asyncpg"]
 OFFENCES = [
     ("errors", "gateway.model", DOWNWARDS),
     ("errors", "gateway.dicts", DOWNWARDS),
-    ("dicts", "gateway.model", DOWNWARDS),
     ("dicts", "gateway.ports", DOWNWARDS),
     ("model", "gateway.ports", DOWNWARDS),
     ("ports", "gateway.sessions", DOWNWARDS),

@@ -12,6 +12,7 @@ import pytest
 
 from gateway.errors import AlreadySettled, Refused, UnknownEntry, UnknownSession, UnknownWork
 from gateway.model import (
+    Attachment,
     Cost,
     CostStatus,
     EndReason,
@@ -462,6 +463,20 @@ class TestTurns:
         assert 1.5 <= session.cost.usd < 2e308
         assert len(await store.sessions()) == 1
 
+    @pytest.mark.parametrize("number", [2**63, 2**70, -(2**70)])
+    async def test_a_number_beyond_all_bounds_spoils_nothing(self, store: Store, number: int) -> None:
+        huge = replace(message(id="huge"), attachments=(Attachment(type=MediaType.FILE, size=number),))
+        await store.accept(huge, key_of())
+        begun = await begin(store, message(id="2"))
+        entry = replace(assistant("x"), tokens=number, latency_ms=number)
+        spent = Spent(tokens=Tokens(input=number, output=number), prompt_tokens=number)
+        await store.finish(begun.turn, Outcome(entries=(entry,), spent=spent, parts=(Part(target=dm(), text="x"),)))
+        session = await exchange(store, id="3", spent=spent)
+
+        assert session.tokens.total >= 0
+        assert len(await store.inbox(InboxState.WAITING)) == 1
+        assert await store.truncate(session.id, 1) == 1
+
     async def test_negative_counts_are_none_at_all(self, store: Store) -> None:
         session = await exchange(store)
         accepted = await store.accept(message(id="2"), key_of())
@@ -731,6 +746,9 @@ class TestTranscript:
         assert await store.search(bad) != []
         with pytest.raises(UnknownSession):
             await store.session(SessionId(bad))
+        with pytest.raises(Refused):
+            await store.edit_entry(session.id, EntryId(bad), (Text("x"),))
+        assert not (await store.accept(message(id="fine"), key_of())).duplicate
 
     async def test_a_message_of_ten_megabytes_is_kept_whole(self, store: Store) -> None:
         text = "äb" * 5_000_000

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gateway import model
 from gateway.dicts import from_dict, to_dict
 from gateway.errors import MalformedRecord
-from gateway.model import AgentEvent, Entry, Session
+from gateway.model import LARGEST_NUMBER, AgentEvent, Entry, Session
 from tests.fakes import user
 
 TYPES = [thing for thing in vars(model).values() if isinstance(thing, type) and is_dataclass(thing)]
@@ -41,7 +41,7 @@ texts = st.sampled_from(LIKE_JSON) | st.text(max_size=8) | st.text(alphabet='\ud
 
 PLAIN: dict[object, st.SearchStrategy[object]] = {
     str: texts,
-    int: st.integers(-(2**63), 2**63 - 1),
+    int: st.integers(-LARGEST_NUMBER, LARGEST_NUMBER),
     float: st.floats(allow_nan=False, allow_infinity=False),
     bool: st.booleans(),
     type(None): st.none(),

@@ -18,7 +18,7 @@ from gateway.ports import Hit, SessionFilter, Transcript
 from gateway.stores.sqlite import entry_table
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, micros, session_from_row
 from gateway.stores.sqlite.search_index import SearchIndex, match_expression, words_of
-from gateway.stores.sqlite.writer import as_store_error
+from gateway.stores.sqlite.writer import FOREIGN_ERRORS, as_our_error
 from gateway.stores.texts import contains_words, query_words, scrub
 
 T = TypeVar("T")
@@ -47,16 +47,14 @@ class Reader:
         """After the writer has made the file."""
         self._thread.start()
         try:
-            self._db = await self._apart(self._open())
+            await self._apart(self._open())
         except sqlite3.Error as exc:
-            raise as_store_error(exc) from exc
+            raise as_our_error(exc) from exc
 
     async def close(self) -> None:
         """Closing twice is closing once."""
-        if self._db is not None:
-            db, self._db = self._db, None
-            await self._apart(db.close())
         if self._thread.is_alive():
+            await self._apart(self._finish())
             self._loop.call_soon_threadsafe(self._loop.stop)
             await asyncio.to_thread(self._thread.join)
         self._loop.close()
@@ -67,21 +65,29 @@ class Reader:
             raise StoreUnavailable("the store is closed")
         try:
             return await self._apart(self._fetch(self._db, query, values))
-        except (sqlite3.Error, UnicodeError) as exc:
-            error = as_store_error(exc)
+        except FOREIGN_ERRORS as exc:
+            error = as_our_error(exc)
             raise (self._report_damage(str(error)) if isinstance(error, StoreDamaged) else error) from exc
 
-    async def _open(self) -> aiosqlite.Connection:
+    async def _open(self) -> None:
         db = await aiosqlite.connect(self._uri, uri=True)
         # A byte that makes a text illegal is seen by the checksum of its row; refused here, it would hide all others.
         db.text_factory = lambda written: written.decode("utf-8", "replace")
-        return db
+        self._db = db
+
+    async def _finish(self) -> None:
+        """First what callers that went away have left behind, an opening included."""
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+        if self._db is not None:
+            db, self._db = self._db, None
+            await db.close()
 
     async def _fetch(self, db: aiosqlite.Connection, query: str, values: Sequence[str | int]) -> list[Fetched]:
         return list(await db.execute_fetchall(query, values))  # type: ignore[arg-type]  # tuples: no row factory is set
 
     async def _apart(self, work: Coroutine[None, None, T]) -> T:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        # Shielded: who no longer waits must not break off what aiosqlite's thread is going to answer.
+        return await asyncio.shield(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop)))
 
     def decoded(self, decode: Callable[[Fetched], T], row: Fetched) -> T:
         """A row that must be right."""

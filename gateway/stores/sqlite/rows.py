@@ -17,6 +17,7 @@ from zlib import crc32
 from gateway.dicts import from_dict, to_dict
 from gateway.errors import MalformedRecord, StoreDamaged
 from gateway.model import (
+    LARGEST_NUMBER,
     Cost,
     EndReason,
     Entry,
@@ -126,7 +127,7 @@ def session_to_row(session: Session) -> list[Value]:
         tokens.output,
         tokens.cache_read,
         tokens.cache_write,
-        session.last_prompt_tokens,
+        _bounded(session.last_prompt_tokens),
         _json_or_none(session.cost),
         _json_or_none(session.model),
     ]
@@ -210,8 +211,8 @@ def entry_to_row(session: int, entry: Entry, keep_id: EntryId | None = None) -> 
         text,
         entry.sender and scrub(entry.sender),
         entry.message_id and scrub(entry.message_id),
-        entry.tokens,
-        entry.latency_ms,
+        _bounded(entry.tokens),
+        _bounded(entry.latency_ms),
         body,
     ]
 
@@ -284,7 +285,7 @@ def inbox_from_row(row: Fetched) -> InboxItem:
 
 def part_to_row(part: Part) -> list[Value]:
     """ordinal, target, text, reply_to: what a part says and where it goes."""
-    return [part.ordinal, _source_json(part.target), scrub(part.text), part.reply_to and scrub(part.reply_to)]
+    return [_bounded(part.ordinal), _source_json(part.target), scrub(part.text), part.reply_to and scrub(part.reply_to)]
 
 
 @_damage_if_unreadable
@@ -339,6 +340,10 @@ def _content_to_row(entry: Entry, keep_id: EntryId | None) -> tuple[str | None, 
     if entry.reasoning is not None:
         more["reasoning"] = to_dict(entry.reasoning)
     return words, scrub(_write(more)) if more else None
+
+
+def _bounded(number: int | None) -> int | None:
+    return None if number is None else min(max(int(number), -LARGEST_NUMBER), LARGEST_NUMBER)
 
 
 def _json(value: object) -> str:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from gateway.errors import StoreDamaged, StoreError, StoreUnavailable
+from gateway.errors import Refused, StoreDamaged, StoreError, StoreUnavailable
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
@@ -25,6 +25,7 @@ Operation = Callable[[sqlite3.Connection], T]
 _LARGEST_BATCH = 256
 _IDLE_SECONDS = 0.2
 _JOBS_BETWEEN_UPKEEP = 1024
+FOREIGN_ERRORS = (sqlite3.Error, OSError, UnicodeError, OverflowError)
 # Our statements are fixed and tested: if one of them no longer fits the schema or finds no JSON, the file has changed.
 _SIGNS_OF_DAMAGE = ("no such column", "no such table", "no column named", "malformed", "invalid fts5 file format")
 
@@ -227,7 +228,7 @@ class Writer:
 
     def _translate(self, exc: BaseException) -> BaseException:
         """SQLite's errors as ours; damage is remembered."""
-        error = as_store_error(exc) if isinstance(exc, (sqlite3.Error, OSError, UnicodeError)) else exc
+        error = as_our_error(exc) if isinstance(exc, FOREIGN_ERRORS) else exc
         return self.report_damage(str(error)) if isinstance(error, StoreDamaged) else error
 
 
@@ -247,13 +248,17 @@ def _run_or_spoil(db: sqlite3.Connection, job: _Job[object]) -> None:
         job.error = exc
 
 
-def _is_locked(exc: Exception) -> bool:
+def _is_locked(exc: BaseException) -> bool:
     return (getattr(exc, "sqlite_errorname", None) or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
-def as_store_error(exc: sqlite3.Error | OSError | UnicodeError) -> StoreError:
+def as_our_error(exc: BaseException) -> StoreError | Refused:
     """What SQLite said, as the reaction it earns."""
     name = getattr(exc, "sqlite_errorname", "") or ""
+    if isinstance(exc, OverflowError):
+        return Refused("a number is larger than anything can be counted by")
+    if isinstance(exc, UnicodeEncodeError):
+        return Refused("a name or id holds half a character, which nothing is called by")
     if isinstance(exc, UnicodeError) or "Could not decode to UTF-8" in str(exc):
         # The words behind it would be somebody's.
         return StoreDamaged("the database holds a text that is none")
