@@ -284,6 +284,9 @@ class Tokens:
 
     def __post_init__(self) -> None:
         """Agents report what they like: a number that cannot be must not spoil the sums for ever."""
+        counts = (self.input, self.output, self.cache_read, self.cache_write)
+        if min(counts) >= 0 and max(counts) <= LARGEST_NUMBER:
+            return
         for name in ("input", "output", "cache_read", "cache_write"):
             object.__setattr__(self, name, min(max(getattr(self, name), 0), LARGEST_NUMBER))
 
@@ -523,18 +526,6 @@ class Part:
     sent_id: str | None = None
     reason: str | None = None
     not_before: datetime | None = None
-
-    def put_out(self, id_: PartId, turn: TurnId, now: datetime) -> Part:
-        """The same words to the same place, as new in an outbox."""
-        return Part(
-            id=id_,
-            turn=turn,
-            target=self.target,
-            text=self.text,
-            ordinal=self.ordinal,
-            reply_to=self.reply_to,
-            created_at=now,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -520,7 +520,8 @@ class MemoryStore:
         self._mark_inbox(turn, settled)
 
     def _put_out(self, session: SessionId, turn: TurnId, part: Part, now: datetime) -> Part:
-        stored = scrubbed(part.put_out(PartId(next(self._numbers)), turn, now))
+        new = Part(target=part.target, text=part.text, ordinal=part.ordinal, reply_to=part.reply_to)
+        stored = scrubbed(replace(new, id=PartId(next(self._numbers)), turn=turn, created_at=now))
         self._outbox[stored.id] = _Outgoing(session, stored, now)
         return stored
 

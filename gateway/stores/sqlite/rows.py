@@ -288,6 +288,14 @@ def part_to_row(part: Part) -> list[Value]:
     return [_bounded(part.ordinal), _source_json(part.target), scrub(part.text), part.reply_to and scrub(part.reply_to)]
 
 
+def new_part(id_: PartId, turn: TurnId, values: Sequence[Any], now: datetime) -> Part:
+    """A part as `part_to_row` has just written it: new, whatever became of the one it was made from."""
+    ordinal, target, text, reply_to = values
+    return Part(
+        id=id_, turn=turn, ordinal=ordinal, target=_source(target), text=text, reply_to=reply_to, created_at=now
+    )
+
+
 @_damage_if_unreadable
 def part_from_row(row: Fetched) -> Part:
     """From n, PART_COLUMNS and the checksum. What is settled has lost its text, and with it its checksum."""

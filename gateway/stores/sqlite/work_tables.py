@@ -8,8 +8,16 @@ from datetime import datetime
 from gateway.errors import AlreadySettled, StoreDamaged, UnknownWork
 from gateway.model import InboundMessage, InboxId, Part, PartId, Sent, SessionKey, TurnId
 from gateway.ports import Accepted
-from gateway.stores.sqlite.rows import PART_COLUMNS, checksum, message_json, micros, part_from_row, part_to_row
-from gateway.stores.texts import scrub, scrubbed
+from gateway.stores.sqlite.rows import (
+    PART_COLUMNS,
+    checksum,
+    message_json,
+    micros,
+    new_part,
+    part_from_row,
+    part_to_row,
+)
+from gateway.stores.texts import scrub
 
 # Neither what was said nor what people and places are called.
 _WORDLESS = (
@@ -128,14 +136,13 @@ def put_out(db: sqlite3.Connection, n: int, turn: TurnId, parts: tuple[Part, ...
     """Into the outbox, to be sent."""
     stored = []
     for part in parts:
-        part = scrubbed(part)
         values = part_to_row(part)
         id_ = db.execute(
             "INSERT INTO outbox (session, turn, ordinal, target, text, reply_to, state, attempts, created_at, checksum)"
             " VALUES (?, ?, ?, ?, ?, ?, 'pending', 0, ?, ?)",
             [n, turn, *values, micros(now), checksum(values)],
         ).lastrowid
-        stored.append(part.put_out(PartId(id_ or 0), turn, now))
+        stored.append(new_part(PartId(id_ or 0), turn, values, now))
     return tuple(stored)
 
 
