@@ -190,6 +190,20 @@ class TestDurability:
             async with asyncio.timeout(20):
                 assert await store.session(session.id) == session
 
+    async def test_nobody_is_left_waiting_by_a_close(self, path: Path) -> None:
+        for _ in range(20):
+            async with opened(path) as store:
+                asked = [
+                    asyncio.create_task(ask)
+                    for n in range(20)
+                    for ask in (store.sessions(), store.search("x"), store.accept(message(id=str(n)), key_of()))
+                ]
+                await asyncio.sleep(0)
+                await asyncio.gather(store.close(), store.close())
+                async with asyncio.timeout(20):
+                    answers = await asyncio.gather(*asked, return_exceptions=True)
+            assert {type(answer) for answer in answers} <= {list, Accepted, StoreUnavailable}
+
     async def test_a_busy_check_that_is_cancelled_harms_no_other(self, path: Path) -> None:
         def cancelled(_: SessionId) -> bool:
             raise asyncio.CancelledError

@@ -40,6 +40,8 @@ class Reader:
         self._index = index
         self._report_damage = report_damage
         self._db: aiosqlite.Connection | None = None
+        self._gate = threading.Lock()
+        self._is_closed = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="turngate-reader", daemon=True)
 
@@ -53,18 +55,21 @@ class Reader:
 
     async def close(self) -> None:
         """Closing twice is closing once."""
+        with self._gate:
+            if self._is_closed:
+                return
+            self._is_closed = True
         if self._thread.is_alive():
-            await self._apart(self._finish())
+            # The gate is shut, so nothing comes behind this and waits on a loop that stands still.
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._finish(), self._loop))
             self._loop.call_soon_threadsafe(self._loop.stop)
             await asyncio.to_thread(self._thread.join)
         self._loop.close()
 
     async def rows(self, query: str, *values: str | int) -> list[Fetched]:
         """One query, one consistent view."""
-        if self._db is None:
-            raise StoreUnavailable("the store is closed")
         try:
-            return await self._apart(self._fetch(self._db, query, values))
+            return await self._apart(self._fetch(query, values))
         except FOREIGN_ERRORS as exc:
             error = as_our_error(exc)
             raise (self._report_damage(str(error)) if isinstance(error, StoreDamaged) else error) from exc
@@ -82,12 +87,20 @@ class Reader:
             db, self._db = self._db, None
             await db.close()
 
-    async def _fetch(self, db: aiosqlite.Connection, query: str, values: Sequence[str | int]) -> list[Fetched]:
-        return list(await db.execute_fetchall(query, values))  # type: ignore[arg-type]  # tuples: no row factory is set
+    async def _fetch(self, query: str, values: Sequence[str | int]) -> list[Fetched]:
+        if self._db is None:
+            raise StoreUnavailable("the store is not open")
+        rows = await self._db.execute_fetchall(query, values)
+        return list(rows)  # type: ignore[arg-type]  # tuples: no row factory is set
 
     async def _apart(self, work: Coroutine[None, None, T]) -> T:
+        with self._gate:
+            if self._is_closed:
+                work.close()
+                raise StoreUnavailable("the store is closed")
+            answer = asyncio.run_coroutine_threadsafe(work, self._loop)
         # Shielded: who no longer waits must not break off what aiosqlite's thread is going to answer.
-        return await asyncio.shield(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop)))
+        return await asyncio.shield(asyncio.wrap_future(answer))
 
     def decoded(self, decode: Callable[[Fetched], T], row: Fetched) -> T:
         """A row that must be right."""
