@@ -358,8 +358,8 @@ class MemoryStore:
             return Imported(session=None, entries=0, problems=export.problems)
         with self._lock:
             now = self._clock.now()
-            is_free = export.session is not None and export.session.id not in self._sessions
-            id_ = export.session.id if export.session is not None and is_free else self._fresh_id()
+            wanted = SessionId(scrub(export.session.id)) if export.session is not None else None
+            id_ = wanted if wanted and wanted not in self._sessions else self._fresh_id()
             restored = jsonl.restored_session(export, id_, now)
             if restored.current and self._current(restored.key) is not None:
                 restored = replace(restored, current=False, ended_at=now, end_reason=EndReason.SWITCH)

@@ -1169,6 +1169,14 @@ class TestExport:
         assert await texts(store, await store.session(imported.session)) == ["a", "b"]
         assert "describes the session is missing" in imported.problems[0]
 
+    async def test_an_import_under_half_a_name_is_there_all_the_same(self, store: Store) -> None:
+        session = await exchange(store)
+        lines = [line.replace(session.id, "s_\\ud800") for line in await self._export(store, session.id)]
+        imported = await store.import_(lines)
+
+        assert imported.session == "s_\ufffd"
+        assert await texts(store, await store.session(imported.session)) == ["hello", "hi"]
+
     async def test_an_import_that_says_it_was_deleted_is_there_all_the_same(self, store: Store) -> None:
         session = await exchange(store)
         await store.reset(session.key)
