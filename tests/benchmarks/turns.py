@@ -25,7 +25,7 @@ from statistics import quantiles
 
 from gateway.model import InboundMessage, Part, ResetPolicy, Role, Sent, SessionKey, SessionSource, Spent, Tokens
 from gateway.ports import Claim, Opening, Outcome
-from gateway.stores.sqlite import SqliteStore
+from gateway.stores.sqlite import SqliteStore, recent_entries, session_table
 from tests.benchmarks.floor import Floor
 from tests.benchmarks.population import DRIVEN, WallClock, key_of, populate_in_a_child, said, source_of
 
@@ -161,7 +161,10 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--floor", action="store_true", help="also measure bare sqlite3 doing the same rows")
+    parser.add_argument("--cold", action="store_true", help="keep no session in memory: every turn reads its history")
     options = parser.parse_args()
+    if options.cold:
+        recent_entries._SESSIONS = session_table._REMEMBERED = 0
     with tempfile.TemporaryDirectory(prefix="turngate-bench-") as folder:
         for line in asyncio.run(measure(options, Path(folder))):
             print(json.dumps(line))

@@ -585,7 +585,7 @@ class TestSearchIndex:
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as without:
-            without.setattr(search_index, "_has_fts5", lambda _: False)
+            without.setattr(search_index, "_has_fts5", lambda _: False)  # as above: another build of SQLite
             async with opened(path) as store:
                 await exchange(store, "old needle")
         async with opened(path) as store:
