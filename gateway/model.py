@@ -21,6 +21,7 @@ PartId = NewType("PartId", int)
 
 MAIN_ACCOUNT = "main"
 LOCAL_PLATFORM = "local"
+WEB_PLATFORM = "web"
 
 LARGEST_NUMBER = 2**63 - 1
 """The largest that databases and other programs can be told."""
@@ -152,6 +153,11 @@ class SessionSource:
     def terminal(cls, session: str | None = None) -> SessionSource:
         """The person at this machine's own terminal."""
         return cls(platform=LOCAL_PLATFORM, chat_id="cli", thread_id=session, user_id="cli", user_name="local")
+
+    @classmethod
+    def browser(cls, conversation: str) -> SessionSource:
+        """The person at a browser on this machine, in one of his conversations."""
+        return cls(platform=WEB_PLATFORM, chat_id=conversation, user_id="browser", user_name="local")
 
     @property
     def participant_id(self) -> str | None:

@@ -105,6 +105,25 @@ class StreamsNatively(Protocol):
 
 
 @runtime_checkable
+class FollowsTurns(Protocol):
+    """
+    Has its reader's screen open, a browser or a terminal, and shows a turn event by event.
+
+    What is shown here is a preview; the answer itself comes through `send`. Called on the event loop between two steps
+    of a turn, so nothing here may wait.
+    """
+
+    def turn_began(self, target: SessionSource, turn: TurnId, messages: Sequence[str]) -> None:
+        """The messages with these ids are being answered."""
+
+    def turn_event(self, target: SessionSource, turn: TurnId, event: AgentEvent) -> None:
+        """The agent said or did something."""
+
+    def settled(self, target: SessionSource, messages: Sequence[str]) -> None:
+        """Nothing more comes for these messages: whatever there was to send has been sent, or has failed."""
+
+
+@runtime_checkable
 class ShowsTyping(Protocol):
     """Can show that work is going on."""
 

@@ -79,7 +79,7 @@ OFFENCES = [
 def house(tmp_path: Path) -> Path:
     """A copy of the packages and their contracts, to be spoiled."""
     ignored = shutil.ignore_patterns("__pycache__")
-    for package in ("config", "gateway"):
+    for package in ("adapters", "config", "gateway"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
