@@ -6,7 +6,7 @@ An adapter has four members. Everything more is a capability: a protocol of its 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -50,8 +50,12 @@ class Clock(Protocol):
 class Agent(Protocol):
     """Whatever answers."""
 
-    def run(self, turn: Turn) -> AsyncIterator[AgentEvent]:
-        """Answer one turn. Closing the iterator cancels: the agent must stop working and leave nothing behind."""
+    def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
+        """
+        Answer one turn. Closing it cancels: the agent must stop working and leave nothing behind.
+
+        Raises AgentError with a reason that people may read.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +226,8 @@ class Claim:
     """
     The inbox rows that become one turn, as transcript entries, and how much history the turn wants to see.
 
-    `by_person` is False for scheduled work: it must not keep an idle session alive.
+    `by_person` is False for scheduled work: it must not keep an idle session alive. `replacing` takes that entry out
+    first, and all after it: what is asked again takes the place of what was asked.
     """
 
     inbox: tuple[InboxId, ...]
@@ -230,14 +235,20 @@ class Claim:
     entries: tuple[Entry, ...]
     history: int
     by_person: bool = True
+    replacing: EntryId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A turn that may run. `attempt` is 1 unless the daemon died during an earlier one."""
+    """
+    A turn that may run: what was said, and the history before it.
+
+    `attempt` is 1 unless the daemon died during an earlier one.
+    """
 
     turn: TurnId
     opened: Opened
+    said: tuple[Entry, ...]
     history: tuple[Entry, ...]
     attempt: int
 
@@ -335,6 +346,15 @@ class Store(Protocol):
 
     async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
         """End a turn: transcript, totals, outbox and inbox in one transaction. Returns the parts with their ids."""
+
+    async def answer(
+        self, inbox: InboxId, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]
+    ) -> tuple[Part, ...]:
+        """
+        End a message that needs no turn (a command): transcript, outbox and inbox in one transaction. No interaction.
+
+        AlreadySettled if it was finished before or belongs to a turn.
+        """
 
     async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
         """Parts in these states, oldest first. Called at start and by delivery."""

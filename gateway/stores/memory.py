@@ -24,9 +24,11 @@ from gateway.model import (
     InboxId,
     InboxState,
     Opened,
+    Origin,
     Part,
     PartId,
     PartState,
+    Role,
     Sent,
     Session,
     SessionId,
@@ -133,7 +135,7 @@ class MemoryStore:
             if turn is not None:
                 return self._begin_again(turn, claim.history)
             now = self._clock.now()
-            opened = self._open(claim.opening, now)
+            opened = self._open_without(claim.opening, claim.replacing, now)
             history = self._history(opened.session, claim.history)
             stored = self._append(opened.session.id, claim.entries)
             if claim.by_person:
@@ -146,7 +148,7 @@ class MemoryStore:
             self._turns[turn] = _Turn(session.id, first_seq, claim.inbox, self.run)
             self._mark_inbox(turn, lambda item: replace(item, state=InboxState.RUNNING, turn=turn, attempts=1))
             opened = Opened(session=session, is_new=opened.is_new)
-            return Begun(turn=turn, opened=opened, history=history, attempt=1)
+            return Begun(turn=turn, opened=opened, said=stored, history=history, attempt=1)
 
     async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
         with self._lock:
@@ -162,6 +164,19 @@ class MemoryStore:
             self._sessions[session.id] = self._within_bounds(session)
             self._end_turn(turn, found, outcome.failure if outcome.failure is None else scrub(outcome.failure))
             return tuple(self._put_out(session.id, turn, part, now) for part in outcome.parts)
+
+    async def answer(
+        self, inbox: InboxId, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]
+    ) -> tuple[Part, ...]:
+        with self._lock:
+            if self._turn_of((inbox,)) is not None:
+                raise AlreadySettled(f"inbound message {inbox} belongs to a turn")
+            now = self._clock.now()
+            found = self._existing(session)
+            stored = self._append(session, entries)
+            self._sessions[session] = self._within_bounds(answered(found, stored, now, Spent(), told=False))
+            self._inbox[inbox] = _wordless(self._inbox[inbox], InboxState.DONE, None)
+            return tuple(self._put_out(session, None, part, now) for part in parts)
 
     async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
         with self._lock:
@@ -394,6 +409,18 @@ class MemoryStore:
         session = self._add(decision.session) if decision.is_new else decision.session
         return Opened(session=session, is_new=decision.is_new)
 
+    def _open_without(self, opening: Opening, replaced: EntryId | None, now: datetime) -> Opened:
+        """Opened, with an entry and all after it taken out; if there is no such entry, nothing has happened."""
+        before = dict(self._sessions), dict(self._entries), self._made
+        opened = self._open(opening, now)
+        if replaced is None:
+            return opened
+        try:
+            return replace(opened, session=self._without(opened.session.id, replaced))
+        except UnknownEntry:
+            self._sessions, self._entries, self._made = before
+            raise
+
     def _busy_check(self, opening: Opening) -> Callable[[SessionId], bool]:
         return lambda id_: self._has_running_turn(id_) or (opening.is_busy is not None and opening.is_busy(id_))
 
@@ -448,6 +475,13 @@ class MemoryStore:
         floor = live[start - 1].seq if start else session.archived_through
         return replace(session, archived_through=floor, messages=len(live) - start)
 
+    def _without(self, session: SessionId, first: EntryId) -> Session:
+        """The session with that entry, and all after it, taken out."""
+        cut = self._entry(session, first).seq
+        self._entries[session] = [entry for entry in self._entries[session] if entry.seq < cut]
+        self._recount(session)
+        return self._sessions[session]
+
     def _rewrite(self, session: SessionId, entries: list[Entry]) -> None:
         self._existing(session)
         self._entries[session] = entries
@@ -497,8 +531,13 @@ class MemoryStore:
         self._mark_inbox(turn, lambda item: replace(item, attempts=found.attempt))
         session = self._existing(found.session)
         history = self._history(session, count, before=found.first_seq)
+        said = tuple(
+            entry
+            for entry in self._entries[session.id]
+            if entry.seq >= found.first_seq and entry.role is Role.USER and entry.origin is Origin.CHAT
+        )
         opened = Opened(session=session, is_new=False)
-        return Begun(turn=turn, opened=opened, history=history, attempt=found.attempt)
+        return Begun(turn=turn, opened=opened, said=said, history=history, attempt=found.attempt)
 
     def _mark_inbox(self, turn: TurnId, change: Callable[[InboxItem], InboxItem]) -> None:
         for id_ in self._turns[turn].inbox:
@@ -512,14 +551,9 @@ class MemoryStore:
             self._settle_inbox(turn, InboxState.DONE, None)
 
     def _settle_inbox(self, turn: TurnId, state: InboxState, reason: str | None) -> None:
-        def settled(item: InboxItem) -> InboxItem:
-            source = replace(item.message.source, chat_name=None, user_name=None, chat_topic=None)
-            wordless = replace(item.message, source=source, text="", attachments=(), reply_to=None)
-            return replace(item, state=state, reason=reason, message=wordless)
+        self._mark_inbox(turn, lambda item: _wordless(item, state, reason))
 
-        self._mark_inbox(turn, settled)
-
-    def _put_out(self, session: SessionId, turn: TurnId, part: Part, now: datetime) -> Part:
+    def _put_out(self, session: SessionId, turn: TurnId | None, part: Part, now: datetime) -> Part:
         new = Part(target=part.target, text=part.text, ordinal=part.ordinal, reply_to=part.reply_to)
         stored = scrubbed(replace(new, id=PartId(next(self._numbers)), turn=turn, created_at=now))
         self._outbox[stored.id] = _Outgoing(session, stored, now)
@@ -575,3 +609,10 @@ class MemoryStore:
         for event in events:
             del self._seen[event]
         return len(items) + len(parts) + len(events)
+
+
+def _wordless(item: InboxItem, state: InboxState, reason: str | None) -> InboxItem:
+    """Settled: neither what was said nor what people and places are called."""
+    source = replace(item.message.source, chat_name=None, user_name=None, chat_topic=None)
+    message = replace(item.message, source=source, text="", attachments=(), reply_to=None)
+    return replace(item, state=state, reason=reason, message=message)

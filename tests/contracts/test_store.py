@@ -39,6 +39,8 @@ from gateway.model import (
     TurnId,
 )
 from gateway.ports import Claim, Outcome, SessionFilter, Store
+from gateway.stores.memory import MemoryStore
+from gateway.stores.sqlite import SqliteStore
 from tests.contracts.conftest import CAP
 from tests.fakes import NOON, FrozenClock, assistant, dm, message, said, user
 from tests.talk import begin, exchange, key_of, opening, texts
@@ -46,6 +48,15 @@ from tests.talk import begin, exchange, key_of, opening, texts
 HOUR = timedelta(hours=1)
 IDLE = ResetPolicy(idle_after=HOUR)
 LOOKS_LIKE_JSON = '[{"type":"text","text":"x"}]'
+
+
+def restart(store: Store) -> None:
+    """From here on the store belongs to another run of the daemon."""
+    if isinstance(store, MemoryStore):
+        store.run += 1
+    else:
+        assert isinstance(store, SqliteStore)
+        store._run = "the next"
 
 
 class TestInbox:
@@ -487,6 +498,111 @@ class TestTurns:
         assert await store.sessions(SessionFilter(limit=-1)) == []
         assert await store.inbox(*InboxState, limit=-1) == []
         assert await store.outbox(*PartState, limit=-1) == []
+
+
+class TestAnsweringWithoutATurn:
+    async def test_a_command_ends_with_its_words_in_the_transcript_and_its_answer_in_the_outbox(
+        self, store: Store
+    ) -> None:
+        accepted = await store.accept(message("/help"), key_of())
+        session = (await store.open(opening())).session
+        chatter = (
+            said(Role.USER, "/help", origin=Origin.COMMAND),
+            said(Role.ASSISTANT, "so", origin=Origin.COMMAND),
+        )
+        parts = await store.answer(accepted.id, session.id, entries=chatter, parts=(Part(target=dm(), text="so"),))
+
+        assert await texts(store, session) == ["/help", "so"]
+        assert [(part.text, part.turn) for part in await store.outbox(PartState.PENDING)] == [("so", None)]
+        assert [part.id for part in parts] == [part.id for part in await store.outbox(PartState.PENDING)]
+        assert [item.message.text for item in await store.inbox(InboxState.DONE)] == [""]
+        assert await store.inbox(InboxState.WAITING) == []
+
+    async def test_it_is_no_interaction_and_leaves_the_reset_notice_for_the_next_turn(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
+        await exchange(store, policy=IDLE)
+        clock.advance(hours=2)
+        opened = await store.open(opening(policy=IDLE))
+        clock.advance(minutes=30)
+        accepted = await store.accept(message("/status", id="2"), key_of())
+        await store.answer(accepted.id, opened.session.id, entries=(), parts=())
+
+        after = await store.session(opened.session.id)
+        assert after.last_interaction_at == opened.session.last_interaction_at
+        assert after.notice is not None
+
+    async def test_a_message_is_answered_once(self, store: Store) -> None:
+        accepted = await store.accept(message("/help"), key_of())
+        session = (await store.open(opening())).session
+        await store.answer(accepted.id, session.id, entries=(), parts=())
+
+        with pytest.raises(AlreadySettled):
+            await store.answer(accepted.id, session.id, entries=(user("late"),), parts=())
+        assert await texts(store, session) == []
+
+    async def test_a_message_that_has_a_turn_is_left_to_it(self, store: Store) -> None:
+        begun = await begin(store, message())
+        row = (await store.inbox(InboxState.RUNNING))[0]
+
+        with pytest.raises(AlreadySettled):
+            await store.answer(row.id, begun.opened.session.id, entries=(), parts=())
+
+    async def test_nothing_is_settled_for_a_session_that_is_gone(self, store: Store) -> None:
+        accepted = await store.accept(message("/help"), key_of())
+        session = (await store.open(opening())).session
+        await store.delete(session.id)
+
+        with pytest.raises(UnknownSession):
+            await store.answer(accepted.id, session.id, entries=(), parts=())
+        assert len(await store.inbox(InboxState.WAITING)) == 1
+
+
+class TestAskingAgain:
+    async def claim(self, store: Store, replacing: EntryId, policy: ResetPolicy | None = None) -> Claim:
+        accepted = await store.accept(message("/retry", id="again"), key_of())
+        return Claim(
+            inbox=(accepted.id,),
+            opening=opening(policy=policy),
+            entries=(user("hello"),),
+            history=50,
+            replacing=replacing,
+        )
+
+    async def test_the_new_question_takes_the_place_of_the_old_one_and_its_answer(self, store: Store) -> None:
+        await exchange(store, "first", id="1")
+        session = await exchange(store, "hello", id="2", answer="wrong")
+        asked = (await store.transcript(session.id)).entries[2]
+
+        begun = await store.begin(await self.claim(store, asked.id))
+
+        assert [entry.text for entry in begun.history] == ["first", "hi"]
+        assert [entry.text for entry in begun.said] == ["hello"]
+        assert await texts(store, session) == ["first", "hi", "hello"]
+        assert (await store.session(session.id)).messages == 3
+
+    async def test_what_was_asked_again_survives_the_death_of_the_daemon(self, store: Store) -> None:
+        session = await exchange(store, "hello", id="1", answer="wrong")
+        asked = (await store.transcript(session.id)).entries[0]
+        claim = await self.claim(store, asked.id)
+        await store.begin(claim)
+        restart(store)
+
+        begun = await store.begin(claim)
+
+        assert begun.attempt == 2
+        assert [entry.text for entry in begun.said] == ["hello"]
+        assert begun.history == ()
+
+    async def test_an_entry_that_is_not_there_changes_nothing(self, store: Store, clock: FrozenClock) -> None:
+        session = await exchange(store, "hello", policy=IDLE)
+        asked = (await store.transcript(session.id)).entries[0]
+        clock.advance(hours=2)
+
+        with pytest.raises(UnknownEntry):
+            await store.begin(await self.claim(store, asked.id, IDLE))
+        assert [each.id for each in await store.sessions()] == [session.id]
+        assert await texts(store, session) == ["hello", "hi"]
 
 
 class TestOutbox:

@@ -12,8 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.errors import Refused
-from gateway.model import Entry, InboxState, Media, MediaType, Origin, Part, PartState, ResetPolicy, Role, Sent, Text
-from gateway.ports import Outcome, SessionFilter, Store
+from gateway.model import (
+    Entry,
+    EntryId,
+    InboxState,
+    Media,
+    MediaType,
+    Origin,
+    Part,
+    PartState,
+    ResetPolicy,
+    Role,
+    Sent,
+    Text,
+)
+from gateway.ports import Claim, Outcome, SessionFilter, Store
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.fakes import NOON, FrozenClock, assistant, dm, message, said
@@ -64,6 +77,31 @@ class World:
         parts = (Part(target=dm(), text="sorry"),)
         stored = await self.store.finish(begun.turn, Outcome(failure=f"broken \ud83d {number}", parts=parts))
         return [(part.text, part.state, part.created_at) for part in stored]
+
+    async def answer_a_command(self, which: int, number: int, entries: list[Entry]) -> object:
+        source = dm(str(which % 3))
+        opened = await self.store.open(opening(source, IDLE))
+        accepted = await self.store.accept(message("/help", id=self.next_id(), source=source), key_of(source))
+        parts = (Part(target=source, text="help"),)
+        stored = await self.store.answer(accepted.id, opened.session.id, entries=entries, parts=parts)
+        return [(part.text, part.turn, part.state) for part in stored]
+
+    async def ask_again(self, which: int, number: int, entries: list[Entry]) -> object:
+        source = dm(str(which % 3))
+        session = await self.store.current(key_of(source))
+        there = (await self.store.transcript(session.id)).entries if session else ()
+        accepted = await self.store.accept(message("/retry", id=self.next_id(), source=source), key_of(source))
+        begun = await self.store.begin(
+            Claim(
+                inbox=(accepted.id,),
+                opening=opening(source, IDLE),
+                entries=(said(Role.USER, f"again {number}"),),
+                history=50,
+                replacing=there[number % len(there)].id if there else EntryId("e_none"),
+            )
+        )
+        await self.store.finish(begun.turn, Outcome(entries=tuple(entries)))
+        return [entry.text for entry in begun.history], [entry.text for entry in begun.said]
 
     async def repeat_a_message(self, which: int, number: int, entries: list[Entry]) -> object:
         source = dm(str(which % 3))

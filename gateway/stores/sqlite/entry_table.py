@@ -110,6 +110,14 @@ def _read(db: sqlite3.Connection, n: int, count: int, before: int) -> list[Entry
     return [entry_from_row(row) for row in reversed(rows)]
 
 
+def said_since(db: sqlite3.Connection, n: int, first: int) -> tuple[Entry, ...]:
+    """What people said from there on: the words of a turn that begins again."""
+    rows = db.execute(
+        f"{SELECT} WHERE session = ? AND seq >= ? AND role = 'user' AND origin = 'chat' ORDER BY seq", (n, first)
+    ).fetchall()
+    return tuple(entry_from_row(row) for row in rows)
+
+
 def readable(rows: Iterable[Fetched]) -> Transcript:
     """Decode what can be decoded; a row that cannot hides no other."""
     entries, damaged = [], []

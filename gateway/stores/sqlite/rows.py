@@ -288,7 +288,7 @@ def part_to_row(part: Part) -> list[Value]:
     return [_bounded(part.ordinal), _source_json(part.target), scrub(part.text), part.reply_to and scrub(part.reply_to)]
 
 
-def new_part(id_: PartId, turn: TurnId, values: Sequence[Any], now: datetime) -> Part:
+def new_part(id_: PartId, turn: TurnId | None, values: Sequence[Any], now: datetime) -> Part:
     """A part as `part_to_row` has just written it: new, whatever became of the one it was made from."""
     ordinal, target, text, reply_to = values
     return Part(

@@ -23,6 +23,7 @@ from gateway.model import (
     Entry,
     EntryId,
     InboundMessage,
+    InboxId,
     InboxState,
     Opened,
     Part,
@@ -126,6 +127,21 @@ class SqliteStore:
     async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
         now = self._clock.now()
         return await self._writer.run(lambda db: self._finish(db, turn, outcome, now))
+
+    async def answer(
+        self, inbox: InboxId, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]
+    ) -> tuple[Part, ...]:
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> tuple[Part, ...]:
+            work_tables.end_without_turn(db, inbox, now)
+            n, found = self._sessions.by_id(db, session)
+            stored = self._entries.append(db, n, entries)
+            changed = answered(found, stored, now, Spent(), told=False)
+            self._sessions.update(db, n, entry_table.within_bounds(db, n, changed, self._live_entries))
+            return work_tables.put_out(db, n, None, parts, now)
+
+        return await self._writer.run(write)
 
     async def record_sending(self, part: PartId) -> Part:
         return await self._writer.run(lambda db: work_tables.record_sending(db, part))
@@ -317,6 +333,10 @@ class SqliteStore:
         if turn is not None:
             return self._begin_again(db, turn, claim.history)
         n, opened = self._sessions.open(db, claim.opening, now)
+        if claim.replacing is not None:
+            replaced = self._entries.find(db, n, opened.session.id, claim.replacing)
+            self._entries.remove(db, n, replaced.seq)
+            opened = replace(opened, session=entry_table.after_rewrite(db, n, opened.session))
         history = self._entries.history(db, n, opened.session, claim.history)
         stored = self._entries.append(db, n, claim.entries)
         if claim.by_person:
@@ -327,13 +347,15 @@ class SqliteStore:
         first_seq = stored[0].seq if stored else entry_table.LAST
         turn = work_tables.start_turn(db, n, claim.inbox, first_seq, run=self._run, now=now)
         opened = Opened(session=session, is_new=opened.is_new)
-        return Begun(turn=turn, opened=opened, history=history, attempt=1)
+        return Begun(turn=turn, opened=opened, said=stored, history=history, attempt=1)
 
     def _begin_again(self, db: sqlite3.Connection, turn: TurnId, count: int) -> Begun:
         n, first_seq, attempt = work_tables.start_again(db, turn, self._run)
         _, session = self._sessions.by_number(db, n)
         history = self._entries.history(db, n, session, count, before=first_seq)
-        return Begun(turn=turn, opened=Opened(session=session, is_new=False), history=history, attempt=attempt)
+        said = entry_table.said_since(db, n, first_seq)
+        opened = Opened(session=session, is_new=False)
+        return Begun(turn=turn, opened=opened, said=said, history=history, attempt=attempt)
 
     def _finish(self, db: sqlite3.Connection, turn: TurnId, outcome: Outcome, now: datetime) -> tuple[Part, ...]:
         n, found = self._sessions.by_number(db, work_tables.running_session(db, turn))

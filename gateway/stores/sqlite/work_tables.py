@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from datetime import datetime
 
 from gateway.errors import AlreadySettled, StoreDamaged, UnknownWork
@@ -132,7 +133,16 @@ def end_turn(db: sqlite3.Connection, turn: TurnId, failure: str | None, now: dat
     )
 
 
-def put_out(db: sqlite3.Connection, n: int, turn: TurnId, parts: tuple[Part, ...], now: datetime) -> tuple[Part, ...]:
+def end_without_turn(db: sqlite3.Connection, inbox: InboxId, now: datetime) -> None:
+    """A message that was answered at once; its words live on in the transcript alone."""
+    if turn_of(db, (inbox,)) is not None:
+        raise AlreadySettled(f"inbound message {inbox} belongs to a turn")
+    db.execute(f"UPDATE inbox SET state = 'done', settled_at = ?, {_WORDLESS} WHERE n = ?", (micros(now), inbox))
+
+
+def put_out(
+    db: sqlite3.Connection, n: int, turn: TurnId | None, parts: Sequence[Part], now: datetime
+) -> tuple[Part, ...]:
     """Into the outbox, to be sent."""
     stored = []
     for part in parts:
