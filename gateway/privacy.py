@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from gateway.dicts import Json
-from gateway.model import Block, Entry, SessionSource, Text
+from gateway.model import Block, Entry, InboundMessage, ReplyTo, Session, SessionKey, SessionSource, Text, Turn
 
 _KEY_BYTES = 32
 _SHORTEST_IN_TEXT = 6
@@ -51,6 +51,9 @@ _LOCAL = rf"[{_LETTER}0-9_.%+-]"
 _EMAIL = rf"(?<!{_LOCAL})(?P<email>{_LOCAL}++@(?:[{_LETTER}0-9-]++\.)+[{_LETTER}][{_LETTER}0-9-]++)"
 
 _GIVEN_OUT = re.compile(_START + _PSEUDONYM)
+# What may still become a pseudonym when more of a stream arrives, and as much before it as _START looks at.
+_UNFINISHED = re.compile(r"[A-Za-z0-9_]{0,256}\Z")
+_LOOKED_BACK_AT = 6
 
 
 def new_key() -> bytes:
@@ -141,6 +144,43 @@ class Redactor:
             message_id=None,
             tool_calls=tuple(replace(call, arguments=self._arguments(call.arguments)) for call in entry.tool_calls),
             reasoning=entry.reasoning and replace(entry.reasoning, text=self.redact(entry.reasoning.text)),
+        )
+
+    def turn(self, turn: Turn) -> Turn:
+        """Everything the agent may know, as it may know it. The platform's own names of messages are none of that."""
+        source = self.source(turn.source)
+        history = self.history(turn.history)
+        return replace(
+            turn,
+            source=source,
+            session=self._session(turn.session),
+            messages=tuple(self._message(at, message) for at, message in enumerate(turn.messages, start=1)),
+            history=history,
+        )
+
+    def _session(self, session: Session) -> Session:
+        return replace(
+            session,
+            key=SessionKey(""),
+            origin=self.source(session.origin),
+            owner=None,
+            title=session.title and self.redact(session.title),
+            preview=self.redact(session.preview),
+            goal=session.goal and self.redact(session.goal),
+        )
+
+    def _message(self, number: int, message: InboundMessage) -> InboundMessage:
+        quoted = message.reply_to
+        return replace(
+            message,
+            id=str(number),
+            event_ids=(),
+            source=self.source(message.source),
+            text=self.redact(message.text),
+            attachments=tuple(
+                replace(each, ref=None, name=each.name and self.redact(each.name)) for each in message.attachments
+            ),
+            reply_to=quoted and ReplyTo(message_id="", text=self.redact(quoted.text), to_bot=quoted.to_bot),
         )
 
     def redact(self, text: str) -> str:
@@ -262,6 +302,32 @@ class Redactor:
         self._known[shown] = real
         self._given[asked] = shown
         return shown
+
+
+class StreamRestorer:
+    """`restore` for a text that arrives in pieces: the end is held back while it may be half a pseudonym."""
+
+    def __init__(self, restore: Callable[[str], str]) -> None:
+        self._restore = restore
+        self._before = ""
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """What can be shown now."""
+        text = self._held + piece
+        unfinished = _UNFINISHED.search(text)
+        cut = unfinished.start() if unfinished else len(text)
+        self._held = text[cut:]
+        return self._shown(text[:cut])
+
+    def rest(self) -> str:
+        """What is left when nothing more comes."""
+        text, self._held = self._held, ""
+        return self._shown(text)
+
+    def _shown(self, text: str) -> str:
+        before, self._before = self._before, (self._before + text)[-_LOOKED_BACK_AT:]
+        return self._restore(before + text)[len(before) :]
 
 
 @lru_cache(maxsize=64)

@@ -8,23 +8,16 @@ of a fixed key, so that no name can become a sentence.
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gateway.dicts import Json
+from gateway.labels import LONGEST_LABEL, cut, folded
 from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, ChatType, EndReason, ResetNotice, SessionSource
 from gateway.privacy import Redactor
 
-_LONGEST_LABEL = 128
 # A goal is a person's own words to the agent, not the name of something, so it has room.
 _LONGEST_GOAL = 2000
-_UNSEEN_CATEGORIES = ("Cc", "Cf", "Cs")
-# Characters that show nothing and are no controls to Unicode: joiners, fillers, variation selectors, the tag plane.
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
-)
 _WHY = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "at the daily reset"}
 
 _SHARED = (
@@ -90,11 +83,6 @@ def context_prompt(facts: PromptFacts, redactor: Redactor | None) -> str:
     return "\n\n".join(filter(None, paragraphs))
 
 
-def clean_label(text: str) -> str:
-    """One line of at most 128 visible characters, whatever somebody called himself."""
-    return _cut(_folded(text), _LONGEST_LABEL)
-
-
 def _where(source: SessionSource) -> str:
     if source.platform == LOCAL_PLATFORM:
         return "You are talking to the person at the terminal of the machine that runs the gateway."
@@ -155,25 +143,14 @@ def _target(platform: str, account: str, chat: str, thread: str | None = None) -
 
 
 def _hidden_target(target: str, redactor: Redactor | None) -> str:
-    return _folded(redactor.target(target) if redactor else target)
+    return folded(redactor.target(target) if redactor else target)
 
 
-def _label(text: str | None, redactor: Redactor | None, longest: int = _LONGEST_LABEL) -> str | None:
+def _label(text: str | None, redactor: Redactor | None, longest: int = LONGEST_LABEL) -> str | None:
     """Hidden before it is folded and after, because what is removed may touch an id or split one; cut only then."""
     if text is None or redactor is None:
-        return text and _cut(_folded(text), longest)
-    return _cut(redactor.redact(_folded(redactor.redact(text))), longest)
-
-
-def _folded(text: str) -> str:
-    seen = (
-        char for char in _UNSEEN.sub("", text) if char.isspace() or unicodedata.category(char) not in _UNSEEN_CATEGORIES
-    )
-    return " ".join("".join(seen).split())
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+        return text and cut(folded(text), longest)
+    return cut(redactor.redact(folded(redactor.redact(text))), longest)
 
 
 def _json(values: Json) -> str:

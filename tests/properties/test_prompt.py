@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gateway.dicts import Json
 from gateway.model import ChatType, SessionSource
-from gateway.prompt import HomeChannel, PromptFacts, clean_label, context_prompt
+from gateway.labels import clean_label
+from gateway.prompt import HomeChannel, PromptFacts, context_prompt
 from tests.properties.test_privacy import AROUND, CANARIES, Canary, bare, phone_numbers, redactor
 
 MODERATE = settings(max_examples=200, deadline=None)

@@ -10,7 +10,8 @@ import pytest
 from gateway.dicts import Json
 from gateway.model import ChatType, EndReason, ResetNotice, SessionId, SessionSource
 from gateway.privacy import Redactor
-from gateway.prompt import HomeChannel, PromptFacts, clean_label, context_prompt
+from gateway.labels import clean_label
+from gateway.prompt import HomeChannel, PromptFacts, context_prompt
 
 GROUP_ID = "-1001234567890"
 HOME_ID = "-1009876543210"

@@ -1,0 +1,1 @@
+"""Whatever answers: one kind of agent, one file. Each is loaded when the config names its kind."""

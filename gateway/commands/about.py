@@ -1,0 +1,28 @@
+"""What goes on here: /status."""
+
+from __future__ import annotations
+
+from gateway.commands.registry import Answer, Command, Request
+from gateway.labels import clean_label
+
+
+async def _status(request: Request) -> Answer:
+    session = request.session
+    title = f" “{clean_label(session.title)}”" if session.title else ""
+    lines = [
+        f"Session `{session.id}`{title}",
+        f"- answered by the agent `{request.agent}`",
+        f"- {session.messages} messages since {session.started_at:%Y-%m-%d %H:%M} UTC",
+        f"- {session.tokens.total:,} tokens: {session.tokens.input:,} in, {session.tokens.output:,} out",
+        f"- {_at_work(request)}",
+    ]
+    return Answer(text="\n".join(lines), session=session.id)
+
+
+def _at_work(request: Request) -> str:
+    if not request.busy:
+        return "nothing is running"
+    return f"a turn is running, {request.waiting} waiting" if request.waiting else "a turn is running"
+
+
+COMMANDS = (Command(name="status", summary="says which session this is and what goes on in it", run=_status),)

@@ -1,0 +1,112 @@
+"""Commands about conversations: /new, /resume, /sessions, /title. They reach only sessions of their own key."""
+
+from __future__ import annotations
+
+from gateway.commands.registry import Answer, Command, Request
+from gateway.labels import clean_label
+from gateway.model import Session
+from gateway.ports import SessionFilter
+
+_MOST_LISTED = 20
+_MOST_SEARCHED = 200
+
+
+async def _new(request: Request) -> Answer:
+    title = clean_label(request.argument) or None
+    fresh = await request.store.reset(request.session.key, title=title)
+    named = f" “{title}”" if title else ""
+    back = " /resume brings the last one back." if _has_talk(request.session) else ""
+    return Answer(text=f"{_stopped(request)}A new conversation{named} has begun.{back}", session=fresh.id)
+
+
+async def _resume(request: Request) -> Answer:
+    earlier = await _earlier(request)
+    if not earlier:
+        return Answer(text="There is no earlier conversation here.", session=request.session.id)
+    found = _wanted(request.argument, earlier)
+    if len(found) != 1:
+        problem = "Several fit that" if found else "There is no such conversation here"
+        return Answer(text=f"{problem}. /sessions lists them.", session=request.session.id)
+    resumed = await request.store.switch(request.session.key, found[0].id)
+    text = f"{_stopped(request)}Back in {_name(resumed)}, {resumed.messages} messages."
+    return Answer(text=text, session=resumed.id)
+
+
+async def _sessions(request: Request) -> Answer:
+    earlier = (await _earlier(request))[:_MOST_LISTED]
+    lines = [f"You are in {_name(request.session)}, {request.session.messages} messages."]
+    if earlier:
+        lines += ["", "Earlier:", ""]
+        lines += [f"{at}. {_line(session)}" for at, session in enumerate(earlier, start=1)]
+        lines += ["", "`/resume 1` goes back to the first of them."]
+    return Answer(text="\n".join(lines), session=request.session.id)
+
+
+async def _title(request: Request) -> Answer:
+    title = clean_label(request.argument)
+    if not title:
+        text = f"This is {_name(request.session)}. `/title WORDS` names it."
+    else:
+        await request.store.rename(request.session.id, title)
+        text = f"This conversation is now called “{title}”."
+    return Answer(text=text, session=request.session.id)
+
+
+async def _earlier(request: Request) -> list[Session]:
+    """Sessions of this key that are not the current one, the last used first."""
+    sessions = await request.store.sessions(SessionFilter(key=request.session.key, limit=_MOST_SEARCHED))
+    return [session for session in sessions if session.id != request.session.id and _has_talk(session)]
+
+
+def _has_talk(session: Session) -> bool:
+    """Whether there is anything to come back to: commands alone are no talk."""
+    return bool(session.preview) or session.tokens.total > 0
+
+
+def _wanted(argument: str, earlier: list[Session]) -> list[Session]:
+    """By its number in the list, by the beginning of its id, or by its name. Nothing asked for is the last one."""
+    if not argument:
+        return earlier[:1]
+    if argument.isdecimal() and 1 <= int(argument) <= len(earlier):
+        return [earlier[int(argument) - 1]]
+    words = argument.casefold()
+    exact = [session for session in earlier if words in (session.id.casefold(), (session.title or "").casefold())]
+    return exact or [
+        session
+        for session in earlier
+        if session.id.casefold().startswith(words) or words in (session.title or session.preview).casefold()
+    ]
+
+
+def _line(session: Session) -> str:
+    return f"{_name(session)}, {session.messages} messages, {session.last_interaction_at:%Y-%m-%d %H:%M} UTC"
+
+
+def _name(session: Session) -> str:
+    words = clean_label(session.title or session.preview)
+    return f"“{words}”" if words else f"session `{session.id}`"
+
+
+def _stopped(request: Request) -> str:
+    return "What was running has been stopped. " if request.stopped else ""
+
+
+COMMANDS = (
+    Command(
+        name="new",
+        argument="[title]",
+        aliases=("reset",),
+        summary="begins a new conversation here (also `/reset`)",
+        run=_new,
+        stops_turn=True,
+    ),
+    Command(
+        name="resume",
+        argument="[number, name or id]",
+        summary="goes back to an earlier conversation, without a name to the last one",
+        run=_resume,
+        stops_turn=True,
+    ),
+    Command(name="sessions", summary="lists the conversations you had here", run=_sessions),
+    Command(name="title", argument="[words]", summary="names this conversation", run=_title),
+)

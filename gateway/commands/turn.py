@@ -1,0 +1,63 @@
+"""Commands about a turn: /stop the one that runs, /undo or /retry the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from gateway.commands.registry import Again, Answer, Command, Request
+from gateway.model import Entry, Origin, Role
+
+_BUSY = "A turn is running or waiting here. /stop it first, or wait for its answer."
+
+
+async def _stop(request: Request) -> Answer:
+    more = f" {_waiting(request.waiting)} next." if request.waiting else ""
+    text = f"Stopped.{more}" if request.stopped else "Nothing is running."
+    return Answer(text=text, session=request.session.id)
+
+
+async def _undo(request: Request) -> Answer:
+    if request.busy:
+        return Answer(text=_BUSY, session=request.session.id)
+    entries = (await request.store.transcript(request.session.id)).entries
+    asked = last_question(entries)
+    if not asked:
+        return Answer(text="There is nothing to undo.", session=request.session.id)
+    await request.store.truncate(request.session.id, sum(entry.seq < asked[0].seq for entry in entries))
+    text = f"Undone, and forgotten: “{_start(asked)}” and its answer."
+    return Answer(text=text, session=request.session.id)
+
+
+async def _retry(request: Request) -> Answer | Again:
+    if request.busy:
+        return Answer(text=_BUSY, session=request.session.id)
+    asked = last_question((await request.store.transcript(request.session.id)).entries)
+    if not asked:
+        return Answer(text="There is nothing to ask again.", session=request.session.id)
+    return Again(said=asked, replacing=asked[0].id)
+
+
+def last_question(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """What the last turn was asked: all the messages that it answered together."""
+    talk = [entry for entry in entries if entry.origin is not Origin.COMMAND]
+    while talk and talk[-1].role is not Role.USER:
+        talk.pop()
+    asked = list(takewhile(lambda entry: entry.role is Role.USER, reversed(talk)))
+    return tuple(reversed(asked))
+
+
+def _start(asked: Sequence[Entry]) -> str:
+    words = " ".join(asked[0].text.split())
+    return words if len(words) <= 60 else f"{words[:59].rstrip()}…"
+
+
+def _waiting(count: int) -> str:
+    return "One message is" if count == 1 else f"{count} messages are"
+
+
+COMMANDS = (
+    Command(name="stop", summary="stops the answer that is being given", run=_stop, stops_turn=True),
+    Command(name="undo", summary="takes back your last message and its answer", run=_undo, needs_quiet=True),
+    Command(name="retry", summary="asks your last message again", run=_retry, needs_quiet=True),
+)

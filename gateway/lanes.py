@@ -1,0 +1,242 @@
+"""
+One turn at a time per conversation, many conversations at once.
+
+A place in the lane is taken before the first `await`, so turns follow the order of arrival whatever the store does
+meanwhile. A lane exists while somebody is in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from gateway.model import InboundMessage, InboxId, SessionKey, TurnId
+
+
+class WhenBusy(StrEnum):
+    """What becomes of a message that arrives while a turn of its conversation runs."""
+
+    COLLECT = "collect"
+    FOLLOW_UP = "follow_up"
+    INTERRUPT = "interrupt"
+    STEER = "steer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """
+    A message in the inbox.
+
+    `turn` is the one it already belongs to, if the daemon died during it. `alone`: a command, never answered together
+    with others.
+    """
+
+    id: InboxId
+    message: InboundMessage
+    turn: TurnId | None = None
+    alone: bool = False
+
+    def goes_with(self, other: Stored) -> bool:
+        """Whether one turn may answer both."""
+        return not (self.alone or other.alone) and self.turn == other.turn
+
+
+class Place(Protocol):
+    """Where a message waits while it is being stored. Then it is taken, or left: a duplicate, or not stored."""
+
+    def take(self, stored: Stored) -> None:
+        """The message is on disk; its turn may come."""
+
+    def leave(self) -> None:
+        """There is nothing to do."""
+
+
+class _PlaceInLane:
+    def __init__(self, lane: _Lane) -> None:
+        self._lane = lane
+        self.stored: Stored | None = None
+
+    def take(self, stored: Stored) -> None:
+        self.stored = stored
+        self._lane.changed.set()
+        if self._lane.interrupts and self._lane.running is not None:
+            self._lane.running.stop()
+
+    def leave(self) -> None:
+        self._lane.places.remove(self)
+        self._lane.changed.set()
+
+
+class _PlaceBeside:
+    def __init__(self, start: Callable[[Running], None]) -> None:
+        self._start = start
+
+    def take(self, stored: Stored) -> None:
+        self._start(Running([stored], beside=True))
+
+    def leave(self) -> None:
+        """It held up nobody."""
+
+
+class Running:
+    """
+    A batch whose turn has come. Whoever works on it says how it can be stopped.
+
+    `beside`: not in the lane but next to it, while a turn may be running there.
+    """
+
+    def __init__(self, batch: Sequence[Stored], *, beside: bool = False) -> None:
+        self.batch = tuple(batch)
+        self.beside = beside
+        self.on_stop: Callable[[], None] | None = None
+        self.over = asyncio.Event()
+        self._stopped = False
+
+    def stoppable(self, stop: Callable[[], None]) -> None:
+        """From now on it can be stopped, and at once if that was asked for before."""
+        self.on_stop = stop
+        if self._stopped:
+            stop()
+
+    def stop(self) -> None:
+        """Ask for it; `over` tells when what was said has been kept."""
+        self._stopped = True
+        if self.on_stop is not None:
+            self.on_stop()
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    key: SessionKey
+    interrupts: bool
+    places: deque[_PlaceInLane] = field(default_factory=deque)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    running: Running | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRules:
+    """How turns are taken."""
+
+    when_busy: WhenBusy = WhenBusy.COLLECT
+    debounce: timedelta = timedelta(milliseconds=600)
+    concurrent: int = 64
+
+
+Work = Callable[[SessionKey, Running], Coroutine[None, None, None]]
+
+
+class Lanes:
+    """Every lane that somebody is in. `work` does one batch, and must not raise."""
+
+    def __init__(self, rules: LaneRules, work: Work, tasks: asyncio.TaskGroup) -> None:
+        self._rules = rules
+        self._work = work
+        self._tasks = tasks
+        self._slots = asyncio.Semaphore(rules.concurrent)  # first come, first served: fair between chats
+        self._lanes: dict[SessionKey, _Lane] = {}
+
+    def join(self, key: SessionKey) -> Place:
+        """Take a place. Never waits, so that nobody who comes later can be earlier."""
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(key, interrupts=self._rules.when_busy is WhenBusy.INTERRUPT)
+            self._tasks.create_task(self._serve(lane), name="lane")
+        place = _PlaceInLane(lane)
+        lane.places.append(place)
+        lane.changed.set()
+        return place
+
+    def beside(self, key: SessionKey) -> Place:
+        """For what waits for nobody: it starts as soon as it is stored."""
+
+        def start(running: Running) -> None:
+            self._tasks.create_task(self._work(key, running), name="beside")
+
+        return _PlaceBeside(start)
+
+    def is_busy(self, key: SessionKey) -> bool:
+        """Whether a turn runs there or a message waits for one."""
+        return key in self._lanes
+
+    def waiting(self, key: SessionKey) -> list[InboundMessage]:
+        """What is stored there and waits for its turn, in order."""
+        lane = self._lanes.get(key)
+        return [place.stored.message for place in lane.places if place.stored] if lane else []
+
+    def depth(self) -> tuple[int, int]:
+        """How many lanes run a turn, and how many messages wait."""
+        lanes = self._lanes.values()
+        return sum(lane.running is not None for lane in lanes), sum(len(lane.places) for lane in lanes)
+
+    async def stop(self, key: SessionKey) -> bool:
+        """Stop the turn that runs there, and wait until what it said has been kept. False if there is none."""
+        lane = self._lanes.get(key)
+        if lane is None or lane.running is None:
+            return False
+        running = lane.running
+        running.stop()
+        await running.over.wait()
+        return True
+
+    async def _serve(self, lane: _Lane) -> None:
+        while lane.places:
+            first = lane.places[0]
+            comes_just_now = first.stored is None
+            if not await self._is_stored(lane, first):
+                continue
+            if comes_just_now:
+                await self._settle(lane)
+            async with self._slots:
+                gathers = comes_just_now or self._rules.when_busy is not WhenBusy.FOLLOW_UP
+                lane.running = Running(self._take_out(lane, gathers=gathers))
+                await self._work_on(lane, lane.running)
+        del self._lanes[lane.key]
+
+    async def _work_on(self, lane: _Lane, running: Running) -> None:
+        try:
+            await self._work(lane.key, running)
+        finally:
+            lane.running = None
+            running.over.set()
+
+    async def _is_stored(self, lane: _Lane, first: _PlaceInLane) -> bool:
+        """Wait until the first of the lane is on disk; False if it has left."""
+        while first.stored is None:
+            await self._change(lane)
+            if not lane.places or lane.places[0] is not first:
+                return False
+        return True
+
+    async def _settle(self, lane: _Lane) -> None:
+        """Wait until nobody has said anything for a moment. People write in bursts, and platforms cut long pastes."""
+        pause = self._rules.debounce.total_seconds()
+        while pause > 0 and not any(place.stored and place.stored.alone for place in lane.places):
+            count = len(lane.places)
+            try:
+                async with asyncio.timeout(pause):
+                    while len(lane.places) == count:
+                        await self._change(lane)
+            except TimeoutError:
+                return
+
+    def _take_out(self, lane: _Lane, *, gathers: bool) -> list[Stored]:
+        """The first, and from there on as many as are stored and may be answered together with it."""
+        batch: list[Stored] = []
+        while lane.places and lane.places[0].stored is not None:
+            stored = lane.places[0].stored
+            together = gathers or stored.turn is not None  # rows of one turn are never torn apart
+            if batch and not (together and batch[0].goes_with(stored)):
+                break
+            batch.append(stored)
+            lane.places.popleft()
+        return batch
+
+    async def _change(self, lane: _Lane) -> None:
+        lane.changed.clear()
+        await lane.changed.wait()

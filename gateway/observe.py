@@ -1,0 +1,179 @@
+"""
+What operators see: one log line and one number for everything that happens.
+
+A line is a fixed sentence with an `action` word and fields from a fixed list. Texts, names and ids of people and chats
+are on no list, so they cannot be logged by accident; of an unexpected error the place is told and not the words, which
+may be somebody's.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import MutableMapping
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, TextIO
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from gateway.errors import Refused, TurngateError
+from gateway.model import Part, SessionId, SessionSource
+from gateway.ports import Begun, Outcome
+
+METRICS_TYPE = CONTENT_TYPE_LATEST
+
+
+class Action(StrEnum):
+    """What a line is about; operators search for these."""
+
+    STARTED = "started"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    REFUSED = "refused"
+    COMMAND = "command"
+    TURN = "turn"
+    DROPPED = "dropped"
+    SENT = "sent"
+    UNSENT = "unsent"
+    STORE = "store"
+    BUG = "bug"
+
+
+# fmt: off
+_FIELDS = frozenset((
+    "timestamp", "level", "event", "action", "reason", "where",
+    "account", "address", "agent", "command", "ms", "outcome", "part", "pid", "platform", "session", "turn", "version",
+))
+# fmt: on
+
+
+def only_known_fields(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Drop what is on no list: a new field is a decision, not an accident."""
+    return {name: value for name, value in event.items() if name in _FIELDS}
+
+
+def configure_logging(level: str, stream: TextIO) -> None:
+    """Ours in full; of the libraries only what they warn of, and of that only who warned: their words may be data."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            only_known_fields,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "action", "event"]),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+        cache_logger_on_first_use=False,
+    )
+    logging.basicConfig(handlers=[_Libraries(logging.WARNING)], level=logging.WARNING, force=True)
+
+
+class _Libraries(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        cause = record.exc_info[1] if record.exc_info else None
+        where = place_of(cause) if cause else record.name
+        structlog.get_logger().warning("a library complained", action=Action.BUG, where=where, reason=record.name)
+
+
+def place_of(error: BaseException) -> str:
+    """Where it happened, innermost last, without a word of what it said."""
+    frames = traceback.extract_tb(error.__traceback__)[-6:]
+    return " > ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames) or "unknown"
+
+
+def reason_of(error: BaseException) -> str:
+    """Our own errors are written to be read; of others only the kind is safe to repeat."""
+    return str(error) if isinstance(error, TurngateError) else type(error).__name__
+
+
+class Observer:
+    """Told of everything that happens; tells the log and the metrics."""
+
+    def __init__(self) -> None:
+        self._log = structlog.get_logger()
+        self._registry = CollectorRegistry()
+        ProcessCollector(namespace="turngate", registry=self._registry)
+        self._messages = self._counter("messages", "Inbound messages by what became of them.", "platform", "outcome")
+        self._commands = self._counter("commands", "Chat commands that were run.", "command")
+        self._turns = self._counter("turns", "Turns by agent and outcome.", "agent", "outcome")
+        self._parts = self._counter("parts", "Outbound parts by what became of them.", "platform", "outcome")
+        self._bugs = self._counter("unexpected_errors", "Errors nobody had foreseen: look in the log.")
+        self._turn_seconds = Histogram(
+            "turngate_turn_seconds",
+            "From the beginning of a turn until it was stored.",
+            buckets=(0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000),
+            registry=self._registry,
+        )
+        self._busy = Gauge("turngate_lanes_busy", "Conversations with a turn at work.", registry=self._registry)
+        self._waiting = Gauge("turngate_lanes_waiting", "Messages that wait for their turn.", registry=self._registry)
+
+    def started(self, *, address: str | None, version: str, pid: int) -> None:
+        """Everything is open."""
+        self._log.info("the gateway is up", action=Action.STARTED, address=address, version=version, pid=pid)
+
+    def stopping(self) -> None:
+        """Nothing new is taken."""
+        self._log.info("finishing what runs", action=Action.STOPPING)
+
+    def stopped(self) -> None:
+        """Everything is closed."""
+        self._log.info("the gateway is down", action=Action.STOPPED)
+
+    def received(self, source: SessionSource, outcome: Action) -> None:
+        """A message was accepted, known already, or refused."""
+        self._messages.labels(source.platform, outcome.value).inc()
+        self._log.debug("a message came in", action=outcome, platform=source.platform, account=source.account)
+
+    def commanded(self, command: str, session: SessionId) -> None:
+        """A chat command was answered."""
+        self._commands.labels(command).inc()
+        self._log.info("a command was answered", action=Action.COMMAND, command=command, session=session)
+
+    def dropped(self, refusal: Refused) -> None:
+        """Work that nobody waits for any more."""
+        self._log.info("nothing left to do", action=Action.DROPPED, reason=reason_of(refusal))
+
+    def turn_ended(self, begun: Begun, outcome: Outcome, *, agent: str, took: timedelta) -> None:
+        """One line per turn."""
+        seconds, result = max(took.total_seconds(), 0.0), "done" if outcome.failure is None else "failed"
+        self._turns.labels(agent, result).inc()
+        self._turn_seconds.observe(seconds)
+        fields = {"turn": begun.turn, "session": begun.opened.session.id, "agent": agent, "ms": round(seconds * 1000)}
+        if outcome.failure is None:
+            self._log.info("a turn was answered", action=Action.TURN, outcome=result, **fields)
+        else:
+            self._log.warning("a turn failed", action=Action.TURN, outcome=result, reason=outcome.failure, **fields)
+
+    def sent(self, part: Part) -> None:
+        """A part arrived."""
+        self._parts.labels(part.target.platform, "sent").inc()
+        self._log.debug("a part was sent", action=Action.SENT, part=part.id, platform=part.target.platform)
+
+    def unsent(self, part: Part, reason: str, *, dead: bool) -> None:
+        """A part did not arrive: it will be tried again, or never."""
+        self._parts.labels(part.target.platform, "dead" if dead else "failed").inc()
+        words = "a part cannot be delivered" if dead else "a part is tried again"
+        self._log.warning(words, action=Action.UNSENT, part=part.id, platform=part.target.platform, reason=reason)
+
+    def store_failed(self, error: BaseException) -> None:
+        """The store does not take writes."""
+        self._log.error("the store failed", action=Action.STORE, reason=reason_of(error))
+
+    def bug(self, error: BaseException) -> None:
+        """Nobody had foreseen this. Where it happened is told, what it said is not."""
+        self._bugs.inc()
+        self._log.error("unexpected error", action=Action.BUG, reason=type(error).__name__, where=place_of(error))
+
+    def metrics(self, *, busy: int, waiting: int) -> bytes:
+        """In the text format of Prometheus."""
+        self._busy.set(busy)
+        self._waiting.set(waiting)
+        return generate_latest(self._registry)
+
+    def _counter(self, name: str, words: str, *labels: str) -> Counter:
+        return Counter(f"turngate_{name}", words, labels, registry=self._registry)

@@ -1,0 +1,88 @@
+"""What the operator decided, in the core's own words: who answers where, what belongs together, what agents may see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from gateway.history import HistoryRules
+from gateway.keys import build_session_key, owner_of
+from gateway.model import Session, SessionKey, SessionSource
+from gateway.ports import Agent, Opening
+from gateway.privacy import Redactor
+from gateway.prompt import HomeChannel
+from gateway.routing import MAIN_AGENT, Route, agent_for
+from gateway.sessions import ResetPolicies
+
+_NOT_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Employed:
+    """An agent under the name the config gives it."""
+
+    name: str
+    agent: Agent
+    system: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Fixed while the daemon runs. `privacy_key` is None where ids need not be hidden."""
+
+    agents: Mapping[str, Employed]
+    routes: Sequence[Route] = ()
+    per_user_in_groups: bool = True
+    per_user_in_threads: bool = False
+    resets: ResetPolicies = field(default_factory=ResetPolicies)
+    history: HistoryRules = field(default_factory=HistoryRules)
+    idle_timeout: timedelta = timedelta(minutes=30)
+    privacy_key: bytes | None = field(default=None, repr=False)
+    redact_emails: bool = False
+    connected: tuple[str, ...] = ()
+    homes: tuple[HomeChannel, ...] = ()
+
+    @property
+    def history_to_read(self) -> int:
+        """How many entries a turn reads: some are commands, which are not shown."""
+        return self.history.messages + _NOT_SHOWN
+
+    def key_of(self, source: SessionSource) -> SessionKey:
+        """Which conversation a message from there belongs to."""
+        return build_session_key(
+            source,
+            agent=agent_for(source, self.routes),
+            per_user_in_groups=self.per_user_in_groups,
+            per_user_in_threads=self.per_user_in_threads,
+        )
+
+    def owner_of(self, source: SessionSource) -> str | None:
+        """Whose conversation that is; nobody's where it is shared."""
+        return owner_of(
+            source, per_user_in_groups=self.per_user_in_groups, per_user_in_threads=self.per_user_in_threads
+        )
+
+    def opening(self, source: SessionSource) -> Opening:
+        """How the session of a message from there is found."""
+        return Opening(
+            key=self.key_of(source),
+            source=source,
+            owner=self.owner_of(source),
+            policy=self.resets.for_source(source),
+        )
+
+    def agent_of(self, session: Session) -> Employed:
+        """Who answers in a session: the one chosen for it, if it is still there, else the one routed to."""
+        routed = agent_for(session.origin, self.routes)
+        return self.agents.get(session.agent or routed) or self.agents.get(routed) or self.agents[MAIN_AGENT]
+
+    def missing_agent(self, session: Session) -> str | None:
+        """The agent that was chosen for a session and is no longer in the config."""
+        return session.agent if session.agent and session.agent not in self.agents else None
+
+    def redactor(self, platform: str) -> Redactor | None:
+        """The pseudonyms of one conversation, made anew for each turn from what is said and shown in it."""
+        if self.privacy_key is None:
+            return None
+        return Redactor(self.privacy_key, platform, emails=self.redact_emails)

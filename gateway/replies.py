@@ -1,0 +1,115 @@
+"""
+What a message, a turn and a command leave behind: entries for the transcript, parts for the outbox. Pure.
+
+What the gateway itself says (notices, answers to commands) is kept with the origin `command`, so that it is there for
+people to read and is never shown to an agent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from gateway.model import EndReason, Entry, InboundMessage, Media, Origin, Part, ResetNotice, Role, Text
+from gateway.ports import Outcome
+from gateway.turns import Conversation, Ending
+
+_WHY_ENDED = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "with the day"}
+_NOTHING_SAID = "(The agent had nothing to say.)"
+_TRY_AGAIN = "Write again, or /retry."
+
+
+def asked(message: InboundMessage) -> Entry:
+    """A person's message as the transcript keeps it."""
+    words = (Text(message.text),) if message.text or not message.attachments else ()
+    files = (Media(type=each.type, path=each.path, mime=each.mime, name=each.name) for each in message.attachments)
+    return Entry(
+        role=Role.USER,
+        content=(*words, *files),
+        at=message.sent_at,
+        sender=message.source.participant_id,
+        message_id=message.id,
+    )
+
+
+def chatter(message: InboundMessage, answer: str, now: datetime) -> tuple[Entry, Entry]:
+    """A command and what it said."""
+    return replace(asked(message), origin=Origin.COMMAND), notice(answer, now)
+
+
+def notice(text: str, now: datetime) -> Entry:
+    """The gateway's own words."""
+    return Entry(role=Role.ASSISTANT, content=(Text(text),), at=now, origin=Origin.COMMAND)
+
+
+def parts(message: InboundMessage, *texts: str) -> tuple[Part, ...]:
+    """Back to where the message came from."""
+    return tuple(
+        Part(target=message.source, text=text, ordinal=ordinal, reply_to=message.id)
+        for ordinal, text in enumerate(texts)
+    )
+
+
+def outcome(
+    conversation: Conversation, ending: Ending, message: InboundMessage, words: list[str], now: datetime
+) -> Outcome:
+    """
+    How a turn ended, for the transcript and for the person who asked; `words` are ours, and come before the answer.
+
+    What the agent had said before it was cut off is kept and marked.
+    """
+    said, failure = conversation.said, conversation.failure
+    text, entries = said.text, said.entries()
+    if ending is not Ending.DONE and text:
+        mark = f"\n\n*(incomplete: {_why(ending, failure)})*"
+        text, entries = text + mark, _marked(entries, mark)
+    elif not text:
+        text = _without_words(ending, failure)
+        entries = (*entries, notice(text, now))
+    return Outcome(
+        entries=(*(notice(each, now) for each in words), *entries),
+        spent=said.spent,
+        parts=parts(message, *words, text),
+        failure=_why(ending, failure) if ending in (Ending.FAILED, Ending.SILENT) else None,
+    )
+
+
+def broken(message: InboundMessage, now: datetime) -> Outcome:
+    """The turn failed for a reason that is ours, and that only the operator can understand."""
+    text = f"Something went wrong here, and the operator can see it in the log. {_TRY_AGAIN}"
+    return Outcome(entries=(notice(text, now),), parts=parts(message, text), failure="an unexpected error")
+
+
+def reset_words(reset: ResetNotice | None) -> list[str]:
+    """Why the conversation is new, if it became so by itself and anything was lost from sight."""
+    if reset is None or not reset.had_activity:
+        return []
+    return [f"The conversation before this one ended {_WHY_ENDED[reset.reason]}. /resume brings it back."]
+
+
+def missing_agent_words(missing: str | None, instead: str) -> list[str]:
+    """Why somebody else answers than was chosen."""
+    return [f"The agent {missing} is no longer there; {instead} answers."] if missing else []
+
+
+def _why(ending: Ending, failure: str | None) -> str:
+    return "stopped" if ending is Ending.STOPPED else failure or "the agent failed"
+
+
+def _without_words(ending: Ending, failure: str | None) -> str:
+    match ending:
+        case Ending.DONE:
+            return _NOTHING_SAID
+        case Ending.STOPPED:
+            return "(Stopped before the first word.)"
+        case _:
+            return f"There is no answer: {_why(ending, failure)}. {_TRY_AGAIN}"
+
+
+def _marked(entries: tuple[Entry, ...], mark: str) -> tuple[Entry, ...]:
+    """The mark goes to the last words the agent said; results of tools may come after them."""
+    at = max((at for at, entry in enumerate(entries) if entry.text and entry.role is Role.ASSISTANT), default=None)
+    if at is None:
+        return entries
+    words = Text(entries[at].text + mark)
+    return (*entries[:at], replace(entries[at], content=(words,)), *entries[at + 1 :])

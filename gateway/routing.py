@@ -1,0 +1,33 @@
+"""Which agent answers where. Pure: the first route that fits wins, and without one the main agent answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.model import SessionSource
+
+MAIN_AGENT = "main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """What is left out fits all."""
+
+    agent: str
+    platform: str | None = None
+    account: str | None = None
+    chat_type: str | None = None
+    chat: str | None = None
+    user: str | None = None
+
+    def fits(self, source: SessionSource) -> bool:
+        """Whether a message from there takes this route."""
+        wanted = (self.platform, self.account, self.chat_type, self.chat, self.user)
+        found = (source.platform, source.account, source.chat_type.value, source.chat_id, source.participant_id)
+        return all(want in (None, value) for want, value in zip(wanted, found, strict=True))
+
+
+def agent_for(source: SessionSource, routes: Iterable[Route]) -> str:
+    """The name of the agent that answers there."""
+    return next((route.agent for route in routes if route.fits(source)), MAIN_AGENT)

@@ -1,0 +1,237 @@
+"""
+One turn with the agent: runs it, shows what it does as it happens, and collects what it said.
+
+An agent may talk for ten minutes, fall silent, or be told to stop. Whatever happens, what it had said by then is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from gateway.errors import AgentError
+from gateway.model import (
+    AgentEvent,
+    Ask,
+    Cost,
+    CostStatus,
+    Done,
+    Entry,
+    File,
+    Reasoning,
+    Role,
+    Send,
+    Spent,
+    Text,
+    Tokens,
+    Tool,
+    ToolCall,
+    ToolStatus,
+    Turn,
+    Usage,
+)
+from gateway.observe import Observer
+from gateway.ports import Agent, Clock
+from gateway.privacy import StreamRestorer
+
+Show = Callable[[AgentEvent], None]
+Restore = Callable[[str], str]
+
+
+class Ending(StrEnum):
+    """How the agent's work came to its end."""
+
+    DONE = "done"
+    STOPPED = "stopped"
+    SILENT = "silent"
+    FAILED = "failed"
+
+
+class Conversation:
+    """A turn that runs. `stop` may come at any time, from any task of the loop, more than once."""
+
+    def __init__(self, agent: Agent, restore: Restore, show: Show, clock: Clock, observer: Observer) -> None:
+        self._agent = agent
+        self._restore = restore
+        self._show = show
+        self._observer = observer
+        self._limit: asyncio.Timeout | None = None
+        self._stopping = asyncio.Event()
+        self.said = Said(restore=restore, clock=clock)
+        self.failure: str | None = None
+
+    def stop(self) -> None:
+        """Take no more from the agent. Harmless before the first word and after the last."""
+        self._stopping.set()
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time())
+
+    async def run(self, turn: Turn, idle_timeout: timedelta) -> Ending:
+        """Until the agent is done, fails, is silent for too long, or is told to stop. What it said is in `said`."""
+        if self._stopping.is_set():
+            return Ending.STOPPED
+        try:
+            await self._listen(turn, idle_timeout.total_seconds())
+        except TimeoutError:
+            if self._stopping.is_set():
+                return Ending.STOPPED
+            self.failure = "the agent fell silent"
+            return Ending.SILENT
+        except AgentError as exc:
+            self.failure = str(exc)
+            return Ending.FAILED
+        except Exception as exc:  # noqa: BLE001 - an agent is somebody else's code, and what it had said is kept
+            self._observer.bug(exc)
+            self.failure = "the agent broke down"
+            return Ending.FAILED
+        return Ending.DONE
+
+    async def _listen(self, turn: Turn, patience: float) -> None:
+        loop, streamed = asyncio.get_running_loop(), StreamRestorer(self._restore)
+        try:
+            async with asyncio.timeout(patience) as self._limit, aclosing(self._agent.run(turn)) as events:
+                async for event in events:
+                    if self._stopping.is_set():
+                        raise TimeoutError
+                    self._limit.reschedule(loop.time() + patience)
+                    self.said.hear(event)
+                    self._preview(event, streamed)
+                    if isinstance(event, Done):
+                        break
+        finally:
+            self._limit = None  # its time is over: it can no longer be moved
+            self._show_rest(streamed)
+
+    def _show_rest(self, streamed: StreamRestorer) -> None:
+        rest = streamed.rest()
+        if rest:
+            self._show(Text(rest))
+
+    def _preview(self, event: AgentEvent, streamed: StreamRestorer) -> None:
+        """Pseudonyms never reach a screen, so text is shown as soon as none can be hiding at its end."""
+        match event:
+            case Text(text=text):
+                shown = streamed.feed(text)
+                if shown:
+                    self._show(Text(shown))
+            case Tool():
+                self._show(restored_tool(event, self._restore))
+            case _:
+                self._show(event)
+
+
+@dataclass(slots=True)
+class _Step:
+    """What the assistant said in one breath, the tools it then called, and what they gave back."""
+
+    at: datetime
+    pieces: list[str] = field(default_factory=list)
+    reasoning: Reasoning | None = None
+    calls: dict[str, ToolCall] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
+
+
+class Said:
+    """What an agent said and used, as a transcript keeps it: with the real ids, in an order that can be replayed."""
+
+    def __init__(self, *, restore: Restore, clock: Clock) -> None:
+        self._restore = restore
+        self._clock = clock
+        self._began = clock.now()
+        self._steps = [_Step(at=self._began)]
+        self.spent = Spent()
+        self.used_tools = False
+
+    def hear(self, event: AgentEvent) -> None:
+        """Add one event."""
+        match event:
+            case Text(text=text):
+                self._step(closed_by_calls=True).pieces.append(text)
+            case Reasoning():
+                step = self._step(closed_by_calls=True)
+                step.reasoning = _joined(step.reasoning, event)
+            case Tool():
+                self._hear_tool(event)
+            case Usage():
+                self.spent = _with_usage(self.spent, event)
+            case Ask() | Send() | File():
+                raise AgentError(f"the agent wanted to {_WISHES[event.type]}, which this version cannot do")
+            case Done():
+                pass
+
+    @property
+    def text(self) -> str:
+        """All of its words, with a blank line where it went off to use a tool."""
+        return self._restore("\n\n".join(filter(None, ("".join(step.pieces).strip() for step in self._steps))))
+
+    def entries(self) -> tuple[Entry, ...]:
+        """For the transcript. The last words carry how long the turn took."""
+        entries = [entry for step in self._steps for entry in self._entries_of(step)]
+        took = max(int((self._clock.now() - self._began).total_seconds() * 1000), 0)
+        return (*entries[:-1], replace(entries[-1], latency_ms=took)) if entries else ()
+
+    def _hear_tool(self, tool: Tool) -> None:
+        self.used_tools = True
+        step = next((step for step in self._steps if tool.id in step.calls), None) or self._step(closed_by_calls=False)
+        if tool.id not in step.calls or tool.input is not None:
+            step.calls[tool.id] = ToolCall(id=tool.id, name=tool.name, arguments=tool.input or "{}")
+        if tool.status is not ToolStatus.STARTED:
+            step.results[tool.id] = tool.output or tool.status.value
+
+    def _step(self, *, closed_by_calls: bool) -> _Step:
+        """Words after a call begin a new breath; more calls belong to the one that is open until a result came."""
+        last = self._steps[-1]
+        if last.results or (closed_by_calls and last.calls):
+            last = _Step(at=self._clock.now())
+            self._steps.append(last)
+        return last
+
+    def _entries_of(self, step: _Step) -> list[Entry]:
+        text = self._restore("".join(step.pieces))
+        if not (text.strip() or step.calls or step.reasoning):
+            return []
+        calls = tuple(replace(call, arguments=self._restore(call.arguments)) for call in step.calls.values())
+        said = Entry(
+            role=Role.ASSISTANT,
+            content=(Text(text),) if text.strip() else (),
+            at=step.at,
+            tool_calls=calls,
+            reasoning=step.reasoning,
+        )
+        results = [
+            Entry(role=Role.TOOL, content=(Text(self._restore(output)),), at=step.at, tool_call_id=call)
+            for call, output in step.results.items()
+        ]
+        return [said, *results]
+
+
+_WISHES = {"ask": "ask a question with buttons", "send": "write to somebody else", "file": "send a file"}
+
+
+def restored_tool(tool: Tool, restore: Restore) -> Tool:
+    """A tool as people may see it."""
+    return replace(
+        tool,
+        title=tool.title and restore(tool.title),
+        input=tool.input and restore(tool.input),
+        output=tool.output and restore(tool.output),
+    )
+
+
+def _joined(before: Reasoning | None, more: Reasoning) -> Reasoning:
+    if before is None:
+        return more
+    return Reasoning(text=before.text + more.text, signature=more.signature or before.signature)
+
+
+def _with_usage(spent: Spent, usage: Usage) -> Spent:
+    """Calls of one turn add up; how full the prompt was is what the last of them says."""
+    tokens = Tokens(input=usage.input, output=usage.output, cache_read=usage.cache_read, cache_write=usage.cache_write)
+    reported = Cost(usd=usage.cost_usd, status=CostStatus.REPORTED) if usage.cost_usd is not None else None
+    cost = spent.cost + reported if spent.cost and reported else reported or spent.cost
+    prompt = tokens.input + tokens.cache_read + tokens.cache_write
+    return replace(spent, tokens=spent.tokens + tokens, prompt_tokens=prompt, cost=cost)
