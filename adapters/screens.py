@@ -11,74 +11,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from gateway.errors import Unreachable
 from gateway.model import AgentEvent, InboundMessage, Part, Sent, SessionSource, Text, Tool, TurnId
 from gateway.ports import Clock, Limits, Receive
+from gateway.watching import Arrived, Began, FellBehind, Happened, Live, Settled, Shown
 
 # A screen that falls further behind than this is told to read the transcript anew instead.
 _LONGEST_BACKLOG = 1000
 
 _Place = tuple[str | None, str | None]
-
-
-@dataclass(slots=True, kw_only=True)
-class Live:
-    """A turn as it stands: the text so far, and the tools in the order in which they were first seen."""
-
-    turn: TurnId
-    messages: tuple[str, ...]
-    pieces: list[str] = field(default_factory=list)
-    tools: dict[str, Tool] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """The pieces as one; kept apart until somebody asks, or a long answer would be copied at every word."""
-        return "".join(self.pieces)
-
-    def at_this_moment(self) -> Live:
-        """A copy that stands still."""
-        return replace(self, pieces=[self.text], tools=dict(self.tools))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Began:
-    """The messages with these ids are being answered."""
-
-    turn: TurnId
-    messages: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Happened:
-    """The agent said or did something."""
-
-    turn: TurnId
-    event: AgentEvent
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrived:
-    """Something to read, which is in the transcript too. It takes the place of the preview of its turn."""
-
-    part: Part
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
-    """Nothing more comes for these messages."""
-
-    messages: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FellBehind:
-    """This screen was too slow and has missed something: read the transcript, then watch again."""
-
-
-Shown = Began | Happened | Arrived | Settled | FellBehind
 
 
 class Watch:
