@@ -1,0 +1,98 @@
+"""A command's end of the control socket. Blocking: a command does one thing at a time, and Ctrl-C ends it."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from gateway.control.address import address_of
+from gateway.control.lines import decode, encode, error_of
+from gateway.dicts import Json
+from gateway.errors import MalformedRecord, Unreachable
+
+_PIECE = 64 * 1024
+
+
+class ControlClient:
+    """A connection to the daemon."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._unread = bytearray()
+        self._searched = 0
+
+    @classmethod
+    def connect(cls, path: Path) -> ControlClient:
+        """Raises Unreachable where nobody listens."""
+        connecting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with address_of(path) as address:
+                connecting.connect(address)
+        except OSError as exc:
+            connecting.close()
+            raise Unreachable(f"nobody answers at {path} ({exc.strerror or exc})") from exc
+        return cls(connecting)
+
+    def ask(self, do: str, args: Mapping[str, Json], on_item: Callable[[Json], None]) -> Json:
+        """The result of one request; its items are handed over as they come. Raises what the daemon says."""
+        self.send({"do": do, "args": dict(args)})
+        while True:
+            answer = self.receive()
+            if answer is None:
+                continue
+            if "item" in answer:
+                on_item(answer["item"])
+            else:
+                return result_of(answer)
+
+    def send(self, line: dict[str, Json]) -> None:
+        """One line to the daemon."""
+        try:
+            self._socket.sendall(encode(line))
+        except ConnectionError:
+            # It may have said why before it hung up; receiving will tell.
+            return
+
+    def receive(self, timeout: float | None = None) -> dict[str, Json] | None:
+        """The next line, or None if none came in that time. Raises Unreachable when the daemon is gone."""
+        while (end := self._unread.find(b"\n", self._searched)) < 0:
+            self._searched = len(self._unread)
+            if timeout is not None and not select.select([self._socket], [], [], timeout)[0]:
+                return None
+            self._unread += self._piece()
+        line = bytes(self._unread[:end])
+        del self._unread[: end + 1]
+        self._searched = 0
+        try:
+            return decode(line)
+        except MalformedRecord as exc:
+            raise Unreachable("the daemon does not speak our language; it may be of another version") from exc
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def __enter__(self) -> ControlClient:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def _piece(self) -> bytes:
+        try:
+            piece = self._socket.recv(_PIECE)
+        except ConnectionError:
+            piece = b""
+        if not piece:
+            raise Unreachable("the daemon went away; see its log, start it again with `turngate run`")
+        return piece
+
+
+def result_of(answer: Mapping[str, Json]) -> Json:
+    """What the last line of an answer says, or its error."""
+    if "error" in answer:
+        raise error_of(answer["error"])
+    return answer.get("done")

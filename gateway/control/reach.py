@@ -1,0 +1,87 @@
+"""
+The way to the state: through the daemon that holds it, or, where none does, by holding it oneself for one request.
+
+Two commands at once are no conflict: the second waits until the first has let go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from gateway.control.client import ControlClient
+from gateway.control.requests import Requests, carry_out
+from gateway.dicts import Json
+from gateway.errors import StateInUse, Unreachable
+from gateway.state_dir import Lock, StateDir, take_lock
+
+PATIENCE = 5.0
+
+_PAUSE = 0.05
+
+OpenRequests = Callable[[StateDir], AbstractAsyncContextManager[Requests]]
+
+
+def reach(folder: Path, *, patience: float = PATIENCE) -> Lock | ControlClient:
+    """
+    A line to the daemon that holds the folder, or the lock if there is none.
+
+    A daemon that is starting or stopping holds the lock and does not answer: StateInUse after `patience` seconds.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return take_lock(folder)
+        except StateInUse as exc:
+            pid = exc.pid
+        socket = StateDir(folder.absolute()).control_socket
+        try:
+            return ControlClient.connect(socket)
+        except Unreachable as exc:
+            if time.monotonic() >= deadline:
+                raise StateInUse(_no_answer(folder, pid), pid=pid) from exc
+        time.sleep(_PAUSE)
+
+
+def ask(
+    folder: Path,
+    do: str,
+    args: Mapping[str, Json],
+    *,
+    alone: OpenRequests,
+    on_item: Callable[[Json], None],
+    patience: float = PATIENCE,
+) -> Json:
+    """The result of one request, whoever carries it out; `alone` opens what that takes without a daemon."""
+    with reach(folder, patience=patience) as reached:
+        if isinstance(reached, ControlClient):
+            return reached.ask(do, args, on_item)
+        return asyncio.run(_ask_alone(alone(reached.state), {"do": do, "args": dict(args)}, on_item))
+
+
+async def _ask_alone(
+    opening: AbstractAsyncContextManager[Requests], request: Mapping[str, Json], on_item: Callable[[Json], None]
+) -> Json:
+    async with opening as requests:
+        return await carry_out(requests, request, _OwnLine(on_item))
+
+
+class _OwnLine:
+    """Nobody at the other end but ourselves."""
+
+    def __init__(self, on_item: Callable[[Json], None]) -> None:
+        self._on_item = on_item
+
+    async def item(self, value: Json) -> None:
+        self._on_item(value)
+
+    async def next(self) -> dict[str, Json] | None:
+        return None
+
+
+def _no_answer(folder: Path, pid: int | None) -> str:
+    who = f"process {pid}" if pid else "another process"
+    return f"{who} holds {folder} but does not answer; it may be starting or stopping: try again, or stop it"

@@ -1,0 +1,45 @@
+"""What can be asked: a table of names and functions, the same in the daemon and in a command that works alone."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeVar
+
+from gateway.dicts import Json, from_dict
+from gateway.errors import Refused
+
+Args = Mapping[str, Json]
+T = TypeVar("T")
+
+
+class Line(Protocol):
+    """Whoever asked, while the answer is being made."""
+
+    async def item(self, value: Json) -> None:
+        """One of many. Waits while the other end is slow; raises ConnectionError when it is gone."""
+
+    async def next(self) -> dict[str, Json] | None:
+        """What the other end says meanwhile; None when it has nothing more to say. Raises MalformedRecord."""
+
+
+Verb = Callable[[Args, Line], Awaitable[Json]]
+Requests = Mapping[str, Verb]
+
+
+def taking(arguments: type[T], verb: Callable[[T, Line], Awaitable[Json]]) -> Verb:
+    """The verb with its arguments read from plain data; MalformedRecord says which of them is wrong."""
+
+    async def read_and_do(args: Args, line: Line) -> Json:
+        return await verb(from_dict(arguments, args), line)
+
+    return read_and_do
+
+
+async def carry_out(requests: Requests, request: Args, line: Line) -> Json:
+    """Do what a request says."""
+    name, args = request.get("do"), request.get("args", {})
+    if not isinstance(name, str) or not isinstance(args, dict):
+        raise Refused('a request is {"do": NAME, "args": {...}}')
+    if name not in requests:
+        raise Refused(f"this daemon does not know {name!r}; it may be of another version: restart it")
+    return await requests[name](args, line)

@@ -1,0 +1,235 @@
+"""What operators do with sessions, over the Store port: the same in the daemon and without it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from gateway.control.requests import Line, Requests, taking
+from gateway.dicts import Json, to_dict
+from gateway.errors import Refused, UnknownSession
+from gateway.model import Entry, Session, SessionId, SessionKey
+from gateway.ports import SessionFilter, Store
+
+_CANDIDATES_TOLD = 10
+
+Stop = Callable[[SessionKey], Awaitable[None]]
+
+
+async def nothing_runs(key: SessionKey) -> None:
+    """For whoever works without a daemon."""
+
+
+def session_requests(store: Store, stop: Stop = nothing_runs) -> Requests:
+    """
+    The verbs by name. `stop` ends the running turn of a key before its session is taken away, and returns when it has.
+    """
+    verbs = _SessionVerbs(store, stop)
+    return {
+        "sessions.list": taking(SessionFilter, verbs.list),
+        "sessions.show": taking(Show, verbs.show),
+        "sessions.search": taking(Search, verbs.search),
+        "sessions.export": taking(Named, verbs.export),
+        "sessions.rename": taking(Rename, verbs.rename),
+        "sessions.archive": taking(Archive, verbs.archive),
+        "sessions.reset": taking(Named, verbs.reset),
+        "sessions.resume": taking(Named, verbs.resume),
+        "sessions.delete": taking(Named, verbs.delete),
+        "sessions.prune": taking(Prune, verbs.prune),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """One session, by its id or the beginning of it."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Show:
+    """A session with its last entries; all of them, also those that are no longer live, if not said otherwise."""
+
+    id: str
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Words that must all be found."""
+
+    words: str
+    limit: int = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rename:
+    """A title, or none."""
+
+    id: str
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """Put away, or take back."""
+
+    id: str
+    undo: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prune:
+    """How old is old."""
+
+    empty_after: timedelta
+    archive_after: timedelta
+    forget_after: timedelta
+
+
+class _SessionVerbs:
+    def __init__(self, store: Store, stop: Stop) -> None:
+        self._store = store
+        self._stop = stop
+
+    async def list(self, wanted: SessionFilter, line: Line) -> Json:
+        """Each session is an item."""
+        for session in await self._store.sessions(wanted):
+            await line.item(session_json(session))
+        return None
+
+    async def show(self, asked: Show, line: Line) -> Json:
+        """The session; each entry is an item."""
+        session = await self._find(asked.id)
+        transcript = await self._store.transcript(session.id, last=asked.last, with_archived=True)
+        for entry in transcript.entries:
+            await line.item(entry_json(entry))
+        damaged: list[Json] = list(transcript.damaged)
+        return session_json(session) | ({"damaged": damaged} if damaged else {})
+
+    async def search(self, asked: Search, line: Line) -> Json:
+        """Each hit is an item."""
+        titles: dict[SessionId, str | None] = {}
+        for hit in await self._store.search(asked.words, limit=asked.limit):
+            if hit.session not in titles:
+                titles[hit.session] = await self._title(hit.session)
+            await line.item({"session": hit.session, "title": titles[hit.session], "entry": entry_json(hit.entry)})
+        return None
+
+    async def export(self, asked: Named, line: Line) -> Json:
+        """Each line of the export is an item."""
+        session = await self._find(asked.id)
+        async for exported in self._store.export(session.id):
+            await line.item(exported)
+        return session_json(session)
+
+    async def rename(self, asked: Rename, line: Line) -> Json:
+        """The session under its new title."""
+        session = await self._find(asked.id)
+        await self._store.rename(session.id, asked.title)
+        return session_json(await self._store.session(session.id))
+
+    async def archive(self, asked: Archive, line: Line) -> Json:
+        """The session where it is now."""
+        session = await self._find(asked.id)
+        await self._store.archive(session.id, archived=not asked.undo)
+        return session_json(await self._store.session(session.id))
+
+    async def reset(self, asked: Named, line: Line) -> Json:
+        """The fresh session of the same conversation."""
+        session = await self._find(asked.id)
+        await self._stop(session.key)
+        return session_json(await self._store.reset(session.key))
+
+    async def resume(self, asked: Named, line: Line) -> Json:
+        """The session, current again."""
+        session = await self._find(asked.id)
+        if not session.current:
+            await self._stop(session.key)
+        return session_json(await self._store.switch(session.key, session.id))
+
+    async def delete(self, asked: Named, line: Line) -> Json:
+        """What is gone."""
+        session = await self._find(asked.id)
+        if session.current:
+            await self._stop(session.key)
+        await self._store.delete(session.id)
+        return session_json(session)
+
+    async def prune(self, asked: Prune, line: Line) -> Json:
+        """How many of each."""
+        pruned = await self._store.prune(
+            empty_after=asked.empty_after, archive_after=asked.archive_after, forget_after=asked.forget_after
+        )
+        return {"deleted": pruned.deleted, "archived": pruned.archived, "forgotten": pruned.forgotten}
+
+    async def _find(self, written: str) -> Session:
+        """By the whole id, else by a beginning that only one has."""
+        try:
+            return await self._store.session(SessionId(written))
+        except UnknownSession:
+            if not written:
+                raise
+        found = [one for one in await self._store.sessions() if one.id.startswith(written)]
+        if not found:
+            raise UnknownSession(f"there is no session {written}; `turngate sessions list` shows those there are")
+        if len(found) > 1:
+            raise Refused(_ambiguous(written, found))
+        return found[0]
+
+    async def _title(self, session: SessionId) -> str | None:
+        try:
+            return (await self._store.session(session)).title
+        except UnknownSession:
+            return None  # deleted since it was found
+
+
+def session_json(session: Session) -> dict[str, Json]:
+    """One session as `--json` prints it. The names are part of the contract."""
+    tokens = session.tokens
+    return {
+        "id": session.id,
+        "key": session.key,
+        "title": session.title,
+        "preview": session.preview,
+        "started_at": session.started_at.isoformat(),
+        "last_interaction_at": session.last_interaction_at.isoformat(),
+        "updated_at": session.updated_at.isoformat(),
+        "messages": session.messages,
+        "archived": session.archived,
+        "important": session.important,
+        "owner": session.owner,
+        "current": session.current,
+        "tokens": {
+            "input": tokens.input,
+            "output": tokens.output,
+            "cache_read": tokens.cache_read,
+            "cache_write": tokens.cache_write,
+            "total": tokens.total,
+        },
+        "cost_usd": session.cost.usd if session.cost else None,
+    }
+
+
+def entry_json(entry: Entry) -> dict[str, Json]:
+    """One entry as `--json` prints it; who said it and which tools it calls only where there is something to say."""
+    shown: dict[str, Json] = {
+        "seq": entry.seq,
+        "id": entry.id,
+        "role": entry.role.value,
+        "content": [to_dict(block) for block in entry.content],
+        "at": entry.at.isoformat(),
+        "origin": entry.origin.value,
+    }
+    if entry.sender:
+        shown["sender"] = entry.sender
+    if entry.tool_calls:
+        shown["tool_calls"] = [to_dict(call) for call in entry.tool_calls]
+    return shown
+
+
+def _ambiguous(written: str, found: list[Session]) -> str:
+    told = ", ".join(session.id for session in found[:_CANDIDATES_TOLD])
+    more = f" and {len(found) - _CANDIDATES_TOLD} more" if len(found) > _CANDIDATES_TOLD else ""
+    return f"{len(found)} sessions begin with {written}: {told}{more}; write more of the id"
