@@ -3,6 +3,7 @@ Every error the gateway raises on purpose, by the reaction it earns.
 
 TurngateError
 ├── ConfigError           refuse to start; the text says file, line and cure
+├── StateInUse            refuse to start: another process holds the state folder
 ├── Unauthorized          stop this account; the operator must act
 ├── Retryable             try again later
 │   ├── Throttled         ... not before `retry_after` seconds
@@ -28,6 +29,14 @@ class TurngateError(Exception):
 
 class ConfigError(TurngateError):
     """The configuration is wrong."""
+
+
+class StateInUse(TurngateError):
+    """Another process holds the state folder. `pid` is None where it cannot be known."""
+
+    def __init__(self, message: str, *, pid: int | None) -> None:
+        super().__init__(message)
+        self.pid = pid
 
 
 class Unauthorized(TurngateError):

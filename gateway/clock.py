@@ -1,0 +1,11 @@
+"""The time of this machine. Everything else is handed a clock, so that tests can stop it."""
+
+from datetime import UTC, datetime
+
+
+class SystemClock:
+    """What the host says."""
+
+    def now(self) -> datetime:
+        """The present, in UTC."""
+        return datetime.now(UTC)

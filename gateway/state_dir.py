@@ -1,0 +1,242 @@
+"""
+The state folder: its files, its keys, and the lock that lets one process alone work in it.
+
+Imports nothing but the errors, so that the lock can be taken before anything heavy is loaded. The lock is the kernel's:
+it goes with its process, however that ends, and the next start has nothing to clean up.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from gateway.errors import StateInUse, StoreDamaged, StoreUnavailable
+
+_KEY_SIZE = 32
+_PAUSE = 0.02
+# The one who just took the lock needs a moment to write his pid where a dead one's still stands.
+_LOOKS_FOR_PID = 25
+
+
+@dataclass(frozen=True, slots=True)
+class StateDir:
+    """Where things are. Nothing is made by naming it."""
+
+    path: Path
+
+    @property
+    def database(self) -> Path:
+        """What was said, and the work to be done."""
+        return self.path / "turngate.db"
+
+    @property
+    def control_socket(self) -> Path:
+        """Where the daemon takes requests."""
+        return self.path / "control.sock"
+
+    @property
+    def lock_file(self) -> Path:
+        """Locked, with the pid inside, while a process works here."""
+        return self.path / "turngate.lock"
+
+    @property
+    def privacy_key(self) -> Path:
+        """What pseudonyms are made with."""
+        return self.path / "privacy.key"
+
+    @property
+    def web_key(self) -> Path:
+        """What the web chat's cookies are signed with."""
+        return self.path / "web.key"
+
+    @property
+    def chat_history(self) -> Path:
+        """What was typed into `turngate chat`."""
+        return self.path / "chat_history"
+
+
+class Lock:
+    """The right to work in a state folder, until it is released or its process ends."""
+
+    def __init__(self, state: StateDir, descriptor: int) -> None:
+        self.state = state
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let the next one in. Releasing twice is releasing once."""
+        if self._descriptor < 0:
+            return
+        descriptor, self._descriptor = self._descriptor, -1
+        with suppress(OSError):
+            os.ftruncate(descriptor, 0)
+        os.close(descriptor)
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.release()
+
+
+def take_lock(folder: Path, *, patience: float = 0.0) -> Lock:
+    """
+    Make the folder where it is missing, and be the only one in it.
+
+    `patience` in seconds is for a daemon that starts while a short command is at work. Raises StateInUse with the pid
+    of whoever is there, StoreUnavailable if the folder cannot be made or written.
+    """
+    state = StateDir(_absolute(folder))
+    _make(state.path)
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return _try_lock(state)
+        except StateInUse:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_PAUSE)
+
+
+def read_or_make_key(path: Path) -> bytes:
+    """The key in that file. Made once, whole or not at all, and never again: what hangs on it would be lost."""
+    with suppress(FileNotFoundError):
+        return _read_key(path)
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        _write_key(draft)
+        try:
+            # Unlike a rename, a link never takes the place of a key that somebody made in between.
+            with suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+    except OSError as exc:
+        raise _not_writable(path.parent, exc) from exc
+    return _read_key(path)
+
+
+def _absolute(folder: Path) -> Path:
+    try:
+        return folder.absolute()
+    except OSError as exc:
+        raise _not_writable(folder, exc) from exc
+
+
+def _make(folder: Path) -> None:
+    missing = [path for path in (folder, *folder.parents) if not _exists(path)]
+    for path in reversed(missing):
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+        except (OSError, ValueError) as exc:
+            raise _not_writable(folder, exc) from exc
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return True  # what cannot even be looked at fails with its reason when it is used
+
+
+def _try_lock(state: StateDir) -> Lock:
+    try:
+        descriptor = os.open(state.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except (OSError, ValueError) as exc:
+        raise _not_writable(state.path, exc) from exc
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_still_there(state.lock_file, descriptor):
+            raise BlockingIOError
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    except BlockingIOError:
+        pid = _holder(descriptor)
+        os.close(descriptor)
+        raise StateInUse(_in_use(state.path, pid), pid=pid) from None
+    except OSError as exc:
+        os.close(descriptor)
+        raise _not_writable(state.path, exc) from exc
+    return Lock(state, descriptor)
+
+
+def _is_still_there(path: Path, descriptor: int) -> bool:
+    """A lock on a file that was removed meanwhile keeps nobody out."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _holder(descriptor: int) -> int | None:
+    pid = None
+    for _ in range(_LOOKS_FOR_PID):
+        pid = _written_pid(descriptor)
+        if pid is not None and _is_alive(pid):
+            return pid
+        time.sleep(_PAUSE)
+    return pid
+
+
+def _written_pid(descriptor: int) -> int | None:
+    written = os.pread(descriptor, 32, 0).strip()
+    return int(written) if written.isdigit() else None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def _in_use(folder: Path, pid: int | None) -> str:
+    who = f"process {pid}" if pid else "another process"
+    return f"state folder {folder} is in use by {who}; stop it, or pass another --state-dir"
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
+        raise StoreUnavailable(f"{path} cannot be read ({exc.strerror}); check its owner and permissions") from exc
+    if len(key) != _KEY_SIZE:
+        raise StoreDamaged(
+            f"{path} has {len(key)} bytes and is no key; restore it from a backup, or remove it to have a new one made"
+        )
+    return key
+
+
+def _write_key(path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, secrets.token_bytes(_KEY_SIZE))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _not_writable(folder: Path, exc: OSError | ValueError) -> StoreUnavailable:
+    reason = exc.strerror if isinstance(exc, OSError) else "not a path"
+    return StoreUnavailable(
+        f"state folder {folder} is not writable ({reason}); pass --state-dir or fix its permissions"
+    )
