@@ -4,6 +4,7 @@ Every error the gateway raises on purpose, by the reaction it earns.
 TurngateError
 ├── ConfigError           refuse to start; the text says file, line and cure
 ├── StateInUse            refuse to start: another process holds the state folder
+├── AddressTaken          refuse to start; another program listens where we should
 ├── Unauthorized          stop this account; the operator must act
 ├── Retryable             try again later
 │   ├── Throttled         ... not before `retry_after` seconds
@@ -37,6 +38,10 @@ class StateInUse(TurngateError):
     def __init__(self, message: str, *, pid: int | None) -> None:
         super().__init__(message)
         self.pid = pid
+
+
+class AddressTaken(TurngateError):
+    """Somebody else listens there."""
 
 
 class Unauthorized(TurngateError):

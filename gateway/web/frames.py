@@ -1,0 +1,277 @@
+"""
+The words of the chat's socket, each a JSON object with a "type".
+
+What a browser sends is parsed here into values, or refused; what it is sent is written here, so that this file is the
+protocol. Labels are cleaned on the way out; what people and agents said goes out as it is, and the page makes it safe.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gateway.dicts import Json
+from gateway.errors import MalformedRecord
+from gateway.labels import clean_label
+from gateway.model import (
+    AgentEvent,
+    Ask,
+    Entry,
+    File,
+    InboundMessage,
+    Media,
+    Reasoning,
+    Session,
+    Text,
+    Tool,
+)
+from gateway.watching import Live
+
+Frame = dict[str, Json]
+T = TypeVar("T")
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAMELESS = "New conversation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """Show this conversation from now on."""
+
+    conversation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """Show what was said before the entry with this sequence number."""
+
+    conversation: str
+    before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """A message; the same id again is the same message."""
+
+    conversation: str
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rename:
+    """Give a conversation a name, or with an empty one take it away."""
+
+    conversation: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """Put a conversation away, or take it back."""
+
+    conversation: str
+    archived: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Forget a conversation."""
+
+    conversation: str
+
+
+Asked = Open | Earlier | Say | Rename | Archive | Delete
+
+
+def parse(text: str) -> Asked:
+    """What the browser asks for; MalformedRecord if it cannot be told."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise MalformedRecord("this frame is not JSON") from exc
+    if not isinstance(data, dict):
+        raise MalformedRecord("a frame is a JSON object")
+    conversation = _name(data, "conversation")
+    match data.get("type"):
+        case "open":
+            return Open(conversation=conversation)
+        case "earlier":
+            return Earlier(conversation=conversation, before=_value(data, "before", int))
+        case "say":
+            return Say(conversation=conversation, id=_name(data, "id"), text=_value(data, "text", str))
+        case "rename":
+            return Rename(conversation=conversation, title=_value(data, "title", str))
+        case "archive":
+            return Archive(conversation=conversation, archived=_value(data, "archived", bool))
+        case "delete":
+            return Delete(conversation=conversation)
+        case _:
+            raise MalformedRecord("this type of frame is unknown; reload the page")
+
+
+def _value(data: Mapping[str, object], field: str, kind: type[T]) -> T:
+    value = data.get(field)
+    if type(value) is not kind:
+        raise MalformedRecord(f"{field} must be of type {kind.__name__}")
+    return value
+
+
+def _name(data: Mapping[str, object], field: str) -> str:
+    value = _value(data, field, str)
+    if not _NAME.fullmatch(value):
+        raise MalformedRecord(f"{field} must be 1 to 64 letters, digits, - or _")
+    return value
+
+
+def written(frame: Frame) -> str:
+    """As it goes over the wire; ASCII, so that half a surrogate pair cannot break it."""
+    return json.dumps(frame, separators=(",", ":"))
+
+
+def hello(commands: Iterable[tuple[str, str, str]], longest_message: int) -> Frame:
+    """The first frame of a socket."""
+    listed: list[Json] = [{"name": name, "arguments": hint, "help": line} for name, hint, line in commands]
+    return {"type": "hello", "commands": listed, "longest_message": longest_message}
+
+
+def conversations(sessions: Sequence[Session]) -> Frame:
+    """The list, last used first."""
+    return {"type": "conversations", "conversations": [_conversation(one) for one in sessions if one.origin.chat_id]}
+
+
+def snapshot(
+    conversation: str,
+    session: Session | None,
+    page: tuple[Sequence[Entry], str],
+    waiting: Sequence[InboundMessage],
+    live: Live | None,
+) -> Frame:
+    """A conversation as it stands; it takes the place of everything the page knew of it."""
+    entries, earlier = page
+    return {
+        "type": "snapshot",
+        "conversation": conversation,
+        "session": session.id if session else None,
+        "name": name_of(session),
+        "entries": [_entry(entry) for entry in entries],
+        "earlier": earlier,
+        "waiting": [_waiting(message) for message in waiting],
+        "live": _live(live) if live else None,
+    }
+
+
+def entries(conversation: str, new: Sequence[Entry]) -> Frame:
+    """What has been added to the transcript."""
+    return {"type": "entries", "conversation": conversation, "entries": [_entry(entry) for entry in new]}
+
+
+def earlier(conversation: str, page: tuple[Sequence[Entry], str]) -> Frame:
+    """A page of older entries; `earlier` says whether there are more: here, elsewhere, or none."""
+    found, more = page
+    return {
+        "type": "earlier",
+        "conversation": conversation,
+        "entries": [_entry(entry) for entry in found],
+        "earlier": more,
+    }
+
+
+def waiting(conversation: str, messages: Sequence[InboundMessage]) -> Frame:
+    """What is stored and has not had its turn."""
+    return {
+        "type": "waiting",
+        "conversation": conversation,
+        "waiting": [_waiting(message) for message in messages],
+    }
+
+
+def about_turn(kind: str, conversation: str, turn: int | None, messages: Sequence[str] = ()) -> Frame:
+    """A turn `began`, its answer `arrived`, or its messages are `settled`."""
+    return {"type": kind, "conversation": conversation, "turn": turn, "messages": list(messages)}
+
+
+def happened(conversation: str, turn: int, event: AgentEvent) -> Frame | None:
+    """One step of a turn, or None where there is nothing to show."""
+    shown = _event(event)
+    return shown and {"type": "happened", "conversation": conversation, "turn": turn, "event": shown}
+
+
+def answer(kind: str, **fields: Json) -> Frame:
+    """What became of a frame: `stored`, `refused`, `unstored`, `error`."""
+    return {"type": kind, **fields}
+
+
+def name_of(session: Session | None) -> str:
+    """What a conversation is called: its title, else how it was last spoken in."""
+    if session is None:
+        return _NAMELESS
+    return clean_label(session.title or "") or clean_label(session.preview) or _NAMELESS
+
+
+def _conversation(session: Session) -> Json:
+    return {
+        "conversation": session.origin.chat_id,
+        "name": name_of(session),
+        "titled": bool(session.title),
+        "at": session.last_interaction_at.isoformat(),
+        "archived": session.archived,
+    }
+
+
+def _entry(entry: Entry) -> Json:
+    media = [block for block in entry.content if isinstance(block, Media)]
+    return {
+        "seq": entry.seq,
+        "id": entry.id,
+        "role": entry.role.value,
+        "origin": entry.origin.value,
+        "text": entry.text,
+        "at": entry.at.isoformat(),
+        "message_id": entry.message_id,
+        "tool_calls": [
+            {"id": call.id, "name": clean_label(call.name), "input": call.arguments} for call in entry.tool_calls
+        ],
+        "tool_call_id": entry.tool_call_id,
+        "files": [clean_label(block.name or block.type.value) for block in media],
+    }
+
+
+def _waiting(message: InboundMessage) -> Json:
+    return {"id": message.id, "text": message.text, "at": message.sent_at.isoformat()}
+
+
+def _live(live: Live) -> Json:
+    return {
+        "turn": live.turn,
+        "messages": list(live.messages),
+        "text": live.text,
+        "tools": [_event(tool) for tool in live.tools.values()],
+    }
+
+
+def _event(event: AgentEvent) -> Frame | None:
+    match event:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case Reasoning():
+            return {"type": "reasoning"}
+        case Tool():
+            return {
+                "type": "tool",
+                "id": event.id,
+                "name": clean_label(event.name),
+                "title": clean_label(event.title or ""),
+                "status": event.status.value,
+                "input": event.input,
+                "output": event.output,
+            }
+        case File():
+            return {"type": "file", "name": clean_label(event.name or "file")}
+        case Ask():
+            return {"type": "ask", "text": event.text, "options": [clean_label(option) for option in event.options]}
+        case _:
+            return None

@@ -1,0 +1,195 @@
+"""The door itself: one port on loopback, and the way every request takes through the guard."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from aiohttp import hdrs, web
+
+from gateway.errors import AddressTaken, ConfigError
+from gateway.web import health
+from gateway.web.assets import Asset, read_assets
+from gateway.web.chat import Chat
+from gateway.web.guard import COOKIE_LASTS, Guard, KeptOut, OneTimeLinks
+from gateway.web.needs import Needs
+
+_SECONDS_TO_STOP = 2.0
+_BACKLOG = 256
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'{socket}; img-src 'self' data:; "
+    "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+
+
+class WebServer:
+    """`host` and `port` as in `web.listen`; port 0 takes any free one, which `address` then says."""
+
+    def __init__(self, host: str, port: int, needs: Needs) -> None:
+        self._host = host
+        self._port = port
+        self._needs = needs
+        self._links = OneTimeLinks(needs.clock)
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def address(self) -> str:
+        """What a browser on this machine is given."""
+        return f"http://{_bracketed(self._host)}:{self._port}"
+
+    def link(self) -> str:
+        """A fresh one-time link."""
+        return f"{self.address}/enter?code={self._links.new()}"
+
+    async def start(self) -> None:
+        """Listen. Raises AddressTaken if somebody else does."""
+        listening = _listen(self._host, self._port)
+        self._port = listening.getsockname()[1]
+        door = _Door(Guard(self._port, self._needs.cookie_key, self._needs.clock), self._links, self._needs)
+        # No access log: it would hold the codes of one-time links.
+        self._runner = web.AppRunner(
+            door.application(), access_log=None, handle_signals=False, shutdown_timeout=_SECONDS_TO_STOP
+        )
+        await self._runner.setup()
+        await web.SockSite(self._runner, listening).start()
+
+    async def stop(self) -> None:
+        """Close every tab, then the port."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+
+class _Door:
+    """What stands behind the port."""
+
+    def __init__(self, guard: Guard, links: OneTimeLinks, needs: Needs) -> None:
+        self._guard = guard
+        self._links = links
+        self._needs = needs
+        self._chat = Chat(needs)
+        self._assets = read_assets()
+
+    def application(self) -> web.Application:
+        app = web.Application(middlewares=[self._let_in])
+        app.add_routes(health.health_routes(self._needs))
+        app.add_routes(
+            [
+                web.get("/", self._home),
+                # A HEAD must not use up a code.
+                web.get("/enter", self._enter, allow_head=False),
+                web.get("/chat", self._page),
+                web.get("/chat/socket", self._chat.handle, allow_head=False),
+                web.get("/static/{path:.+}", self._static),
+            ]
+        )
+        app.on_response_prepare.append(self._add_headers)
+        app.on_shutdown.append(self._close_tabs)
+        return app
+
+    @web.middleware
+    async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Host and Origin are checked for everything, before anything else is looked at."""
+        if request.path in health.PATHS:
+            return await handler(request)
+        try:
+            self._guard.check_host(request.host)
+            if request.method not in (hdrs.METH_GET, hdrs.METH_HEAD) or hdrs.UPGRADE in request.headers:
+                self._guard.check_origin(request.host, request.headers.get(hdrs.ORIGIN))
+            if request.path.startswith("/chat"):
+                self._guard.check_cookie(request.cookies)
+            return await handler(request)
+        except KeptOut as exc:
+            if exc.status is HTTPStatus.UNAUTHORIZED:
+                return self._html("enter.html", exc.status)
+            return web.Response(text=f"{exc}\n", status=exc.status)
+
+    async def _home(self, _: web.Request) -> web.Response:
+        raise web.HTTPSeeOther("/chat")
+
+    async def _enter(self, request: web.Request) -> web.Response:
+        if "prefetch" in request.headers.get("Sec-Purpose", ""):
+            # A browser that looks ahead would use up the code before anybody has clicked.
+            raise web.HTTPServiceUnavailable(text="not before somebody opens this link\n")
+        if not self._links.use(request.query.get("code", "")):
+            return self._html("enter.html", HTTPStatus.UNAUTHORIZED)
+        response = web.Response(status=HTTPStatus.SEE_OTHER, headers={hdrs.LOCATION: "/chat"})
+        response.set_cookie(
+            self._guard.cookie_name,
+            self._guard.new_cookie(),
+            max_age=int(COOKIE_LASTS.total_seconds()),
+            path="/",
+            httponly=True,
+            samesite="Strict",
+        )
+        return response
+
+    async def _page(self, _: web.Request) -> web.Response:
+        return self._html("chat.html", HTTPStatus.OK)
+
+    def _html(self, name: str, status: HTTPStatus) -> web.Response:
+        return web.Response(body=self._assets[name].body, status=status, content_type="text/html", charset="utf-8")
+
+    async def _static(self, request: web.Request) -> web.Response:
+        asset = self._assets.get(request.match_info["path"])
+        if asset is None or asset.content_type == "text/html":
+            raise web.HTTPNotFound
+        known = any(tag.value == asset.etag for tag in request.if_none_match or ())
+        return _not_modified(asset) if known else _whole(asset)
+
+    async def _add_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        response.headers.update(_HEADERS)
+        socket_source = f" ws://{request.host}" if self._guard.is_ours(request.host) else ""
+        response.headers["Content-Security-Policy"] = _POLICY.format(socket=socket_source)
+        response.headers.setdefault(hdrs.CACHE_CONTROL, "no-store")
+
+    async def _close_tabs(self, _: web.Application) -> None:
+        await self._chat.close()
+
+
+def _whole(asset: Asset) -> web.Response:
+    response = web.Response(body=asset.body, content_type=asset.content_type, charset="utf-8")
+    response.etag = asset.etag
+    response.headers[hdrs.CACHE_CONTROL] = "no-cache"
+    return response
+
+
+def _not_modified(asset: Asset) -> web.Response:
+    response = web.Response(status=HTTPStatus.NOT_MODIFIED)
+    response.etag = asset.etag
+    response.headers[hdrs.CACHE_CONTROL] = "no-cache"
+    return response
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    name = "127.0.0.1" if host == "localhost" else host
+    address = ipaddress.ip_address(name)
+    if not address.is_loopback:
+        raise ConfigError(f"web.listen {host}:{port} is not on this machine; use 127.0.0.1:{port}")
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    try:
+        return socket.create_server((name, port), family=family, backlog=_BACKLOG)
+    except OSError as exc:
+        if exc.errno != errno.EADDRINUSE:
+            raise ConfigError(f"cannot listen on web.listen {_bracketed(host)}:{port}: {exc.strerror}") from exc
+        raise AddressTaken(
+            f"web.listen {_bracketed(host)}:{port} is in use; "
+            "stop the other program or set web.listen to another port (or null)"
+        ) from exc
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
