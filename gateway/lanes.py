@@ -140,6 +140,7 @@ class Lanes:
         self._tasks = tasks
         self._slots = asyncio.Semaphore(rules.concurrent)  # first come, first served: fair between chats
         self._lanes: dict[SessionKey, _Lane] = {}
+        self._closing = asyncio.Event()
 
     def join(self, key: SessionKey) -> Place:
         """Take a place. Never waits, so that nobody who comes later can be earlier."""
@@ -184,8 +185,15 @@ class Lanes:
         await running.over.wait()
         return True
 
+    async def close(self) -> None:
+        """Begin nothing more, and return when what runs has ended. What waits is in the inbox for the next start."""
+        self._closing.set()
+        for lane in list(self._lanes.values()):
+            if lane.running is not None:
+                await lane.running.over.wait()
+
     async def _serve(self, lane: _Lane) -> None:
-        while lane.places:
+        while lane.places and not self._closing.is_set():
             first = lane.places[0]
             comes_just_now = first.stored is None
             if not await self._is_stored(lane, first):
@@ -193,6 +201,8 @@ class Lanes:
             if comes_just_now:
                 await self._settle(lane)
             async with self._slots:
+                if self._closing.is_set():
+                    break
                 gathers = comes_just_now or self._rules.when_busy is not WhenBusy.FOLLOW_UP
                 lane.running = Running(self._take_out(lane, gathers=gathers))
                 await self._work_on(lane, lane.running)

@@ -449,5 +449,8 @@ class Store(Protocol):
     async def import_(self, lines: Iterable[str | bytes]) -> Imported:
         """Read an export: keep every readable line, report the rest. Current only where its key has no session."""
 
+    async def probe(self) -> None:
+        """Write something that means nothing, as durably as anything else. Raises StoreError if that cannot be done."""
+
     async def close(self) -> None:
         """Finish what was handed over, then let go of the files."""

@@ -33,6 +33,11 @@ class EchoAgent:
         yield Done()
 
 
+def make() -> EchoAgent:
+    """There is nothing to decide about it."""
+    return EchoAgent()
+
+
 def _answer(turn: Turn) -> str:
     """The text comes last and as it was, so that whatever it holds (an open code block) spoils nothing after it."""
     heard = "\n\n".join(filter(None, (message.text for message in turn.messages))) or "(nothing in words)"

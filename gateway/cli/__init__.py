@@ -2,7 +2,7 @@
 
 import typer
 
-from gateway.cli import check, config
+from gateway.cli import check, config, run
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -17,5 +17,6 @@ def turngate() -> None:
     """Keeps `check` a command of its own, however few there are."""
 
 
+app.command()(run.run)
 app.command()(check.check)
 app.add_typer(config.app)

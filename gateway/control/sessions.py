@@ -14,7 +14,7 @@ from gateway.ports import SessionFilter, Store
 
 _CANDIDATES_TOLD = 10
 
-Stop = Callable[[SessionKey], Awaitable[None]]
+Stop = Callable[[SessionKey], Awaitable[object]]
 
 
 async def nothing_runs(key: SessionKey) -> None:

@@ -384,6 +384,9 @@ class MemoryStore:
             self._recount(id_)
             return Imported(session=id_, entries=len(stored), problems=export.problems)
 
+    async def probe(self) -> None:
+        """Memory takes everything."""
+
     async def close(self) -> None:
         """There is nothing to let go of."""
 

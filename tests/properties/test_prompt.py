@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.dicts import Json
-from gateway.model import ChatType, SessionSource
 from gateway.labels import clean_label
+from gateway.model import ChatType, SessionSource
 from gateway.prompt import HomeChannel, PromptFacts, context_prompt
 from tests.properties.test_privacy import AROUND, CANARIES, Canary, bare, phone_numbers, redactor
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from gateway.dicts import Json
+from gateway.labels import clean_label
 from gateway.model import ChatType, EndReason, ResetNotice, SessionId, SessionSource
 from gateway.privacy import Redactor
-from gateway.labels import clean_label
 from gateway.prompt import HomeChannel, PromptFacts, context_prompt
 
 GROUP_ID = "-1001234567890"

@@ -112,6 +112,10 @@ class SqliteStore:
         await self._reader.close()
         await self._writer.close()
 
+    async def probe(self) -> None:
+        now = self._clock.now()
+        await self._writer.run(lambda db: work_tables.record_probe(db, now))
+
     async def accept(self, message: InboundMessage, key: SessionKey) -> Accepted:
         now = self._clock.now()
         return await self._writer.run(lambda db: work_tables.accept(db, message, key, now))

@@ -110,3 +110,9 @@ CREATE TABLE outbox (
     checksum   INTEGER NOT NULL
 );
 CREATE INDEX outbox_open ON outbox (session) WHERE settled_at IS NULL;
+
+-- Written by whoever asks whether the store takes writes.
+CREATE TABLE probe (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    at   INTEGER NOT NULL
+);

@@ -1,0 +1,220 @@
+"""
+The composition root: from a config to objects that know each other, all at work until the block is left.
+
+The order of opening is the order of trust: the lock, the store, the way in, and only then the doors. Closing goes the
+other way round: intake first, then what runs is finished, then the doors, then the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from adapters.screens import Screens
+from config.schema import Config
+from gateway import __version__
+from gateway.agents import load_agent
+from gateway.clock import SystemClock
+from gateway.commands import COMMANDS
+from gateway.control.requests import Args, Line
+from gateway.control.server import ControlServer
+from gateway.control.sessions import session_requests
+from gateway.control.status import DaemonStatus, status_requests
+from gateway.delivery import Delivery, DeliveryRules
+from gateway.dicts import Json
+from gateway.errors import Refused, StoreError
+from gateway.lanes import LaneRules, WhenBusy
+from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, SessionSource
+from gateway.observe import METRICS_TYPE, Observer, reason_of
+from gateway.pipeline import Pipeline
+from gateway.policy import Employed, Policy
+from gateway.routing import Route
+from gateway.state_dir import Lock, read_or_make_key
+from gateway.stores.sqlite import SqliteStore
+from gateway.web import Needs, Readiness, WebServer
+
+_PROBE_HOLDS = timedelta(seconds=1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Gateway:
+    """Everything that is open."""
+
+    store: SqliteStore
+    pipeline: Pipeline
+    observer: Observer
+    clock: SystemClock
+    since: datetime
+    drain: timedelta
+    web: WebServer | None = None
+    hurry: asyncio.Event
+    _probed: tuple[datetime, Readiness] | None = None
+
+    async def readiness(self) -> Readiness:
+        """Whether the store takes writes. Asked of the disk at most once a second, however many want to know."""
+        now = self.clock.now()
+        if self._probed is not None and timedelta(0) <= now - self._probed[0] < _PROBE_HOLDS:
+            return self._probed[1]
+        try:
+            await self.store.probe()
+            answer = Readiness(ready=True)
+        except StoreError as exc:
+            answer = Readiness(ready=False, reasons=(f"the store does not take writes: {reason_of(exc)}",))
+        self._probed = now, answer
+        return answer
+
+    def status(self) -> DaemonStatus:
+        """What only the daemon knows."""
+        busy, waiting = self.pipeline.lanes.depth()
+        return DaemonStatus(
+            ready=self.store.damage is None,
+            since=self.since,
+            pid=os.getpid(),
+            lanes_busy=busy,
+            lanes_waiting=waiting,
+            store_damage=self.store.damage,
+        )
+
+    async def link(self, args: Args, line: Line) -> Json:
+        """For the control socket: a fresh one-time link."""
+        if self.web is None:
+            raise Refused("the web door is closed: web.listen is null in the config; set it and restart the daemon")
+        return {"url": self.web.link()}
+
+    def metrics(self) -> bytes:
+        """For Prometheus."""
+        busy, waiting = self.pipeline.lanes.depth()
+        return self.observer.metrics(busy=busy, waiting=waiting)
+
+    async def finish_what_runs(self) -> None:
+        """Short turns end and are delivered. What takes longer than the drain is cut off, and goes on next time."""
+        self.observer.stopping()
+        closing = asyncio.ensure_future(self.pipeline.lanes.close())
+        hurried = asyncio.ensure_future(self.hurry.wait())
+        await asyncio.wait({closing, hurried}, timeout=self.drain.total_seconds(), return_when=asyncio.FIRST_COMPLETED)
+        closing.cancel()
+        hurried.cancel()
+
+
+@asynccontextmanager
+async def running(config: Config, lock: Lock, *, doors: bool) -> AsyncIterator[Gateway]:
+    """
+    The gateway at work. With `doors` it lets in everybody the config allows; without, only this terminal.
+
+    Ready when the block is entered; leaving it finishes what runs.
+    """
+    clock, observer, state = SystemClock(), Observer(), lock.state
+    async with AsyncExitStack() as opened:
+        store = await SqliteStore.connect(state.database, clock)
+        opened.push_async_callback(store.close)
+        tasks = await opened.enter_async_context(_working())
+        policy = _policy(config, lock)
+        delivery = Delivery(DeliveryRules(retry_for=config.delivery.retry_for), store, clock, observer, tasks)
+        pipeline = Pipeline(
+            policy=policy,
+            lane_rules=_lane_rules(config),
+            store=store,
+            delivery=delivery,
+            observer=observer,
+            clock=clock,
+            tasks=tasks,
+        )
+        gateway = Gateway(
+            store=store,
+            pipeline=pipeline,
+            observer=observer,
+            clock=clock,
+            since=clock.now(),
+            drain=config.turns.drain,
+            hurry=asyncio.Event(),
+        )
+        local = Screens(LOCAL_PLATFORM, _terminal, clock)
+        browser = Screens(WEB_PLATFORM, SessionSource.browser, clock)
+        delivery.connect({(screens.platform, MAIN_ACCOUNT): screens for screens in (local, browser)})
+        if doors and config.web.listen is not None:
+            gateway.web = _web_door(gateway, policy, browser, config.web.listen.host, config.web.listen.port, lock)
+            await gateway.web.start()
+            opened.push_async_callback(gateway.web.stop)
+        requests = {
+            **session_requests(store, pipeline.lanes.stop),
+            **status_requests(store, gateway.status),
+            "web.link": gateway.link,
+        }
+        await opened.enter_async_context(ControlServer(state.control_socket, requests))
+        await delivery.recover()
+        await pipeline.recover()
+        opened.push_async_callback(gateway.finish_what_runs)
+        for screens in (local, browser):
+            intake = tasks.create_task(screens.run(pipeline.receive), name=screens.platform)
+            opened.callback(intake.cancel)
+        await asyncio.sleep(0)  # let them begin to listen
+        address = gateway.web.address if gateway.web else None
+        observer.started(address=address, version=__version__, pid=os.getpid())
+        yield gateway
+    observer.stopped()
+
+
+class _Over(Exception):
+    """Not an error: the work is over, so whatever still runs is cancelled."""
+
+
+@asynccontextmanager
+async def _working() -> AsyncIterator[asyncio.TaskGroup]:
+    """All tasks of the gateway. One that fails brings the others down; an error comes out as itself, not as a group."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            yield tasks
+            raise _Over
+    except BaseExceptionGroup as group:
+        _, errors = group.split(_Over)
+        if errors is not None:
+            raise errors.exceptions[0] from None
+
+
+def _policy(config: Config, lock: Lock) -> Policy:
+    agents = {
+        name: Employed(name=name, agent=load_agent(agent.kind), system=agent.system_prompt)
+        for name, agent in config.agents.items()
+    }
+    return Policy(
+        agents=agents,
+        routes=[Route(agent=route.agent, **route.match.model_dump()) for route in config.routes],
+        per_user_in_groups=config.sessions.per_user_in_groups,
+        per_user_in_threads=config.sessions.per_user_in_threads,
+        resets=config.reset_policies(),
+        history=config.history_rules(),
+        idle_timeout=config.turns.idle_timeout,
+        privacy_key=read_or_make_key(lock.state.privacy_key) if config.privacy.redact else None,
+        redact_emails=config.privacy.redact_emails,
+        connected=(LOCAL_PLATFORM, WEB_PLATFORM),
+    )
+
+
+def _lane_rules(config: Config) -> LaneRules:
+    turns = config.turns
+    return LaneRules(when_busy=WhenBusy(turns.when_busy), debounce=turns.debounce, concurrent=turns.concurrent)
+
+
+def _terminal(session: str) -> SessionSource:
+    return SessionSource.terminal(session or None)
+
+
+def _web_door(gateway: Gateway, policy: Policy, screens: Screens, host: str, port: int, lock: Lock) -> WebServer:
+    commands = [(command.name, command.argument, command.summary) for command in COMMANDS.commands]
+    needs = Needs(
+        store=gateway.store,
+        screens=screens,
+        key_of=policy.key_of,
+        waiting=gateway.pipeline.lanes.waiting,
+        commands=commands,
+        readiness=gateway.readiness,
+        metrics=gateway.metrics,
+        metrics_type=METRICS_TYPE,
+        clock=gateway.clock,
+        cookie_key=read_or_make_key(lock.state.web_key),
+    )
+    return WebServer(host, port, needs)

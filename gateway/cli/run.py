@@ -1,0 +1,46 @@
+"""`turngate run`: the daemon, in the foreground."""
+
+import asyncio
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from gateway.cli.options import ConfigFile, StateDir
+from gateway.state_dir import Lock, take_lock
+
+if TYPE_CHECKING:
+    from config.schema import Config
+
+_PATIENCE = 2.0  # a short command may be at work in the state folder
+
+
+def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
+    """Run the gateway until Ctrl-C or SIGTERM. Without a config: the echo agent, and a web chat on this machine."""
+    from config.load import load
+
+    loaded = load(config, state_dir)
+    for warning in loaded.warnings:
+        typer.echo(warning, err=True)
+    with take_lock(loaded.config.state_dir, patience=_PATIENCE) as lock:
+        asyncio.run(_serve(loaded.config, lock))
+
+
+async def _serve(config: "Config", lock: Lock) -> None:
+    from gateway.app import running
+    from gateway.observe import configure_logging
+
+    configure_logging(config.log.level, sys.stderr)
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, stopping.set)
+    async with running(config, lock, doors=True) as gateway:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, lambda: gateway.hurry.set() if stopping.is_set() else stopping.set())
+        if gateway.web is not None:
+            typer.echo(f"Open {gateway.web.link()} in a browser on this machine.")
+            typer.echo("The link works once; `turngate web link` makes another. Ctrl-C stops the gateway.")
+        else:
+            typer.echo("The gateway runs without a web door. `turngate chat` talks to it; Ctrl-C stops it.")
+        await stopping.wait()
