@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help test check bench lock clean
+.PHONY: help run test check bench lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+run: $(READY) ## the gateway on its defaults: the echo agent, and a web chat whose address it prints
+	@$(BIN)/turngate run
 
 check: $(READY) ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check .

@@ -1,6 +1,5 @@
 """`turngate run`: the daemon, in the foreground."""
 
-import asyncio
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -18,6 +17,8 @@ _PATIENCE = 2.0  # a short command may be at work in the state folder
 
 def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
     """Run the gateway until Ctrl-C or SIGTERM. Without a config: the echo agent, and a web chat on this machine."""
+    import asyncio
+
     from config.load import load
 
     loaded = load(config, state_dir)
@@ -28,6 +29,8 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
 
 
 async def _serve(config: "Config", lock: Lock) -> None:
+    import asyncio
+
     from gateway.app import running
     from gateway.observe import configure_logging
 
