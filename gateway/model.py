@@ -518,13 +518,19 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One piece of a reply, in Markdown, small enough for its platform."""
+    """
+    One piece of a reply, in Markdown, small enough for its platform.
+
+    `edits` is the message that already shows a preview of it: it is changed into the part instead of being sent again.
+    """
 
     target: SessionSource
     text: str
     ordinal: int = 0
     reply_to: str | None = None
+    edits: str | None = None
     id: PartId = PartId(0)
+    session: SessionId | None = None
     turn: TurnId | None = None
     state: PartState = PartState.PENDING
     attempts: int = 0

@@ -227,7 +227,8 @@ class Claim:
     The inbox rows that become one turn, as transcript entries, and how much history the turn wants to see.
 
     `by_person` is False for scheduled work: it must not keep an idle session alive. `replacing` takes that entry out
-    first, and all after it: what is asked again takes the place of what was asked.
+    first, and all after it: what is asked again takes the place of what was asked. `repeatable`: may run once more if
+    the daemon dies during it.
     """
 
     inbox: tuple[InboxId, ...]
@@ -236,6 +237,7 @@ class Claim:
     history: int
     by_person: bool = True
     replacing: EntryId | None = None
+    repeatable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +245,8 @@ class Begun:
     """
     A turn that may run: what was said, and the history before it.
 
-    `attempt` is 1 unless the daemon died during an earlier one.
+    `attempt` is 1 unless the daemon died during an earlier one. Then `repeatable` says whether it may run again, and
+    `preview` is the message that shows what it had said by then.
     """
 
     turn: TurnId
@@ -251,16 +254,23 @@ class Begun:
     said: tuple[Entry, ...]
     history: tuple[Entry, ...]
     attempt: int
+    repeatable: bool = True
+    preview: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a turn ended: what was said, used and goes out. A failure is a reason, with its notice as a part."""
+    """
+    How a turn ended: what was said, used and goes out. A failure is a reason, with its notice as a part.
+
+    `dead`: failed once and for all; somebody has to look at it.
+    """
 
     entries: tuple[Entry, ...] = ()
     spent: Spent = Spent()
     parts: tuple[Part, ...] = ()
     failure: str | None = None
+    dead: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +283,35 @@ class SessionFilter:
     archived: bool | None = None
     current_only: bool = False
     limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """How much work there is: on its way, and given up."""
+
+    inbox_waiting: int = 0
+    inbox_dead: int = 0
+    outbox_waiting: int = 0
+    outbox_dead: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something that happened to a message or a part, and when."""
+
+    at: datetime
+    step: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One message's life."""
+
+    item: InboxItem
+    session: SessionId | None
+    steps: tuple[Step, ...]
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,6 +395,38 @@ class Store(Protocol):
         AlreadySettled if it was finished before or belongs to a turn.
         """
 
+    async def refuse(
+        self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]
+    ) -> tuple[Part, ...]:
+        """End a waiting message without an answer, for a reason that its parts tell. Its words stay for `requeue`."""
+
+    async def record_tool(self, turn: TurnId) -> None:
+        """The agent showed a tool at work: from now on this turn must not run again. Committed before it is shown."""
+
+    async def record_preview(self, turn: TurnId, message_id: str) -> None:
+        """The message in which a turn is being shown: the answer will take its place, after a crash too."""
+
+    async def requeue(self, inbox: InboxId) -> InboxItem:
+        """Take a message that failed, died or was refused with its words back to work. Refused if it has no words."""
+
+    async def drop(self, inbox: InboxId, reason: str) -> None:
+        """Give up a message that waits, failed or died. Refused while it runs or once it was answered."""
+
+    async def requeue_part(self, part: PartId) -> Part:
+        """Take a part that failed or died back to work."""
+
+    async def drop_part(self, part: PartId, reason: str) -> None:
+        """Give up a part that waits, failed or died."""
+
+    async def depth(self) -> Depth:
+        """How much work there is; reads no message."""
+
+    async def find(self, message_id: str) -> list[InboxId]:
+        """The inbox rows of messages that their platform calls so, newest first."""
+
+    async def trace(self, inbox: InboxId) -> Trace:
+        """What happened to a message, step by step. UnknownWork if there is no such row any more."""
+
     async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
         """Parts in these states, oldest first. Called at start and by delivery."""
 
@@ -365,8 +436,14 @@ class Store(Protocol):
     async def record_sent(self, part: PartId, sent: Sent) -> None:
         """The platform took it."""
 
-    async def record_unsent(self, part: PartId, reason: str, *, retry_at: datetime | None) -> None:
-        """The platform did not take it: to be tried again at a time, or never (a dead letter)."""
+    async def record_unsent(
+        self, part: PartId, reason: str, *, retry_at: datetime | None, in_doubt: bool = False
+    ) -> None:
+        """
+        The platform did not take it: to be tried again at a time, or never (a dead letter).
+
+        `in_doubt`: it may have. The part stays `sending`, so that the next try looks for it first.
+        """
 
     async def reset(self, key: SessionKey, *, title: str | None = None) -> Session:
         """End the current session on request and start a fresh one under the same key."""

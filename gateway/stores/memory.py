@@ -8,8 +8,9 @@ in the behavioural suite.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import count
 
@@ -24,11 +25,9 @@ from gateway.model import (
     InboxId,
     InboxState,
     Opened,
-    Origin,
     Part,
     PartId,
     PartState,
-    Role,
     Sent,
     Session,
     SessionId,
@@ -41,6 +40,7 @@ from gateway.ports import (
     Begun,
     Claim,
     Clock,
+    Depth,
     Hit,
     Imported,
     InboxItem,
@@ -48,6 +48,8 @@ from gateway.ports import (
     Outcome,
     Pruned,
     SessionFilter,
+    Step,
+    Trace,
     Transcript,
 )
 from gateway.sessions import (
@@ -66,7 +68,7 @@ from gateway.sessions import (
     with_moved_marks,
 )
 from gateway.stores import jsonl
-from gateway.stores.texts import contains_words, query_words, scrub, scrubbed
+from gateway.stores.texts import contains_words, on_one_line, query_words, scrub, scrubbed
 
 LIVE_ENTRIES = 2000
 
@@ -77,8 +79,12 @@ class _Turn:
     first_seq: int
     inbox: tuple[InboxId, ...]
     run: int
+    said: tuple[EntryId, ...]
+    repeatable: bool
+    steps: list[Step]
     state: str = "running"
     attempt: int = 1
+    preview: str | None = None
 
 
 @dataclass(slots=True)
@@ -86,6 +92,7 @@ class _Outgoing:
     session: SessionId
     part: Part
     born: datetime
+    steps: list[Step] = field(default_factory=list)
 
 
 class MemoryStore:
@@ -105,6 +112,7 @@ class MemoryStore:
         self._seen: dict[str, tuple[InboxId, datetime]] = {}
         self._turns: dict[TurnId, _Turn] = {}
         self._outbox: dict[PartId, _Outgoing] = {}
+        self._settled: dict[InboxId, datetime] = {}
 
     async def accept(self, message: InboundMessage, key: SessionKey) -> Accepted:
         source = message.source
@@ -145,24 +153,28 @@ class MemoryStore:
             self._sessions[session.id] = session
             turn = TurnId(next(self._numbers))
             first_seq = stored[0].seq if stored else next(self._numbers)
-            self._turns[turn] = _Turn(session.id, first_seq, claim.inbox, self.run)
+            self._turns[turn] = _Turn(
+                session.id,
+                first_seq,
+                claim.inbox,
+                self.run,
+                said=tuple(entry.id for entry in stored),
+                repeatable=claim.repeatable,
+                steps=[Step(at=now, step="claimed")],
+            )
             self._mark_inbox(turn, lambda item: replace(item, state=InboxState.RUNNING, turn=turn, attempts=1))
             opened = Opened(session=session, is_new=opened.is_new)
-            return Begun(turn=turn, opened=opened, said=stored, history=history, attempt=1)
+            return Begun(turn=turn, opened=opened, said=stored, history=history, attempt=1, repeatable=claim.repeatable)
 
     async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
         with self._lock:
-            found = self._turns.get(turn)
-            if found is None:
-                raise UnknownWork(f"there is no turn {turn}; its session may have been deleted")
-            if found.state != "running":
-                raise AlreadySettled(f"turn {turn} is {found.state}")
+            found = self._running_turn(turn)
             now = self._clock.now()
             session = self._existing(found.session)
             stored = self._append(session.id, outcome.entries)
             session = answered(session, stored, now, outcome.spent, told=outcome.failure is None)
             self._sessions[session.id] = self._within_bounds(session)
-            self._end_turn(turn, found, outcome.failure if outcome.failure is None else scrub(outcome.failure))
+            self._end_turn(turn, found, outcome, now)
             return tuple(self._put_out(session.id, turn, part, now) for part in outcome.parts)
 
     async def answer(
@@ -176,21 +188,134 @@ class MemoryStore:
             stored = self._append(session, entries)
             self._sessions[session] = self._within_bounds(answered(found, stored, now, Spent(), told=False))
             self._inbox[inbox] = _wordless(self._inbox[inbox], InboxState.DONE, None)
+            self._settled[inbox] = now
             return tuple(self._put_out(session, None, part, now) for part in parts)
+
+    async def refuse(
+        self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]
+    ) -> tuple[Part, ...]:
+        with self._lock:
+            if self._turn_of((inbox,)) is not None:
+                raise AlreadySettled(f"inbound message {inbox} belongs to a turn")
+            self._existing(session)
+            self._inbox[inbox] = replace(self._inbox[inbox], state=InboxState.REFUSED, reason=scrub(reason))
+            return tuple(self._put_out(session, None, part, self._clock.now()) for part in parts)
+
+    async def record_tool(self, turn: TurnId) -> None:
+        with self._lock:
+            self._running_turn(turn).repeatable = False
+
+    async def record_preview(self, turn: TurnId, message_id: str) -> None:
+        with self._lock:
+            self._running_turn(turn).preview = scrub(message_id)
+
+    async def requeue(self, inbox: InboxId) -> InboxItem:
+        with self._lock:
+            item = self._given_up(inbox)
+            if item.turn is not None:
+                turn = self._turns[item.turn]
+                turn.state, turn.run, turn.attempt = "running", 0, 0
+                turn.steps.append(Step(at=self._clock.now(), step="requeued"))
+                self._mark_inbox(
+                    item.turn, lambda each: replace(each, state=InboxState.RUNNING, attempts=0, reason=None)
+                )
+            else:
+                self._inbox[inbox] = replace(item, state=InboxState.WAITING, attempts=0, reason=None)
+            return self._inbox[inbox]
+
+    async def drop(self, inbox: InboxId, reason: str) -> None:
+        with self._lock:
+            item = self._inbox.get(inbox)
+            if item is None or item.state is not InboxState.WAITING:
+                item = self._given_up(inbox)
+            self._inbox[inbox] = _wordless(item, InboxState.REFUSED, scrub(reason))
+            self._settled[inbox] = self._clock.now()
+
+    async def requeue_part(self, part: PartId) -> Part:
+        with self._lock:
+            found = self._given_up_part(part)
+            found.part = replace(found.part, state=PartState.PENDING, not_before=None)
+            found.steps.append(Step(at=self._clock.now(), step="requeued"))
+            return found.part
+
+    async def drop_part(self, part: PartId, reason: str) -> None:
+        with self._lock:
+            found = self._outbox.get(part)
+            if found is None or found.part.state is not PartState.PENDING:
+                self._given_up_part(part)
+            del self._outbox[part]
+
+    async def depth(self) -> Depth:
+        with self._lock:
+            inbox = Counter(item.state for item in self._inbox.values())
+            outbox = Counter(out.part.state for out in self._outbox.values())
+            return Depth(
+                inbox_waiting=inbox[InboxState.WAITING] + inbox[InboxState.RUNNING],
+                inbox_dead=inbox[InboxState.DEAD],
+                outbox_waiting=outbox[PartState.PENDING] + outbox[PartState.SENDING] + outbox[PartState.FAILED],
+                outbox_dead=outbox[PartState.DEAD],
+            )
+
+    async def find(self, message_id: str) -> list[InboxId]:
+        with self._lock:
+            return sorted(
+                (id_ for id_, item in self._inbox.items() if item.message.id == scrub(message_id)), reverse=True
+            )
+
+    async def trace(self, inbox: InboxId) -> Trace:
+        with self._lock:
+            item = self._inbox.get(inbox)
+            if item is None:
+                raise UnknownWork(f"there is no inbound message {inbox}")
+            turn = self._turns.get(item.turn) if item.turn is not None else None
+            steps = [Step(at=item.received_at, step="stored"), *(turn.steps if turn else ())]
+            if inbox in self._settled:
+                steps.append(Step(at=self._settled[inbox], step=item.state.value, detail=item.reason or ""))
+            outgoing = [
+                out
+                for _, out in sorted(self._outbox.items())
+                if (turn and out.part.turn == item.turn)
+                or (
+                    out.part.turn is None
+                    and out.born == self._settled.get(inbox)
+                    and out.part.reply_to == item.message.id
+                )
+            ]
+            steps += [step for out in outgoing for step in out.steps]
+            return Trace(
+                item=item,
+                session=turn.session if turn else None,
+                steps=tuple(steps),
+                parts=tuple(out.part for out in outgoing),
+            )
 
     async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
         with self._lock:
             return [out.part for _, out in sorted(self._outbox.items()) if out.part.state in states][: max(limit, 0)]
 
     async def record_sending(self, part: PartId) -> Part:
-        return self._settle(part, lambda found: replace(found, state=PartState.SENDING, attempts=found.attempts + 1))
+        return self._settle(
+            part,
+            lambda found: replace(found, state=PartState.SENDING, attempts=found.attempts + 1),
+            Step(at=self._clock.now(), step="sending"),
+        )
 
     async def record_sent(self, part: PartId, sent: Sent) -> None:
-        self._settle(part, lambda found: replace(found, state=PartState.SENT, sent_id=sent.message_id, text=""))
+        self._settle(
+            part,
+            lambda found: replace(found, state=PartState.SENT, sent_id=sent.message_id, text=""),
+            Step(at=sent.at, step="sent", detail=sent.message_id),
+        )
 
-    async def record_unsent(self, part: PartId, reason: str, *, retry_at: datetime | None) -> None:
-        state = PartState.DEAD if retry_at is None else PartState.FAILED
-        self._settle(part, lambda found: replace(found, state=state, reason=reason, not_before=retry_at))
+    async def record_unsent(
+        self, part: PartId, reason: str, *, retry_at: datetime | None, in_doubt: bool = False
+    ) -> None:
+        state = PartState.DEAD if retry_at is None else PartState.SENDING if in_doubt else PartState.FAILED
+        self._settle(
+            part,
+            lambda found: replace(found, state=state, reason=reason, not_before=retry_at),
+            Step(at=self._clock.now(), step="in doubt" if state is PartState.SENDING else state.value, detail=reason),
+        )
 
     async def reset(self, key: SessionKey, *, title: str | None = None) -> Session:
         with self._lock:
@@ -534,35 +659,71 @@ class MemoryStore:
         self._mark_inbox(turn, lambda item: replace(item, attempts=found.attempt))
         session = self._existing(found.session)
         history = self._history(session, count, before=found.first_seq)
-        said = tuple(
-            entry
-            for entry in self._entries[session.id]
-            if entry.seq >= found.first_seq and entry.role is Role.USER and entry.origin is Origin.CHAT
+        found.steps.append(Step(at=self._clock.now(), step="claimed again"))
+        said = tuple(entry for entry in self._entries[session.id] if entry.id in found.said)
+        return Begun(
+            turn=turn,
+            opened=Opened(session=session, is_new=False),
+            said=said,
+            history=history,
+            attempt=found.attempt,
+            repeatable=found.repeatable,
+            preview=found.preview,
         )
-        opened = Opened(session=session, is_new=False)
-        return Begun(turn=turn, opened=opened, said=said, history=history, attempt=found.attempt)
+
+    def _running_turn(self, turn: TurnId) -> _Turn:
+        found = self._turns.get(turn)
+        if found is None:
+            raise UnknownWork(f"there is no turn {turn}; its session may have been deleted")
+        if found.state != "running":
+            raise AlreadySettled(f"turn {turn} is {found.state}")
+        return found
+
+    def _given_up(self, inbox: InboxId) -> InboxItem:
+        item = self._inbox.get(inbox)
+        if item is None:
+            raise UnknownWork(f"there is no inbound message {inbox}")
+        if inbox in self._settled or item.state in (InboxState.WAITING, InboxState.RUNNING):
+            raise AlreadySettled(f"inbound message {inbox} is {item.state}")
+        return item
+
+    def _given_up_part(self, part: PartId) -> _Outgoing:
+        found = self._outbox.get(part)
+        if found is None:
+            raise UnknownWork(f"there is no part {part}; its session may have been deleted")
+        if found.part.state not in (PartState.FAILED, PartState.DEAD):
+            raise AlreadySettled(f"part {part} is {found.part.state}")
+        return found
 
     def _mark_inbox(self, turn: TurnId, change: Callable[[InboxItem], InboxItem]) -> None:
+        """The rows of a turn that are not settled yet."""
         for id_ in self._turns[turn].inbox:
-            self._inbox[id_] = change(self._inbox[id_])
+            if id_ not in self._settled and id_ in self._inbox:
+                self._inbox[id_] = change(self._inbox[id_])
 
-    def _end_turn(self, turn: TurnId, found: _Turn, failure: str | None) -> None:
-        found.state = "failed" if failure is not None else "done"
-        if failure is not None:
-            self._mark_inbox(turn, lambda item: replace(item, state=InboxState.FAILED, reason=failure))
-        else:
+    def _end_turn(self, turn: TurnId, found: _Turn, outcome: Outcome, now: datetime) -> None:
+        found.state = "failed" if outcome.failure is not None else "done"
+        if outcome.failure is None:
+            found.steps.append(Step(at=now, step="finished"))
             self._settle_inbox(turn, InboxState.DONE, None)
+            return
+        state, reason = InboxState.DEAD if outcome.dead else InboxState.FAILED, scrub(outcome.failure)
+        found.steps.append(Step(at=now, step=state.value, detail=on_one_line(reason)))
+        self._mark_inbox(turn, lambda item: replace(item, state=state, reason=reason))
 
     def _settle_inbox(self, turn: TurnId, state: InboxState, reason: str | None) -> None:
         self._mark_inbox(turn, lambda item: _wordless(item, state, reason))
+        for id_ in self._turns[turn].inbox:
+            self._settled.setdefault(id_, self._clock.now())
 
     def _put_out(self, session: SessionId, turn: TurnId | None, part: Part, now: datetime) -> Part:
-        new = Part(target=part.target, text=part.text, ordinal=part.ordinal, reply_to=part.reply_to)
-        stored = scrubbed(replace(new, id=PartId(next(self._numbers)), turn=turn, created_at=now))
+        new = Part(target=part.target, text=part.text, ordinal=part.ordinal, reply_to=part.reply_to, edits=part.edits)
+        id_ = PartId(next(self._numbers))
+        stored = scrubbed(replace(new, id=id_, session=session, turn=turn, created_at=now))
         self._outbox[stored.id] = _Outgoing(session, stored, now)
         return stored
 
-    def _settle(self, part: PartId, change: Callable[[Part], Part]) -> Part:
+    def _settle(self, part: PartId, change: Callable[[Part], Part], step: Step) -> Part:
         with self._lock:
             found = self._outbox.get(part)
             if found is None:
@@ -570,6 +731,7 @@ class MemoryStore:
             if found.part.state in (PartState.SENT, PartState.DEAD):
                 raise AlreadySettled(f"part {part} is {found.part.state}")
             found.part = scrubbed(change(found.part))
+            found.steps.append(replace(step, detail=on_one_line(step.detail)))
             return found.part
 
     def _erase(self, session: Session, now: datetime) -> None:

@@ -16,6 +16,8 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
 )
 
+_LONGEST_DETAIL = 200
+
 
 def scrub(text: str) -> str:
     """Lone surrogates become U+FFFD: they cannot be written as UTF-8, and SQLite refuses them."""
@@ -54,6 +56,11 @@ def fold(text: str) -> str:
 
 def _words(text: str) -> list[str]:
     return _WORD.findall(fold(text))
+
+
+def on_one_line(detail: str) -> str:
+    """As the detail of a step: one line, not too long."""
+    return " ".join(scrub(detail).split())[:_LONGEST_DETAIL]
 
 
 def scrubbed(value: T) -> T:

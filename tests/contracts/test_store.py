@@ -38,7 +38,7 @@ from gateway.model import (
     ToolCall,
     TurnId,
 )
-from gateway.ports import Claim, Outcome, SessionFilter, Store
+from gateway.ports import Claim, Depth, Outcome, SessionFilter, Store
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.contracts.conftest import CAP
@@ -603,6 +603,256 @@ class TestAskingAgain:
             await store.begin(await self.claim(store, asked.id, IDLE))
         assert [each.id for each in await store.sessions()] == [session.id]
         assert await texts(store, session) == ["hello", "hi"]
+
+
+class TestTurnsThatDie:
+    async def test_a_turn_that_may_run_again_says_so_after_the_death_of_the_daemon(self, store: Store) -> None:
+        claim = await self.claim(store, repeatable=True)
+        await store.begin(claim)
+        restart(store)
+
+        assert (await store.begin(claim)).repeatable
+
+    async def test_a_turn_that_must_not_run_again_says_so(self, store: Store) -> None:
+        claim = await self.claim(store, repeatable=False)
+        await store.begin(claim)
+        restart(store)
+
+        assert not (await store.begin(claim)).repeatable
+
+    async def test_a_tool_at_work_takes_the_permission_back(self, store: Store) -> None:
+        claim = await self.claim(store, repeatable=True)
+        begun = await store.begin(claim)
+        await store.record_tool(begun.turn)
+        restart(store)
+
+        assert not (await store.begin(claim)).repeatable
+
+    async def test_the_message_that_shows_a_preview_is_remembered(self, store: Store) -> None:
+        claim = await self.claim(store)
+        begun = await store.begin(claim)
+        await store.record_preview(begun.turn, "m7")
+        restart(store)
+
+        assert (begun.preview, (await store.begin(claim)).preview) == (None, "m7")
+
+    async def test_nothing_is_recorded_of_a_turn_that_is_over(self, store: Store) -> None:
+        begun = await begin(store, message())
+        await store.finish(begun.turn, Outcome())
+
+        with pytest.raises(AlreadySettled):
+            await store.record_tool(begun.turn)
+        with pytest.raises(AlreadySettled):
+            await store.record_preview(begun.turn, "m7")
+
+    async def test_a_turn_that_died_for_good_leaves_a_dead_letter_with_its_words(self, store: Store) -> None:
+        begun = await begin(store, message("poison"))
+        await store.finish(begun.turn, Outcome(failure="three times", dead=True))
+
+        dead = await store.inbox(InboxState.DEAD)
+        assert [(item.message.text, item.reason) for item in dead] == [("poison", "three times")]
+        assert (await store.depth()).inbox_dead == 1
+
+    async def claim(self, store: Store, *, repeatable: bool = True) -> Claim:
+        accepted = await store.accept(message(), key_of())
+        return Claim(
+            inbox=(accepted.id,), opening=opening(), entries=(user("hello"),), history=50, repeatable=repeatable
+        )
+
+
+class TestTakingBackToWork:
+    async def test_a_failed_message_goes_on_with_its_turn_and_is_not_said_twice(self, store: Store) -> None:
+        begun = await begin(store, message("hello"))
+        await store.finish(begun.turn, Outcome(failure="no", entries=(said(Role.ASSISTANT, "sorry"),)))
+        row = (await store.inbox(InboxState.FAILED))[0]
+        await exchange(store, "later", id="2")
+
+        item = await store.requeue(row.id)
+        again = await store.begin(Claim(inbox=(row.id,), opening=opening(), entries=(user("hello"),), history=50))
+
+        assert (item.state, item.reason, item.message.text) == (InboxState.RUNNING, None, "hello")
+        assert (again.turn, again.attempt, [entry.text for entry in again.said]) == (begun.turn, 1, ["hello"])
+        assert again.history == ()
+        session = await store.session(again.opened.session.id)
+        assert await texts(store, session) == ["hello", "sorry", "later", "hi"]
+
+    async def test_a_refused_message_waits_again(self, store: Store) -> None:
+        accepted = await store.accept(message("one too many"), key_of())
+        session = (await store.open(opening())).session
+        parts = await store.refuse(
+            accepted.id, "too many", session=session.id, parts=(Part(target=dm(), text="too many"),)
+        )
+        refused = (await store.inbox(InboxState.REFUSED))[0]
+
+        item = await store.requeue(accepted.id)
+
+        assert [part.text for part in parts] == ["too many"]
+        assert (refused.reason, refused.message.text) == ("too many", "one too many")
+        assert (item.state, item.message.text) == (InboxState.WAITING, "one too many")
+        assert len(await store.inbox(InboxState.WAITING)) == 1
+
+    @pytest.mark.parametrize("state", ["waiting", "running", "done"])
+    async def test_what_waits_runs_or_was_answered_is_left_alone(self, store: Store, state: str) -> None:
+        accepted = await store.accept(message(), key_of())
+        if state != "waiting":
+            begun = await store.begin(Claim(inbox=(accepted.id,), opening=opening(), entries=(), history=0))
+            if state == "done":
+                await store.finish(begun.turn, Outcome())
+
+        with pytest.raises(AlreadySettled, match=state):
+            await store.requeue(accepted.id)
+
+    async def test_what_was_dropped_has_no_words_and_stays_dropped(self, store: Store) -> None:
+        waiting = await store.accept(message("a", id="1"), key_of())
+        begun = await begin(store, message("b", id="2"))
+        await store.finish(begun.turn, Outcome(failure="no"))
+        failed = (await store.inbox(InboxState.FAILED))[0]
+        await store.drop(waiting.id, "dropped")
+        await store.drop(failed.id, "dropped")
+
+        items = await store.inbox(InboxState.REFUSED)
+        assert [(item.reason, item.message.text) for item in items] == [("dropped", ""), ("dropped", "")]
+        with pytest.raises(AlreadySettled):
+            await store.requeue(waiting.id)
+        with pytest.raises(AlreadySettled):
+            await store.drop(failed.id, "again")
+
+    async def test_what_runs_cannot_be_dropped(self, store: Store) -> None:
+        await begin(store, message())
+        row = (await store.inbox(InboxState.RUNNING))[0]
+
+        with pytest.raises(AlreadySettled, match="running"):
+            await store.drop(row.id, "dropped")
+
+    async def test_a_row_that_never_was_is_unknown(self, store: Store) -> None:
+        for verb in (store.requeue(InboxId(99)), store.drop(InboxId(99), "x"), store.trace(InboxId(99))):
+            with pytest.raises(UnknownWork):
+                await verb
+        for other in (store.requeue_part(PartId(99)), store.drop_part(PartId(99), "x")):
+            with pytest.raises(UnknownWork):
+                await other
+
+    async def test_a_dead_part_is_sent_after_all(self, store: Store) -> None:
+        await exchange(store)
+        part = (await store.outbox(PartState.PENDING))[0]
+        await store.record_sending(part.id)
+        await store.record_unsent(part.id, "blocked", retry_at=None)
+
+        again = await store.requeue_part(part.id)
+
+        assert (again.state, again.text, again.not_before) == (PartState.PENDING, "hi", None)
+        assert (await store.record_sending(part.id)).attempts == 2
+
+    async def test_a_part_that_is_on_its_way_or_has_arrived_is_left_alone(self, store: Store) -> None:
+        await exchange(store)
+        part = (await store.outbox(PartState.PENDING))[0]
+        await store.record_sending(part.id)
+        for verb in (store.requeue_part(part.id), store.drop_part(part.id, "x")):
+            with pytest.raises(AlreadySettled, match="sending"):
+                await verb
+        await store.record_sent(part.id, Sent(message_id="m", at=NOON))
+        with pytest.raises(AlreadySettled, match="sent"):
+            await store.drop_part(part.id, "x")
+
+    async def test_a_dropped_part_is_gone(self, store: Store) -> None:
+        await exchange(store, id="1")
+        await exchange(store, id="2")
+        pending, dead = await store.outbox(PartState.PENDING)
+        await store.record_sending(dead.id)
+        await store.record_unsent(dead.id, "blocked", retry_at=None)
+        await store.drop_part(pending.id, "x")
+        await store.drop_part(dead.id, "x")
+
+        assert await store.outbox(*PartState) == []
+
+
+class TestTracing:
+    async def test_a_part_whose_fate_is_unknown_stays_on_its_way(self, store: Store) -> None:
+        await exchange(store)
+        part = (await store.outbox(PartState.PENDING))[0]
+        await store.record_sending(part.id)
+        await store.record_unsent(part.id, "reset", retry_at=NOON + HOUR, in_doubt=True)
+
+        doubtful = (await store.outbox(PartState.SENDING))[0]
+        assert (doubtful.reason, doubtful.not_before, doubtful.text) == ("reset", NOON + HOUR, "hi")
+
+    async def test_a_part_knows_its_session_and_what_it_edits(self, store: Store) -> None:
+        begun = await begin(store, message())
+        outcome = Outcome(parts=(Part(target=dm(), text="so", edits="m3"),))
+        made = (await store.finish(begun.turn, outcome))[0]
+        kept = (await store.outbox(PartState.PENDING))[0]
+
+        assert made == kept
+        assert (kept.session, kept.edits) == (begun.opened.session.id, "m3")
+
+    async def test_the_depth_counts_what_is_on_its_way_and_what_was_given_up(self, store: Store) -> None:
+        await store.accept(message(id="1"), key_of())
+        await begin(store, message(id="2"))
+        await exchange(store, id="3")
+        await exchange(store, id="4")
+        part = (await store.outbox(PartState.PENDING))[0]
+        await store.record_sending(part.id)
+        await store.record_unsent(part.id, "no", retry_at=None)
+
+        assert await store.depth() == Depth(inbox_waiting=2, inbox_dead=0, outbox_waiting=1, outbox_dead=1)
+
+    async def test_a_message_is_found_by_the_name_its_platform_gave_it(self, store: Store) -> None:
+        first = await store.accept(message(id="77"), key_of())
+        other = await store.accept(message(id="77", source=dm("9")), key_of(dm("9")))
+        await store.accept(message(id="78"), key_of())
+
+        assert await store.find("77") == [other.id, first.id]
+        assert await store.find("none") == []
+
+    async def test_the_life_of_a_message_is_told_step_by_step(self, store: Store, clock: FrozenClock) -> None:
+        accepted = await store.accept(message("hello"), key_of())
+        clock.advance(seconds=1)
+        claim = Claim(inbox=(accepted.id,), opening=opening(), entries=(user("hello"),), history=0)
+        await store.begin(claim)
+        restart(store)
+        clock.advance(seconds=1)
+        begun = await store.begin(claim)
+        clock.advance(seconds=1)
+        parts = await store.finish(begun.turn, Outcome(parts=(Part(target=dm(), text="hi"),)))
+        clock.advance(seconds=1)
+        await store.record_sending(parts[0].id)
+        await store.record_unsent(parts[0].id, "a line\nbreak", retry_at=NOON)
+        clock.advance(seconds=1)
+        await store.record_sending(parts[0].id)
+        await store.record_sent(parts[0].id, Sent(message_id="m9", at=clock.now()))
+
+        trace = await store.trace(accepted.id)
+
+        assert [(step.step, step.detail, (step.at - NOON).seconds) for step in trace.steps] == [
+            ("stored", "", 0),
+            ("claimed", "", 1),
+            ("claimed again", "", 2),
+            ("finished", "", 3),
+            ("done", "", 3),
+            ("sending", "", 4),
+            ("failed", "a line break", 4),
+            ("sending", "", 5),
+            ("sent", "m9", 5),
+        ]
+        assert trace.item.state is InboxState.DONE
+        assert trace.session == begun.opened.session.id
+        assert [part.state for part in trace.parts] == [PartState.SENT]
+
+    async def test_a_command_is_traced_to_what_it_said(self, store: Store) -> None:
+        accepted = await store.accept(message("/help"), key_of())
+        session = (await store.open(opening())).session
+        await store.answer(
+            accepted.id, session.id, entries=(), parts=(Part(target=dm(), text="so", reply_to=message().id),)
+        )
+
+        trace = await store.trace(accepted.id)
+
+        assert [step.step for step in trace.steps] == ["stored", "done"]
+        assert [part.text for part in trace.parts] == ["so"]
+
+    async def test_a_store_that_takes_writes_says_so(self, store: Store) -> None:
+        await store.probe()
+        await store.probe()
 
 
 class TestOutbox:

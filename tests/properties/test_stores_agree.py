@@ -103,6 +103,33 @@ class World:
         await self.store.finish(begun.turn, Outcome(entries=tuple(entries)))
         return [entry.text for entry in begun.history], [entry.text for entry in begun.said]
 
+    async def refuse_a_message(self, which: int, number: int, entries: list[Entry]) -> object:
+        source = dm(str(which % 3))
+        opened = await self.store.open(opening(source, IDLE))
+        accepted = await self.store.accept(message("many", id=self.next_id(), source=source), key_of(source))
+        return len(await self.store.refuse(accepted.id, "many", session=opened.session.id, parts=()))
+
+    async def work_on_what_was_given_up(self, which: int, number: int, entries: list[Entry]) -> object:
+        items = await self.store.inbox(*InboxState)
+        if not items:
+            return None
+        item = items[number % len(items)]
+        if which % 2:
+            await self.store.drop(item.id, "dropped")
+        else:
+            again = await self.store.requeue(item.id)
+            return again.state, again.message.text
+        return None
+
+    async def work_on_a_part(self, which: int, number: int, entries: list[Entry]) -> object:
+        parts = await self.store.outbox(*PartState)
+        if not parts:
+            return None
+        part = parts[number % len(parts)]
+        if which % 2:
+            return await self.store.drop_part(part.id, "dropped")
+        return (await self.store.requeue_part(part.id)).state
+
     async def repeat_a_message(self, which: int, number: int, entries: list[Entry]) -> object:
         source = dm(str(which % 3))
         return (await self.store.accept(message(id=str(number), source=source), key_of(source))).duplicate
@@ -219,7 +246,11 @@ async def seen(store: Store) -> object:
     outbox = [(part.text, part.state, part.attempts, part.reason) for part in await store.outbox(*PartState)]
     found = [hit.entry.text for word in ("q1", "edited", "summary", "w") for hit in await store.search(word, limit=5)]
     owned = len(await store.sessions(SessionFilter(owner="telegram:1", active_within=timedelta(hours=2), limit=2)))
-    return sessions, inbox, outbox, found, owned
+    steps = [
+        [(step.at, step.step, step.detail) for step in (await store.trace(item.id)).steps]
+        for item in await store.inbox(*InboxState)
+    ]
+    return sessions, inbox, outbox, found, owned, steps, await store.depth()
 
 
 ENTRIES = st.lists(

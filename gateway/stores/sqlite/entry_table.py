@@ -110,11 +110,9 @@ def _read(db: sqlite3.Connection, n: int, count: int, before: int) -> list[Entry
     return [entry_from_row(row) for row in reversed(rows)]
 
 
-def said_since(db: sqlite3.Connection, n: int, first: int) -> tuple[Entry, ...]:
-    """What people said from there on: the words of a turn that begins again."""
-    rows = db.execute(
-        f"{SELECT} WHERE session = ? AND seq >= ? AND role = 'user' AND origin = 'chat' ORDER BY seq", (n, first)
-    ).fetchall()
+def between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entry, ...]:
+    """What stands there: the messages of a turn that begins again."""
+    rows = db.execute(f"{SELECT} WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq", (n, first, last)).fetchall()
     return tuple(entry_from_row(row) for row in rows)
 
 

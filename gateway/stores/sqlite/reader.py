@@ -12,12 +12,23 @@ from typing import TypeVar
 
 import aiosqlite
 
-from gateway.errors import StoreDamaged, StoreUnavailable, UnknownSession
-from gateway.model import EndReason, InboxState, PartState, Session, SessionId, SessionKey
-from gateway.ports import Hit, SessionFilter, Transcript
+from gateway.errors import StoreDamaged, StoreUnavailable, UnknownSession, UnknownWork
+from gateway.model import EndReason, InboxId, InboxState, PartState, Session, SessionId, SessionKey
+from gateway.ports import Depth, Hit, SessionFilter, Step, Trace, Transcript
 from gateway.stores.sqlite import entry_table
-from gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, micros, session_from_row
+from gateway.stores.sqlite.rows import (
+    INBOX_COLUMNS,
+    PART_COLUMNS,
+    SESSION_COLUMNS,
+    Fetched,
+    inbox_from_row,
+    micros,
+    moment,
+    part_from_row,
+    session_from_row,
+)
 from gateway.stores.sqlite.search_index import SearchIndex, match_expression, words_of
+from gateway.stores.sqlite.steps import read_steps
 from gateway.stores.sqlite.writer import FOREIGN_ERRORS, as_our_error
 from gateway.stores.texts import contains_words, query_words, scrub
 
@@ -158,6 +169,56 @@ class Reader:
         asked, names = _marks(states), list(known)
         query = f"SELECT n, {columns}, checksum FROM {source} (state IN ({asked}) OR state NOT IN ({_marks(names)}))"
         return await self.rows(f"{query} ORDER BY n LIMIT ?", *states, *names, _limit(limit))
+
+    async def depth(self) -> Depth:
+        """Counted by the indexes of what is open."""
+        counts: dict[str, int] = {}
+        for table in ("inbox", "outbox"):
+            rows = await self.rows(
+                f"SELECT state, count(*) FROM {table} INDEXED BY {table}_open WHERE settled_at IS NULL GROUP BY state"
+            )
+            counts |= {f"{table} {state}": count for state, count in rows}
+        return Depth(
+            inbox_waiting=sum(counts.get(f"inbox {state}", 0) for state in ("waiting", "running")),
+            inbox_dead=counts.get("inbox dead", 0),
+            outbox_waiting=sum(counts.get(f"outbox {state}", 0) for state in ("pending", "sending", "failed")),
+            outbox_dead=counts.get("outbox dead", 0),
+        )
+
+    async def find(self, message_id: str) -> list[InboxId]:
+        """Looked for row by row: nobody but a curious person asks, and an index would cost every message."""
+        rows = await self.rows(
+            "SELECT n FROM inbox WHERE json_extract(message, '$.id') = ? ORDER BY n DESC", scrub(message_id)
+        )
+        return [InboxId(row[0]) for row in rows]
+
+    async def trace(self, inbox: InboxId) -> Trace:
+        """From the rows of the message, of its turn, and of what went out."""
+        found = await self.rows(
+            f"SELECT n, {INBOX_COLUMNS}, checksum, settled_at,"
+            " (SELECT steps FROM turns WHERE turns.n = inbox.turn),"
+            " (SELECT s.id FROM turns JOIN sessions AS s ON s.n = turns.session WHERE turns.n = inbox.turn)"
+            " FROM inbox WHERE n = ?",
+            inbox,
+        )
+        if not found:
+            raise UnknownWork(f"there is no inbound message {inbox}")
+        *row, settled_at, turn_steps, session = found[0]
+        item = self.decoded(inbox_from_row, tuple(row))
+        steps = [Step(at=item.received_at, step="stored"), *read_steps(turn_steps or "")]
+        if settled_at is not None:
+            steps.append(Step(at=moment(settled_at), step=item.state.value, detail=item.reason or ""))
+        # What was answered without a turn was put out in the same moment in which it was settled.
+        outgoing = await self.rows(
+            f"SELECT steps, n, {PART_COLUMNS}, checksum FROM outbox"
+            " WHERE turn = ? OR (turn IS NULL AND created_at = ? AND reply_to = ?) ORDER BY n",
+            item.turn or 0,
+            settled_at or 0,
+            item.message.id,
+        )
+        steps += [step for part in outgoing for step in read_steps(part[0])]
+        parts = tuple(self.decoded(part_from_row, part[1:]) for part in outgoing)
+        return Trace(item=item, session=session, steps=tuple(steps), parts=parts)
 
     async def newest_entries(self, session: SessionId, floor: int, count: int | None) -> Transcript:
         """The last `count` above a sequence number, in order."""

@@ -56,7 +56,8 @@ SESSION_COLUMNS = (
 ENTRY_COLUMNS = "session, role, origin, at, text, sender, message_id, tokens, latency_ms, body"
 INBOX_COLUMNS = "key, message, state, attempts, reason, turn, received_at, settled_at"
 PART_COLUMNS = (
-    "turn, ordinal, target, text, reply_to, state, attempts, sent_id, reason, not_before, created_at, settled_at"
+    "(SELECT id FROM sessions WHERE sessions.n = outbox.session), turn, ordinal, target, text, reply_to, edits, state,"
+    " attempts, sent_id, reason, not_before, created_at, settled_at"
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -284,15 +285,29 @@ def inbox_from_row(row: Fetched) -> InboxItem:
 
 
 def part_to_row(part: Part) -> list[Value]:
-    """ordinal, target, text, reply_to: what a part says and where it goes."""
-    return [_bounded(part.ordinal), _source_json(part.target), scrub(part.text), part.reply_to and scrub(part.reply_to)]
+    """ordinal, target, text, reply_to, edits: what a part says and where it goes."""
+    return [
+        _bounded(part.ordinal),
+        _source_json(part.target),
+        scrub(part.text),
+        part.reply_to and scrub(part.reply_to),
+        part.edits and scrub(part.edits),
+    ]
 
 
-def new_part(id_: PartId, turn: TurnId | None, values: Sequence[Any], now: datetime) -> Part:
+def new_part(id_: PartId, session: SessionId, turn: TurnId | None, values: Sequence[Any], now: datetime) -> Part:
     """A part as `part_to_row` has just written it: new, whatever became of the one it was made from."""
-    ordinal, target, text, reply_to = values
+    ordinal, target, text, reply_to, edits = values
     return Part(
-        id=id_, turn=turn, ordinal=ordinal, target=_source(target), text=text, reply_to=reply_to, created_at=now
+        id=id_,
+        session=session,
+        turn=turn,
+        ordinal=ordinal,
+        target=_source(target),
+        text=text,
+        reply_to=reply_to,
+        edits=edits,
+        created_at=now,
     )
 
 
@@ -301,11 +316,13 @@ def part_from_row(row: Fetched) -> Part:
     """From n, PART_COLUMNS and the checksum. What is settled has lost its text, and with it its checksum."""
     (
         n,
+        session,
         turn,
         ordinal,
         target,
         text,
         reply_to,
+        edits,
         state,
         attempts,
         sent_id,
@@ -315,15 +332,17 @@ def part_from_row(row: Fetched) -> Part:
         settled_at,
         written,
     ) = row
-    if settled_at is None and checksum([ordinal, target, text, reply_to]) != written:
+    if settled_at is None and checksum([ordinal, target, text, reply_to, edits]) != written:
         raise StoreDamaged(f"outbox row {n} is not what was written")
     return Part(
         id=PartId(n),
+        session=session,
         turn=None if turn is None else TurnId(turn),
         ordinal=ordinal,
         target=_source(target),
         text=text,
         reply_to=reply_to,
+        edits=edits,
         state=PartState(state),
         attempts=attempts,
         created_at=moment(born),

@@ -41,6 +41,7 @@ from gateway.ports import (
     Begun,
     Claim,
     Clock,
+    Depth,
     Hit,
     Imported,
     InboxItem,
@@ -48,16 +49,17 @@ from gateway.ports import (
     Outcome,
     Pruned,
     SessionFilter,
+    Trace,
     Transcript,
 )
 from gateway.sessions import answered, interacted, touched, with_moved_marks
 from gateway.stores import jsonl
-from gateway.stores.sqlite import entry_table, upkeep, work_tables
+from gateway.stores.sqlite import entry_table, inbox_table, outbox_table, turn_table, upkeep
 from gateway.stores.sqlite.connection import open_database
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.reader import Reader
 from gateway.stores.sqlite.recent_entries import RecentEntries
-from gateway.stores.sqlite.rows import INBOX_COLUMNS, PART_COLUMNS, inbox_from_row, part_from_row
+from gateway.stores.sqlite.rows import INBOX_COLUMNS, PART_COLUMNS, inbox_from_row, micros, part_from_row
 from gateway.stores.sqlite.search_index import SearchIndex
 from gateway.stores.sqlite.session_table import SessionTable
 from gateway.stores.sqlite.writer import Writer
@@ -114,11 +116,11 @@ class SqliteStore:
 
     async def probe(self) -> None:
         now = self._clock.now()
-        await self._writer.run(lambda db: work_tables.record_probe(db, now))
+        await self._writer.run(lambda db: db.execute("INSERT OR REPLACE INTO probe VALUES (1, ?)", (micros(now),)))
 
     async def accept(self, message: InboundMessage, key: SessionKey) -> Accepted:
         now = self._clock.now()
-        return await self._writer.run(lambda db: work_tables.accept(db, message, key, now))
+        return await self._writer.run(lambda db: inbox_table.accept(db, message, key, now))
 
     async def open(self, opening: Opening) -> Opened:
         now = self._clock.now()
@@ -138,23 +140,88 @@ class SqliteStore:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> tuple[Part, ...]:
-            work_tables.end_without_turn(db, inbox, now)
+            inbox_table.without_turn(db, inbox)
+            inbox_table.settle(db, inbox, "done", None, now)
             n, found = self._sessions.by_id(db, session)
             stored = self._entries.append(db, n, entries)
             changed = answered(found, stored, now, Spent(), told=False)
             self._sessions.update(db, n, entry_table.within_bounds(db, n, changed, self._live_entries))
-            return work_tables.put_out(db, n, None, parts, now)
+            return outbox_table.put_out(db, n, session, None, parts, now)
 
         return await self._writer.run(write)
 
+    async def refuse(
+        self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]
+    ) -> tuple[Part, ...]:
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> tuple[Part, ...]:
+            inbox_table.without_turn(db, inbox)
+            n, found = self._sessions.by_id(db, session)
+            inbox_table.refuse(db, inbox, reason)
+            return outbox_table.put_out(db, n, found.id, None, parts, now)
+
+        return await self._writer.run(write)
+
+    async def record_tool(self, turn: TurnId) -> None:
+        await self._writer.run(lambda db: turn_table.record_tool(db, turn))
+
+    async def record_preview(self, turn: TurnId, message_id: str) -> None:
+        await self._writer.run(lambda db: turn_table.record_preview(db, turn, message_id))
+
+    async def requeue(self, inbox: InboxId) -> InboxItem:
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> InboxItem:
+            item = inbox_table.given_up(db, inbox)
+            inbox_table.requeue(db, item)
+            if item.turn is not None:
+                turn_table.requeue(db, item.turn, now)
+            state = InboxState.WAITING if item.turn is None else InboxState.RUNNING
+            return replace(item, state=state, attempts=0, reason=None)
+
+        return await self._writer.run(write)
+
+    async def drop(self, inbox: InboxId, reason: str) -> None:
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> None:
+            if not inbox_table.is_waiting(db, inbox):
+                inbox_table.given_up(db, inbox)
+            inbox_table.settle(db, inbox, "refused", reason, now)
+
+        await self._writer.run(write)
+
+    async def requeue_part(self, part: PartId) -> Part:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: outbox_table.requeue(db, part, now))
+
+    async def drop_part(self, part: PartId, reason: str) -> None:
+        await self._writer.run(lambda db: outbox_table.drop(db, part))
+
+    async def depth(self) -> Depth:
+        return await self._reader.depth()
+
+    async def find(self, message_id: str) -> list[InboxId]:
+        return await self._reader.find(message_id)
+
+    async def trace(self, inbox: InboxId) -> Trace:
+        return await self._reader.trace(inbox)
+
     async def record_sending(self, part: PartId) -> Part:
-        return await self._writer.run(lambda db: work_tables.record_sending(db, part))
+        now = self._clock.now()
+        return await self._writer.run(lambda db: outbox_table.record_sending(db, part, now))
 
     async def record_sent(self, part: PartId, sent: Sent) -> None:
-        await self._writer.run(lambda db: work_tables.record_sent(db, part, sent))
+        await self._writer.run(lambda db: outbox_table.record_sent(db, part, sent))
 
-    async def record_unsent(self, part: PartId, reason: str, *, retry_at: datetime | None) -> None:
-        await self._writer.run(lambda db: work_tables.record_unsent(db, part, reason, retry_at))
+    async def record_unsent(
+        self, part: PartId, reason: str, *, retry_at: datetime | None, in_doubt: bool = False
+    ) -> None:
+        now = self._clock.now()
+        await self._writer.run(
+            lambda db: outbox_table.record_unsent(db, part, reason, retry_at, now, in_doubt=in_doubt)
+        )
 
     async def reset(self, key: SessionKey, *, title: str | None = None) -> Session:
         now = self._clock.now()
@@ -333,9 +400,9 @@ class SqliteStore:
         yield jsonl.closing_line(len(transcript.entries) + len(transcript.damaged))
 
     def _begin(self, db: sqlite3.Connection, claim: Claim, now: datetime) -> Begun:
-        turn = work_tables.turn_of(db, claim.inbox)
+        turn = inbox_table.turn_of(db, claim.inbox)
         if turn is not None:
-            return self._begin_again(db, turn, claim.history)
+            return self._begin_again(db, turn, claim.history, now)
         n, opened = self._sessions.open(db, claim.opening, now)
         if claim.replacing is not None:
             replaced = self._entries.find(db, n, opened.session.id, claim.replacing)
@@ -348,26 +415,39 @@ class SqliteStore:
         else:
             session = answered(opened.session, stored, now, Spent(), told=False)
         self._sessions.update(db, n, session)
-        first_seq = stored[0].seq if stored else entry_table.LAST
-        turn = work_tables.start_turn(db, n, claim.inbox, first_seq, run=self._run, now=now)
+        seqs = (stored[0].seq, stored[-1].seq) if stored else (entry_table.LAST, entry_table.LAST)
+        turn = turn_table.start(db, n, seqs, repeatable=claim.repeatable, run=self._run, now=now)
+        inbox_table.begin(db, claim.inbox, turn)
         opened = Opened(session=session, is_new=opened.is_new)
-        return Begun(turn=turn, opened=opened, said=stored, history=history, attempt=1)
+        return Begun(turn=turn, opened=opened, said=stored, history=history, attempt=1, repeatable=claim.repeatable)
 
-    def _begin_again(self, db: sqlite3.Connection, turn: TurnId, count: int) -> Begun:
-        n, first_seq, attempt = work_tables.start_again(db, turn, self._run)
-        _, session = self._sessions.by_number(db, n)
-        history = self._entries.history(db, n, session, count, before=first_seq)
-        said = entry_table.said_since(db, n, first_seq)
-        opened = Opened(session=session, is_new=False)
-        return Begun(turn=turn, opened=opened, said=said, history=history, attempt=attempt)
+    def _begin_again(self, db: sqlite3.Connection, turn: TurnId, count: int, now: datetime) -> Begun:
+        row = turn_table.start_again(db, turn, self._run, now)
+        inbox_table.count_attempt(db, turn, row.attempt)
+        n, session = self._sessions.by_number(db, row.session)
+        return Begun(
+            turn=turn,
+            opened=Opened(session=session, is_new=False),
+            said=entry_table.between(db, n, row.first_seq, row.last_seq),
+            history=self._entries.history(db, n, session, count, before=row.first_seq),
+            attempt=row.attempt,
+            repeatable=row.repeatable,
+            preview=row.preview,
+        )
 
     def _finish(self, db: sqlite3.Connection, turn: TurnId, outcome: Outcome, now: datetime) -> tuple[Part, ...]:
-        n, found = self._sessions.by_number(db, work_tables.running_session(db, turn))
+        n, found = self._sessions.by_number(db, turn_table.running_session(db, turn))
         stored = self._entries.append(db, n, outcome.entries)
         session = answered(found, stored, now, outcome.spent, told=outcome.failure is None)
         self._sessions.update(db, n, entry_table.within_bounds(db, n, session, self._live_entries))
-        work_tables.end_turn(db, turn, outcome.failure, now)
-        return work_tables.put_out(db, n, turn, outcome.parts, now)
+        if outcome.failure is None:
+            turn_table.end(db, turn, "done", "finished", "", now)
+            inbox_table.settle_turn(db, turn, now)
+        else:
+            word = "dead" if outcome.dead else "failed"
+            turn_table.end(db, turn, "failed", word, outcome.failure, now)
+            inbox_table.fail_turn(db, turn, word, outcome.failure)
+        return outbox_table.put_out(db, n, session.id, turn, outcome.parts, now)
 
     def _forget_what_was_undone(self) -> None:
         self._recent.clear()

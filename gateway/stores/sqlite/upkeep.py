@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from gateway.model import EndReason, Session
 from gateway.ports import Pruned
 from gateway.sessions import is_disused, is_empty, tombstone
-from gateway.stores.sqlite import work_tables
+from gateway.stores.sqlite import inbox_table, outbox_table
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row
 from gateway.stores.sqlite.session_table import SessionTable, has_open_work, has_running_turn
@@ -38,7 +38,9 @@ def erase(
 ) -> None:
     """A tombstone is left, so that nothing late brings the session back."""
     entries.remove(db, n, 0)
-    work_tables.drop_work(db, n, now)
+    inbox_table.refuse_all_of(db, n, now)
+    db.execute("DELETE FROM turns WHERE session = ?", (n,))
+    outbox_table.drop_all_of(db, n)
     sessions.update(db, n, tombstone(session, now))
 
 

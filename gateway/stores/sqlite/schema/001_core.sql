@@ -81,14 +81,16 @@ CREATE TABLE seen (
 CREATE TABLE turns (
     n          INTEGER PRIMARY KEY AUTOINCREMENT,
     session    INTEGER NOT NULL,
-    first_seq  INTEGER NOT NULL,
+    first_seq  INTEGER NOT NULL,  -- the entries of its messages: written at once, so nothing else is between them
+    last_seq   INTEGER NOT NULL,
     state      TEXT NOT NULL,
     run        TEXT NOT NULL,     -- the run of the daemon that works on it: another one's turn has died with it
     attempt    INTEGER NOT NULL,
+    repeatable INTEGER NOT NULL,  -- whether it may run again if its daemon dies
+    preview    TEXT,              -- the message that shows it while it runs
     started_at INTEGER NOT NULL,
-    ended_at   INTEGER,
-    reason     TEXT,
-    checksum   INTEGER NOT NULL   -- of session and first_seq: an answer must never end up in another conversation
+    steps      TEXT NOT NULL,     -- what happened to it: one line each, time, tab, word, tab, detail
+    checksum   INTEGER NOT NULL   -- of session and both numbers: an answer must never end up in another conversation
 );
 CREATE INDEX turns_of_session ON turns (session, state);
 
@@ -100,6 +102,7 @@ CREATE TABLE outbox (
     target     TEXT NOT NULL,
     text       TEXT NOT NULL,
     reply_to   TEXT,
+    edits      TEXT,              -- the message that shows a preview of it
     state      TEXT NOT NULL,
     attempts   INTEGER NOT NULL,
     sent_id    TEXT,
@@ -107,6 +110,7 @@ CREATE TABLE outbox (
     not_before INTEGER,
     created_at INTEGER NOT NULL,
     settled_at INTEGER,
+    steps      TEXT NOT NULL,     -- as in turns
     checksum   INTEGER NOT NULL
 );
 CREATE INDEX outbox_open ON outbox (session) WHERE settled_at IS NULL;

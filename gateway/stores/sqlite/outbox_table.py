@@ -1,0 +1,102 @@
+"""Outbound parts as rows, inside the caller's transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime
+
+from gateway.errors import AlreadySettled, UnknownWork
+from gateway.model import Part, PartId, PartState, Sent, SessionId, TurnId
+from gateway.stores.sqlite.rows import PART_COLUMNS, checksum, micros, new_part, part_from_row, part_to_row
+from gateway.stores.sqlite.steps import ADD_STEP, step_line
+from gateway.stores.texts import scrub
+
+
+def put_out(
+    db: sqlite3.Connection, n: int, session: SessionId, turn: TurnId | None, parts: Sequence[Part], now: datetime
+) -> tuple[Part, ...]:
+    """Into the outbox, to be sent."""
+    stored = []
+    for part in parts:
+        values = part_to_row(part)
+        id_ = db.execute(
+            "INSERT INTO outbox (session, turn, ordinal, target, text, reply_to, edits, state, attempts, created_at,"
+            " steps, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', 0, ?, '', ?)",
+            [n, turn, *values, micros(now), checksum(values)],
+        ).lastrowid
+        stored.append(new_part(PartId(id_ or 0), session, turn, values, now))
+    return tuple(stored)
+
+
+def record_sending(db: sqlite3.Connection, part: PartId, now: datetime) -> Part:
+    """Before it leaves."""
+    _change(db, part, "state = 'sending', attempts = attempts + 1", (), step_line(now, "sending"))
+    return read(db, part)
+
+
+def record_sent(db: sqlite3.Connection, part: PartId, sent: Sent) -> None:
+    """It arrived; its words live on in the transcript alone."""
+    values = (scrub(sent.message_id), micros(sent.at))
+    step = step_line(sent.at, "sent", sent.message_id)
+    _change(db, part, "state = 'sent', sent_id = ?, settled_at = ?, text = ''", values, step)
+
+
+def record_unsent(
+    db: sqlite3.Connection, part: PartId, reason: str, retry_at: datetime | None, now: datetime, *, in_doubt: bool
+) -> None:
+    """It did not, or nobody knows: to be tried again, or a dead letter."""
+    state = PartState.DEAD if retry_at is None else PartState.SENDING if in_doubt else PartState.FAILED
+    again = None if retry_at is None else micros(retry_at)
+    word = "in doubt" if state is PartState.SENDING else state.value
+    values = (state.value, scrub(reason), again)
+    _change(db, part, "state = ?, reason = ?, not_before = ?", values, step_line(now, word, reason))
+
+
+def requeue(db: sqlite3.Connection, part: PartId, now: datetime) -> Part:
+    """Back to work."""
+    _given_up(db, part)
+    db.execute(
+        f"UPDATE outbox SET state = 'pending', not_before = NULL, {ADD_STEP} WHERE n = ?",
+        (step_line(now, "requeued"), part),
+    )
+    return read(db, part)
+
+
+def drop(db: sqlite3.Connection, part: PartId) -> None:
+    """Out of the outbox, unless it is on its way or has arrived."""
+    if db.execute("SELECT 1 FROM outbox WHERE n = ? AND state = 'pending'", (part,)).fetchone() is None:
+        _given_up(db, part)
+    db.execute("DELETE FROM outbox WHERE n = ?", (part,))
+
+
+def drop_all_of(db: sqlite3.Connection, session: int) -> None:
+    """Whatever a session that is being deleted has not said yet."""
+    db.execute("DELETE FROM outbox WHERE session = ? AND settled_at IS NULL", (session,))
+
+
+def read(db: sqlite3.Connection, part: PartId) -> Part:
+    """One part as it stands."""
+    return part_from_row(db.execute(f"SELECT n, {PART_COLUMNS}, checksum FROM outbox WHERE n = ?", (part,)).fetchone())
+
+
+def _change(db: sqlite3.Connection, part: PartId, change: str, values: tuple[str | int | None, ...], step: str) -> None:
+    changed = db.execute(
+        f"UPDATE outbox SET {change}, {ADD_STEP} WHERE n = ? AND settled_at IS NULL AND state != 'dead'",
+        (*values, step, part),
+    ).rowcount
+    if not changed:
+        raise AlreadySettled(f"part {part} is {_state(db, part)}")
+
+
+def _given_up(db: sqlite3.Connection, part: PartId) -> None:
+    state = _state(db, part)
+    if state not in ("failed", "dead"):
+        raise AlreadySettled(f"part {part} is {state}")
+
+
+def _state(db: sqlite3.Connection, part: PartId) -> str:
+    row = db.execute("SELECT state FROM outbox WHERE n = ?", (part,)).fetchone()
+    if row is None:
+        raise UnknownWork(f"there is no part {part}; its session may have been deleted")
+    return str(row[0])

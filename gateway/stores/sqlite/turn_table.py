@@ -1,0 +1,100 @@
+"""Turns as rows, inside the caller's transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from datetime import datetime
+
+from gateway.errors import AlreadySettled, StoreDamaged, UnknownWork
+from gateway.model import TurnId
+from gateway.stores.sqlite.rows import checksum, micros
+from gateway.stores.sqlite.steps import ADD_STEP, step_line
+from gateway.stores.texts import scrub
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRow:
+    """A turn that begins again: the number of its session, the entries of its messages, and how it had gone."""
+
+    session: int
+    first_seq: int
+    last_seq: int
+    attempt: int
+    repeatable: bool
+    preview: str | None
+
+
+def start(
+    db: sqlite3.Connection, session: int, seqs: tuple[int, int], *, repeatable: bool, run: str, now: datetime
+) -> TurnId:
+    """A turn that runs."""
+    turn = db.execute(
+        "INSERT INTO turns (session, first_seq, last_seq, state, run, attempt, repeatable, started_at, steps, checksum)"
+        " VALUES (?, ?, ?, 'running', ?, 1, ?, ?, ?, ?)",
+        (session, *seqs, run, repeatable, micros(now), step_line(now, "claimed"), checksum([session, *seqs])),
+    ).lastrowid
+    return TurnId(turn or 0)
+
+
+def start_again(db: sqlite3.Connection, turn: TurnId, run: str, now: datetime) -> TurnRow:
+    """Once more, after the daemon died during it."""
+    row = db.execute(
+        f"UPDATE turns SET attempt = attempt + 1, run = ?, {ADD_STEP} WHERE n = ? AND state = 'running' AND run != ?"
+        " RETURNING session, first_seq, last_seq, attempt, repeatable, preview, checksum",
+        (run, step_line(now, "claimed again"), turn, run),
+    ).fetchone()
+    if row is None:
+        raise AlreadySettled(f"turn {turn} is being worked on")
+    session, first_seq, last_seq, attempt, repeatable, preview, written = row
+    _check(turn, (session, first_seq, last_seq), written)
+    return TurnRow(
+        session=session,
+        first_seq=first_seq,
+        last_seq=last_seq,
+        attempt=attempt,
+        repeatable=bool(repeatable),
+        preview=preview,
+    )
+
+
+def running_session(db: sqlite3.Connection, turn: TurnId) -> int:
+    """The session number of a turn that may still be finished."""
+    row = db.execute("SELECT session, first_seq, last_seq, state, checksum FROM turns WHERE n = ?", (turn,)).fetchone()
+    if row is None:
+        raise UnknownWork(f"there is no turn {turn}; its session may have been deleted")
+    *numbers, state, written = row
+    _check(turn, tuple(numbers), written)
+    if state != "running":
+        raise AlreadySettled(f"turn {turn} is {state}")
+    return int(numbers[0])
+
+
+def end(db: sqlite3.Connection, turn: TurnId, state: str, step: str, detail: str, now: datetime) -> None:
+    """The turn is over."""
+    db.execute(f"UPDATE turns SET state = ?, {ADD_STEP} WHERE n = ?", (state, step_line(now, step, detail), turn))
+
+
+def record_tool(db: sqlite3.Connection, turn: TurnId) -> None:
+    """It must not run again."""
+    running_session(db, turn)
+    db.execute("UPDATE turns SET repeatable = 0 WHERE n = ?", (turn,))
+
+
+def record_preview(db: sqlite3.Connection, turn: TurnId, message_id: str) -> None:
+    """Where it is being shown."""
+    running_session(db, turn)
+    db.execute("UPDATE turns SET preview = ? WHERE n = ?", (scrub(message_id), turn))
+
+
+def requeue(db: sqlite3.Connection, turn: TurnId, now: datetime) -> None:
+    """As if its daemon had died during it, before the first attempt."""
+    db.execute(
+        f"UPDATE turns SET state = 'running', run = '', attempt = 0, {ADD_STEP} WHERE n = ?",
+        (step_line(now, "requeued"), turn),
+    )
+
+
+def _check(turn: TurnId, numbers: tuple[int, ...], written: int) -> None:
+    if checksum(numbers) != written:
+        raise StoreDamaged(f"the row of turn {turn} is not what was written")
