@@ -1,0 +1,161 @@
+"""
+The daemon's end of `turngate chat`: what is typed goes in, what happens comes out, until the terminal hangs up.
+
+A terminal may stand still for hours, and no turn waits for it. Text that it did not take yet is joined to one piece;
+one that has missed far too much is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.control.chat_events import (
+    LARGEST_MESSAGE,
+    ChatCommand,
+    ChatEvent,
+    Hello,
+    NotStored,
+    Say,
+    Stored,
+    event_json,
+)
+from gateway.control.requests import Line, Requests, taking
+from gateway.dicts import Json, from_dict
+from gateway.errors import MalformedRecord, Refused, Retryable, StoreError
+from gateway.model import Ask, File, Text, Tool, TurnId
+from gateway.watching import Began, FellBehind, Happened, Screens, Shown, Watch
+
+_LONGEST_BACKLOG = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chat:
+    """Which conversation of this terminal; none named is the main one."""
+
+    session: str | None = None
+
+
+def chat_requests(screens: Screens, commands: Sequence[ChatCommand]) -> Requests:
+    """`chat` by name, on the screens of the terminal. The empty name is the conversation without one."""
+
+    async def chat(asked: Chat, line: Line) -> Json:
+        conversation = asked.session or ""
+        with screens.watch(conversation) as watch:
+            backlog = _Backlog()
+            backlog.put(Hello(commands=tuple(commands)))
+            _put_what_runs(watch, backlog)
+            async with asyncio.TaskGroup() as tasks:
+                at_work = [tasks.create_task(_show(watch, backlog)), tasks.create_task(backlog.pass_on(line))]
+                await _listen(screens, conversation, line, backlog)
+                for task in at_work:
+                    task.cancel()
+        return None
+
+    return {"chat": taking(Chat, chat)}
+
+
+async def _listen(screens: Screens, conversation: str, line: Line, backlog: _Backlog) -> None:
+    """Until the terminal hangs up."""
+    while True:
+        try:
+            said = await line.next()
+            if said is None:
+                return
+            message = from_dict(Say, said.get("say"))
+        except ConnectionError:
+            return
+        except MalformedRecord as exc:
+            backlog.put(NotStored(id="", reason=str(exc)))
+            continue
+        backlog.put(await _say(screens, conversation, message))
+
+
+async def _say(screens: Screens, conversation: str, message: Say) -> Stored | NotStored:
+    size = len(message.text.encode("utf-8", "replace"))
+    if size > LARGEST_MESSAGE:
+        return NotStored(id=message.id, reason=too_long(size))
+    try:
+        await screens.say(conversation, message.id, message.text)
+    except (Refused, StoreError, Retryable) as exc:
+        return NotStored(id=message.id, reason=str(exc))
+    return Stored(id=message.id)
+
+
+def too_long(size: int) -> str:
+    """Why a message of that many bytes is not taken, and what to do instead."""
+    return f"a message of {size:,} bytes is too long; send at most {LARGEST_MESSAGE:,}, or name a file instead"
+
+
+def _put_what_runs(watch: Watch, backlog: _Backlog) -> None:
+    """A turn that is under way is told from its beginning, as if it happened now."""
+    live = watch.live
+    if live is None:
+        return
+    backlog.put(Began(turn=live.turn, messages=live.messages))
+    for tool in live.tools.values():
+        backlog.put(Happened(turn=live.turn, event=tool))
+    backlog.put(Happened(turn=live.turn, event=Text(live.text)))
+
+
+async def _show(watch: Watch, backlog: _Backlog) -> None:
+    while not isinstance(shown := await watch.next(), FellBehind):
+        if _is_for_reading(shown):
+            backlog.put(shown)
+    backlog.put(shown)
+
+
+def _is_for_reading(shown: Shown) -> bool:
+    return not isinstance(shown, Happened) or isinstance(shown.event, Text | Tool | File | Ask)
+
+
+class _Backlog:
+    """What the terminal has not taken yet. At the end of its length stands FellBehind, and nothing more is kept."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[ChatEvent] = deque()
+        self._text_of: TurnId | None = None
+        self._pieces: list[str] = []
+        self._is_full = False
+        self._some = asyncio.Event()
+
+    def put(self, event: ChatEvent) -> None:
+        """Never waits."""
+        match event:
+            case Happened(turn=turn, event=Text(text=text)) if turn == self._text_of:
+                self._pieces.append(text)
+            case Happened(turn=turn, event=Text(text=text)):
+                self._end_text()
+                self._text_of, self._pieces = turn, [text]
+            case _:
+                self._end_text()
+                self._append(event)
+        self._some.set()
+
+    async def pass_on(self, line: Line) -> None:
+        """Give the terminal one event after the other, as fast as it takes them."""
+        try:
+            while True:
+                await self._some.wait()
+                if not self._waiting:
+                    self._end_text()
+                    self._some.clear()
+                while self._waiting:
+                    await line.item(event_json(self._waiting.popleft()))
+        except ConnectionError:
+            return  # it hung up; whoever listens hears it too
+
+    def _end_text(self) -> None:
+        if self._text_of is not None:
+            self._append(Happened(turn=self._text_of, event=Text("".join(self._pieces))))
+            self._text_of, self._pieces = None, []
+
+    def _append(self, event: ChatEvent) -> None:
+        if self._is_full:
+            return
+        if len(self._waiting) >= _LONGEST_BACKLOG:
+            self._is_full = True
+            event = FellBehind()
+        self._waiting.append(event)

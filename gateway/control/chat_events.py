@@ -1,0 +1,79 @@
+"""What crosses the control socket during a terminal conversation: each event as an object with its name as only key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.dicts import Json, from_dict, to_dict
+from gateway.errors import MalformedRecord
+from gateway.watching import Arrived, Began, FellBehind, Happened, Settled
+
+LARGEST_MESSAGE = 1024 * 1024
+"""In bytes of UTF-8. More than this is a file, not a message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatCommand:
+    """A command that works in chat, without its slash, and what it does."""
+
+    name: str
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """The first event: what the other end understands."""
+
+    commands: tuple[ChatCommand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """From the terminal: a message. The same id again is the same message."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The message is safe; its answer will come."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotStored:
+    """The message was refused or could not be stored, and is not answered."""
+
+    id: str
+    reason: str
+
+
+ChatEvent = Hello | Stored | NotStored | Began | Happened | Arrived | Settled | FellBehind
+
+_NAMES: dict[type, str] = {
+    Hello: "hello",
+    Stored: "stored",
+    NotStored: "refused",
+    Began: "began",
+    Happened: "happened",
+    Arrived: "arrived",
+    Settled: "settled",
+    FellBehind: "fell_behind",
+}
+_CLASSES = {name: cls for cls, name in _NAMES.items()}
+
+
+def event_json(event: ChatEvent) -> Json:
+    """As it crosses the socket."""
+    return {_NAMES[type(event)]: to_dict(event)}
+
+
+def event_of(line: Json) -> ChatEvent | None:
+    """The event again. None for one that a newer daemon invented: what is not known is not shown."""
+    if not isinstance(line, dict) or len(line) != 1:
+        raise MalformedRecord("an event is an object with one key")
+    [(name, said)] = line.items()
+    cls = _CLASSES.get(name)
+    return None if cls is None else from_dict(cls, said)
