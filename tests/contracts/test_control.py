@@ -341,4 +341,4 @@ async def test_a_daemon_that_goes_away_in_the_middle_is_told(tmp_path: Path) -> 
         client.send({"do": "converse"})
 
     with client, pytest.raises(Unreachable, match="the daemon went away"):
-        client.receive()
+        await asyncio.to_thread(client.receive)
