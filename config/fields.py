@@ -129,6 +129,11 @@ def _duration(value: object) -> object:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         raise ValueError(f"{str(value)[:12]} has no unit; write 90s, 30m, 24h, 7d or 600ms")
+    return duration_of(value)
+
+
+def duration_of(value: object) -> timedelta:
+    """What `90s`, `30m`, `24h` or `7d` says, in the config and on the command line. Raises ValueError with the cure."""
     written = matched(_DURATION, value)
     if written is None:
         raise ValueError("this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms")

@@ -2,7 +2,7 @@
 
 import typer
 
-from gateway.cli import check, config, run
+from gateway.cli import check, config, run, sessions, status, web
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,5 +18,8 @@ def turngate() -> None:
 
 
 app.command()(run.run)
+app.command()(status.status)
+app.add_typer(sessions.app)
+app.add_typer(web.app)
 app.command()(check.check)
 app.add_typer(config.app)

@@ -2,8 +2,29 @@
 
 from enum import IntEnum
 
+from gateway.errors import ConfigError, StateInUse, StoreError, TurngateError, Unauthorized
+
 
 class Exit(IntEnum):
-    """0 is done, 2 is wrong usage; both come from the parser of the command line."""
+    """The contract's numbers, from sysexits.h where it has one that fits."""
 
+    DONE = 0
+    FAILED = 1
+    WRONG_USAGE = 2
+    STATE_IN_USE = 73
+    STORAGE = 74
+    ACCOUNTS_REFUSED = 77
     WRONG_CONFIG = 78
+
+
+_BY_ERROR: tuple[tuple[type[TurngateError], Exit], ...] = (
+    (ConfigError, Exit.WRONG_CONFIG),
+    (StateInUse, Exit.STATE_IN_USE),
+    (StoreError, Exit.STORAGE),
+    (Unauthorized, Exit.ACCOUNTS_REFUSED),
+)
+
+
+def exit_of(error: TurngateError) -> Exit:
+    """What an error that ended a command says to the shell."""
+    return next((code for cls, code in _BY_ERROR if isinstance(error, cls)), Exit.FAILED)

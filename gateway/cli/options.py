@@ -1,5 +1,6 @@
-"""The options that every command takes."""
+"""The options that every command takes, and the kinds of values that several do."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -14,3 +15,13 @@ StateDir = Annotated[
     typer.Option("--state-dir", metavar="DIR", help="Where state is kept.", show_default="what the config says"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def duration(written: str) -> timedelta:
+    """As in the config: 90s, 30m, 24h, 7d."""
+    from config.fields import duration_of
+
+    try:
+        return duration_of(written)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc)) from None

@@ -9,6 +9,7 @@ from datetime import timedelta
 from gateway.control.requests import Line, Requests, taking
 from gateway.dicts import Json, to_dict
 from gateway.errors import Refused, UnknownSession
+from gateway.labels import clean_label
 from gateway.model import Entry, Session, SessionId, SessionKey
 from gateway.ports import SessionFilter, Store
 
@@ -127,7 +128,7 @@ class _SessionVerbs:
     async def rename(self, asked: Rename, line: Line) -> Json:
         """The session under its new title."""
         session = await self._find(asked.id)
-        await self._store.rename(session.id, asked.title)
+        await self._store.rename(session.id, clean_label(asked.title or "") or None)
         return session_json(await self._store.session(session.id))
 
     async def archive(self, asked: Archive, line: Line) -> Json:

@@ -1,0 +1,96 @@
+"""How a command reaches the state: it asks the daemon, and where none runs it opens the store itself."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.status import Status
+
+from config.load import load
+from gateway.clock import SystemClock
+from gateway.control.client import ControlClient
+from gateway.control.reach import ask, reach
+from gateway.control.requests import Requests
+from gateway.control.sessions import session_requests
+from gateway.control.status import status_requests
+from gateway.dicts import Json
+from gateway.errors import Refused
+from gateway.state_dir import StateDir
+from gateway.stores.sqlite import SqliteStore
+
+_SILENCE = 2.0
+
+Asked = Mapping[str, str | int | bool | timedelta | None]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state folder of this installation, as a command sees it."""
+
+    folder: Path
+
+    def ask(self, do: str, args: Asked | None = None, on_item: Callable[[Json], None] = lambda item: None) -> Json:
+        """The result of one request; whatever takes longer than two seconds is seen to be at work."""
+        plain = {name: _plain(value) for name, value in (args or {}).items() if value is not None}
+        with _sign_of_life():
+            return ask(self.folder, do, plain, alone=_own_requests, on_item=on_item)
+
+    def ask_daemon(self, do: str) -> Json:
+        """The result of a request that only a running daemon can answer."""
+        with reach(self.folder) as reached:
+            if isinstance(reached, ControlClient):
+                return reached.ask(do, {}, lambda item: None)
+        raise Refused(f"no daemon runs for {self.folder}; start it with `turngate run`")
+
+    def items(self, do: str, args: Asked) -> list[Json]:
+        """All items of one request."""
+        found: list[Json] = []
+        self.ask(do, args, found.append)
+        return found
+
+
+def state_of(config: Path | None, state_dir: Path | None) -> State:
+    """Where the options and the config say it is."""
+    loaded = load(config, state_dir)
+    for warning in loaded.warnings:
+        typer.echo(warning, err=True)
+    return State(loaded.config.state_dir)
+
+
+@asynccontextmanager
+async def _own_requests(state: StateDir) -> AsyncIterator[Requests]:
+    """What can be asked when no daemon runs."""
+    store = await SqliteStore.connect(state.database, SystemClock())
+    try:
+        yield {**session_requests(store), **status_requests(store)}
+    finally:
+        await store.close()
+
+
+@contextmanager
+def _sign_of_life() -> Iterator[None]:
+    """On the terminal only, and only after two seconds of silence."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    status = Status("at work ...", console=Console(stderr=True))
+    timer = threading.Timer(_SILENCE, status.start)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()
+
+
+def _plain(value: str | int | bool | timedelta | None) -> Json:
+    return value.total_seconds() if isinstance(value, timedelta) else value

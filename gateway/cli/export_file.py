@@ -1,0 +1,55 @@
+"""Where an export goes: to standard output as it comes, or into a file that is there only when it is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import typer
+
+from gateway.cli.people import counted
+from gateway.dicts import Json
+from gateway.errors import Refused
+
+
+@contextmanager
+def exported_to(output: Path | None) -> Iterator[Callable[[Json], None]]:
+    """Takes the lines of an export one by one."""
+    if output is None:
+        yield _to_standard_output
+        sys.stdout.flush()
+        return
+    draft = output.with_name(output.name + ".part")
+    written = 0
+
+    def write(exported: Json) -> None:
+        nonlocal written
+        file.write(f"{exported}\n")
+        written += 1
+
+    try:
+        with _opened(draft) as file:
+            yield write
+        draft.replace(output)
+    except OSError as exc:
+        raise Refused(f"{output} cannot be written ({exc.strerror}); choose another --output") from exc
+    finally:
+        draft.unlink(missing_ok=True)
+    typer.echo(f"Wrote {counted(written, 'line')} to {output}.")
+
+
+def _opened(draft: Path) -> TextIO:
+    """For the owner alone: it holds what people said."""
+    draft.unlink(missing_ok=True)
+    return os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w", encoding="utf-8")
+
+
+def _to_standard_output(exported: Json) -> None:
+    """On a terminal as ASCII: the same to a program, harmless to the terminal."""
+    text = str(exported)
+    sys.stdout.write(f"{json.dumps(json.loads(text)) if sys.stdout.isatty() else text}\n")

@@ -1,0 +1,203 @@
+"""`turngate sessions`: look at conversations, tidy them up, take them along."""
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gateway.cli.options import ConfigFile, Json, StateDir, duration
+from gateway.dicts import Json as JsonValue
+
+app = typer.Typer(name="sessions", no_args_is_help=True, help="List, read, search and tidy up conversations.")
+
+_SHOWN_TO_PEOPLE = 50
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The session's id, or as much of it as is unique.")]
+
+
+@app.command("list")
+def list_(
+    active_within: Annotated[
+        timedelta | None,
+        typer.Option(parser=duration, metavar="DURATION", help="Only with a message in that time (90s, 24h, 7d)."),
+    ] = None,
+    archived: Annotated[
+        bool | None, typer.Option(help="Only those put away, or only the others.", show_default="both")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Only of this session key.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Only of this person (PLATFORM:ID).")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="At most so many.", show_default="50; all with --json")
+    ] = None,
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """List sessions, the one used last first."""
+    from gateway.cli.asking import state_of
+    from gateway.cli.sessions_text import print_document, print_sessions
+
+    most = limit or (None if json else _SHOWN_TO_PEOPLE + 1)
+    wanted = {"active_within": active_within, "archived": archived, "key": key, "owner": owner, "limit": most}
+    found = state_of(config, state_dir).items("sessions.list", wanted)
+    if json:
+        print_document({"sessions": found})
+    else:
+        print_sessions(found[: limit or _SHOWN_TO_PEOPLE], more=limit is None and len(found) > _SHOWN_TO_PEOPLE)
+
+
+@app.command()
+def show(
+    session: Id,
+    last: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only the last N entries.")] = None,
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """Print one conversation."""
+    from gateway.cli.asking import state_of
+    from gateway.cli.sessions_text import print_conversation, print_document
+
+    entries: list[JsonValue] = []
+    shown = state_of(config, state_dir).ask("sessions.show", {"id": session, "last": last}, entries.append)
+    assert isinstance(shown, dict)  # noqa: S101 - narrows the type for mypy
+    if json:
+        print_document(shown | {"entries": entries})
+    else:
+        print_conversation(shown, entries)
+
+
+@app.command()
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="All of them must be in the message.")],
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many.")] = 20,
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """Find messages, the newest first."""
+    from gateway.cli.asking import state_of
+    from gateway.cli.sessions_text import print_document, print_hits
+
+    hits = state_of(config, state_dir).items("sessions.search", {"words": " ".join(words), "limit": limit})
+    if json:
+        print_document({"hits": hits})
+    else:
+        print_hits(hits)
+
+
+@app.command()
+def export(
+    session: Id,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to.", show_default="standard output")
+    ] = None,
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+) -> None:
+    """Write one conversation as JSON lines: the session, then each entry, then a closing line."""
+    from gateway.cli.asking import state_of
+    from gateway.cli.export_file import exported_to
+
+    with exported_to(output) as write:
+        state_of(config, state_dir).ask("sessions.export", {"id": session}, write)
+
+
+@app.command()
+def rename(
+    session: Id,
+    title: Annotated[str, typer.Argument(metavar="TITLE", help='The new title; "" takes it away.')],
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """Give a session a title."""
+    _do("sessions.rename", "Renamed", config, state_dir, json, id=session, title=title)
+
+
+@app.command()
+def archive(
+    session: Id,
+    undo: Annotated[bool, typer.Option("--undo", help="Take it back.")] = False,
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """Put a session away. It stays readable and searchable."""
+    _do("sessions.archive", "Taken back" if undo else "Put away", config, state_dir, json, id=session, undo=undo)
+
+
+@app.command()
+def reset(session: Id, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
+    """Let the conversation of this session start anew. What was said is kept."""
+    _do("sessions.reset", "Started anew", config, state_dir, json, id=session)
+
+
+@app.command()
+def resume(session: Id, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
+    """Go back to this session: the next message in its conversation continues it."""
+    _do("sessions.resume", "Resumed", config, state_dir, json, id=session)
+
+
+@app.command()
+def delete(
+    session: Id,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """Delete a session with everything that was said in it. Nothing brings it back."""
+    from gateway.cli.asking import state_of
+    from gateway.cli.sessions_text import described
+
+    if not yes and not sys.stdin.isatty():
+        raise typer.BadParameter("there is no terminal to ask on; pass --yes if it shall be deleted")
+    if not yes:
+        found = state_of(config, state_dir).ask("sessions.show", {"id": session, "last": 0})
+        typer.confirm(f"Delete {described(found)} for ever?", abort=True, err=True)
+        session = found["id"] if isinstance(found, dict) and isinstance(found["id"], str) else session
+    _do("sessions.delete", "Deleted", config, state_dir, json, id=session)
+
+
+@app.command()
+def prune(
+    empty_after: Annotated[
+        timedelta, typer.Option(parser=duration, metavar="DURATION", help="Delete sessions without a word after this.")
+    ] = "1h",  # type: ignore[assignment]  # read by the parser
+    archive_after: Annotated[
+        timedelta, typer.Option(parser=duration, metavar="DURATION", help="Put away those unused for this long.")
+    ] = "30d",  # type: ignore[assignment]
+    forget_after: Annotated[
+        timedelta, typer.Option(parser=duration, metavar="DURATION", help="Forget settled work after this.")
+    ] = "7d",  # type: ignore[assignment]
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """Clean up: delete empty sessions, put old ones away, forget finished work. Important ones are spared."""
+    from gateway.cli.asking import state_of
+    from gateway.cli.sessions_text import print_document, print_pruned
+
+    ages = {"empty_after": empty_after, "archive_after": archive_after, "forget_after": forget_after}
+    pruned = state_of(config, state_dir).ask("sessions.prune", ages)
+    if json:
+        print_document(pruned)
+    else:
+        print_pruned(pruned)
+
+
+def _do(
+    verb: str, done: str, config: Path | None, state_dir: Path | None, json: bool, **args: str | bool | None
+) -> None:
+    """One change to one session, and what it is now."""
+    from gateway.cli.asking import state_of
+    from gateway.cli.sessions_text import described, print_document
+
+    changed = state_of(config, state_dir).ask(verb, args)
+    if json:
+        print_document(changed)
+    else:
+        typer.echo(f"{done}: {described(changed)}.")

@@ -1,0 +1,148 @@
+"""Sessions and what was said in them, for people to read."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from gateway.cli.people import age, counted, line, local_time, place, short_id, table, terminal
+from gateway.cli.printable import printable, printable_line
+from gateway.dicts import Json
+
+_NARROW = 70
+_TITLE = 60
+_STYLES = {"user": "bold cyan", "assistant": "bold green"}
+
+
+def print_document(document: Json) -> None:
+    """One JSON document, in ASCII: any terminal takes it, and every program reads the same."""
+    typer.echo(json.dumps(document, indent=2))
+
+
+def described(session: Json) -> str:
+    """One session in a sentence."""
+    found = _fields(session)
+    named = printable_line(str(found.get("title") or found.get("preview") or ""))[:_TITLE]
+    words = f" “{named}”" if named else ""
+    return f"{found.get('id')}{words} ({counted(_number(found.get('messages')), 'message')})"
+
+
+def print_sessions(sessions: list[Json], *, more: bool) -> None:
+    """As a table that fits."""
+    if not sessions:
+        typer.echo("There is no such session.")
+        return
+    console = terminal()
+    is_narrow = console.width < _NARROW
+    columns = ("ID", "TITLE", "USED") if is_narrow else ("ID", "TITLE", "WHERE", "MESSAGES", "USED", "")
+    shown = table(*columns, yielding="TITLE")
+    for session in map(_fields, sessions):
+        cells = [line(short_id(session["id"])), _title(session)]
+        if not is_narrow:
+            messages = Text(f"{_number(session['messages']):,}", justify="right")
+            cells += [line(place(session["key"])), messages]
+        cells.append(Text(age(session["last_interaction_at"])))
+        shown.add_row(*cells, *([] if is_narrow else [Text(_state(session), style="dim")]))
+    console.print(shown)
+    if more:
+        typer.echo(f"There are more than {len(sessions)}; --limit shows them.", err=True)
+
+
+def print_conversation(session: dict[str, Json], entries: list[Json]) -> None:
+    """The session, then what was said."""
+    console = terminal()
+    console.print(_title(session), style="bold", soft_wrap=True)
+    facts = [
+        ("id", session["id"]),
+        ("key", session["key"]),
+        ("started", f"{local_time(session['started_at'])}, used {age(session['last_interaction_at'])}"),
+        ("messages", f"{_number(session['messages']):,}"),
+        ("tokens", f"{_number(_fields(session['tokens'])['total']):,}"),
+        ("state", _state(session) or "current"),
+    ]
+    for name, value in facts:
+        console.print(Text.assemble((f"{name:<9}", "dim"), line(value)), soft_wrap=True)
+    for entry in map(_fields, entries):
+        _print_entry(console, entry)
+    damaged = session.get("damaged")
+    if isinstance(damaged, list) and damaged:
+        told = counted(len(damaged), "entry cannot", "entries cannot")
+        typer.echo(f"{told} be read any more; restore them from a backup.", err=True)
+
+
+def print_hits(hits: list[Json]) -> None:
+    """Where each was said, and its first words."""
+    if not hits:
+        typer.echo("Nothing was found. Each word must begin a word of one and the same message.")
+        return
+    console = terminal()
+    for hit in map(_fields, hits):
+        entry = _fields(hit["entry"])
+        title = f"{hit['title']}  " if hit["title"] else ""
+        head = Text.assemble((short_id(hit["session"]), "bold"), "  ", (age(entry["at"]), "dim"), "  ", line(title))
+        console.print(head, no_wrap=True, overflow="ellipsis")
+        words = Text.assemble(("  " + str(entry["role"]) + ": ", "dim"), line(_text(entry)))
+        console.print(words, no_wrap=True, overflow="ellipsis")
+
+
+def print_pruned(pruned: Json) -> None:
+    """How many of each."""
+    found = {name: _number(number) for name, number in _fields(pruned).items()}
+    typer.echo(
+        f"Deleted {counted(found['deleted'], 'empty session')}, put {counted(found['archived'], 'old one')} away, "
+        f"forgot {counted(found['forgotten'], 'settled piece')} of work."
+    )
+
+
+def _print_entry(console: Console, entry: dict[str, Json]) -> None:
+    role = str(entry["role"])
+    who = role if not entry.get("sender") else f"{role} {printable_line(str(entry['sender']))}"
+    about = local_time(entry["at"]) if entry["origin"] == "chat" else f"{local_time(entry['at'])}, {entry['origin']}"
+    console.print()
+    console.print(Text.assemble((who, _STYLES.get(role, "bold")), (f"  {about}", "dim")))
+    text = _text(entry)
+    if text:
+        console.print(Text(printable(text)), soft_wrap=True)
+
+
+def _text(entry: dict[str, Json]) -> str:
+    """What was said, shown or called."""
+    blocks = entry["content"] if isinstance(entry["content"], list) else []
+    said = [_block(_fields(block)) for block in blocks]
+    calls = entry.get("tool_calls")
+    said += [f"[calls {_fields(call).get('name')}]" for call in (calls if isinstance(calls, list) else [])]
+    return "\n".join(said)
+
+
+def _block(block: dict[str, Json]) -> str:
+    if block.get("type") == "text":
+        return str(block.get("text", ""))
+    named = block.get("name") or block.get("path")
+    return f"[{block.get('type')}: {named}]" if named else f"[{block.get('type')}]"
+
+
+def _title(session: dict[str, Json]) -> Text:
+    if session["title"]:
+        return line(session["title"])
+    return line(session["preview"]) if session["preview"] else Text("(nothing said yet)", style="dim")
+
+
+def _state(session: dict[str, Json]) -> str:
+    words = [
+        "important" if session["important"] else "",
+        "archived" if session["archived"] else "",
+        "" if session["current"] else "ended",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def _fields(value: Json) -> dict[str, Json]:
+    """Of an answer, which comes from a daemon of our own and has the shape of the contract."""
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Json) -> int:
+    return value if isinstance(value, int) else 0

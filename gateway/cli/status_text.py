@@ -1,0 +1,60 @@
+"""How the daemon is, for people to read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from gateway.cli.people import age, line, table, terminal
+from gateway.cli.printable import printable_line
+from gateway.dicts import Json
+
+
+def print_status(status: Json, folder: Path) -> None:
+    """The answer first, then the numbers behind it."""
+    found = status if isinstance(status, dict) else {}
+    console = terminal()
+    console.print(_headline(found, folder), soft_wrap=True)
+    console.print()
+    numbers = table("WORK", "", "", yielding="")
+    for name, first, second in (
+        ("lanes", "busy", "waiting"),
+        ("inbox", "waiting", "dead"),
+        ("outbox", "waiting", "dead"),
+    ):
+        counts = found.get(name)
+        if isinstance(counts, dict):
+            numbers.add_row(name, f"{counts.get(first)} {first}", f"{counts.get(second)} {second}")
+    console.print(numbers)
+    accounts = found.get("accounts")
+    if isinstance(accounts, list) and accounts:
+        console.print()
+        console.print(_accounts(accounts))
+    _print_store(found.get("store"))
+
+
+def _headline(status: dict[str, Json], folder: Path) -> str:
+    if status.get("pid") is None:
+        return f"No daemon runs for {printable_line(str(folder))}; start it with `turngate run`."
+    state = "ready" if status.get("ready") else "not ready"
+    return f"The daemon is {state} (pid {status['pid']}, started {age(status.get('since'))})."
+
+
+def _accounts(accounts: list[Json]) -> Table:
+    shown = table("ACCOUNT", "STATE", "PROGRESS", "REASON", yielding="REASON")
+    for account in accounts:
+        if isinstance(account, dict):
+            name = f"{account.get('platform')}/{account.get('account')}"
+            progress = age(account.get("last_progress_at"))
+            shown.add_row(
+                line(name), line(account.get("state")), progress, Text(printable_line(str(account.get("reason") or "")))
+            )
+    return shown
+
+
+def _print_store(store: Json) -> None:
+    if isinstance(store, dict) and not store.get("ok"):
+        typer.echo(f"The store is damaged: {printable_line(str(store.get('reason')))}", err=True)
