@@ -20,6 +20,8 @@ from gateway import __version__
 from gateway.agents import load_agent
 from gateway.clock import SystemClock
 from gateway.commands import COMMANDS
+from gateway.control.chat import chat_requests
+from gateway.control.chat_events import ChatCommand
 from gateway.control.requests import Args, Line
 from gateway.control.server import ControlServer
 from gateway.control.sessions import session_requests
@@ -142,6 +144,7 @@ async def running(config: Config, lock: Lock, *, doors: bool) -> AsyncIterator[G
         requests = {
             **session_requests(store, pipeline.lanes.stop),
             **status_requests(store, gateway.status),
+            **chat_requests(local, _chat_commands()),
             "web.link": gateway.link,
         }
         await opened.enter_async_context(ControlServer(state.control_socket, requests))
@@ -201,6 +204,15 @@ def _lane_rules(config: Config) -> LaneRules:
 
 def _terminal(session: str) -> SessionSource:
     return SessionSource.terminal(session or None)
+
+
+def _chat_commands() -> list[ChatCommand]:
+    """By every name they have."""
+    return [
+        ChatCommand(name=name, summary=command.summary)
+        for command in COMMANDS.commands
+        for name in (command.name, *command.aliases)
+    ]
 
 
 def _web_door(gateway: Gateway, policy: Policy, screens: Screens, host: str, port: int, lock: Lock) -> WebServer:

@@ -2,7 +2,7 @@
 
 import typer
 
-from gateway.cli import check, config, run, sessions, status, web
+from gateway.cli import chat, check, config, run, sessions, status, web
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,6 +18,7 @@ def turngate() -> None:
 
 
 app.command()(run.run)
+app.command()(chat.chat)
 app.command()(status.status)
 app.add_typer(sessions.app)
 app.add_typer(web.app)

@@ -1,0 +1,48 @@
+"""`turngate chat`: talk to the agent from this terminal, or from a script."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gateway.cli.options import ConfigFile, StateDir
+from gateway.cli.printable import printable_line
+
+_LONGEST_NAME = 64
+
+
+def _session_name(name: str | None) -> str | None:
+    if name is None:
+        return None
+    if not name or printable_line(name) != name or len(name) > _LONGEST_NAME or name == "0":
+        raise typer.BadParameter(f"this cannot be a name; use a word of at most {_LONGEST_NAME} characters, and not 0")
+    return name
+
+
+def chat(
+    session: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", callback=_session_name, help="A conversation of its own under this name."),
+    ] = None,
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+) -> None:
+    """
+    Talk to the agent. Ctrl-C stops an answer, Ctrl-D leaves.
+
+    Without a terminal, all of standard input is one message, and the answer alone goes to standard output; a line that
+    is a command (/new) stands for itself.
+    """
+    from config.load import load
+    from gateway.cli.chat_line import chat_line
+    from gateway.cli.chat_piped import answer_piped, read_piped
+    from gateway.cli.chat_terminal import converse
+
+    loaded = load(config, state_dir)
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    piped = "" if is_terminal else read_piped(sys.stdin.buffer)
+    with chat_line(loaded.config, session) as line:
+        if is_terminal:
+            converse(line, loaded.config.state_dir)
+        else:
+            answer_piped(line, piped)

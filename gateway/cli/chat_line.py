@@ -1,0 +1,127 @@
+"""
+The line a chat goes over: always the control socket, whoever listens there.
+
+Where no daemon runs, the gateway is started inside this process, on a thread of its own, without any door but that
+socket. The main thread stays with the terminal, where Ctrl-C arrives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from config.schema import Config
+from gateway.control.chat_events import ChatCommand, ChatEvent, Hello, event_of
+from gateway.control.client import ControlClient, result_of
+from gateway.control.reach import reach
+from gateway.dicts import Json
+from gateway.errors import Unreachable
+from gateway.state_dir import Lock
+
+if TYPE_CHECKING:
+    from gateway.app import Gateway
+
+
+class ChatLine:
+    """A conversation with the gateway: what is said, and what happens."""
+
+    def __init__(self, client: ControlClient, session: str | None, *, is_inside: bool) -> None:
+        self.session = session
+        self.is_inside = is_inside
+        self.commands: tuple[ChatCommand, ...] = ()
+        self._client = client
+        args: dict[str, Json] = {} if session is None else {"session": session}
+        client.send({"do": "chat", "args": args})
+
+    def greet(self) -> None:
+        """Hear which commands there are."""
+        event = self.next()
+        if isinstance(event, Hello):
+            self.commands = event.commands
+
+    def say(self, text: str) -> str:
+        """Send a message; returns the id under which it will be spoken of."""
+        message = secrets.token_hex(8)
+        self._client.send({"say": {"id": message, "text": text}})
+        return message
+
+    def next(self, timeout: float | None = None) -> ChatEvent | None:
+        """What happens next. None if nothing did in that time, or nothing that this version knows."""
+        answer = self._client.receive(timeout)
+        if answer is None:
+            return None
+        if "item" not in answer:
+            result_of(answer)
+            raise Unreachable("the daemon has ended the conversation; what was said is kept")
+        return event_of(answer["item"])
+
+
+@contextmanager
+def chat_line(config: Config, session: str | None) -> Iterator[ChatLine]:
+    """To the daemon, or to a gateway that lives as long as this block."""
+    with reach(config.state_dir) as reached:
+        if isinstance(reached, ControlClient):
+            yield _greeted(reached, session, is_inside=False)
+            return
+        with _gateway_inside(config, reached), ControlClient.connect(reached.state.control_socket) as client:
+            yield _greeted(client, session, is_inside=True)
+
+
+def _greeted(client: ControlClient, session: str | None, *, is_inside: bool) -> ChatLine:
+    line = ChatLine(client, session, is_inside=is_inside)
+    line.greet()
+    return line
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """A gateway on another thread, and how to end it."""
+
+    loop: asyncio.AbstractEventLoop
+    leaving: asyncio.Event
+    gateway: Gateway
+
+
+@contextmanager
+def _gateway_inside(config: Config, lock: Lock) -> Iterator[None]:
+    from gateway.observe import configure_logging
+
+    configure_logging("error", sys.stderr)
+    started: Future[_Inside] = Future()
+    thread = threading.Thread(target=_work, args=(config, lock, started), name="turngate-gateway", daemon=True)
+    thread.start()
+    inside = started.result()
+    try:
+        yield
+    finally:
+        inside.loop.call_soon_threadsafe(inside.leaving.set)
+        try:
+            thread.join()
+        except KeyboardInterrupt:
+            inside.loop.call_soon_threadsafe(inside.gateway.hurry.set)
+            thread.join()
+
+
+def _work(config: Config, lock: Lock, started: Future[_Inside]) -> None:
+    try:
+        asyncio.run(_live(config, lock, started))
+    except BaseException as exc:
+        if started.done():
+            raise
+        started.set_exception(exc)
+
+
+async def _live(config: Config, lock: Lock, started: Future[_Inside]) -> None:
+    from gateway.app import running
+
+    leaving = asyncio.Event()
+    async with running(config, lock, doors=False) as gateway:
+        started.set_result(_Inside(asyncio.get_running_loop(), leaving, gateway))
+        await leaving.wait()

@@ -1,0 +1,78 @@
+"""`turngate chat` in a pipe: everything that comes in is said, the answers alone go out."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection
+from typing import BinaryIO
+
+from gateway.cli.chat_line import ChatLine
+from gateway.cli.printable import printable
+from gateway.control.chat_events import LARGEST_MESSAGE, NotStored
+from gateway.errors import Refused, Unreachable
+from gateway.model import Part, TurnId
+from gateway.watching import Arrived, Began, FellBehind, Settled
+
+_COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:\s.*)?")
+
+
+def read_piped(stream: BinaryIO) -> str:
+    """All of it, unless that is more than anybody would send."""
+    piped = stream.read(LARGEST_MESSAGE + 1)
+    if len(piped) > LARGEST_MESSAGE:
+        raise Refused(f"more than {LARGEST_MESSAGE:,} bytes were piped in; send less, or name a file instead")
+    try:
+        text = piped.decode()
+    except UnicodeDecodeError as exc:
+        raise Refused("what was piped in is not UTF-8 text; convert it, or name a file instead") from exc
+    if not text.strip():
+        raise Refused("nothing was piped in; write the message to standard input")
+    return text
+
+
+def answer_piped(line: ChatLine, piped: str) -> None:
+    """Say one message after the other, each when the one before is settled."""
+    for message in messages_in(piped, {command.name for command in line.commands}):
+        _exchange(line, message)
+
+
+def messages_in(text: str, commands: Collection[str]) -> list[str]:
+    """The whole text as one message, but for lines that are commands: they stand alone, and split the rest."""
+    messages, lines = list[str](), list[str]()
+    for each in text.split("\n"):
+        form = _COMMAND.fullmatch(each)
+        if form is None or form["name"].lower() not in commands:
+            lines.append(each)
+            continue
+        messages += ["\n".join(lines), each.strip()]
+        lines = []
+    return [message for message in (each.strip("\n") for each in [*messages, "\n".join(lines)]) if message.strip()]
+
+
+def _exchange(line: ChatLine, text: str) -> None:
+    message, turns = line.say(text), set[TurnId]()
+    while True:
+        match line.next():
+            case NotStored(id=refused, reason=reason) if refused in (message, ""):
+                raise Refused(reason)
+            case Began(turn=turn, messages=messages) if message in messages:
+                turns.add(turn)
+            case Arrived(part=part) if _answers(part, message, turns):
+                _write(part.text)
+            case Settled(messages=messages) if message in messages:
+                return
+            case FellBehind():
+                raise Unreachable("this terminal fell behind; `turngate sessions list` and `show` have the answer")
+
+
+def _answers(part: Part, message: str, turns: Collection[TurnId]) -> bool:
+    """Somebody else may be talking in the same conversation."""
+    return part.reply_to == message or part.turn in turns
+
+
+def _write(text: str) -> None:
+    """To a program as it is; to a terminal without what could harm it."""
+    shown = printable(text) if sys.stdout.isatty() else text
+    sys.stdout.buffer.write(f"{shown}\n".encode(errors="replace"))
+    sys.stdout.buffer.flush()
