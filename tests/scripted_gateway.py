@@ -99,7 +99,7 @@ class Script:
 
 
 async def _web_link(args: Args, line: Line) -> Json:
-    return "http://127.0.0.1:8765/enter/once"
+    return {"url": "http://127.0.0.1:8765/enter/once"}
 
 
 async def _stop(key: SessionKey) -> None:

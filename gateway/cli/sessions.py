@@ -3,12 +3,14 @@
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gateway.cli.options import ConfigFile, Json, StateDir, duration
-from gateway.dicts import Json as JsonValue
+
+if TYPE_CHECKING:
+    from gateway.dicts import Json as JsonValue
 
 app = typer.Typer(name="sessions", no_args_is_help=True, help="List, read, search and tidy up conversations.")
 

@@ -1,0 +1,143 @@
+"""Short ways to be an operator in tests: the real command, the real terminal, a gateway that runs beside it."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).parents[1]
+TURNGATE = str(Path(sys.executable).with_name("turngate"))
+
+# Nothing is measured by it: it ends a test that would otherwise wait for ever.
+PATIENCE = 60
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """An empty home, and nothing of ours."""
+    return {"HOME": str(home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "xterm-256color"} | more
+
+
+def turngate(state: Path, *arguments: str, said: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+    """Run it on a state folder, without a terminal. `said` is piped in."""
+    return subprocess.run(
+        [TURNGATE, *arguments, "--state-dir", str(state)],
+        cwd=state.parent,
+        env=environment(state.parent, **env),
+        input=said,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+        check=False,
+        timeout=PATIENCE,
+    )
+
+
+def errors_without_reader(state: Path, *arguments: str, said: str = "") -> str:
+    """What is on stderr when whoever read stdout has gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as gone:
+        result = subprocess.run(
+            [TURNGATE, *arguments, "--state-dir", str(state)],
+            env=environment(state.parent),
+            input=said,
+            stdout=gone,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+    return result.stderr
+
+
+@contextmanager
+def scripted_gateway(state: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the folder like a daemon, and answers by a script."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.scripted_gateway", str(state)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+IN_A_TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+
+
+class Terminal:
+    """A command in a terminal of its own: type, and read what appears."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        self._child = child
+        self._stdin: IO[bytes] = child.stdin
+        self._stdout: IO[bytes] = child.stdout
+        self.output = ""
+        self._seen = 0
+
+    def type(self, text: str) -> None:
+        """Keys, Enter included where it is meant."""
+        self._stdin.write(text.encode())
+        self._stdin.flush()
+
+    def wait_for(self, text: str) -> str:
+        """Everything that appeared until this did."""
+        deadline = time.monotonic() + PATIENCE
+        while (found := self.output.find(text, self._seen)) < 0:
+            assert self._read(deadline), f"{text!r} never appeared after {self.output[self._seen :]!r}"
+        appeared = self.output[self._seen : found + len(text)]
+        self._seen = found + len(text)
+        return appeared
+
+    def end(self) -> int:
+        """The exit status."""
+        deadline = time.monotonic() + PATIENCE
+        while self._read(deadline):
+            pass
+        self._stdin.close()
+        self._stdout.close()
+        return self._child.wait(PATIENCE)
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._stdout], [], [], max(deadline - time.monotonic(), 0))
+        piece = os.read(self._stdout.fileno(), 65536) if ready else b""
+        self.output += piece.decode(errors="replace")
+        return bool(piece)
+
+
+@contextmanager
+def in_terminal(state: Path, *arguments: str, **env: str) -> Iterator[Terminal]:
+    """The real command with a terminal at all three ends."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", IN_A_TERMINAL, TURNGATE, *arguments, "--state-dir", str(state)],
+        cwd=state.parent,
+        env=environment(state.parent, COLUMNS="80", LINES="24", **env),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+    )
+    try:
+        yield Terminal(child)
+    finally:
+        child.kill()
+        child.wait()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None and not pipe.closed:
+                pipe.close()
