@@ -8,11 +8,7 @@ from datetime import datetime
 
 from gateway.control.requests import Args, Line, Requests
 from gateway.dicts import Json
-from gateway.model import InboxState, PartState
 from gateway.ports import Store
-
-# Beyond this many nobody counts on.
-_MOST_COUNTED = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,18 +46,15 @@ def status_requests(store: Store, daemon: Callable[[], DaemonStatus] = DaemonSta
 
 async def status_json(store: Store, daemon: DaemonStatus) -> dict[str, Json]:
     """As `--json` prints it. The names are part of the contract."""
-    inbox_waiting = await store.inbox(InboxState.WAITING, limit=_MOST_COUNTED)
-    inbox_dead = await store.inbox(InboxState.DEAD, limit=_MOST_COUNTED)
-    outbox_waiting = await store.outbox(PartState.PENDING, PartState.SENDING, PartState.FAILED, limit=_MOST_COUNTED)
-    outbox_dead = await store.outbox(PartState.DEAD, limit=_MOST_COUNTED)
+    depth = await store.depth()
     return {
         "ready": daemon.ready,
         "since": _moment(daemon.since),
         "pid": daemon.pid,
         "accounts": [_account_json(account) for account in daemon.accounts],
         "lanes": {"busy": daemon.lanes_busy, "waiting": daemon.lanes_waiting},
-        "inbox": {"waiting": len(inbox_waiting), "dead": len(inbox_dead)},
-        "outbox": {"waiting": len(outbox_waiting), "dead": len(outbox_dead)},
+        "inbox": {"waiting": depth.inbox_waiting, "dead": depth.inbox_dead},
+        "outbox": {"waiting": depth.outbox_waiting, "dead": depth.outbox_dead},
         "store": {"ok": daemon.store_damage is None, "reason": daemon.store_damage},
     }
 
