@@ -1,0 +1,41 @@
+"""
+Places where a crash would hurt, by name, so that tests can kill the daemon at each of them.
+
+Nothing happens at a point unless a test has armed it. This is the one module with state of its own: a point deep inside
+the store cannot be handed an object that no operator ever needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+POINTS = (
+    "received",
+    "accepting",
+    "accepted",
+    "turn-started",
+    "mid-stream",
+    "turn-finishing",
+    "turn-finished",
+    "committing",
+    "sending",
+    "sent",
+    "between-parts",
+    "reset",
+    "checkpoint",
+    "migration-step",
+    "drain",
+)
+
+_reached: list[Callable[[str], None]] = []
+
+
+def crashpoint(name: str) -> None:
+    """The daemon may die here."""
+    for tell in _reached:
+        tell(name)
+
+
+def arm(tell: Callable[[str], None]) -> None:
+    """For tests: be told of every point that is reached, on the thread that reaches it."""
+    _reached.append(tell)
