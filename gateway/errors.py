@@ -8,7 +8,9 @@ TurngateError
 ├── Unauthorized          stop this account; the operator must act
 ├── Retryable             try again later
 │   ├── Throttled         ... not before `retry_after` seconds
-│   └── Unreachable       ... with growing pauses
+│   ├── NotSent           ... with growing pauses: certainly nothing happened
+│   └── Unreachable       ... with growing pauses, after finding out whether it happened: nobody knows
+├── GapRemains            tell the chats concerned that something may have been missed
 ├── Undeliverable         give up on this target
 ├── AgentError            tell the user once, free the lane
 ├── Refused               the request cannot be done as asked; tell whoever asked, change nothing
@@ -60,8 +62,16 @@ class Throttled(Retryable):
         self.retry_after = retry_after
 
 
+class NotSent(Retryable):
+    """A platform could not be reached, or refused before anything happened."""
+
+
 class Unreachable(Retryable):
     """A platform or a model did not answer."""
+
+
+class GapRemains(TurngateError):
+    """Not everything that was said meanwhile can be read any more."""
 
 
 class Undeliverable(TurngateError):

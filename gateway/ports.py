@@ -89,7 +89,12 @@ class Adapter(Protocol):
         """
 
     async def send(self, part: Part) -> Sent:
-        """Send one part, once. Raises Throttled, Unreachable (outcome unknown), Undeliverable or Unauthorized."""
+        """
+        Send one part, once.
+
+        Raises Throttled or NotSent (it certainly did not arrive), Unreachable (nobody knows), Undeliverable or
+        Unauthorized.
+        """
 
 
 @runtime_checkable
@@ -172,7 +177,24 @@ class CatchesUp(Protocol):
     """Can read what was said while nobody listened."""
 
     def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
-        """Everything since then, oldest first, bounded. Duplicates are expected."""
+        """
+        Everything since then, oldest first, bounded. Duplicates are expected.
+
+        Raises GapRemains at the end if it could not reach back far enough.
+        """
+
+
+@runtime_checkable
+class TellsProgress(Protocol):
+    """Knows when its platform itself last answered: a poll, a heartbeat, a ping. That a chat is quiet says nothing."""
+
+    @property
+    def progress_at(self) -> datetime | None:
+        """The last such moment; None before the first."""
+
+    @property
+    def deaf_after(self) -> timedelta:
+        """A pause longer than this means that nothing would be heard any more."""
 
 
 @runtime_checkable
@@ -286,6 +308,15 @@ class SessionFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountRecord:
+    """What is remembered of an account across restarts: its last message, and how often it was refused in a row."""
+
+    received_at: datetime | None = None
+    refused: int = 0
+    refused_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
     """How much work there is: on its way, and given up."""
 
@@ -394,6 +425,18 @@ class Store(Protocol):
 
         AlreadySettled if it was finished before or belongs to a turn.
         """
+
+    async def tell(self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]) -> tuple[Part, ...]:
+        """Say something nobody asked for: transcript and outbox in one transaction. No interaction."""
+
+    async def account(self, platform: str, account: str) -> AccountRecord:
+        """What is remembered of an account. `received_at` may lag behind by some seconds."""
+
+    async def record_refused(self, platform: str, account: str) -> AccountRecord:
+        """The platform refused our credentials once more."""
+
+    async def record_welcome(self, platform: str, account: str) -> None:
+        """The platform took our credentials: earlier refusals no longer count."""
 
     async def refuse(
         self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]

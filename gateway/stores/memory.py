@@ -37,6 +37,7 @@ from gateway.model import (
 )
 from gateway.ports import (
     Accepted,
+    AccountRecord,
     Begun,
     Claim,
     Clock,
@@ -113,12 +114,15 @@ class MemoryStore:
         self._turns: dict[TurnId, _Turn] = {}
         self._outbox: dict[PartId, _Outgoing] = {}
         self._settled: dict[InboxId, datetime] = {}
+        self._accounts: dict[str, AccountRecord] = {}
 
     async def accept(self, message: InboundMessage, key: SessionKey) -> Accepted:
         source = message.source
         events = [f"{source.platform}/{source.account}:{event}" for event in message.event_ids]
         with self._lock:
             now = self._clock.now()
+            name = f"{source.platform}/{source.account}"
+            self._accounts[name] = replace(self._accounts.get(name, AccountRecord()), received_at=now)
             known = [self._seen[event][0] for event in events if event in self._seen]
             id_ = min(known) if known else InboxId(next(self._numbers))
             if not known:
@@ -190,6 +194,31 @@ class MemoryStore:
             self._inbox[inbox] = _wordless(self._inbox[inbox], InboxState.DONE, None)
             self._settled[inbox] = now
             return tuple(self._put_out(session, None, part, now) for part in parts)
+
+    async def tell(self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]) -> tuple[Part, ...]:
+        with self._lock:
+            now = self._clock.now()
+            found = self._existing(session)
+            stored = self._append(session, entries)
+            self._sessions[session] = self._within_bounds(answered(found, stored, now, Spent(), told=False))
+            return tuple(self._put_out(session, None, part, now) for part in parts)
+
+    async def account(self, platform: str, account: str) -> AccountRecord:
+        with self._lock:
+            return self._accounts.get(f"{platform}/{account}", AccountRecord())
+
+    async def record_refused(self, platform: str, account: str) -> AccountRecord:
+        with self._lock:
+            name = f"{platform}/{account}"
+            found = self._accounts.get(name, AccountRecord())
+            self._accounts[name] = replace(found, refused=found.refused + 1, refused_at=self._clock.now())
+            return self._accounts[name]
+
+    async def record_welcome(self, platform: str, account: str) -> None:
+        with self._lock:
+            name = f"{platform}/{account}"
+            if name in self._accounts:
+                self._accounts[name] = replace(self._accounts[name], refused=0, refused_at=None)
 
     async def refuse(
         self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]

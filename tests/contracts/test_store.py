@@ -38,7 +38,7 @@ from gateway.model import (
     ToolCall,
     TurnId,
 )
-from gateway.ports import Claim, Depth, Outcome, SessionFilter, Store
+from gateway.ports import AccountRecord, Claim, Depth, Outcome, SessionFilter, Store
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.contracts.conftest import CAP
@@ -853,6 +853,39 @@ class TestTracing:
     async def test_a_store_that_takes_writes_says_so(self, store: Store) -> None:
         await store.probe()
         await store.probe()
+
+
+class TestAccounts:
+    async def test_an_account_that_was_never_heard_of_has_no_record(self, store: Store) -> None:
+        assert await store.account("telegram", "main") == AccountRecord()
+
+    async def test_the_last_message_of_an_account_is_remembered(self, store: Store, clock: FrozenClock) -> None:
+        await store.accept(message(id="1"), key_of())
+        clock.advance(minutes=1)
+        await store.accept(message(id="2"), key_of())
+
+        assert (await store.account("telegram", "main")).received_at == NOON + timedelta(minutes=1)
+        assert await store.account("telegram", "support") == AccountRecord()
+
+    async def test_refusals_are_counted_until_the_account_is_welcome_again(self, store: Store) -> None:
+        await store.accept(message(), key_of())
+        await store.record_refused("telegram", "main")
+        record = await store.record_refused("telegram", "main")
+        assert record == await store.account("telegram", "main")
+        assert (record.refused, record.refused_at, record.received_at) == (2, NOON, NOON)
+
+        await store.record_welcome("telegram", "main")
+        await store.record_welcome("telegram", "never seen")
+
+        assert await store.account("telegram", "main") == AccountRecord(received_at=NOON)
+
+    async def test_something_nobody_asked_for_is_said_and_kept(self, store: Store) -> None:
+        session = await exchange(store)
+        parts = await store.tell(session.id, entries=(assistant("by the way"),), parts=(Part(target=dm(), text="btw"),))
+
+        assert await texts(store, session) == ["hello", "hi", "by the way"]
+        assert [(part.text, part.session, part.turn) for part in parts] == [("btw", session.id, None)]
+        assert (await store.session(session.id)).last_interaction_at == session.last_interaction_at
 
 
 class TestOutbox:

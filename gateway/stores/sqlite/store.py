@@ -38,6 +38,7 @@ from gateway.model import (
 )
 from gateway.ports import (
     Accepted,
+    AccountRecord,
     Begun,
     Claim,
     Clock,
@@ -54,7 +55,8 @@ from gateway.ports import (
 )
 from gateway.sessions import answered, interacted, touched, with_moved_marks
 from gateway.stores import jsonl
-from gateway.stores.sqlite import entry_table, inbox_table, outbox_table, turn_table, upkeep
+from gateway.stores.sqlite import account_table, entry_table, inbox_table, outbox_table, turn_table, upkeep
+from gateway.stores.sqlite.account_table import AccountTable
 from gateway.stores.sqlite.connection import open_database
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.reader import Reader
@@ -82,6 +84,7 @@ class SqliteStore:
         self._recent = RecentEntries()
         self._entries = EntryTable(self._index, self._recent)
         self._sessions = SessionTable()
+        self._accounts = AccountTable()
         self._writer = Writer(
             partial(open_database, path, self._index, lock_patience),
             upkeep=self._index.catch_up,
@@ -120,7 +123,13 @@ class SqliteStore:
 
     async def accept(self, message: InboundMessage, key: SessionKey) -> Accepted:
         now = self._clock.now()
-        return await self._writer.run(lambda db: inbox_table.accept(db, message, key, now))
+        name = f"{message.source.platform}/{message.source.account}"
+
+        def write(db: sqlite3.Connection) -> Accepted:
+            self._accounts.note_message(db, name, now)
+            return inbox_table.accept(db, message, key, now)
+
+        return await self._writer.run(write)
 
     async def open(self, opening: Opening) -> Opened:
         now = self._clock.now()
@@ -142,13 +151,30 @@ class SqliteStore:
         def write(db: sqlite3.Connection) -> tuple[Part, ...]:
             inbox_table.without_turn(db, inbox)
             inbox_table.settle(db, inbox, "done", None, now)
-            n, found = self._sessions.by_id(db, session)
-            stored = self._entries.append(db, n, entries)
-            changed = answered(found, stored, now, Spent(), told=False)
-            self._sessions.update(db, n, entry_table.within_bounds(db, n, changed, self._live_entries))
+            n = self._append(db, session, entries, now)
             return outbox_table.put_out(db, n, session, None, parts, now)
 
         return await self._writer.run(write)
+
+    async def tell(self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]) -> tuple[Part, ...]:
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> tuple[Part, ...]:
+            n = self._append(db, session, entries, now)
+            return outbox_table.put_out(db, n, session, None, parts, now)
+
+        return await self._writer.run(write)
+
+    async def account(self, platform: str, account: str) -> AccountRecord:
+        rows = await self._reader.rows(account_table.SELECT, scrub(f"{platform}/{account}"))
+        return account_table.account_from_row(rows[0]) if rows else AccountRecord()
+
+    async def record_refused(self, platform: str, account: str) -> AccountRecord:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: account_table.record_refused(db, f"{platform}/{account}", now))
+
+    async def record_welcome(self, platform: str, account: str) -> None:
+        await self._writer.run(lambda db: account_table.record_welcome(db, f"{platform}/{account}"))
 
     async def refuse(
         self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]
@@ -399,6 +425,14 @@ class SqliteStore:
             yield jsonl.entry_line(entry)
         yield jsonl.closing_line(len(transcript.entries) + len(transcript.damaged))
 
+    def _append(self, db: sqlite3.Connection, session: SessionId, entries: Sequence[Entry], now: datetime) -> int:
+        """What nobody's turn said; returns the session's number."""
+        n, found = self._sessions.by_id(db, session)
+        stored = self._entries.append(db, n, entries)
+        changed = answered(found, stored, now, Spent(), told=False)
+        self._sessions.update(db, n, entry_table.within_bounds(db, n, changed, self._live_entries))
+        return n
+
     def _begin(self, db: sqlite3.Connection, claim: Claim, now: datetime) -> Begun:
         turn = inbox_table.turn_of(db, claim.inbox)
         if turn is not None:
@@ -452,6 +486,7 @@ class SqliteStore:
     def _forget_what_was_undone(self) -> None:
         self._recent.clear()
         self._sessions.forget_all()
+        self._accounts.forget_all()
 
     async def _amend(self, session: SessionId, change: Callable[[Session], Session]) -> None:
         now = self._clock.now()

@@ -72,6 +72,13 @@ CREATE TABLE inbox (
 );
 CREATE INDEX inbox_open ON inbox (turn) WHERE settled_at IS NULL;
 
+CREATE TABLE accounts (
+    name        TEXT PRIMARY KEY,  -- platform/account
+    received_at INTEGER,           -- when its last message was stored, give or take some seconds
+    refused     INTEGER NOT NULL,  -- how often in a row its credentials were refused
+    refused_at  INTEGER
+) WITHOUT ROWID;
+
 CREATE TABLE seen (
     event TEXT PRIMARY KEY,
     inbox INTEGER NOT NULL,

@@ -1,0 +1,61 @@
+"""Accounts as rows, inside the caller's transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime, timedelta
+
+from gateway.ports import AccountRecord
+from gateway.stores.sqlite.rows import Fetched, micros, moment
+from gateway.stores.texts import scrub
+
+SELECT = "SELECT received_at, refused, refused_at FROM accounts WHERE name = ?"
+# Catching up begins this much earlier than it must; in return, not every message has to change this row.
+LAG = timedelta(seconds=10)
+
+
+class AccountTable:
+    """Remembers what it wrote last, so that most messages need not write here at all."""
+
+    def __init__(self) -> None:
+        self._noted: dict[str, datetime] = {}
+
+    def note_message(self, db: sqlite3.Connection, name: str, now: datetime) -> None:
+        """A message of that account was stored."""
+        noted = self._noted.get(name)
+        if noted is not None and noted <= now < noted + LAG:
+            return
+        db.execute(
+            "INSERT INTO accounts VALUES (?, ?, 0, NULL) ON CONFLICT DO UPDATE SET received_at = excluded.received_at",
+            (scrub(name), micros(now)),
+        )
+        self._noted[name] = now
+
+    def forget_all(self) -> None:
+        """What was noted may have been rolled back."""
+        self._noted.clear()
+
+
+def record_refused(db: sqlite3.Connection, name: str, now: datetime) -> AccountRecord:
+    """Once more."""
+    row = db.execute(
+        "INSERT INTO accounts VALUES (?, NULL, 1, ?) ON CONFLICT DO UPDATE SET refused = refused + 1,"
+        " refused_at = excluded.refused_at RETURNING received_at, refused, refused_at",
+        (scrub(name), micros(now)),
+    ).fetchone()
+    return account_from_row(row)
+
+
+def record_welcome(db: sqlite3.Connection, name: str) -> None:
+    """Start counting anew."""
+    db.execute("UPDATE accounts SET refused = 0, refused_at = NULL WHERE name = ? AND refused > 0", (scrub(name),))
+
+
+def account_from_row(row: Fetched) -> AccountRecord:
+    """From the columns of SELECT."""
+    received_at, refused, refused_at = row
+    return AccountRecord(
+        received_at=None if received_at is None else moment(received_at),
+        refused=refused,
+        refused_at=None if refused_at is None else moment(refused_at),
+    )

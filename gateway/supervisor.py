@@ -1,0 +1,186 @@
+"""
+One account: runs its adapter, starts it again when it ends, and says how it is.
+
+"Connected" is not "receiving": health is when the platform itself last answered. An account that fails is restarted with
+growing pauses, never the daemon. Refused credentials are tried a few times and then left alone, across restarts too:
+platforms delete bots that insist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from gateway.errors import GapRemains, Retryable, TurngateError, Unauthorized
+from gateway.observe import Observer, reason_of
+from gateway.ports import Adapter, CatchesUp, Clock, Receive, Store, TellsProgress
+
+MOST_REFUSALS = 3
+REFUSALS_COUNT_FOR = timedelta(minutes=10)
+MOST_CAUGHT_UP = 10_000
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_LOOKS_EVERY = 1.0
+# The store's note of the last message lags behind, and clocks differ; what is read twice is known to be a duplicate.
+_OVERLAP = timedelta(minutes=2)
+
+
+class AccountState(StrEnum):
+    """How an account is."""
+
+    STARTING = "starting"
+    RECEIVING = "receiving"
+    DEGRADED = "degraded"
+    REFUSED = "refused"
+    BACKING_OFF = "backing off"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountReport:
+    """How an account is, why, and when its platform last answered."""
+
+    platform: str
+    account: str
+    state: AccountState
+    reason: str | None = None
+    progress_at: datetime | None = None
+
+
+TellOfGap = Callable[[str, str, datetime], Awaitable[None]]
+
+
+class Supervisor:
+    """Of one account. `tell_of_gap` is called with platform, account and the moment since when something is missing."""
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        account: str,
+        *,
+        store: Store,
+        clock: Clock,
+        observer: Observer,
+        tell_of_gap: TellOfGap,
+    ) -> None:
+        self._adapter = adapter
+        self._account = account
+        self._store = store
+        self._clock = clock
+        self._observer = observer
+        self._tell_of_gap = tell_of_gap
+        self._state = AccountState.STARTING
+        self._reason: str | None = None
+        self._since = clock.now()
+
+    @property
+    def report(self) -> AccountReport:
+        """As things are now."""
+        state, reason = self._state, self._reason
+        if state is AccountState.STARTING and self._heard_of(self._since):
+            state = AccountState.RECEIVING
+        if state is AccountState.RECEIVING and self._is_deaf(1):
+            state, reason = AccountState.DEGRADED, "the platform has not answered for some time"
+        return AccountReport(
+            platform=self._adapter.platform,
+            account=self._account,
+            state=state,
+            reason=reason,
+            progress_at=_progress_of(self._adapter),
+        )
+
+    async def run(self, receive: Receive) -> None:
+        """Until cancelled, or until the platform has refused our credentials too often."""
+        pause = _FIRST_PAUSE
+        try:
+            while not await self._is_refused():
+                began = self._clock.now()
+                failure = await self._try(receive)
+                if self._heard_of(began):
+                    await self._store.record_welcome(self._adapter.platform, self._account)
+                    pause = _FIRST_PAUSE
+                if isinstance(failure, Unauthorized):
+                    await self._store.record_refused(self._adapter.platform, self._account)
+                self._become(AccountState.BACKING_OFF, reason_of(failure))
+                await asyncio.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - jitter, no secret
+                pause = min(pause * 2, _LONGEST_PAUSE)
+        except BaseException:
+            self._become(AccountState.STOPPED, None)
+            raise
+
+    async def _try(self, receive: Receive) -> BaseException:
+        """One life of the adapter; returns what ended it."""
+        self._become(AccountState.STARTING, None)
+        try:
+            await self._catch_up(receive)
+            await self._listen(receive)
+        except TurngateError as exc:
+            return exc
+        except Exception as exc:  # noqa: BLE001 - the account supervisor: one account's bug ends no other account
+            self._observer.bug(exc)
+            return exc
+        return Retryable("the connection ended")
+
+    async def _listen(self, receive: Receive) -> None:
+        """Run the adapter, and end it when the platform no longer answers though nothing seems wrong."""
+        listening = asyncio.ensure_future(self._adapter.run(receive))
+        try:
+            while not listening.done():
+                await asyncio.wait({listening}, timeout=_LOOKS_EVERY)
+                if self._is_deaf(2):
+                    raise Retryable("the platform has not answered for too long")
+            listening.result()
+        finally:
+            listening.cancel()
+            await asyncio.wait({listening})
+
+    async def _catch_up(self, receive: Receive) -> None:
+        """What was said while nobody listened. On the very first start there is nothing to go back to."""
+        adapter: object = self._adapter
+        since = (await self._store.account(self._adapter.platform, self._account)).received_at
+        if not isinstance(adapter, CatchesUp) or since is None:
+            return
+        count = 0
+        try:
+            async for message in adapter.catch_up(since - _OVERLAP):
+                count += 1
+                if count > MOST_CAUGHT_UP:
+                    raise GapRemains("more was said than can be read again")
+                await receive(message)
+        except GapRemains:
+            await self._tell_of_gap(self._adapter.platform, self._account, since)
+
+    async def _is_refused(self) -> bool:
+        """Asked before every try: the count survives restarts, and expires."""
+        record = await self._store.account(self._adapter.platform, self._account)
+        expired = record.refused_at is None or self._clock.now() - record.refused_at > REFUSALS_COUNT_FOR
+        if record.refused < MOST_REFUSALS or expired:
+            return False
+        reason = "the platform refuses our credentials; correct them in the config and restart"
+        self._become(AccountState.REFUSED, reason)
+        return True
+
+    def _become(self, state: AccountState, reason: str | None) -> None:
+        if state is not AccountState.STOPPED or self._state is not AccountState.REFUSED:
+            self._state, self._reason, self._since = state, reason, self._clock.now()
+        self._observer.account_changed(self._adapter.platform, self._account, state.value, reason)
+
+    def _heard_of(self, since: datetime) -> bool:
+        progress = _progress_of(self._adapter)
+        return progress is not None and progress >= since
+
+    def _is_deaf(self, times: int) -> bool:
+        """Whether the platform has been silent for so many times the pause that is normal for it."""
+        adapter: object = self._adapter
+        if not isinstance(adapter, TellsProgress):
+            return False
+        last = adapter.progress_at or self._since
+        return self._clock.now() - max(last, self._since) > times * adapter.deaf_after
+
+
+def _progress_of(adapter: object) -> datetime | None:
+    return adapter.progress_at if isinstance(adapter, TellsProgress) else None
