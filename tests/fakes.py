@@ -1,12 +1,33 @@
-"""What stands behind our own ports in tests: a clock that moves when told to, and short ways to make values."""
+"""
+What stands behind our own ports in tests: a clock that moves when told to, an agent with a script, an adapter that
+remembers; and short ways to make values.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from gateway.model import ChatType, Entry, InboundMessage, Origin, Role, SessionSource, Text
+from gateway.model import (
+    AgentEvent,
+    ChatType,
+    Entry,
+    InboundMessage,
+    Origin,
+    Part,
+    Role,
+    Sent,
+    SessionSource,
+    Text,
+    Turn,
+)
+from gateway.ports import Limits, Receive
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+
+Step = AgentEvent | BaseException | asyncio.Event | float
+Answering = Callable[[Turn], AsyncIterator[AgentEvent]]
 
 
 class FrozenClock:
@@ -54,3 +75,70 @@ def user(text: str) -> Entry:
 def assistant(text: str) -> Entry:
     """The agent's words."""
     return said(Role.ASSISTANT, text)
+
+
+class ScriptedAgent:
+    """Says what its script says: events, exceptions to raise, and things to wait for."""
+
+    def __init__(self, *script: Step, answer: Answering | None = None) -> None:
+        self._script = script
+        self._answer = answer
+        self.turns: list[Turn] = []
+        self.closed = 0
+
+    async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
+        """One turn of the script, or what `answer` makes of the turn."""
+        self.turns.append(turn)
+        try:
+            async for event in self._answer(turn) if self._answer else _play(self._script):
+                yield event
+        finally:
+            self.closed += 1
+
+
+async def _play(script: Sequence[Step]) -> AsyncGenerator[AgentEvent]:
+    for step in script:
+        if isinstance(step, BaseException):
+            raise step
+        if isinstance(step, asyncio.Event):
+            await step.wait()
+        elif isinstance(step, float):
+            await asyncio.sleep(step)
+        else:
+            yield step
+
+
+class RecordingAdapter:
+    """Takes what it is given, unless the next of its outcomes is an error to raise."""
+
+    def __init__(self, *outcomes: BaseException | None, platform: str = "web") -> None:
+        self.platform = platform
+        self.limits = Limits(largest_part=4000, measure=len, edit_every=timedelta(seconds=1))
+        self.outcomes = list(outcomes)
+        self.tried: list[Part] = []
+        self.sent: list[Part] = []
+        self.arrived = asyncio.Condition()
+
+    async def run(self, receive: Receive) -> None:
+        """Nobody writes."""
+
+    async def send(self, part: Part) -> Sent:
+        """By the next outcome."""
+        self.tried.append(part)
+        outcome = self.outcomes.pop(0) if self.outcomes else None
+        if outcome is not None:
+            raise outcome
+        self.sent.append(part)
+        async with self.arrived:
+            self.arrived.notify_all()
+        return Sent(message_id=f"p{part.id}", at=NOON)
+
+    @property
+    def texts(self) -> list[str]:
+        """What arrived, in order."""
+        return [part.text for part in self.sent]
+
+    async def until_sent(self, count: int) -> None:
+        """Wait for that many parts to arrive."""
+        async with self.arrived:
+            await self.arrived.wait_for(lambda: len(self.sent) >= count)

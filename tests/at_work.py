@@ -1,0 +1,112 @@
+"""The whole life of a message with everything real in it; only the agent and the adapter are played."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+
+from gateway.delivery import Delivery, DeliveryRules
+from gateway.lanes import LaneRules
+from gateway.model import Entry, InboundMessage, Session, SessionSource
+from gateway.observe import Observer
+from gateway.pipeline import Pipeline
+from gateway.policy import Employed, Policy
+from gateway.ports import Adapter, Agent, Clock, Store
+from tests.fakes import NOON, RecordingAdapter
+
+AT_ONCE = LaneRules(debounce=timedelta(0))
+
+
+def at_desk(chat: str = "desk", user: str = "ann") -> SessionSource:
+    """A place whose messages are let in."""
+    return SessionSource(platform="web", chat_id=chat, user_id=user)
+
+
+def policy_for(agent: Agent, **decisions: object) -> Policy:
+    """One agent, and whatever else the operator decided."""
+    return Policy(agents={"main": Employed(name="main", agent=agent)}, **decisions)  # type: ignore[arg-type]
+
+
+@dataclass(slots=True, kw_only=True)
+class AtWork:
+    """A pipeline that runs, and short ways to talk to it."""
+
+    pipeline: Pipeline
+    delivery: Delivery
+    store: Store
+    adapter: RecordingAdapter
+    observer: Observer
+    _numbers: count[int]
+
+    async def say(self, text: str, *, source: SessionSource | None = None, id: str | None = None) -> None:  # noqa: A002
+        """Returns when it is stored."""
+        await self.pipeline.receive(self.message(text, source=source, id=id))
+
+    def message(self, text: str, *, source: SessionSource | None = None, id: str | None = None) -> InboundMessage:  # noqa: A002
+        """With an id of its own."""
+        id, source = id or f"m{next(self._numbers)}", source or at_desk()  # noqa: A001
+        event = f"{source.chat_id}:{id}"
+        return InboundMessage(id=id, event_ids=(event,), source=source, text=text, sent_at=NOON)
+
+    async def session(self, source: SessionSource | None = None) -> Session:
+        """The current one of a place."""
+        found = await self.store.current(self.pipeline.policy.key_of(source or at_desk()))
+        assert found is not None
+        return found
+
+    async def entries(self, source: SessionSource | None = None) -> tuple[Entry, ...]:
+        """What its transcript holds."""
+        return (await self.store.transcript((await self.session(source)).id)).entries
+
+    async def texts(self, source: SessionSource | None = None) -> list[str]:
+        """What its transcript says."""
+        return [entry.text for entry in await self.entries(source)]
+
+
+class _Over(Exception):
+    """Leave everything as it is."""
+
+
+@asynccontextmanager
+async def at_work(
+    policy: Policy,
+    store: Store,
+    clock: Clock,
+    *,
+    rules: LaneRules = AT_ONCE,
+    adapter: RecordingAdapter | None = None,
+    others: dict[tuple[str, str], Adapter] | None = None,
+    retry_for: timedelta = timedelta(hours=24),
+) -> AsyncIterator[AtWork]:
+    """Leaving the block cuts off whatever runs, as a crash would."""
+    observer, adapter = Observer(), adapter or RecordingAdapter()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            delivery = Delivery(DeliveryRules(retry_for=retry_for), store, clock, observer, tasks)
+            delivery.connect({(adapter.platform, "main"): adapter, **(others or {})})
+            pipeline = Pipeline(
+                policy=policy,
+                lane_rules=rules,
+                store=store,
+                delivery=delivery,
+                observer=observer,
+                clock=clock,
+                tasks=tasks,
+            )
+            yield AtWork(
+                pipeline=pipeline,
+                delivery=delivery,
+                store=store,
+                adapter=adapter,
+                observer=observer,
+                _numbers=count(1),
+            )
+            raise _Over
+    except BaseExceptionGroup as group:
+        _, errors = group.split(_Over)
+        if errors is not None:
+            raise errors.exceptions[0] from None
