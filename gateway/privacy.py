@@ -11,6 +11,7 @@ import hmac
 import json
 import re
 import secrets
+import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -51,8 +52,10 @@ _LOCAL = rf"[{_LETTER}0-9_.%+-]"
 _EMAIL = rf"(?<!{_LOCAL})(?P<email>{_LOCAL}++@(?:[{_LETTER}0-9-]++\.)+[{_LETTER}][{_LETTER}0-9-]++)"
 
 _GIVEN_OUT = re.compile(_START + _PSEUDONYM)
-# What may still become a pseudonym when more of a stream arrives, and as much before it as _START looks at.
-_UNFINISHED = re.compile(r"[A-Za-z0-9_]{0,256}\Z")
+# For streams: what a pseudonym is made of, how much of that is held back at most, and what _START looks at.
+_WORD = string.ascii_letters + string.digits + "_"
+_LONGEST_PSEUDONYM = len("thread_") + 16
+_MOST_HELD = 256
 _LOOKED_BACK_AT = 6
 
 
@@ -315,19 +318,28 @@ class StreamRestorer:
     def feed(self, piece: str) -> str:
         """What can be shown now."""
         text = self._held + piece
-        unfinished = _UNFINISHED.search(text)
-        cut = unfinished.start() if unfinished else len(text)
+        cut = self._cut(text)
         self._held = text[cut:]
-        return self._shown(text[:cut])
+        return self._shown(text[:cut], self._held[:1])
 
     def rest(self) -> str:
         """What is left when nothing more comes."""
         text, self._held = self._held, ""
-        return self._shown(text)
+        return self._shown(text, "")
 
-    def _shown(self, text: str) -> str:
+    def _cut(self, text: str) -> int:
+        """Before the last word, or inside one that has no end; never through a pseudonym."""
+        cut = max(len(text.rstrip(_WORD)), len(text) - _MOST_HELD)
+        for found in _GIVEN_OUT.finditer(text, max(cut - _LONGEST_PSEUDONYM, 0), cut + _LONGEST_PSEUDONYM + 1):
+            if found.start() < cut < found.end():
+                return found.start()
+        return cut
+
+    def _shown(self, text: str, after: str) -> str:
+        """A pseudonym is one by what stands around it, too."""
         before, self._before = self._before, (self._before + text)[-_LOOKED_BACK_AT:]
-        return self._restore(before + text)[len(before) :]
+        restored = self._restore(before + text + after)
+        return restored[len(before) : len(restored) - len(after)]
 
 
 @lru_cache(maxsize=64)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.model import ChatType, Entry, Media, MediaType, Reasoning, Role, SessionSource, Text, ToolCall
-from gateway.privacy import Redactor
+from gateway.privacy import Redactor, StreamRestorer
 from tests.fakes import NOON
 
 KEY = bytes(range(32))
@@ -220,3 +221,40 @@ def test_two_people_never_share_a_pseudonym(one: tuple[str, str], other: tuple[s
 @given(text=ANY_TEXT)
 def test_turning_back_changes_nothing_that_was_not_given_out(text: str) -> None:
     assert redactor(["42"]).restore(text) == text
+
+
+# Words that touch each other, with and without an end, around something that may or may not be a pseudonym.
+STREAMED = st.lists(
+    st.sampled_from(["user_0123456789abcdef", "chat_0123456789abcdef", "_", " ", "\\n", "\\u0041", "a", "0", "\\", "é"])
+    | st.integers(230, 280).map(lambda length: "_" * length)
+    | st.integers(230, 280).map(lambda length: "a" * length)
+    | st.text(max_size=4),
+    max_size=12,
+).map("".join)
+
+
+@settings(max_examples=400, deadline=None)
+@example(text="user_0123456789abcdef" + "_" * 300, cuts=list(range(400)))
+@example(text="_user_0123456789abcdef" + "a" * 300, cuts=list(range(400)))
+@example(text="a" * 300 + "user_0123456789abcdef", cuts=list(range(400)))
+@given(text=STREAMED, cuts=st.lists(st.integers(0, 600), max_size=40))
+def test_a_stream_is_restored_as_the_whole_text_is_however_it_is_cut(text: str, cuts: list[int]) -> None:
+    known = {"user_0123456789abcdef": "4711", "chat_0123456789abcdef": "a-very-long-chat-id-of-somewhere"}
+    restore = Redactor(KEY, "telegram", known=known).restore
+    at = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    stream = StreamRestorer(restore)
+
+    pieces = [stream.feed(text[start:end]) for start, end in pairwise(at)]
+
+    assert "".join(pieces) + stream.rest() == restore(text)
+
+
+@MODERATE
+@given(text=STREAMED)
+def test_a_stream_holds_back_no_more_than_the_end(text: str) -> None:
+    stream = StreamRestorer(str)
+    shown = ""
+    for char in text:
+        shown += stream.feed(char)
+
+    assert len(text) - len(shown) <= 300
