@@ -12,6 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import assert_never
 
 from gateway.errors import AgentError
 from gateway.model import (
@@ -38,6 +39,9 @@ from gateway.observe import Observer
 from gateway.ports import Agent, Clock
 from gateway.privacy import StreamRestorer
 
+LONGEST_ANSWER = 2_000_000
+"""In characters, tools and thoughts included: an agent that never stops talking must not fill memory and disk."""
+
 Show = Callable[[AgentEvent], None]
 Restore = Callable[[str], str]
 
@@ -60,68 +64,94 @@ class Conversation:
         self._show = show
         self._observer = observer
         self._limit: asyncio.Timeout | None = None
-        self._stopping = asyncio.Event()
+        self._stopped = self._given_up = self._finished = False
+        self._words, self._thoughts = StreamRestorer(restore), StreamRestorer(restore)
         self.said = Said(restore=restore, clock=clock)
         self.failure: str | None = None
 
     def stop(self) -> None:
         """Take no more from the agent. Harmless before the first word and after the last."""
-        self._stopping.set()
-        if self._limit is not None:
+        self._stopped = True
+        if self._limit is not None and not self._limit.expired():
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def run(self, turn: Turn, idle_timeout: timedelta) -> Ending:
         """Until the agent is done, fails, is silent for too long, or is told to stop. What it said is in `said`."""
-        if self._stopping.is_set():
+        if self._stopped:
             return Ending.STOPPED
         try:
             await self._listen(turn, idle_timeout.total_seconds())
-        except TimeoutError:
-            if self._stopping.is_set():
-                return Ending.STOPPED
+        except AgentError as exc:
+            self.failure = self._restore(str(exc))
+        except BaseException as exc:  # an agent is somebody else's code, and what it had said is kept
+            if _is_meant_for_us(exc):
+                raise
+            if not (self._given_up and isinstance(exc, TimeoutError)):
+                self._observer.bug(exc)
+            self.failure = "the agent broke down"
+        return self._ending()
+
+    def _ending(self) -> Ending:
+        """Nothing that an agent does after its last word, or after it was cut off, changes how the turn ended."""
+        if self._finished or self._stopped:
+            self.failure = None
+            return Ending.DONE if self._finished else Ending.STOPPED
+        if self._given_up:
             self.failure = "the agent fell silent"
             return Ending.SILENT
-        except AgentError as exc:
-            self.failure = str(exc)
-            return Ending.FAILED
-        except Exception as exc:  # noqa: BLE001 - an agent is somebody else's code, and what it had said is kept
-            self._observer.bug(exc)
-            self.failure = "the agent broke down"
-            return Ending.FAILED
-        return Ending.DONE
+        return Ending.FAILED if self.failure is not None else Ending.DONE
 
     async def _listen(self, turn: Turn, patience: float) -> None:
-        loop, streamed = asyncio.get_running_loop(), StreamRestorer(self._restore)
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(patience) as self._limit, aclosing(self._agent.run(turn)) as events:
                 async for event in events:
-                    if self._stopping.is_set():
-                        raise TimeoutError
+                    if self._stopped or self._limit.expired():
+                        break
                     self._limit.reschedule(loop.time() + patience)
                     self.said.hear(event)
-                    self._preview(event, streamed)
+                    self._preview(event)
                     if isinstance(event, Done):
+                        self._finished = True
                         break
         finally:
+            self._given_up = self._limit is not None and self._limit.expired()
             self._limit = None  # its time is over: it can no longer be moved
-            self._show_rest(streamed)
+            self._show_rest()
 
-    def _show_rest(self, streamed: StreamRestorer) -> None:
-        rest = streamed.rest()
-        if rest:
-            self._show(Text(rest))
-
-    def _preview(self, event: AgentEvent, streamed: StreamRestorer) -> None:
+    def _preview(self, event: AgentEvent) -> None:
         """Pseudonyms never reach a screen, so text is shown as soon as none can be hiding at its end."""
         match event:
             case Text(text=text):
-                shown = streamed.feed(text)
-                if shown:
-                    self._show(Text(shown))
+                self._show_words(self._words.feed(text))
+            case Reasoning(text=text):
+                self._show_thoughts(self._thoughts.feed(text))
             case Tool():
+                if event.status is ToolStatus.STARTED:
+                    self._show_rest()
                 self._show(restored_tool(event, self._restore))
             case _:
+                self._show_rest()
                 self._show(event)
+
+    def _show_rest(self) -> None:
+        self._show_thoughts(self._thoughts.rest())
+        self._show_words(self._words.rest())
+
+    def _show_words(self, text: str) -> None:
+        if text:
+            self._show(Text(text))
+
+    def _show_thoughts(self, text: str) -> None:
+        if text:
+            self._show(Reasoning(text=text))
+
+
+def _is_meant_for_us(error: BaseException) -> bool:
+    """Whether it is our own task that is cancelled; agents let go of tasks of theirs, and what comes up looks alike."""
+    task = asyncio.current_task()
+    cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    return cancelled or isinstance(error, KeyboardInterrupt)
 
 
 @dataclass(slots=True)
@@ -143,11 +173,15 @@ class Said:
         self._clock = clock
         self._began = clock.now()
         self._steps = [_Step(at=self._began)]
+        self._length = 0
         self.spent = Spent()
         self.used_tools = False
 
     def hear(self, event: AgentEvent) -> None:
         """Add one event."""
+        self._length += _length(event)
+        if self._length > LONGEST_ANSWER:
+            raise AgentError(f"it said more than {LONGEST_ANSWER:,} characters")
         match event:
             case Text(text=text):
                 self._step(closed_by_calls=True).pieces.append(text)
@@ -162,6 +196,8 @@ class Said:
                 raise AgentError(f"the agent wanted to {_WISHES[event.type]}, which this version cannot do")
             case Done():
                 pass
+            case _:
+                assert_never(event)
 
     @property
     def text(self) -> str:
@@ -176,11 +212,16 @@ class Said:
 
     def _hear_tool(self, tool: Tool) -> None:
         self.used_tools = True
-        step = next((step for step in self._steps if tool.id in step.calls), None) or self._step(closed_by_calls=False)
+        step = self._step_of(tool) or self._step(closed_by_calls=False)
         if tool.id not in step.calls or tool.input is not None:
             step.calls[tool.id] = ToolCall(id=tool.id, name=tool.name, arguments=tool.input or "{}")
         if tool.status is not ToolStatus.STARTED:
             step.results[tool.id] = tool.output or tool.status.value
+
+    def _step_of(self, tool: Tool) -> _Step | None:
+        """Where it was called. Some agents count anew in every breath: what starts after its result is another call."""
+        step = next((step for step in reversed(self._steps) if tool.id in step.calls), None)
+        return None if step and tool.status is ToolStatus.STARTED and tool.id in step.results else step
 
     def _step(self, *, closed_by_calls: bool) -> _Step:
         """Words after a call begin a new breath; more calls belong to the one that is open until a result came."""
@@ -207,6 +248,16 @@ class Said:
             for call, output in step.results.items()
         ]
         return [said, *results]
+
+
+def _length(event: AgentEvent) -> int:
+    match event:
+        case Text(text=text) | Reasoning(text=text):
+            return len(text)
+        case Tool(input=given, output=got):
+            return len(given or "") + len(got or "")
+        case _:
+            return 0
 
 
 _WISHES = {"ask": "ask a question with buttons", "send": "write to somebody else", "file": "send a file"}
