@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -57,13 +57,16 @@ class Delivery:
 
     def preview(self, target: SessionSource, turn: TurnId, messages: Sequence[str]) -> Preview:
         """What is shown of a turn while it runs."""
-        return Preview(_follower(self._adapters.get(_account(target))), target, turn, messages)
+        preview = Preview(_follower(self._adapters.get(_account(target))), target, turn, self._observer)
+        preview.begin(messages)
+        return preview
 
     def settled(self, target: SessionSource, messages: Sequence[str]) -> None:
         """Nothing more comes for these messages."""
         follower = _follower(self._adapters.get(_account(target)))
         if follower is not None:
-            follower.settled(target, messages)
+            with _harmless(self._observer):
+                follower.settled(target, messages)
 
     async def recover(self) -> None:
         """Go on with what an earlier run left in the outbox."""
@@ -152,21 +155,33 @@ class Delivery:
 
 
 class Preview:
-    """A turn as it happens, for a platform that can show it."""
+    """A turn as it happens, for a platform that can show it. Never waits, and spoils no turn."""
 
-    def __init__(
-        self, follower: FollowsTurns | None, target: SessionSource, turn: TurnId, messages: Sequence[str]
-    ) -> None:
+    def __init__(self, follower: FollowsTurns | None, target: SessionSource, turn: TurnId, observer: Observer) -> None:
         self._follower = follower
         self._target = target
         self._turn = turn
+        self._observer = observer
+
+    def begin(self, messages: Sequence[str]) -> None:
+        """These messages are being answered."""
         if self._follower is not None:
-            self._follower.turn_began(target, turn, messages)
+            with _harmless(self._observer):
+                self._follower.turn_began(self._target, self._turn, messages)
 
     def show(self, event: AgentEvent) -> None:
-        """Never waits."""
+        """What the agent said or did."""
         if self._follower is not None:
-            self._follower.turn_event(self._target, self._turn, event)
+            with _harmless(self._observer):
+                self._follower.turn_event(self._target, self._turn, event)
+
+
+@contextmanager
+def _harmless(observer: Observer) -> Iterator[None]:
+    try:
+        yield
+    except Exception as exc:  # noqa: BLE001 - an adapter's bug: what it shows is a hint, and the answer comes anyway
+        observer.bug(exc)
 
 
 class _Sending:

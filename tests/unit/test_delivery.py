@@ -1,0 +1,330 @@
+"""Outbox to adapter: order, waiting, giving up, and what nobody can know after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pytest
+
+from gateway.delivery import Delivery, DeliveryRules
+from gateway.errors import Retryable, StoreUnavailable, Throttled, Unauthorized, Undeliverable
+from gateway.model import AgentEvent, Part, PartState, Sent, SessionSource, Text, TurnId
+from gateway.observe import Observer
+from gateway.ports import Adapter, Outcome, Store
+from gateway.stores.memory import MemoryStore
+from tests.at_work import at_desk
+from tests.fakes import NOON, RecordingAdapter, assistant, message
+from tests.hurry import LoopClock, hurried, later
+from tests.talk import begin
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Timed(RecordingAdapter):
+    """Remembers when it was tried."""
+
+    def __init__(self, *outcomes: BaseException | None) -> None:
+        super().__init__(*outcomes)
+        self.tried_at: list[float] = []
+
+    async def send(self, part: Part) -> Sent:
+        self.tried_at.append(now())
+        return await super().send(part)
+
+
+class Finding(Timed):
+    """Can tell whether a part has arrived."""
+
+    def __init__(self, *found: Sent | BaseException | None, outcomes: tuple[BaseException | None, ...] = ()) -> None:
+        super().__init__(*outcomes)
+        self.found = list(found)
+        self.asked: list[tuple[Part, datetime]] = []
+
+    async def find_sent(self, part: Part, since: datetime) -> Sent | None:
+        self.asked.append((part, since))
+        found = self.found.pop(0)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+
+class Following(RecordingAdapter):
+    """A screen whose own code may break."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.error = error
+        self.shown: list[object] = []
+
+    def turn_began(self, target: SessionSource, turn: TurnId, messages: object) -> None:
+        self._show("began")
+
+    def turn_event(self, target: SessionSource, turn: TurnId, event: AgentEvent) -> None:
+        self._show(event)
+
+    def settled(self, target: SessionSource, messages: object) -> None:
+        self._show("settled")
+
+    def _show(self, shown: object) -> None:
+        self.shown.append(shown)
+        if self.error is not None:
+            raise self.error
+
+
+class FullDisk:
+    """A store of which one verb does not work for a while."""
+
+    def __init__(self, store: Store, verb: str, times: int) -> None:
+        self._store = store
+        self._verb = verb
+        self.times = times
+
+    def __getattr__(self, name: str) -> object:
+        verb = getattr(self._store, name)
+        if name != self._verb:
+            return verb
+
+        async def failing(*args: object, **named: object) -> object:
+            if self.times > 0:
+                self.times -= 1
+                raise StoreUnavailable("the disk is full")
+            return await verb(*args, **named)
+
+        return failing
+
+
+@dataclass
+class Post:
+    """A delivery at work over a store."""
+
+    delivery: Delivery
+    store: MemoryStore
+    number: int = 0
+
+    async def put_out(self, *texts: str, source: SessionSource | None = None) -> tuple[Part, ...]:
+        """Parts in the outbox, as a turn leaves them."""
+        self.number += 1
+        source = source or at_desk()
+        begun = await begin(self.store, message("?", id=f"q{self.number}", source=source))
+        parts = tuple(Part(target=source, text=text, ordinal=at) for at, text in enumerate(texts))
+        return await self.store.finish(begun.turn, Outcome(entries=(assistant("!"),), parts=parts))
+
+    async def states(self) -> dict[str, PartState]:
+        return {part.text: part.state for part in await self.store.outbox(*PartState) if part.text}
+
+    async def in_state(self, *states: PartState) -> list[Part]:
+        return await self.store.outbox(*states)
+
+
+class _Over(Exception):
+    pass
+
+
+@asynccontextmanager
+async def post(
+    adapter: Adapter,
+    *,
+    store: MemoryStore | None = None,
+    seen_as: object = None,
+    retry_for: timedelta = timedelta(hours=24),
+) -> AsyncIterator[Post]:
+    clock = LoopClock()
+    store = store or MemoryStore(clock)
+    rules = DeliveryRules(retry_for=retry_for)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            delivery = Delivery(rules, seen_as or store, clock, Observer(), tasks)  # type: ignore[arg-type]
+            delivery.connect({("web", "main"): adapter})
+            yield Post(delivery, store)
+            raise _Over
+    except* _Over:
+        pass
+
+
+@hurried
+class TestSending:
+    async def test_parts_are_sent_in_order_and_marked(self) -> None:
+        adapter = RecordingAdapter()
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", "two", "three"))
+
+            assert adapter.texts == ["one", "two", "three"]
+            sent = await office.in_state(PartState.SENT)
+            assert [part.sent_id for part in sent] == [f"p{part.id}" for part in sent]
+            assert [part.attempts for part in sent] == [1, 1, 1]
+
+    async def test_a_part_is_marked_as_sending_before_it_leaves(self) -> None:
+        states: list[PartState] = []
+
+        class Looking(RecordingAdapter):
+            async def send(self, part: Part) -> Sent:
+                states.extend(each.state for each in await office.store.outbox(*PartState))
+                return await super().send(part)
+
+        async with post(Looking()) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+
+        assert states == [PartState.SENDING]
+
+    async def test_nothing_is_kept_of_a_chat_that_has_been_served(self) -> None:
+        async with post(RecordingAdapter()) as office:
+            for number in range(50):
+                await office.delivery.deliver(await office.put_out("x", source=at_desk(f"chat{number}")))
+            await later()
+
+            assert not office.delivery._queues
+
+    async def test_a_part_whose_session_was_deleted_goes_nowhere_and_holds_up_nobody(self) -> None:
+        adapter = RecordingAdapter()
+        async with post(adapter) as office:
+            parts = await office.put_out("gone")
+            session = await office.store.session((await office.store.sessions())[0].id)
+            await office.store.delete(session.id)
+            await office.delivery.deliver(parts)
+            await office.delivery.deliver(await office.put_out("here"))
+
+        assert adapter.texts == ["here"]
+
+
+@hurried
+class TestWaiting:
+    async def test_a_throttled_part_is_sent_again_when_the_platform_said_and_not_before(self) -> None:
+        adapter = Timed(Throttled("slow down", retry_after=7.0))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await later()
+
+        assert adapter.tried_at == [0.0, 7.0]
+        assert adapter.texts == ["one"]
+
+    async def test_later_parts_of_a_chat_wait_behind_the_first(self) -> None:
+        adapter = Timed(Throttled("slow down", retry_after=7.0))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", "two"))
+            await office.delivery.deliver(await office.put_out("three"))
+            assert adapter.texts == []
+            await later()
+
+        assert adapter.texts == ["one", "two", "three"]
+
+    async def test_a_chat_that_waits_delays_no_other(self) -> None:
+        adapter = Timed(Throttled("slow down", retry_after=3600.0))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("waits"))
+            await office.delivery.deliver(await office.put_out("goes", source=at_desk("other")))
+
+            assert adapter.texts == ["goes"]
+            assert now() == 0.0
+
+    async def test_whoever_delivers_is_not_held_up_by_a_chat_that_waits(self) -> None:
+        adapter = Timed(Throttled("slow down", retry_after=3600.0))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await office.delivery.deliver(await office.put_out("two"))
+
+            assert now() == 0.0
+
+    async def test_pauses_after_failures_grow_to_a_minute_and_no_further(self) -> None:
+        adapter = Timed(*[Retryable("not now")] * 30)
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await later(7200)
+
+        pauses = [later - earlier for earlier, later in zip(adapter.tried_at, adapter.tried_at[1:], strict=False)]
+        assert adapter.texts == ["one"]
+        assert pauses[0] <= 2
+        assert max(pauses) <= 60
+        assert len({round(pause, 3) for pause in pauses[10:]}) > 5  # with jitter, or all chats would come back at once
+
+    async def test_a_failure_is_kept_with_its_reason_and_its_time(self) -> None:
+        async with post(Timed(Throttled("slow down", retry_after=7.0))) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await asyncio.sleep(0)
+
+            (part,) = await office.in_state(PartState.FAILED)
+            assert part.reason == "slow down"
+            assert part.not_before == NOON + timedelta(seconds=7)
+
+
+@hurried
+class TestGivingUp:
+    @pytest.mark.parametrize("error", [Undeliverable("blocked by the user"), Unauthorized("bad token")])
+    async def test_what_can_never_arrive_is_a_dead_letter_at_once_and_the_next_goes_on(self, error: Exception) -> None:
+        adapter = Timed(error)
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", "two"))
+
+            assert adapter.texts == ["two"]
+            (dead,) = await office.in_state(PartState.DEAD)
+            assert (dead.text, dead.reason) == ("one", str(error))
+            assert now() == 0.0
+
+    async def test_an_account_that_is_no_longer_there_makes_dead_letters(self) -> None:
+        adapter = Timed()
+        async with post(adapter) as office:
+            stranger = SessionSource(platform="web", account="second", chat_id="c", user_id="u")
+            await office.delivery.deliver(await office.put_out("one", source=stranger))
+
+            (dead,) = await office.in_state(PartState.DEAD)
+            assert "web/second" in (dead.reason or "")
+            assert adapter.tried == []
+
+    async def test_after_the_last_try_within_the_time_it_is_a_dead_letter(self) -> None:
+        adapter = Timed(*[Retryable("not now")] * 1000)
+        async with post(adapter, retry_for=timedelta(minutes=10)) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await later(3600)
+
+            assert [part.text for part in await office.in_state(PartState.DEAD)] == ["one"]
+            assert max(adapter.tried_at) <= 600
+
+
+@hurried
+class TestStoreUnavailable:
+    @pytest.mark.parametrize("verb", ["record_sending", "record_sent"])
+    async def test_a_part_is_sent_once_and_marked_when_the_store_is_back(self, verb: str) -> None:
+        adapter, store = Timed(), MemoryStore(LoopClock())
+        async with post(adapter, store=store, seen_as=FullDisk(store, verb, 5)) as office:
+            await office.delivery.deliver(await office.put_out("one", "two"))
+
+            assert adapter.texts == ["one", "two"]
+            assert len(await office.in_state(PartState.SENT)) == 2
+
+    async def test_a_failure_is_noted_when_the_store_is_back(self) -> None:
+        adapter, store = Timed(Undeliverable("no")), MemoryStore(LoopClock())
+        async with post(adapter, store=store, seen_as=FullDisk(store, "record_unsent", 5)) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+
+            assert len(await office.in_state(PartState.DEAD)) == 1
+
+
+@hurried
+class TestPreviews:
+    async def test_a_follower_is_shown_a_turn_as_it_happens(self) -> None:
+        screen = Following()
+        async with post(screen) as office:
+            preview = office.delivery.preview(at_desk(), TurnId(1), ["m1"])
+            preview.show(Text("Hello"))
+            office.delivery.settled(at_desk(), ["m1"])
+
+        assert screen.shown == ["began", Text("Hello"), "settled"]
+
+    async def test_a_platform_that_cannot_follow_is_shown_nothing(self) -> None:
+        async with post(RecordingAdapter()) as office:
+            office.delivery.preview(at_desk(), TurnId(1), ["m1"]).show(Text("Hello"))
+            office.delivery.settled(at_desk(), ["m1"])
+
+    async def test_a_screen_that_breaks_spoils_no_turn(self) -> None:
+        screen = Following(error=RuntimeError("no screen"))
+        async with post(screen) as office:
+            preview = office.delivery.preview(at_desk(), TurnId(1), ["m1"])
+            preview.show(Text("Hello"))
+            office.delivery.settled(at_desk(), ["m1"])
+
+        assert len(screen.shown) == 3
