@@ -15,7 +15,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from gateway.errors import AlreadySettled, Refused, Retryable, StoreError, Throttled, TurngateError
+from gateway.errors import (
+    AlreadySettled,
+    Refused,
+    Retryable,
+    StoreError,
+    Throttled,
+    TurngateError,
+    Undeliverable,
+    Unreachable,
+)
 from gateway.model import AgentEvent, Part, PartState, Sent, SessionSource, TurnId
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
@@ -110,9 +119,9 @@ class Delivery:
             wait = _pause(failure, pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
             part = await self._record_failure(part, failure, wait)
-            queue.has_to_wait()
             if part.state is PartState.DEAD:
                 return
+            queue.has_to_wait()
 
     async def _try(self, part: Part) -> TurngateError | None:
         """Send once. Returns why it did not arrive, or None."""
@@ -125,6 +134,9 @@ class Delivery:
             sent = await self._settle_doubt(adapter, part) if in_doubt else await adapter.send(part)
         except TurngateError as exc:
             return exc
+        except Exception as exc:  # noqa: BLE001 - an adapter's bug: nobody knows what it did, so it is not done again
+            self._observer.bug(exc)
+            return Undeliverable(f"the adapter broke down: {type(exc).__name__}")
         with suppress(AlreadySettled):  # a part is settled once, whoever does it
             await until_stored(lambda: self._store.record_sent(part.id, sent), self._observer)
         self._observer.sent(part)
@@ -138,20 +150,27 @@ class Delivery:
         return await adapter.send(replace(part, text=_REPEAT + part.text))
 
     async def _record_failure(self, part: Part, failure: TurngateError, wait: float) -> Part:
+        """A part in doubt stays in `sending`: marked as failed, it would be sent again as if it could not be there."""
         now = self._clock.now()
-        too_late = now + timedelta(seconds=wait) - (part.created_at or now) > self._rules.retry_for
-        dead = too_late or not isinstance(failure, Retryable)
+        left = self._rules.retry_for - (now - (part.created_at or now))
+        dead = not isinstance(failure, Retryable) or wait > left.total_seconds()
         retry_at = None if dead else now + timedelta(seconds=wait)
+        in_doubt = part.state is PartState.SENDING or isinstance(failure, Unreachable)
         reason = reason_of(failure)
-        with suppress(AlreadySettled):
-            await until_stored(lambda: self._store.record_unsent(part.id, reason, retry_at=retry_at), self._observer)
+        if dead or not in_doubt:
+            with suppress(AlreadySettled):
+                await until_stored(
+                    lambda: self._store.record_unsent(part.id, reason, retry_at=retry_at), self._observer
+                )
         self._observer.unsent(part, reason, dead=dead)
-        return replace(part, state=PartState.DEAD if dead else PartState.FAILED, not_before=retry_at)
+        state = PartState.DEAD if dead else PartState.SENDING if in_doubt else PartState.FAILED
+        return replace(part, state=state, not_before=retry_at)
 
     async def _wait_until(self, part: Part) -> None:
-        if part.not_before is not None:
+        """In steps, because the clock may be set meanwhile."""
+        while part.not_before is not None and self._clock.now() < part.not_before:
             wait = (part.not_before - self._clock.now()).total_seconds()
-            await asyncio.sleep(min(max(wait, 0.0), _LONGEST_PAUSE))
+            await asyncio.sleep(min(wait, _LONGEST_PAUSE))
 
 
 class Preview:

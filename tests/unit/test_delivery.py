@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from gateway.delivery import Delivery, DeliveryRules
-from gateway.errors import Retryable, StoreUnavailable, Throttled, Unauthorized, Undeliverable
+from gateway.errors import Retryable, StoreUnavailable, Throttled, Unauthorized, Undeliverable, Unreachable
 from gateway.model import AgentEvent, Part, PartState, Sent, SessionSource, Text, TurnId
 from gateway.observe import Observer
 from gateway.ports import Adapter, Outcome, Store
@@ -203,6 +203,26 @@ class TestWaiting:
         assert adapter.tried_at == [0.0, 7.0]
         assert adapter.texts == ["one"]
 
+    async def test_a_long_pause_is_kept_to_the_second_too(self) -> None:
+        adapter = Timed(Throttled("slow down", retry_after=1000.0))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await later(2000)
+
+        assert adapter.tried_at == [0.0, pytest.approx(1000.0)]
+
+    async def test_the_time_is_kept_over_a_restart(self) -> None:
+        first = Timed(Throttled("slow down", retry_after=1000.0))
+        async with post(first) as office:
+            store = office.store
+            await office.delivery.deliver(await office.put_out("one"))
+        second = Timed()
+        async with post(second, store=store) as office:
+            await office.delivery.recover()
+            await later(2000)
+
+        assert second.tried_at == [pytest.approx(1000.0)]
+
     async def test_later_parts_of_a_chat_wait_behind_the_first(self) -> None:
         adapter = Timed(Throttled("slow down", retry_after=7.0))
         async with post(adapter) as office:
@@ -283,6 +303,120 @@ class TestGivingUp:
 
             assert [part.text for part in await office.in_state(PartState.DEAD)] == ["one"]
             assert max(adapter.tried_at) <= 600
+
+    async def test_a_platform_that_asks_for_more_time_than_there_is_makes_a_dead_letter(self) -> None:
+        adapter = Timed(Throttled("come back next year", retry_after=float("inf")))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+
+            assert [part.text for part in await office.in_state(PartState.DEAD)] == ["one"]
+
+    async def test_an_adapter_that_breaks_down_makes_a_dead_letter_without_its_words(self) -> None:
+        adapter = Timed(ValueError("secret words"))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", "two"))
+
+            assert adapter.texts == ["two"]
+            (dead,) = await office.in_state(PartState.DEAD)
+            assert dead.text == "one"
+            assert "ValueError" in (dead.reason or "")
+            assert "secret" not in (dead.reason or "")
+
+
+@hurried
+class TestDoubt:
+    async def left_in_doubt(self, *more: str) -> MemoryStore:
+        async with post(Timed()) as office:
+            first, *_ = await office.put_out("one", *more)
+            await office.store.record_sending(first.id)
+            return office.store
+
+    async def test_what_was_on_its_way_is_repeated_with_words_that_say_so(self) -> None:
+        adapter = Timed()
+        async with post(adapter, store=await self.left_in_doubt("two")) as office:
+            await office.delivery.recover()
+            await later()
+
+        assert adapter.texts == ["(possible repeat)\n\none", "two"]
+
+    async def test_what_a_platform_finds_is_not_sent_again(self) -> None:
+        adapter = Finding(Sent(message_id="77", at=NOON))
+        async with post(adapter, store=await self.left_in_doubt("two")) as office:
+            await office.delivery.recover()
+            await later()
+
+            assert adapter.texts == ["two"]
+            assert "77" in [part.sent_id for part in await office.in_state(PartState.SENT)]
+            assert [(part.text, since) for part, since in adapter.asked] == [("one", NOON)]
+
+    async def test_what_a_platform_certainly_does_not_have_is_sent_as_it_is(self) -> None:
+        adapter = Finding(None)
+        async with post(adapter, store=await self.left_in_doubt()) as office:
+            await office.delivery.recover()
+            await later()
+
+        assert adapter.texts == ["one"]
+
+    @pytest.mark.parametrize("error", [Throttled("slow down", retry_after=3.0), Unreachable("no answer")])
+    async def test_a_doubt_stays_one_when_the_platform_cannot_be_asked_now(self, error: Exception) -> None:
+        adapter = Finding(error, Sent(message_id="77", at=NOON))
+        async with post(adapter, store=await self.left_in_doubt()) as office:
+            await office.delivery.recover()
+            await later()
+
+            assert len(adapter.asked) == 2
+            assert adapter.texts == []
+
+    async def test_a_doubt_stays_one_over_another_restart(self) -> None:
+        store = await self.left_in_doubt()
+        async with post(Finding(Throttled("slow down", retry_after=3000.0)), store=store) as office:
+            await office.delivery.recover()
+            await later(1)
+        adapter = Finding(Sent(message_id="77", at=NOON))
+        async with post(adapter, store=store) as office:
+            await office.delivery.recover()
+            await later(4000)
+
+        assert adapter.texts == []
+        assert len(adapter.asked) == 1
+
+    async def test_a_platform_that_did_not_answer_may_have_taken_it(self) -> None:
+        adapter = Timed(Unreachable("no answer"))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await later()
+
+        assert adapter.texts == ["(possible repeat)\n\none"]
+
+    async def test_a_platform_that_did_not_answer_is_asked_whether_it_took_it(self) -> None:
+        adapter = Finding(Sent(message_id="77", at=NOON), outcomes=(Unreachable("no answer"),))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await later()
+
+            assert len(adapter.asked) == 1
+            assert adapter.texts == []
+            assert [part.sent_id for part in await office.in_state(PartState.SENT)] == ["77"]
+
+    async def test_what_failed_for_certain_is_sent_again_as_it_is(self) -> None:
+        adapter = Timed(Throttled("slow down", retry_after=1.0))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await later()
+
+        assert adapter.texts == ["one"]
+
+    async def test_everything_left_in_the_outbox_is_sent_in_order_after_a_restart(self) -> None:
+        async with post(Timed()) as office:
+            for number in range(5):
+                await office.put_out(f"{number}a", f"{number}b")
+            store = office.store
+        adapter = Timed()
+        async with post(adapter, store=store) as office:
+            await office.delivery.recover()
+            await later()
+
+        assert adapter.texts == [f"{number}{letter}" for number in range(5) for letter in "ab"]
 
 
 @hurried
