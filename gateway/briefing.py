@@ -26,6 +26,7 @@ def brief(policy: Policy, employed: Employed, begun: Begun, messages: Sequence[I
     source = messages[-1].source
     redactor = policy.redactor(source.platform)
     if redactor is not None:
+        redactor.know_source(begun.opened.session.origin)
         _tell(redactor, begun.history, messages)
     context = context_prompt(_facts(policy, begun.opened.session, messages), redactor)
     prompt = estimate_text_tokens(employed.system + context) + sum(map(estimate_text_tokens, _texts(messages)))
