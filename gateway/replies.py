@@ -56,10 +56,11 @@ def outcome(
     """
     How a turn ended, for the transcript and for the person who asked; `words` are ours, and come before the answer.
 
-    What the agent had said before it was cut off is kept and marked.
+    What the agent had said before it was cut off is kept and marked. A turn that failed says none of our words: the
+    session keeps its notice until a turn succeeds, and the person is to hear it once.
     """
-    said, failure = conversation.said, conversation.failure
-    text, entries = said.text, said.entries()
+    said, failure, failed = conversation.said, conversation.failure, ending in (Ending.FAILED, Ending.SILENT)
+    text, entries, words = said.text, said.entries(), [] if failed else words
     if ending is not Ending.DONE and text:
         mark = f"\n\n*(incomplete: {_why(ending, failure)})*"
         text, entries = text + mark, _marked(entries, mark)
@@ -70,7 +71,7 @@ def outcome(
         entries=(*(notice(each, now) for each in words), *entries),
         spent=said.spent,
         parts=parts(message, *words, text),
-        failure=_why(ending, failure) if ending in (Ending.FAILED, Ending.SILENT) else None,
+        failure=_why(ending, failure) if failed else None,
     )
 
 
