@@ -23,7 +23,7 @@ from gateway.model import InboundMessage, InboxState, SessionKey
 from gateway.observe import Action, Observer
 from gateway.patience import until_stored
 from gateway.policy import Policy
-from gateway.ports import Begun, Claim, Clock, Outcome, Store
+from gateway.ports import Accepted, Begun, Claim, Clock, Outcome, Store
 from gateway.turns import Conversation
 
 _MOST_AT_START = 100_000
@@ -57,16 +57,18 @@ class Pipeline:
             raise Refused(f"a message of {len(message.text):,} characters is too long; {LONGEST_TEXT:,} is the most")
         key, call = self.policy.key_of(message.source), COMMANDS.find(message.text)
         # The place is taken before the first await: nobody who comes later gets in front while this is being stored.
-        place = self._place(key, call)
-        try:
-            accepted = await self.store.accept(message, key)
-        except BaseException:
-            place.leave()
-            raise
-        self.observer.received(message.source, Action.DUPLICATE if accepted.duplicate else Action.ACCEPTED)
-        if accepted.duplicate:
+        # Whoever sent it may go away meanwhile; what is on disk by then is seen through all the same.
+        place, storing = self._place(key, call), asyncio.ensure_future(self.store.accept(message, key))
+        storing.add_done_callback(lambda _: self._stored(storing, place, message, alone=call is not None))
+        await asyncio.shield(storing)
+        return None
+
+    def _stored(self, storing: asyncio.Future[Accepted], place: Place, message: InboundMessage, *, alone: bool) -> None:
+        if storing.cancelled() or storing.exception() is not None:
             return place.leave()
-        return place.take(Stored(id=accepted.id, message=message, alone=bool(call)))
+        accepted = storing.result()
+        self.observer.received(message.source, Action.DUPLICATE if accepted.duplicate else Action.ACCEPTED)
+        return place.leave() if accepted.duplicate else place.take(Stored(id=accepted.id, message=message, alone=alone))
 
     async def recover(self) -> None:
         """Go on with what an earlier run of the daemon left in the inbox, in the order in which it came."""
