@@ -68,7 +68,7 @@ class AnswerView:
         if tool.id in self._tools and tool.status is not ToolStatus.FAILED:
             return
         self._tools.add(tool.id)
-        words = " ".join(printable_line(word) for word in (tool.name, tool.title or ""))
+        words = printable_line(f"{tool.name} {tool.title or ''}")
         self.note(f"✗ {words} failed" if tool.status is ToolStatus.FAILED else f"• {words}", style="dim")
 
     def note(self, text: str, style: str) -> None:

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -95,27 +95,31 @@ def _gateway_inside(config: Config, lock: Lock) -> Iterator[None]:
 
     configure_logging("error", sys.stderr)
     started: Future[_Inside] = Future()
-    thread = threading.Thread(target=_work, args=(config, lock, started), name="turngate-gateway", daemon=True)
+    ended: Future[None] = Future()
+    thread = threading.Thread(target=_work, args=(config, lock, started, ended), name="turngate-gateway", daemon=True)
     thread.start()
     inside = started.result()
     try:
         yield
     finally:
-        inside.loop.call_soon_threadsafe(inside.leaving.set)
+        with suppress(RuntimeError):  # its loop is closed: it has ended by itself, and `ended` says why
+            inside.loop.call_soon_threadsafe(inside.leaving.set)
         try:
-            thread.join()
+            ended.result()
         except KeyboardInterrupt:
             inside.loop.call_soon_threadsafe(inside.gateway.hurry.set)
-            thread.join()
+            ended.result()
 
 
-def _work(config: Config, lock: Lock, started: Future[_Inside]) -> None:
+def _work(config: Config, lock: Lock, started: Future[_Inside], ended: Future[None]) -> None:
     try:
         asyncio.run(_live(config, lock, started))
-    except BaseException as exc:
-        if started.done():
-            raise
-        started.set_exception(exc)
+    except BaseException as exc:  # noqa: BLE001 - goes on where it is waited for, on the main thread
+        if not started.done():
+            started.set_exception(exc)
+        ended.set_exception(exc)
+    else:
+        ended.set_result(None)
 
 
 async def _live(config: Config, lock: Lock, started: Future[_Inside]) -> None:

@@ -40,7 +40,7 @@ def converse(line: ChatLine, folder: Path) -> None:
             except (EOFError, KeyboardInterrupt):
                 console.print()
                 return
-            if message.strip() and not _answer(line, console, message):
+            if message and not _answer(line, console, message):
                 return
             console.print()
 

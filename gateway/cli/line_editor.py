@@ -48,8 +48,8 @@ class LineEditor:
         while lines[-1].endswith(_CONTINUED):
             lines[-1] = lines[-1].removesuffix(_CONTINUED)
             lines.append(input(f"{'...':>{len(prompt) - 1}} "))
-        message = "\n".join(lines)
-        if message.strip():
+        message = "\n".join(lines).rstrip()
+        if message:
             readline.add_history(message)
         return message
 

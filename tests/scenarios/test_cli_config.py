@@ -167,6 +167,24 @@ def test_help_imports_no_sdk_no_driver_and_no_config(home: Path) -> None:
     assert {"config", "pydantic", "yaml"} <= set(checked.stderr.split())  # so the list above is one of modules
 
 
+NAMED = LISTED.replace('.partition(".")[0]', "")
+
+
+def test_help_imports_nothing_of_ours_but_the_commands_themselves(home: Path) -> None:
+    helped = run(home, "--help", command=(sys.executable, "-c", NAMED))
+    listed = run(home, "sessions", "list", "--help", command=(sys.executable, "-c", NAMED))
+
+    for result in (helped, listed):
+        ours = {name for name in result.stderr.split() if name.startswith(("gateway.", "adapters", "config"))}
+        assert {name for name in ours if not name.startswith("gateway.cli")} == {
+            "gateway.__main__",
+            "gateway.errors",
+            "gateway.state_dir",
+        }
+        assert ours & {"gateway.cli.asking", "gateway.cli.people", "gateway.cli.chat_line"} == set()
+        assert {"rich.live", "rich.status", "readline", "structlog"} & set(result.stderr.split()) == set()
+
+
 def test_check_imports_no_sdk_and_no_driver(home: Path) -> None:
     checked = run(home, "check", command=(sys.executable, "-c", LISTED))
 

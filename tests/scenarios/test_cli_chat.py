@@ -1,0 +1,263 @@
+"""`turngate chat` in a pipe and at a terminal, through a daemon and without one."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Terminal, errors_without_reader, in_terminal, scripted_gateway, turngate
+
+SEQUENCE = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]|[\r\x01\x02]")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A state folder that is not there yet."""
+    return tmp_path / "state"
+
+
+def plain(output: str) -> str:
+    """Without colours and drawing."""
+    return SEQUENCE.sub("", output)
+
+
+def test_a_pipe_gets_the_answer_and_nothing_else(state: Path) -> None:
+    with scripted_gateway(state):
+        result = turngate(state, "chat", said="hello\nworld\n")
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, "You said: hello\nworld\n", "")
+
+
+def test_commands_in_a_pipe_are_said_in_their_turn(state: Path) -> None:
+    with scripted_gateway(state):
+        result = turngate(state, "chat", said="one\n/new\ntwo\n/nobody knows\n")
+
+    assert result.stdout == "You said: one\n**/new** was done\nYou said: two\n/nobody knows\n"
+
+
+def test_an_answer_in_a_pipe_is_as_it_is(state: Path) -> None:
+    with scripted_gateway(state):
+        result = turngate(state, "chat", said="**bold** \x1b[31m grün\n")
+
+    assert result.stdout == "You said: **bold** \x1b[31m grün\n"
+
+
+def test_a_refused_message_is_told_on_stderr(state: Path) -> None:
+    with scripted_gateway(state):
+        result = turngate(state, "chat", said="refuse this\n/new\n")
+
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", "not now; say it later\n")
+
+
+@pytest.mark.parametrize(("said", "reason"), [("x" * 10_000_000, "more than 1,048,576 bytes"), ("", "nothing was")])
+def test_what_is_no_message_is_told_before_anybody_is_asked(state: Path, said: str, reason: str) -> None:
+    result = turngate(state, "chat", said=said)
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert reason in result.stderr
+    assert not state.exists()
+
+
+def test_a_reader_that_has_gone_ends_the_chat_quietly(state: Path) -> None:
+    with scripted_gateway(state):
+        errors = errors_without_reader(state, "chat", said="hello")
+
+    assert errors == ""
+
+
+def test_a_daemon_that_dies_in_the_middle_is_told(state: Path) -> None:
+    with scripted_gateway(state) as daemon, in_terminal(state, "chat") as terminal:
+        terminal.wait_for("chat> ")
+        terminal.type("slow\n")
+        terminal.wait_for("You said: slow")
+        daemon.send_signal(signal.SIGKILL)
+        terminal.wait_for("the daemon went away")
+        assert terminal.end() == 1
+
+
+def test_without_a_daemon_the_gateway_works_inside(state: Path) -> None:
+    result = turngate(state, "chat", said="hello\n/help\n")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "hello" in result.stdout
+    assert "/help" in result.stdout
+    listed = json.loads(turngate(state, "sessions", "list", "--json").stdout)["sessions"]
+    assert [session["key"] for session in listed] == ["agent:main:local:dm:cli"]
+    assert sorted(file.name for file in state.iterdir()) == ["privacy.key", "turngate.db", "turngate.lock"]
+
+
+def test_a_named_session_is_a_conversation_of_its_own(state: Path) -> None:
+    turngate(state, "chat", "--session", "work", said="hello")
+
+    listed = json.loads(turngate(state, "sessions", "list", "--json").stdout)["sessions"]
+
+    assert [session["key"] for session in listed] == ["agent:main:local:dm:cli:work"]
+
+
+def test_two_chats_without_a_daemon_share_one_gateway(state: Path) -> None:
+    with in_terminal(state, "chat") as terminal:
+        terminal.wait_for("chat> ")
+        result = turngate(state, "chat", "--session", "other", said="hello")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+
+    assert result.returncode == 0
+    assert "hello" in result.stdout
+
+
+def test_at_a_terminal_the_answer_is_rendered_and_the_prompt_comes_back(state: Path) -> None:
+    with scripted_gateway(state), in_terminal(state, "chat", "--session", "work") as terminal:
+        welcome = terminal.wait_for("work> ")
+        terminal.type("some **bold** words\n")
+        answer = terminal.wait_for("work> ")
+        terminal.type("\x04")
+
+        assert terminal.end() == 0
+    assert plain(welcome).startswith("Turngate chat, conversation “work”. /help lists the commands, Ctrl-D leaves.\n")
+    assert "You said: some bold words" in plain(answer)
+    assert "\x1b[1mbold\x1b[0m" in answer
+
+
+def test_a_line_that_ends_in_a_backslash_goes_on(state: Path) -> None:
+    with scripted_gateway(state), in_terminal(state, "chat") as terminal:
+        terminal.wait_for("chat> ")
+        terminal.type("- one\\\n")
+        terminal.wait_for("... ")
+        terminal.type("- two\n")
+        answer = plain(terminal.wait_for("chat> "))
+
+    assert "• two" in answer
+
+
+def test_lines_pasted_together_are_one_message(state: Path) -> None:
+    with scripted_gateway(state), in_terminal(state, "chat") as terminal:
+        terminal.wait_for("chat> ")
+        terminal.type("\x1b[200~x\n\n- one\n- two\x1b[201~\n")
+        answer = plain(terminal.wait_for("chat> "))
+
+    assert "• two" in answer
+
+
+def test_tools_are_shown_as_they_are_used(state: Path) -> None:
+    with scripted_gateway(state), in_terminal(state, "chat") as terminal:
+        terminal.wait_for("chat> ")
+        terminal.type("tool\n")
+        answer = plain(terminal.wait_for("chat> "))
+
+    assert answer.count("• look README.md") == 1
+
+
+def test_a_refusal_at_the_terminal_is_told_and_the_chat_goes_on(state: Path) -> None:
+    with scripted_gateway(state), in_terminal(state, "chat") as terminal:
+        terminal.wait_for("chat> ")
+        terminal.type("refuse\n")
+        refused = plain(terminal.wait_for("chat> "))
+        terminal.type("hello\n")
+        terminal.wait_for("You said: hello")
+
+    assert "Not sent: not now; say it later" in refused
+
+
+def test_ctrl_c_stops_the_answer_and_at_the_prompt_it_leaves(state: Path) -> None:
+    with scripted_gateway(state), in_terminal(state, "chat") as terminal:
+        terminal.wait_for("chat> ")
+        terminal.type("slow\n")
+        terminal.wait_for("You said: slow")
+        terminal.type("\x03")
+        stopped = plain(terminal.wait_for("chat> "))
+        terminal.type("\x03")
+
+        assert terminal.end() == 0
+    assert "/stop was done" in stopped
+    assert "(incomplete)" in stopped
+
+
+def test_a_second_ctrl_c_does_not_wait_any_longer(state: Path) -> None:
+    with scripted_gateway(state) as daemon, in_terminal(state, "chat") as terminal:
+        terminal.wait_for("chat> ")
+        terminal.type("slow\n")
+        terminal.wait_for("You said: slow")
+        daemon.send_signal(signal.SIGSTOP)
+        terminal.type("\x03")
+        time.sleep(0.2)  # two keys at once are one interrupt
+        terminal.type("\x03")
+        terminal.wait_for("Left before the end")
+
+        assert terminal.end() == 0
+
+
+def test_tab_completes_commands_and_the_arrow_keys_bring_back_what_was_said(state: Path) -> None:
+    with scripted_gateway(state):
+        with in_terminal(state, "chat") as terminal:
+            terminal.wait_for("chat> ")
+            terminal.type("/ne\t\n")
+            terminal.wait_for("was done")
+            leave(terminal)
+        with in_terminal(state, "chat") as terminal:
+            terminal.wait_for("chat> ")
+            terminal.type("\x1b[A\n")
+            terminal.wait_for("was done")
+            leave(terminal)
+
+    history = state / "chat_history"
+    assert history.stat().st_mode & 0o777 == 0o600
+    assert [json.loads(line) for line in history.read_text().splitlines()] == ["/new", "/new"]
+
+
+def leave(terminal: Terminal) -> None:
+    terminal.wait_for("chat> ")
+    terminal.type("\x04")
+    assert terminal.end() == 0
+
+
+def test_the_history_is_bounded_and_a_broken_one_is_no_obstacle(state: Path) -> None:
+    state.mkdir()
+    lines = ["not json", '{"a": 1}', *(json.dumps(f"line {number}") for number in range(1500))]
+    (state / "chat_history").write_text("\n".join(lines))
+
+    with scripted_gateway(state), in_terminal(state, "chat") as terminal:
+        terminal.wait_for("chat> ")
+        terminal.type("last\n")
+        terminal.wait_for("You said: last")
+        leave(terminal)
+
+    kept = [json.loads(line) for line in (state / "chat_history").read_text().splitlines()]
+    assert len(kept) == 1000
+    assert kept[-2:] == ["line 1499", "last"]
+
+
+def test_what_others_said_meanwhile_is_shown_before_the_next_prompt(state: Path) -> None:
+    with scripted_gateway(state), in_terminal(state, "chat") as terminal:
+        terminal.wait_for("chat> ")
+        turngate(state, "chat", said="from elsewhere")
+        terminal.type("\n")
+        terminal.wait_for("You said: from elsewhere")
+
+
+def test_a_chat_inside_can_be_killed_and_the_next_needs_no_cleaning(state: Path) -> None:
+    with in_terminal(state, "chat") as terminal:
+        terminal.wait_for("chat> ")
+        pid = int((state / "turngate.lock").read_text())
+        subprocess.run(["kill", "-9", str(pid)], check=True)  # noqa: S607 - the system's own
+        terminal.end()
+
+    result = turngate(state, "chat", said="hello")
+
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_what_was_said_inside_is_there_afterwards(state: Path) -> None:
+    with in_terminal(state, "chat") as terminal:
+        terminal.wait_for("chat> ")
+        terminal.type("hello\n")
+        terminal.wait_for("You said")
+        leave(terminal)
+
+    shown = json.loads(turngate(state, "sessions", "list", "--json").stdout)["sessions"]
+    assert [session["messages"] for session in shown] == [2]
