@@ -145,7 +145,6 @@ async def running(config: Config, lock: Lock, *, doors: bool) -> AsyncIterator[G
             **session_requests(store, pipeline.lanes.stop),
             **status_requests(store, gateway.status),
             **chat_requests(local, _chat_commands()),
-            **chat_requests(local, [ChatCommand(name=each.name, summary=each.summary) for each in COMMANDS.commands]),
             "web.link": gateway.link,
         }
         await opened.enter_async_context(ControlServer(state.control_socket, requests))
