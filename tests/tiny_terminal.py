@@ -33,7 +33,7 @@ class TinyTerminal:
             self._row = max(self._row - int(numbers or 1), 0)
         elif letter == "K" and numbers == "2":
             self._lines[self._row] = ""
-        elif not (letter == "m" or (letter in "hl" and numbers == "?25")):
+        elif not (letter == "m" or (letter in "hl" and numbers in ("?25", "?2004"))):
             raise ValueError(f"the terminal was told to do {letter} {numbers}")
 
     def _put(self, char: str) -> None:

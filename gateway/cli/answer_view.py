@@ -24,7 +24,7 @@ _BETWEEN_DRAWINGS = 0.05
 
 
 class AnswerView:
-    """From the first word to the last; `finish` as often as one likes."""
+    """One answer after the other; each begins when the one before is finished."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -90,7 +90,7 @@ class AnswerView:
         self._flush()
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Nothing more comes of this answer."""
         self._flush()
         self._streamed = []
         held, self._held = self._held, []

@@ -37,10 +37,17 @@ class State:
 
     folder: Path
 
-    def ask(self, do: str, args: Asked | None = None, on_item: Callable[[Json], None] = lambda item: None) -> Json:
+    def ask(
+        self,
+        do: str,
+        args: Asked | None = None,
+        on_item: Callable[[Json], None] = lambda item: None,
+        *,
+        is_seen: bool = False,
+    ) -> Json:
         """The result of one request; whatever takes longer than two seconds is seen to be at work."""
         plain = {name: _plain(value) for name, value in (args or {}).items() if value is not None}
-        with _sign_of_life():
+        with _sign_of_life(is_seen=is_seen):
             return ask(self.folder, do, plain, alone=_own_requests, on_item=on_item)
 
     def ask_daemon(self, do: str) -> Json:
@@ -76,9 +83,9 @@ async def _own_requests(state: StateDir) -> AsyncIterator[Requests]:
 
 
 @contextmanager
-def _sign_of_life() -> Iterator[None]:
-    """On the terminal only, and only after two seconds of silence."""
-    if not sys.stderr.isatty():
+def _sign_of_life(*, is_seen: bool) -> Iterator[None]:
+    """On the terminal only, and only after two seconds of silence. What is printed as it comes is sign enough."""
+    if is_seen or not sys.stderr.isatty():
         yield
         return
     status = Status("at work ...", console=Console(stderr=True))

@@ -22,7 +22,7 @@ from gateway.errors import Unreachable
 from gateway.model import Text as Words
 from gateway.model import Tool
 from gateway.state_dir import StateDir
-from gateway.watching import Arrived, FellBehind, Happened, Settled
+from gateway.watching import Arrived, Began, FellBehind, Happened, Settled
 
 _BETWEEN_LOOKS = 0.05
 _STOP = "/stop"
@@ -100,8 +100,9 @@ def _show(view: AnswerView, event: ChatEvent) -> None:
             view.arrived(part.text)
         case NotStored(reason=reason):
             view.note(f"Not sent: {printable_line(reason)}", style="red")
-        case Settled():
+        case Began():
             view.finish()
+            view.wait()
         case FellBehind():
             raise Unreachable("this terminal fell behind; `turngate sessions list` and `show` have the rest")
 

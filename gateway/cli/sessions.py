@@ -103,8 +103,9 @@ def export(
     from gateway.cli.asking import state_of
     from gateway.cli.export_file import exported_to
 
+    is_seen = output is None and sys.stdout.isatty()
     with exported_to(output) as write:
-        state_of(config, state_dir).ask("sessions.export", {"id": session}, write)
+        state_of(config, state_dir).ask("sessions.export", {"id": session}, write, is_seen=is_seen)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import Terminal, errors_without_reader, in_terminal, scripted_gateway, turngate
+from tests.tiny_terminal import TinyTerminal
 
 SEQUENCE = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]|[\r\x01\x02]")
 
@@ -175,7 +176,10 @@ def test_ctrl_c_stops_the_answer_and_at_the_prompt_it_leaves(state: Path) -> Non
 
         assert terminal.end() == 0
     assert "/stop was done" in stopped
-    assert "(incomplete)" in stopped
+    screen = TinyTerminal()
+    screen.write(terminal.output)
+    assert screen.text.count("You said: slow") == 1
+    assert "You said: slow (incomplete)\n\n/stop was done\n\nchat>" in screen.text
 
 
 def test_a_second_ctrl_c_does_not_wait_any_longer(state: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -409,3 +410,26 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly(state: Path) -> 
     result = errors_without_reader(state, "sessions", "show", session.id)
 
     assert result == ""
+
+
+def test_what_takes_long_is_seen_to_be_at_work(state: Path) -> None:
+    with scripted_gateway(state) as daemon:
+        daemon.send_signal(signal.SIGSTOP)
+        with in_terminal(state, "status") as terminal:
+            terminal.wait_for("at work ...")
+            daemon.send_signal(signal.SIGCONT)
+            terminal.wait_for("The daemon is ready")
+
+            assert terminal.end() == 0
+
+
+def test_without_a_terminal_nothing_but_the_document_is_printed(state: Path) -> None:
+    with scripted_gateway(state) as daemon:
+        daemon.send_signal(signal.SIGSTOP)
+        resumed = threading.Timer(3, daemon.send_signal, [signal.SIGCONT])
+        resumed.start()
+        result = turngate(state, "status", "--json")
+        resumed.join()
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert set(json.loads(result.stdout)) == STATUS
