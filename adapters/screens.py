@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from gateway.errors import Unreachable
@@ -123,7 +124,7 @@ class Screens:
                 case Text(text=text):
                     live.pieces.append(text)
                 case Tool(id=tool):
-                    live.tools[tool] = event
+                    live.tools[tool] = _known_of(live.tools.get(tool), event)
         self._show(target, Happened(turn=turn, event=event))
 
     def settled(self, target: SessionSource, messages: Sequence[str]) -> None:
@@ -139,6 +140,18 @@ class Screens:
 
     def _sent(self, part: Part) -> Sent:
         return Sent(message_id=str(part.id), at=self._clock.now())
+
+
+def _known_of(before: Tool | None, now: Tool) -> Tool:
+    """A tool that is done need not say again what it was asked."""
+    if before is None:
+        return now
+    return replace(
+        now,
+        title=now.title or before.title,
+        input=now.input if now.input is not None else before.input,
+        output=now.output if now.output is not None else before.output,
+    )
 
 
 def _place(source: SessionSource) -> _Place:

@@ -33,6 +33,7 @@ from gateway.ports import Claim, Clock, Opening, Outcome
 from gateway.stores.sqlite import SqliteStore
 from gateway.web import Needs, Readiness, WebServer
 
+COOKIE_KEY = b"k" * 32
 Answer = Callable[[str], AsyncIterator[AgentEvent]]
 
 COMMANDS = (
@@ -182,40 +183,44 @@ def _entry(role: Role, text: str, at: datetime, message_id: str | None = None) -
 class Door:
     """An open door, and what tests reach behind it for."""
 
-    server: WebServer
     store: SqliteStore
     screens: Screens
     pipeline: ScriptedPipeline
-    readiness: Readiness = Readiness(ready=True)
+    readiness: Readiness = field(default=Readiness(ready=True))
+    server: WebServer = field(init=False)
+
+
+def needs_of(door: Door) -> Needs:
+    """What the composition root would hand over."""
+
+    async def readiness() -> Readiness:
+        return door.readiness
+
+    return Needs(
+        store=door.store,
+        screens=door.screens,
+        key_of=build_session_key,
+        waiting=door.pipeline.waiting,
+        commands=COMMANDS,
+        readiness=readiness,
+        metrics=lambda: b"turngate_up 1\n",
+        metrics_type="text/plain; version=0.0.4; charset=utf-8",
+        clock=door.pipeline.clock,
+        cookie_key=COOKIE_KEY,
+    )
 
 
 @asynccontextmanager
 async def open_door(
-    folder: Path, *, clock: Clock | None = None, answer: Answer = echo, port: int = 0, key: bytes = b"k" * 32
+    folder: Path, *, clock: Clock | None = None, answer: Answer = echo, port: int = 0
 ) -> AsyncIterator[Door]:
     """On a free port of this machine."""
     clock = clock or SystemClock()
     store = await SqliteStore.connect(folder / "turngate.db", clock)
     screens = Screens(WEB_PLATFORM, SessionSource.browser, clock)
     pipeline = ScriptedPipeline(store, screens, clock, answer)
-    door: Door
-
-    async def readiness() -> Readiness:
-        return door.readiness
-
-    needs = Needs(
-        store=store,
-        screens=screens,
-        key_of=build_session_key,
-        waiting=pipeline.waiting,
-        commands=COMMANDS,
-        readiness=readiness,
-        metrics=lambda: b"turngate_up 1\n",
-        metrics_type="text/plain; version=0.0.4; charset=utf-8",
-        clock=clock,
-        cookie_key=key,
-    )
-    door = Door(WebServer("127.0.0.1", port, needs), store, screens, pipeline)
+    door = Door(store, screens, pipeline)
+    door.server = WebServer("127.0.0.1", port, needs_of(door))
     receiving = asyncio.create_task(screens.run(pipeline.receive))
     await door.server.start()
     try:

@@ -2,11 +2,9 @@
 import { Component, html } from "./html.js";
 import { icons } from "./icons.js";
 
-const MOST_SHOWN = 8;
-
 export function matching(commands, text) {
   const typed = /^\/([a-z0-9_-]*)$/i.exec(text)?.[1].toLowerCase();
-  return typed === undefined ? [] : commands.filter((one) => one.name.startsWith(typed)).slice(0, MOST_SHOWN);
+  return typed === undefined ? [] : commands.filter((one) => one.name.startsWith(typed));
 }
 
 export class Composer extends Component {
@@ -20,6 +18,7 @@ export class Composer extends Component {
   componentDidUpdate(before) {
     this.fit();
     if (before.conversation !== this.props.conversation) this.area.focus({ preventScroll: true });
+    document.querySelector(".offered [aria-selected=true]")?.scrollIntoView({ block: "nearest" });
   }
 
   fit() {
@@ -32,13 +31,12 @@ export class Composer extends Component {
   }
 
   write = (event) => {
-    this.setState({ chosen: 0, closed: false });
     this.props.actions.draft(event.target.value);
+    this.setState({ chosen: 0, closed: false });
   };
 
   press = (event) => {
     if (event.isComposing) return;
-    // The page is drawn a moment after each key: what counts is what stands in the field.
     const offered = this.offered(this.area.value);
     if (offered.length && this.pressInList(event, offered)) {
       event.preventDefault();
@@ -69,8 +67,8 @@ export class Composer extends Component {
   }
 
   complete({ name, arguments: hint }) {
-    this.setState({ closed: true });
     this.props.actions.draft(`/${name}${hint ? " " : ""}`);
+    this.setState({ closed: true });
     this.area.focus();
   }
 
@@ -79,7 +77,9 @@ export class Composer extends Component {
     this.area.focus();
   };
 
-  render({ draft, isAnswering, problem, longest, actions }, { chosen }) {
+  render({ isAnswering, problem, longest, actions }, { chosen }) {
+    // Not a property: those are as old as the last drawing of the page, and would undo what was typed since.
+    const draft = actions.currentDraft();
     const offered = this.offered(draft);
     const current = Math.min(chosen, offered.length - 1);
     const over = draft.length - longest;
@@ -92,7 +92,7 @@ export class Composer extends Component {
             (one, index) => html`
               <li key=${one.name} id=${`command-${one.name}`} role="option" aria-selected=${index === current}
                 onMouseDown=${(event) => event.preventDefault()} onClick=${() => this.complete(one)}>
-                <code>/${one.name}</code>${one.arguments && html`<span class="hint">${one.arguments}</span>`}<span class="help">${one.help}</span>
+                <code><b>/${one.name}</b>${one.arguments && html`<span> ${one.arguments}</span>`}</code><span class="help">${one.help}</span>
               </li>`,
           )}
         </ul>`}

@@ -108,12 +108,13 @@ const sending = {
 };
 
 const actions = {
+  currentDraft: () => drafts.get(state.conversation) ?? "",
   draft(text) {
     drafts.set(state.conversation, text);
     draw();
   },
   send() {
-    const text = drafts.get(state.conversation) ?? "";
+    const text = actions.currentDraft();
     if (!text.trim() || text.length > state.longest) return;
     drafts.delete(state.conversation);
     actions.say(text);
@@ -129,7 +130,7 @@ const actions = {
   },
   putBack(message) {
     state = { ...state, unanswered: state.unanswered.filter((one) => one.id !== message.id) };
-    const draft = drafts.get(state.conversation);
+    const draft = actions.currentDraft();
     actions.draft(draft ? `${draft}\n${message.text}` : message.text);
   },
   dismiss() {
@@ -233,7 +234,7 @@ function drawNow() {
   const { conversation } = state;
   document.title = `${state.name || "Chat"} · Turngate`;
   render(
-    html`<${Page} state=${state} unsent=${outbox.of(conversation)} draft=${drafts.get(conversation) ?? ""} look=${look} actions=${actions} />`,
+    html`<${Page} state=${state} unsent=${outbox.of(conversation)} look=${look} actions=${actions} />`,
     document.getElementById("app"),
   );
   cost = performance.now() - start;
@@ -241,6 +242,7 @@ function drawNow() {
 
 narrow.addEventListener("change", () => show({ narrow: narrow.matches, drawer: false }));
 systemDark.addEventListener("change", () => show({ dark: isDark() }));
+addEventListener("keydown", (event) => event.key === "Escape" && look.drawer && actions.closeDrawer());
 addEventListener("hashchange", openFromAddress);
 openFromAddress();
 connection.open();

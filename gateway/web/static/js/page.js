@@ -6,7 +6,7 @@ import { icons } from "./icons.js";
 import { Messages } from "./messages.js";
 import { Sidebar } from "./sidebar.js";
 
-export function Page({ state, unsent, draft, look, actions }) {
+export function Page({ state, unsent, look, actions }) {
   const { dialog } = look;
   return html`
     <div class="page">
@@ -22,7 +22,7 @@ export function Page({ state, unsent, draft, look, actions }) {
         </header>
         <${ConnectionNote} connection=${state.connection} actions=${actions} />
         <${Messages} state=${state} unsent=${unsent} saidCount=${look.saidCount} actions=${actions} />
-        <${Composer} conversation=${state.conversation} draft=${draft} commands=${state.commands} longest=${state.longest}
+        <${Composer} conversation=${state.conversation} commands=${state.commands} longest=${state.longest}
           isAnswering=${Boolean(state.live)} problem=${state.problem} actions=${actions} />
       </main>
       <div class="unseen" role="status" aria-live="polite">${look.announced}</div>

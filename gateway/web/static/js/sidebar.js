@@ -3,33 +3,37 @@ import { Component, html } from "./html.js";
 import { icons } from "./icons.js";
 import { briefly, inFull } from "./times.js";
 
-export function Sidebar({ state, isOpen, isDrawer, actions }) {
-  const all = state.conversations ?? [];
-  const isNew = state.conversation && state.conversations && !all.some((one) => one.conversation === state.conversation);
-  const archived = all.filter((one) => one.archived);
-  return html`
-    <div class=${`shade ${isOpen ? "shown" : ""}`} onClick=${actions.closeDrawer} />
-    <nav class=${`sidebar ${isOpen ? "shown" : ""}`} aria-label="Conversations" inert=${isDrawer && !isOpen}
-      onKeyDown=${(event) => event.key === "Escape" && actions.closeDrawer()}>
-      <header>
-        <img src="/static/icon.svg" alt="" width="28" height="28" /><strong>Turngate</strong>
-        ${isDrawer && html`<button type="button" class="plain" aria-label="Close the list" onClick=${actions.closeDrawer}>${icons.close()}</button>`}
-      </header>
-      <button type="button" class="new" onClick=${actions.startNew}>${icons.plus()}<span>New conversation</span></button>
-      <ul>
-        ${isNew && html`<${Item} key=${state.conversation} one=${{ conversation: state.conversation, name: state.name }} isCurrent actions=${actions} />`}
-        ${all
-          .filter((one) => !one.archived)
-          .map((one) => html`<${Item} key=${one.conversation} one=${one} isCurrent=${one.conversation === state.conversation} actions=${actions} />`)}
-      </ul>
-      ${archived.length > 0 &&
-      html`<details class="archived">
-        <summary>${icons.chevron()}Archived <span>${archived.length}</span></summary>
-        <ul>
-          ${archived.map((one) => html`<${Item} key=${one.conversation} one=${one} isCurrent=${one.conversation === state.conversation} actions=${actions} />`)}
-        </ul>
-      </details>`}
-    </nav>`;
+export class Sidebar extends Component {
+  // What is behind the drawer cannot be reached meanwhile, so the keyboard goes in with it and comes back after.
+  componentDidUpdate(before) {
+    const { isOpen, isDrawer } = this.props;
+    if (isOpen && !before.isOpen) this.box.querySelector("button").focus();
+    if (!isOpen && before.isOpen && isDrawer) document.querySelector(".top .list").focus();
+  }
+
+  render({ state, isOpen, isDrawer, actions }) {
+    const all = state.conversations ?? [];
+    const isNew = state.conversations && !all.some((one) => one.conversation === state.conversation);
+    const fresh = { conversation: state.conversation, name: state.name };
+    const archived = all.filter((one) => one.archived);
+    const item = (one) => html`
+      <${Item} key=${one.conversation} one=${one} isCurrent=${one.conversation === state.conversation} actions=${actions} />`;
+    return html`
+      <div class=${`shade ${isOpen ? "shown" : ""}`} onClick=${actions.closeDrawer} />
+      <nav class=${`sidebar ${isOpen ? "shown" : ""}`} aria-label="Conversations" inert=${isDrawer && !isOpen} ref=${(box) => (this.box = box)}>
+        <header>
+          <img src="/static/icon.svg" alt="" width="28" height="28" /><strong>Turngate</strong>
+          ${isDrawer && html`<button type="button" class="plain" aria-label="Close the list" onClick=${actions.closeDrawer}>${icons.close()}</button>`}
+        </header>
+        <button type="button" class="new" onClick=${actions.startNew}>${icons.plus()}<span>New conversation</span></button>
+        <ul>${isNew && item(fresh)}${all.filter((one) => !one.archived).map(item)}</ul>
+        ${archived.length > 0 &&
+        html`<details class="archived">
+          <summary>${icons.chevron()}Archived <span>${archived.length}</span></summary>
+          <ul>${archived.map(item)}</ul>
+        </details>`}
+      </nav>`;
+  }
 }
 
 class Item extends Component {
