@@ -31,6 +31,7 @@ LARGEST_FRAME = 16 * 2**20
 HEARTBEAT_SECONDS = 20.0
 MOST_CONVERSATIONS = 200
 _BETWEEN_TWO_LISTS = 0.3
+_SECONDS_TO_SAY_GOODBYE = 1.0
 
 
 class Chat:
@@ -46,7 +47,12 @@ class Chat:
             raise web.HTTPServiceUnavailable(
                 text=f"{MOST_TABS} tabs are open on this gateway; close some, this page tries again by itself."
             )
-        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_SECONDS, max_msg_size=LARGEST_FRAME, compress=False)
+        socket = web.WebSocketResponse(
+            timeout=_SECONDS_TO_SAY_GOODBYE,
+            heartbeat=HEARTBEAT_SECONDS,
+            max_msg_size=LARGEST_FRAME,
+            compress=False,
+        )
         tab = Tab(self._needs, socket, self)
         self._tabs.add(tab)
         try:
