@@ -2,8 +2,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+CHROMIUM := chromium fonts-dejavu-core fonts-noto-color-emoji
 
-.PHONY: help run test check bench lock clean
+.PHONY: help run test check browser bench lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,8 +28,15 @@ check: $(READY) ## ruff, mypy strict, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: check ## everything CI runs: check, then all tests on all cores
+test: check browser ## everything CI runs: check, then all tests on all cores
 	$(BIN)/pytest -n auto
+
+# The tests of the web chat drive a real browser: the system's own, because the download of another is a hundred megabytes.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+			&& apt-get update -q && apt-get install -q -y --no-install-recommends $(CHROMIUM); } \
+		|| { echo "the tests of the web chat need Chromium; on Debian: sudo apt-get install $(CHROMIUM)" >&2; exit 1; }
 
 bench: $(READY) ## the benchmark table; writes tests/benchmarks/results.json and the README's figures
 	$(BIN)/python -m tests.benchmarks.report

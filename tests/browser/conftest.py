@@ -80,7 +80,7 @@ def browser() -> Iterator[Browser]:
     """The system's Chromium."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
-        pytest.fail("no Chromium here: `apt-get install chromium`, or whatever your system calls it")
+        pytest.fail("no Chromium here; `make browser` installs it or says how (Debian: apt-get install chromium)")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser

@@ -54,7 +54,7 @@ async def answer(text: str) -> AsyncIterator[AgentEvent]:
                 yield event
         case ["slowly", count, *_]:
             for number in range(int(count)):
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.03)
                 yield Text(f"word{number} ")
         case _:
             yield Text(text)

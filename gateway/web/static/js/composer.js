@@ -1,6 +1,9 @@
 // Where people write. Enter sends; "/" at the start opens the list of commands.
+import { directionOf } from "./direction.js";
 import { Component, html } from "./html.js";
 import { icons } from "./icons.js";
+
+const LONG_TEXT = 5000;
 
 export function matching(commands, text) {
   const typed = /^\/([a-z0-9_-]*)$/i.exec(text)?.[1].toLowerCase();
@@ -22,6 +25,11 @@ export class Composer extends Component {
   }
 
   fit() {
+    // Measuring a very long text takes seconds, and its field is as high as it may be anyway.
+    if (this.area.value.length > LONG_TEXT) {
+      this.area.style.height = "100vh";
+      return;
+    }
     this.area.style.height = "auto";
     this.area.style.height = `${this.area.scrollHeight}px`;
   }
@@ -99,7 +107,7 @@ export class Composer extends Component {
         ${complaint && html`<p class="problem" role="alert"><span>${complaint}</span>
           ${over <= 0 && html`<button type="button" class="quiet" onClick=${actions.dismiss} aria-label="Dismiss">${icons.close()}</button>`}</p>`}
         <div class="field">
-          <textarea ref=${(area) => (this.area = area)} rows="1" dir="auto" value=${draft} onInput=${this.write} onKeyDown=${this.press}
+          <textarea ref=${(area) => (this.area = area)} rows="1" dir=${directionOf(draft)} value=${draft} onInput=${this.write} onKeyDown=${this.press}
             placeholder="Write a message" aria-label="Message" aria-autocomplete="list" aria-describedby="keys"
             aria-controls=${offered.length ? "commands" : undefined}
             aria-activedescendant=${offered.length ? `command-${offered[current].name}` : undefined} />

@@ -42,9 +42,9 @@ function hear(frame) {
       sending.later(frame);
       break;
     default:
+      announce(frame);
       state = heard(state, frame);
       forgetSent(frame.entries ?? []);
-      announce(frame);
   }
   draw();
 }
@@ -68,11 +68,19 @@ function forgetSent(entries) {
   for (const { message_id } of entries) if (message_id && outbox.messages.some((one) => one.id === message_id)) takeStored(message_id);
 }
 
+// Said before the frame is taken in: what is new is told apart from what was there.
 function announce(frame) {
-  if (frame.type === "began") look.announced = "The answer is being written.";
-  if (frame.type !== "entries") return;
-  const spoken = frame.entries.filter((one) => one.role !== "user" && one.role !== "tool" && one.text);
+  if (frame.conversation !== state.conversation) return;
+  if (frame.type === "began" || (frame.type === "snapshot" && frame.live && !state.live)) look.announced = "The answer is being written.";
+  const spoken = newEntries(frame).filter((one) => one.role !== "user" && one.role !== "tool" && one.text);
   if (spoken.length) look.announced = spoken.map((one) => one.text.slice(0, ANNOUNCED_CHARACTERS)).join("\n");
+}
+
+function newEntries({ type, session, entries }) {
+  if (type === "entries") return entries;
+  if (type !== "snapshot" || !state.loaded) return [];
+  const known = new Set(session === state.session ? state.entries.map((one) => one.id) : []);
+  return entries.filter((one) => !known.has(one.id));
 }
 
 // One message at a time, in order, until it is stored: the next is sent when this one is safe.
@@ -179,9 +187,10 @@ function ask(frame) {
   if (!connection.send(frame)) state = { ...state, problem: "Not connected: try it again when the gateway answers." };
 }
 
+// At once: the next key that is pressed may be meant for what is shown.
 function show(change) {
   Object.assign(look, change);
-  draw();
+  drawNow();
 }
 
 function isDark() {
@@ -200,6 +209,7 @@ function openFromAddress() {
     return openFromAddress();
   }
   remember(wanted);
+  look.announced = "";
   state = opened(state, wanted);
   connection.send({ type: "open", conversation: wanted });
   draw();
@@ -225,11 +235,15 @@ let cost = 0;
 function draw() {
   if (isDrawing) return;
   isDrawing = true;
-  setTimeout(() => requestAnimationFrame(drawNow), cost > 8 ? Math.min(4 * cost, 1000) : 0);
+  setTimeout(() => requestAnimationFrame(drawLater), cost > 8 ? Math.min(4 * cost, 1000) : 0);
+}
+
+function drawLater() {
+  isDrawing = false;
+  drawNow();
 }
 
 function drawNow() {
-  isDrawing = false;
   const start = performance.now();
   const { conversation } = state;
   document.title = `${state.name || "Chat"} · Turngate`;

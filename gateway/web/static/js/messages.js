@@ -1,6 +1,7 @@
 // The conversation itself: what was said, the answer that is being written, and what has not been sent.
 import { Component, html } from "./html.js";
 import { CodeBlock } from "./code.js";
+import { directionOf } from "./direction.js";
 import { icons } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { rowsOf } from "./rows.js";
@@ -60,7 +61,7 @@ export class Messages extends Component {
         <div class="column" ref=${(column) => (this.column = column)}>
           ${isEmpty && html`<${Welcome} state=${state} actions=${actions} />`}
           ${loaded && html`<${EarlierNote} earlier=${earlier} session=${state.session} actions=${actions} />`}
-          <${Transcript} entries=${entries} />
+          <${Transcript} key=${state.session} entries=${entries} />
           ${live && html`<${LiveTurn} live=${live} key="live" />`}
           ${unanswered.map((one) => html`<${Unanswered} key=${one.id} message=${one} actions=${actions} />`)}
           ${waiting.map((one) => html`<${Pending} key=${one.id} message=${one} status="Queued" />`)}
@@ -118,7 +119,7 @@ class Bubble extends Component {
     const isLong = text.length > LONG_MESSAGE && !whole;
     return html`
       <article class=${`said ${command ? "typed" : ""}`} aria-label=${label}>
-        <div class="bubble" dir="auto">${isLong ? `${text.slice(0, LONG_MESSAGE)}…` : text}</div>
+        <div class="bubble" dir=${directionOf(text)}>${isLong ? `${text.slice(0, LONG_MESSAGE)}…` : text}</div>
         ${isLong &&
         html`<button type="button" class="quiet" onClick=${() => this.setState({ whole: true })}>
           Show all ${text.length.toLocaleString()} characters
