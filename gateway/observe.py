@@ -40,6 +40,7 @@ class Action(StrEnum):
     DROPPED = "dropped"
     SENT = "sent"
     UNSENT = "unsent"
+    ACCOUNT = "account"
     STORE = "store"
     BUG = "bug"
 
@@ -159,6 +160,14 @@ class Observer:
         self._parts.labels(part.target.platform, "dead" if dead else "failed").inc()
         words = "a part cannot be delivered" if dead else "a part is tried again"
         self._log.warning(words, action=Action.UNSENT, part=part.id, platform=part.target.platform, reason=reason)
+
+    def account_changed(self, platform: str, account: str, state: str, reason: str | None) -> None:
+        """An account is now in another state."""
+        fields = {"platform": platform, "account": account, "outcome": state}
+        if reason is None:
+            self._log.info("an account changed", action=Action.ACCOUNT, **fields)
+        else:
+            self._log.warning("an account changed", action=Action.ACCOUNT, reason=reason, **fields)
 
     def store_failed(self, error: BaseException) -> None:
         """The store does not take writes."""

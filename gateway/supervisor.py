@@ -1,9 +1,9 @@
 """
 One account: runs its adapter, starts it again when it ends, and says how it is.
 
-"Connected" is not "receiving": health is when the platform itself last answered. An account that fails is restarted with
-growing pauses, never the daemon. Refused credentials are tried a few times and then left alone, across restarts too:
-platforms delete bots that insist.
+"Connected" is not "receiving": health is when the platform itself last answered. An account that fails is restarted
+with growing pauses, never the daemon. Refused credentials are tried a few times and then left alone, across restarts
+too: platforms delete bots that insist.
 """
 
 from __future__ import annotations

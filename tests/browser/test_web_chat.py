@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
+from gateway.errors import Refused, StoreUnavailable
 from gateway.keys import build_session_key
 from gateway.model import Origin, Role, SessionSource
 from gateway.web.chat import LONGEST_MESSAGE
@@ -355,6 +356,60 @@ def test_a_million_characters_are_stored_and_shown_in_part(tab: Page, gateway: G
     expect(answers(tab)).to_be_visible()
     expect(tab.get_by_role("button", name="Show all 1,000,000 characters")).to_be_visible()
     assert len(gateway.door.pipeline.received[0].text) == LONGEST_MESSAGE
+
+
+def test_a_message_that_is_refused_goes_back_into_the_field(tab: Page, gateway: Gateway) -> None:
+    gateway.door.pipeline.refuse = Refused("too many messages are waiting here")
+    say(tab, "one too many")
+
+    expect(tab.get_by_role("alert")).to_contain_text("Not sent: too many messages are waiting here")
+    expect(field(tab)).to_have_value("one too many")
+    expect(tab.locator(".said")).to_have_count(0)
+    tab.get_by_role("button", name="Dismiss").click()
+    expect(tab.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_message_that_cannot_be_stored_is_tried_again_until_it_is(tab: Page, gateway: Gateway) -> None:
+    gateway.door.pipeline.refuse = StoreUnavailable("the disk is full")
+    say(tab, "patience")
+    expect(tab.locator(".pending")).to_contain_text("Not stored yet (the disk is full)")
+
+    gateway.door.pipeline.refuse = None
+
+    expect(answers(tab)).to_have_text(re.compile("^patience"))
+    expect(tab.locator(".said")).to_have_count(1)
+
+
+def test_a_message_that_got_no_turn_is_not_lost_silently(tab: Page) -> None:
+    script = """async () => {
+      const { heard, nothing, opened, stored } = await import("/static/js/state.js");
+      let state = opened(nothing, "one");
+      state = stored(state, { conversation: "one", id: "m", text: "words" });
+      state = stored(state, { conversation: "one", id: "c", text: "/stop" });
+      state = heard(state, { type: "settled", conversation: "one", messages: ["m", "c"] });
+      state = heard(state, { type: "waiting", conversation: "one", waiting: [{ id: "m", text: "words" }] });
+      return { waiting: state.waiting, unanswered: state.unanswered.map((one) => one.text) };
+    }"""
+
+    assert tab.evaluate(script) == {"waiting": [], "unanswered": ["words"]}
+
+
+def test_earlier_messages_are_shown_on_request(tab: Page, gateway: Gateway) -> None:
+    say(tab, "the very first")
+    expect(answers(tab)).to_have_count(1)
+    source = SessionSource.browser(tab.url.rpartition("#")[2])
+    session = gateway.run(gateway.door.store.current(build_session_key(source)))
+    assert session is not None
+    gateway.run(gateway.door.store.append(session.id, [said(Role.USER, f"number {n}") for n in range(250)]))
+    tab.reload()
+    expect(tab.get_by_text("number 249", exact=True)).to_be_in_viewport()
+    expect(tab.locator(".said")).to_have_count(200)
+
+    tab.get_by_role("button", name="Show earlier messages").click()
+
+    expect(tab.locator(".said")).to_have_count(251)
+    expect(tab.get_by_text("number 50", exact=True)).to_be_in_viewport()
+    expect(tab.get_by_role("button", name="Show earlier messages")).to_have_count(0)
 
 
 def test_a_text_that_runs_from_right_to_left_does_so_here(tab: Page) -> None:

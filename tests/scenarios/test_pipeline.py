@@ -41,7 +41,7 @@ from gateway.routing import Route
 from gateway.sessions import ResetPolicies
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from tests.at_work import AT_ONCE, AtWork, at_desk, at_work, policy_for
+from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 

@@ -3,12 +3,12 @@ A platform of our own making, in a process of its own, that can be as bad as rea
 
     python -m tests.simulators.scripted --port 0 [--lossy]
 
-It prints its address and speaks plain HTTP on loopback. `/api/...` is what a bot uses, `/people/...` what its users do and
-see, `/faults` what goes wrong next.
+It prints its address and speaks plain HTTP on loopback. `/api/...` is what a bot uses, `/people/...` what its users do
+and see, `/faults` what goes wrong next.
 
-Updates are handed out again until they are acknowledged, as Telegram and Slack do. With `--lossy` each is handed out once,
-as Discord does, and only `/api/history` has what was missed. A send is one of: done; done but the answer is lost ("lost
-answer": nobody can know); refused before the effect with 429 or 500; a reset before the effect.
+Updates are handed out again until they are acknowledged, as Telegram and Slack do. With `--lossy` each is handed out
+once, as Discord does, and only `/api/history` has what was missed. A send is one of: done; done but the answer is lost
+(nobody can know); refused before the effect with 429 or 500; a reset before the effect.
 """
 
 from __future__ import annotations

@@ -62,9 +62,7 @@ class ScriptedAdapter:
             return await response.json()
 
     @asynccontextmanager
-    async def _answered(
-        self, method: str, path: str, body: dict[str, object]
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _answered(self, method: str, path: str, body: dict[str, object]) -> AsyncIterator[aiohttp.ClientResponse]:
         if self._http is None:
             self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30))
         try:

@@ -15,12 +15,17 @@ export class Composer extends Component {
 
   componentDidMount() {
     this.fit();
-    this.area.focus({ preventScroll: true });
+    this.invite();
+  }
+
+  // On a phone this would bring up the keyboard over half of the page.
+  invite() {
+    if (matchMedia("(hover: hover)").matches) this.area.focus({ preventScroll: true });
   }
 
   componentDidUpdate(before) {
     this.fit();
-    if (before.conversation !== this.props.conversation) this.area.focus({ preventScroll: true });
+    if (before.conversation !== this.props.conversation) this.invite();
     document.querySelector(".offered [aria-selected=true]")?.scrollIntoView({ block: "nearest" });
   }
 
