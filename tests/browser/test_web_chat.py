@@ -200,6 +200,17 @@ def test_enter_sends_and_shift_enter_does_not(tab: Page) -> None:
     expect(tab.locator(".said .bubble")).to_have_text("one\ntwo")
 
 
+def test_what_is_being_written_stays_with_its_conversation_and_survives_a_reload(tab: Page) -> None:
+    field(tab).fill("half a thought")
+    tab.reload()
+    expect(field(tab)).to_have_value("half a thought")
+
+    tab.get_by_role("button", name="New conversation").click()
+    expect(field(tab)).to_have_value("")
+    tab.go_back()
+    expect(field(tab)).to_have_value("half a thought")
+
+
 def test_everything_is_reached_with_the_keyboard(tab: Page) -> None:
     say(tab, "about the garden")
     expect(answers(tab)).to_have_count(1)

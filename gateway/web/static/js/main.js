@@ -1,5 +1,6 @@
 // Ties the page together: frames come in, people act, and the page is drawn anew.
 import { Connection } from "./connection.js";
+import { Drafts } from "./drafts.js";
 import { html, render } from "./html.js";
 import { Outbox } from "./outbox.js";
 import { Page } from "./page.js";
@@ -15,7 +16,7 @@ const systemDark = matchMedia("(prefers-color-scheme: dark)");
 
 let state = nothing;
 const look = { drawer: false, dialog: null, announced: "", saidCount: 0, narrow: narrow.matches, dark: isDark() };
-const drafts = new Map();
+const drafts = new Drafts(sessionStorage);
 
 const outbox = new Outbox(localStorage, draw);
 const connection = new Connection({ onFrame: hear, onPhase: hearPhase });
@@ -57,7 +58,7 @@ function takeStored(id) {
 
 function takeRefused({ id, reason }) {
   const message = outbox.take(id);
-  if (message && !drafts.get(message.conversation)) drafts.set(message.conversation, message.text);
+  if (message && !drafts.of(message.conversation)) drafts.set(message.conversation, message.text);
   else if (message?.conversation === state.conversation) state = { ...state, unanswered: [...state.unanswered, message] };
   state = { ...state, problem: `Not sent: ${reason}` };
   sending.next();
@@ -116,7 +117,7 @@ const sending = {
 };
 
 const actions = {
-  currentDraft: () => drafts.get(state.conversation) ?? "",
+  currentDraft: () => drafts.of(state.conversation),
   draft(text) {
     drafts.set(state.conversation, text);
     draw();
@@ -124,7 +125,7 @@ const actions = {
   send() {
     const text = actions.currentDraft();
     if (!text.trim() || text.length > state.longest) return;
-    drafts.delete(state.conversation);
+    drafts.set(state.conversation, "");
     actions.say(text);
   },
   say(text) {
@@ -165,7 +166,7 @@ const actions = {
   delete() {
     const { conversation } = look.dialog.one;
     ask({ type: "delete", conversation });
-    drafts.delete(conversation);
+    drafts.set(conversation, "");
     actions.closeDialog();
     if (conversation === state.conversation) actions.startNew();
   },

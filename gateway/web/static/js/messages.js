@@ -157,8 +157,13 @@ const Note = ({ note }) =>
         <ul>${note.options.map((option) => html`<li><bdi>${option}</bdi></li>`)}</ul></div>`
     : html`<${Files} names=${[note.name]} />`;
 
-const STEP_SIGN = { started: () => html`<span class="spinner" />`, done: icons.check, failed: icons.cross };
-const STEP_WORD = { started: "running", done: "done", failed: "failed" };
+const STEP_SIGN = {
+  started: () => html`<span class="spinner" />`,
+  done: icons.check,
+  failed: icons.cross,
+  ran: () => html`<span class="ran" />`,
+};
+const STEP_WORD = { started: "running", done: "done", failed: "failed", ran: "" };
 
 function Steps({ steps }) {
   return html`<ol class="steps" aria-label="Steps">${steps.map((step) => html`<li key=${step.id}><${Step} ...${step} /></li>`)}</ol>`;

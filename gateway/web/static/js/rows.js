@@ -24,13 +24,14 @@ function kindOf({ role, origin }) {
   return role === "assistant" && origin === "chat" ? "answer" : "notice";
 }
 
+// The transcript keeps what a tool gave back, not whether that was a success; so none is claimed.
 function stepsOf(entry, outputs, calls) {
   const steps = entry.tool_calls.map((call) => {
     const result = outputs.get(call.id);
-    return { id: `${entry.id}-${call.id}`, name: call.name, status: "done", input: call.input, output: result?.text };
+    return { id: `${entry.id}-${call.id}`, name: call.name, status: "ran", input: call.input, output: result?.text };
   });
   if (entry.role === "tool" && !calls.has(entry.tool_call_id)) {
-    steps.push({ id: entry.id, name: "Tool", status: "done", output: entry.text });
+    steps.push({ id: entry.id, name: "Tool", status: "ran", output: entry.text });
   }
   return steps;
 }
