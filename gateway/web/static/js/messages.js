@@ -161,7 +161,7 @@ const STEP_SIGN = {
   started: () => html`<span class="spinner" />`,
   done: icons.check,
   failed: icons.cross,
-  ran: () => html`<span class="ran" />`,
+  ran: () => html`<span class="spot" />`,
 };
 const STEP_WORD = { started: "running", done: "done", failed: "failed", ran: "" };
 
