@@ -75,9 +75,9 @@ def gateway(tmp_path: Path) -> Iterator[Gateway]:
     gateway.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The system's Chromium."""
+    """The system's Chromium. Gone with its module: while Playwright lives, no other loop runs in this thread."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         pytest.fail("no Chromium here; `make browser` installs it or says how (Debian: apt-get install chromium)")
