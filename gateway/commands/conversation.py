@@ -22,11 +22,11 @@ async def _new(request: Request) -> Answer:
 async def _resume(request: Request) -> Answer:
     earlier = await _earlier(request)
     if not earlier:
-        return Answer(text="There is no earlier conversation here.", session=request.session.id)
+        return Answer(text=f"{_stopped(request)}There is no earlier conversation here.", session=request.session.id)
     found = _wanted(request.argument, earlier)
     if len(found) != 1:
         problem = "Several fit that" if found else "There is no such conversation here"
-        return Answer(text=f"{problem}. /sessions lists them.", session=request.session.id)
+        return Answer(text=f"{_stopped(request)}{problem}. /sessions lists them.", session=request.session.id)
     resumed = await request.store.switch(request.session.key, found[0].id)
     text = f"{_stopped(request)}Back in {_name(resumed)}, {resumed.messages} messages."
     return Answer(text=text, session=resumed.id)
@@ -67,8 +67,9 @@ def _wanted(argument: str, earlier: list[Session]) -> list[Session]:
     """By its number in the list, by the beginning of its id, or by its name. Nothing asked for is the last one."""
     if not argument:
         return earlier[:1]
-    if argument.isdecimal() and 1 <= int(argument) <= len(earlier):
-        return [earlier[int(argument) - 1]]
+    numbered = {str(number): session for number, session in enumerate(earlier, start=1)}
+    if argument in numbered:
+        return [numbered[argument]]
     words = argument.casefold()
     exact = [session for session in earlier if words in (session.id.casefold(), (session.title or "").casefold())]
     return exact or [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 from gateway.commands.registry import Again, Answer, Command, Request
 from gateway.model import Entry, Origin, Role
@@ -39,12 +39,13 @@ async def _retry(request: Request) -> Answer | Again:
 
 
 def last_question(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """What the last turn was asked: all the messages that it answered together."""
-    talk = [entry for entry in entries if entry.origin is not Origin.COMMAND]
-    while talk and talk[-1].role is not Role.USER:
-        talk.pop()
-    asked = list(takewhile(lambda entry: entry.role is Role.USER, reversed(talk)))
-    return tuple(reversed(asked))
+    """What the last turn was asked: all the messages that it answered together, which nothing stands between."""
+    since = list(dropwhile(lambda entry: not _is_question(entry), reversed(entries)))
+    return tuple(reversed(list(takewhile(_is_question, since))))
+
+
+def _is_question(entry: Entry) -> bool:
+    return entry.role is Role.USER and entry.origin is not Origin.COMMAND
 
 
 def _start(asked: Sequence[Entry]) -> str:
