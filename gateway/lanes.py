@@ -57,8 +57,9 @@ class Place(Protocol):
 
 
 class _PlaceInLane:
-    def __init__(self, lane: _Lane) -> None:
+    def __init__(self, lane: _Lane, held: Place | None = None) -> None:
         self._lane = lane
+        self.held = held
         self.stored: Stored | None = None
 
     def take(self, stored: Stored) -> None:
@@ -70,32 +71,32 @@ class _PlaceInLane:
     def leave(self) -> None:
         self._lane.places.remove(self)
         self._lane.changed.set()
-
-
-class _PlaceBeside:
-    def __init__(self, start: Callable[[Running], None]) -> None:
-        self._start = start
-
-    def take(self, stored: Stored) -> None:
-        self._start(Running([stored], beside=True))
-
-    def leave(self) -> None:
-        """It held up nobody."""
+        if self.held is not None:
+            self.held.leave()
 
 
 class Running:
     """
-    A batch whose turn has come. Whoever works on it says how it can be stopped.
+    A batch whose turn has come. Whoever works on it says how it can be stopped, and when all but the sending is done.
 
-    `beside`: not in the lane but next to it, while a turn may be running there.
+    `beside`: not in the lane but next to it, while a turn may be running there. `holds`: the place that it keeps there.
     """
 
-    def __init__(self, batch: Sequence[Stored], *, beside: bool = False) -> None:
+    def __init__(self, batch: Sequence[Stored], *, beside: bool = False, holds: Place | None = None) -> None:
         self.batch = tuple(batch)
         self.beside = beside
         self.on_stop: Callable[[], None] | None = None
         self.over = asyncio.Event()
+        self.is_answered = False
+        self._holds = holds
         self._stopped = False
+
+    def answered(self) -> None:
+        """The answer is on disk. Whoever sees it may already say the next thing, and must not find the lane busy."""
+        self.is_answered = True
+        if self._holds is not None:
+            self._holds.leave()
+            self._holds = None
 
     def stoppable(self, stop: Callable[[], None]) -> None:
         """From now on it can be stopped, and at once if that was asked for before."""
@@ -140,6 +141,7 @@ class Lanes:
         self._tasks = tasks
         self._slots = asyncio.Semaphore(rules.concurrent)  # first come, first served: fair between chats
         self._lanes: dict[SessionKey, _Lane] = {}
+        self._beside: dict[SessionKey, _Lane] = {}
         self._closing = asyncio.Event()
 
     def join(self, key: SessionKey) -> Place:
@@ -153,13 +155,27 @@ class Lanes:
         lane.changed.set()
         return place
 
-    def beside(self, key: SessionKey) -> Place:
-        """For what waits for nobody: it starts as soon as it is stored."""
+    def when_quiet(self, key: SessionKey) -> Place:
+        """For what must have the lane to itself: in it, if nobody is at work there; else beside it, to be refused."""
+        lane = self._lanes.get(key)
+        is_quiet = lane is None or (not lane.places and lane.running is not None and lane.running.is_answered)
+        return self.join(key) if is_quiet else self.beside(key)
 
-        def start(running: Running) -> None:
-            self._tasks.create_task(self._work(key, running), name="beside")
+    def beside(self, key: SessionKey, *, holding: bool = False) -> Place:
+        """
+        For what waits for no turn: it starts as soon as it is stored and what came before it here is done.
 
-        return _PlaceBeside(start)
+        With `holding`, no turn begins meanwhile for whoever comes later.
+        """
+        held = self.join(key) if holding else None
+        lane = self._beside.get(key)
+        if lane is None:
+            lane = self._beside[key] = _Lane(key, interrupts=False)
+            self._tasks.create_task(self._serve_beside(lane), name="beside")
+        place = _PlaceInLane(lane, held)
+        lane.places.append(place)
+        lane.changed.set()
+        return place
 
     def is_busy(self, key: SessionKey) -> bool:
         """Whether a turn runs there or a message waits for one."""
@@ -188,7 +204,7 @@ class Lanes:
     async def close(self) -> None:
         """Begin nothing more, and return when what runs has ended. What waits is in the inbox for the next start."""
         self._closing.set()
-        for lane in list(self._lanes.values()):
+        for lane in [*self._lanes.values(), *self._beside.values()]:
             if lane.running is not None:
                 await lane.running.over.wait()
 
@@ -208,10 +224,20 @@ class Lanes:
                 await self._work_on(lane, lane.running)
         del self._lanes[lane.key]
 
+    async def _serve_beside(self, lane: _Lane) -> None:
+        while lane.places:
+            first = lane.places[0]
+            if await self._is_stored(lane, first) and first.stored is not None:
+                lane.places.popleft()
+                lane.running = Running([first.stored], beside=True, holds=first.held)
+                await self._work_on(lane, lane.running)
+        del self._beside[lane.key]
+
     async def _work_on(self, lane: _Lane, running: Running) -> None:
         try:
             await self._work(lane.key, running)
         finally:
+            running.answered()
             lane.running = None
             running.over.set()
 

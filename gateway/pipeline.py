@@ -9,7 +9,8 @@ have it when `receive` returns: then it is on disk. What the agent said becomes 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gateway import replies
 from gateway.admission import LONGEST_TEXT, authorize
@@ -74,13 +75,16 @@ class Pipeline:
         """Go on with what an earlier run of the daemon left in the inbox, in the order in which it came."""
         for item in await self.store.inbox(InboxState.WAITING, InboxState.RUNNING, limit=_MOST_AT_START):
             call = COMMANDS.find(item.message.text) if item.turn is None else None
-            stored = Stored(id=item.id, message=item.message, turn=item.turn, alone=bool(call))
-            self._place(item.key, call).take(stored)
+            place = self._place(item.key, call)
+            place.take(Stored(id=item.id, message=item.message, turn=item.turn, alone=bool(call)))
 
     def _place(self, key: SessionKey, call: Call | None) -> Place:
-        """Commands wait for nobody; one that needs quiet takes the lane if it is free, so that no turn begins there."""
-        waits = call is None or (call.command.needs_quiet and not self.lanes.is_busy(key))
-        return self.lanes.join(key) if waits else self.lanes.beside(key)
+        """Commands wait for no turn. What comes after one that stops a turn waits for it: it may change the session."""
+        if call is None:
+            return self.lanes.join(key)
+        if call.command.needs_quiet:
+            return self.lanes.when_quiet(key)
+        return self.lanes.beside(key, holding=call.command.stops_turn)
 
     async def _handle(self, key: SessionKey, running: Running) -> None:
         """A batch whose turn has come. Whatever happens to it, its lane goes on."""
@@ -97,24 +101,19 @@ class Pipeline:
         self.delivery.settled(message.source, [stored.message.id for stored in running.batch])
 
     async def _command(self, key: SessionKey, running: Running, call: Call) -> None:
-        stored = running.batch[0]
-        stopped = call.command.stops_turn and await self.lanes.stop(key)
-        session = (await self.store.open(self.policy.opening(stored.message.source))).session
-        request = Request(
-            argument=call.argument,
-            session=session,
-            agent=self.policy.agent_of(session).name,
-            store=self.store,
-            stopped=stopped,
-            busy=running.beside and self.lanes.is_busy(key),
-            waiting=len(self.lanes.waiting(key)),
-        )
-        answer = await call.command.run(request)
+        stored, stopped = running.batch[0], call.command.stops_turn and await self.lanes.stop(key)
+        opening, busy = self.policy.opening(stored.message.source), call.command.needs_quiet or self.lanes.is_busy(key)
+        session = (await until_stored(lambda: self.store.open(opening), self.observer)).session
+        agent, waiting = self.policy.agent_of(session).name, len(self.lanes.waiting(key))
+        here = Request(argument=call.argument, session=session, agent=agent, store=self.store, stopped=stopped)
+        request = replace(here, busy=busy and running.beside, waiting=waiting)
+        answer = await until_stored(lambda: call.command.run(request), self.observer)
         if isinstance(answer, Again):
             return await self._turn(running, answer)
-        entries = replies.chatter(stored.message, answer.text, self.clock.now())
-        parts = replies.parts(stored.message, answer.text)
-        outgoing = await self.store.answer(stored.id, answer.session, entries=entries, parts=parts)
+        entries, parts = replies.commanded(stored.message, answer.text, self.clock.now())
+        answering = partial(self.store.answer, stored.id, answer.session, entries=entries, parts=parts)
+        outgoing = await until_stored(answering, self.observer)
+        running.answered()
         self.observer.commanded(call.command.name, answer.session)
         return await self.delivery.deliver(outgoing)
 
@@ -134,6 +133,7 @@ class Pipeline:
             self.observer.bug(exc)
             outcome = replies.broken(messages[-1], self.clock.now())
         outgoing = await until_stored(lambda: self.store.finish(begun.turn, outcome), self.observer)
+        running.answered()
         agent = self.policy.agent_of(begun.opened.session).name
         self.observer.turn_ended(begun, outcome, agent=agent, took=self.clock.now() - started)
         await self.delivery.deliver(outgoing)

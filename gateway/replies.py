@@ -32,9 +32,9 @@ def asked(message: InboundMessage) -> Entry:
     )
 
 
-def chatter(message: InboundMessage, answer: str, now: datetime) -> tuple[Entry, Entry]:
-    """A command and what it said."""
-    return replace(asked(message), origin=Origin.COMMAND), notice(answer, now)
+def commanded(message: InboundMessage, answer: str, now: datetime) -> tuple[tuple[Entry, ...], tuple[Part, ...]]:
+    """A command and what it said, to keep and to send."""
+    return (replace(asked(message), origin=Origin.COMMAND), notice(answer, now)), parts(message, answer)
 
 
 def notice(text: str, now: datetime) -> Entry:

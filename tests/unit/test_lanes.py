@@ -380,3 +380,78 @@ class TestBeside:
 
             assert work.done == []
             assert work.lanes.depth() == (0, 0)
+
+    async def test_what_is_beside_is_done_in_order_whenever_each_is_stored(self) -> None:
+        async with lanes(rules(), Work(takes=1)) as work:
+            places = [(work.lanes.beside(KEY), f"/{number}") for number in range(10)]
+            for place, text in random.Random(5).sample(places, len(places)):
+                place.take(stored(text, alone=True))
+            await later()
+
+        assert work.done == [[f"/{number}"] for number in range(10)]
+
+    async def test_who_comes_after_one_that_holds_the_lane_waits_until_it_is_answered(self) -> None:
+        async with lanes(rules(), Work(takes=5)) as work:
+            held = work.lanes.beside(KEY, holding=True)
+            put(work, "later")
+            await later(10)
+            assert work.done == []
+            held.take(stored("/new", alone=True))
+            await later(6)
+            assert work.done == [["/new"]]
+            await later()
+
+        assert work.done == [["/new"], ["later"]]
+
+    async def test_one_that_leaves_holds_nobody_any_more(self) -> None:
+        async with lanes(rules()) as work:
+            held = work.lanes.beside(KEY, holding=True)
+            put(work, "later")
+            held.leave()
+            await later()
+
+            assert work.done == [["later"]]
+            assert not work.lanes.is_busy(KEY)
+
+    async def test_what_needs_quiet_takes_the_lane_if_nobody_is_in_it(self) -> None:
+        async with lanes(rules()) as work:
+            place = work.lanes.when_quiet(KEY)
+            put(work, "later")
+            place.take(stored("/undo", alone=True))
+            await later()
+
+        assert work.done == [["/undo"], ["later"]]
+
+    async def test_what_needs_quiet_is_beside_a_turn_that_runs(self) -> None:
+        async with lanes(rules()) as work:
+            put(work, "turn")
+            await later(1)
+            work.lanes.when_quiet(KEY).take(stored("/undo", alone=True))
+            await later(1)
+
+            assert work.at_once == 2
+
+    async def test_what_needs_quiet_waits_for_a_turn_of_which_only_the_sending_is_left(self) -> None:
+        async def answer_at_once(_: SessionKey, running: Running) -> None:
+            running.answered()
+            order.append(f"{running.batch[0].message.text}, beside: {running.beside}")
+            await asyncio.sleep(5)
+            order.append("sent")
+
+        order: list[str] = []
+        async with asyncio.TaskGroup() as tasks:
+            here = Lanes(rules(), answer_at_once, tasks)
+            here.join(KEY).take(stored("turn"))
+            await later(1)
+            here.when_quiet(KEY).take(stored("/undo", alone=True))
+
+        assert order == ["turn, beside: False", "sent", "/undo, beside: False", "sent"]
+
+    async def test_closing_finishes_what_runs_beside(self) -> None:
+        async with lanes(rules()) as work:
+            work.lanes.beside(KEY, holding=True).take(stored("/new", alone=True))
+            await later(1)
+            await work.lanes.close()
+
+            assert work.done == [["/new"]]
+            assert not work.lanes._beside
