@@ -36,6 +36,7 @@ class Action(StrEnum):
     DUPLICATE = "duplicate"
     REFUSED = "refused"
     COMMAND = "command"
+    AGENT = "agent"
     TURN = "turn"
     DROPPED = "dropped"
     SENT = "sent"
@@ -139,6 +140,14 @@ class Observer:
         """Work that nobody waits for any more."""
         self._log.info("nothing left to do", action=Action.DROPPED, reason=reason_of(refusal))
 
+    def agent_failed(self, error: BaseException) -> None:
+        """Why, it said to the person who asked, perhaps in his words: the transcript and the inbox have them."""
+        self._log.warning("the agent failed", action=Action.AGENT, reason=type(error).__name__, where=place_of(error))
+
+    def agent_silent(self) -> None:
+        """Nothing came from it for as long as the config allows."""
+        self._log.warning("the agent fell silent", action=Action.AGENT)
+
     def turn_ended(self, begun: Begun, outcome: Outcome, *, agent: str, took: timedelta) -> None:
         """One line per turn."""
         seconds, result = max(took.total_seconds(), 0.0), "done" if outcome.failure is None else "failed"
@@ -148,7 +157,7 @@ class Observer:
         if outcome.failure is None:
             self._log.info("a turn was answered", action=Action.TURN, outcome=result, **fields)
         else:
-            self._log.warning("a turn failed", action=Action.TURN, outcome=result, reason=outcome.failure, **fields)
+            self._log.warning("a turn failed", action=Action.TURN, outcome=result, **fields)
 
     def sent(self, part: Part) -> None:
         """A part arrived."""

@@ -82,6 +82,7 @@ class Conversation:
         try:
             await self._listen(turn, idle_timeout.total_seconds())
         except AgentError as exc:
+            self._observer.agent_failed(exc)
             self.failure = self._restore(str(exc))
         except BaseException as exc:  # an agent is somebody else's code, and what it had said is kept
             if _is_meant_for_us(exc):
@@ -97,6 +98,7 @@ class Conversation:
             self.failure = None
             return Ending.DONE if self._finished else Ending.STOPPED
         if self._given_up:
+            self._observer.agent_silent()
             self.failure = "the agent fell silent"
             return Ending.SILENT
         return Ending.FAILED if self.failure is not None else Ending.DONE

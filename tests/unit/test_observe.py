@@ -1,0 +1,184 @@
+"""What operators see: words that are ours, numbers under our name, and nothing of what people said or are called."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from io import StringIO
+
+import pytest
+import structlog
+
+from gateway.errors import AgentError, Refused, StoreUnavailable, Undeliverable
+from gateway.model import AgentEvent, ChatType, Done, InboundMessage, SessionSource, Text, Turn
+from gateway.observe import Action, Observer, configure_logging, place_of, reason_of
+from gateway.stores.memory import MemoryStore
+from tests.at_work import at_work, policy_for
+from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
+from tests.hurry import LoopClock, hurried, later
+
+CANARY = "canary"
+WHERE = SessionSource(
+    platform="web",
+    chat_type=ChatType.GROUP,
+    chat_id="chat-canary",
+    user_id="user-canary",
+    user_id_alt="alt-canary",
+    thread_id="thread-canary",
+    scope="scope-canary",
+    chat_name="Canary club",
+    user_name="Ann Canary",
+    chat_topic="canaries",
+)
+
+
+@pytest.fixture
+def log() -> Iterator[StringIO]:
+    """Everything that would be logged, down to debug."""
+    lines, root = StringIO(), logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    configure_logging("debug", lines)
+    yield lines
+    structlog.reset_defaults()
+    logging.basicConfig(handlers=handlers, level=level, force=True)
+
+
+def message(text: str, number: int) -> InboundMessage:
+    return InboundMessage(
+        id=f"message-canary-{number}", event_ids=(f"event-canary-{number}",), source=WHERE, text=text, sent_at=NOON
+    )
+
+
+async def failing(agent: ScriptedAgent, adapter: RecordingAdapter | None = None) -> None:
+    clock = LoopClock()
+    async with at_work(policy_for(agent), MemoryStore(clock), clock, adapter=adapter) as work:
+        await work.pipeline.receive(message("my canary", 1))
+        await later()
+
+
+@hurried
+class TestNobodysWords:
+    async def test_a_whole_talk_leaves_no_word_name_or_id_in_the_log(self, log: StringIO) -> None:
+        async def answer(turn: Turn) -> AsyncIterator[AgentEvent]:
+            yield Text("a canary sings")
+            yield Done()
+
+        clock = LoopClock()
+        async with at_work(policy_for(ScriptedAgent(answer=answer)), MemoryStore(clock), clock) as work:
+            texts = ["my canary", "/title Canary", "/canary", "/new canary", "again canary", "/resume canary", "/retry"]
+            for number, text in enumerate([*texts, "/undo", "/sessions", "/stop canary"]):
+                await work.pipeline.receive(message(text, number))
+                await work.pipeline.receive(message(text, number))
+                await later()
+
+        lines = log.getvalue()
+        assert len(lines.splitlines()) > 20
+        assert CANARY not in lines.lower()
+        for action in (Action.ACCEPTED, Action.DUPLICATE, Action.TURN, Action.COMMAND, Action.SENT):
+            assert f"action={action}" in lines
+
+    @pytest.mark.parametrize(
+        "error",
+        [RuntimeError("the canary said"), AgentError("the canary said"), KeyError("canary"), SystemExit("canary")],
+        ids=lambda error: type(error).__name__,
+    )
+    async def test_neither_does_an_agent_whose_error_quotes_people(self, log: StringIO, error: BaseException) -> None:
+        await failing(ScriptedAgent(Text("a canary"), error))
+
+        assert CANARY not in log.getvalue().lower()
+        assert "a turn failed" in log.getvalue()
+
+    async def test_neither_does_an_adapter_that_breaks_down(self, log: StringIO) -> None:
+        await failing(ScriptedAgent(Text("a canary")), RecordingAdapter(ValueError("canary")))
+
+        assert CANARY not in log.getvalue().lower()
+        assert "action=unsent" in log.getvalue()
+
+    async def test_nor_do_libraries_that_warn(self, log: StringIO) -> None:
+        library = logging.getLogger("some.library")
+        library.debug("canary debug")
+        library.info("canary info")
+        library.warning("canary %s", "warning")
+        try:
+            raise ValueError("canary in a traceback")
+        except ValueError:
+            library.exception("canary error")
+
+        lines = log.getvalue().splitlines()
+        assert len(lines) == 2
+        assert CANARY not in log.getvalue()
+        assert all("some.library" in line for line in lines)
+        assert "test_observe.py:" in lines[1]
+
+    async def test_a_field_that_is_on_no_list_is_dropped(self, log: StringIO) -> None:
+        structlog.get_logger().info("words", action=Action.TURN, text="canary", chat_id="canary")
+
+        assert "action=turn" in log.getvalue()
+        assert CANARY not in log.getvalue()
+
+
+class TestLines:
+    def test_below_the_level_nothing_is_said(self, log: StringIO) -> None:
+        configure_logging("warning", log)
+        Observer().started(address=None, version="1", pid=1)
+
+        assert log.getvalue() == ""
+
+    def test_a_line_is_one_line_with_its_time_level_and_action(self, log: StringIO) -> None:
+        Observer().store_failed(StoreUnavailable("the disk\nis full"))
+
+        (line,) = log.getvalue().splitlines()
+        assert line.startswith("timestamp=")
+        assert "level=error" in line
+        assert "action=store" in line
+
+    def test_of_a_bug_the_place_is_told(self, log: StringIO) -> None:
+        try:
+            {}["canary"]
+        except KeyError as exc:
+            Observer().bug(exc)
+
+        assert "reason=KeyError" in log.getvalue()
+        assert "test_observe.py:" in log.getvalue()
+
+    def test_an_error_without_a_place_has_none(self) -> None:
+        assert place_of(ValueError("x")) == "unknown"
+
+    def test_our_own_reasons_are_repeated_and_those_of_others_are_not(self) -> None:
+        assert reason_of(Undeliverable("blocked")) == "blocked"
+        assert reason_of(ValueError("blocked")) == "ValueError"
+
+    def test_work_that_nobody_waits_for_is_no_bug(self, log: StringIO) -> None:
+        Observer().dropped(Refused("its session was deleted"))
+
+        assert "level=info" in log.getvalue()
+
+
+class TestMetrics:
+    def test_every_number_has_our_prefix(self) -> None:
+        observer = Observer()
+        observer.received(WHERE, Action.ACCEPTED)
+        observer.bug(ValueError())
+        text = observer.metrics(busy=2, waiting=3).decode()
+
+        names = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+        assert names
+        assert all(name.startswith("turngate_") for name in names)
+
+    def test_they_count_what_happened(self) -> None:
+        observer = Observer()
+        observer.received(WHERE, Action.ACCEPTED)
+        observer.received(WHERE, Action.ACCEPTED)
+        observer.bug(ValueError())
+        text = observer.metrics(busy=2, waiting=3).decode()
+
+        assert 'turngate_messages_total{outcome="accepted",platform="web"} 2.0' in text
+        assert "turngate_unexpected_errors_total 1.0" in text
+        assert "turngate_lanes_busy 2.0" in text
+        assert "turngate_lanes_waiting 3.0" in text
+        assert CANARY not in text
+
+    def test_two_observers_do_not_share_their_numbers(self) -> None:
+        Observer().bug(ValueError())
+
+        assert "turngate_unexpected_errors_total 0.0" in Observer().metrics(busy=0, waiting=0).decode()
