@@ -31,17 +31,18 @@ class Watch:
     def __init__(self, live: Live | None) -> None:
         self.live = live
         self._backlog: asyncio.Queue[Shown] = asyncio.Queue()
+        self._fell_behind = False
 
     async def next(self) -> Shown:
         """What is to be shown next."""
         return await self._backlog.get()
 
     def show(self, shown: Shown) -> None:
-        """Never waits: a screen that stands still must not hold up a turn."""
-        if self._backlog.qsize() < _LONGEST_BACKLOG:
-            self._backlog.put_nowait(shown)
-        elif self._backlog.qsize() == _LONGEST_BACKLOG:
-            self._backlog.put_nowait(FellBehind())
+        """Never waits: a screen that stands still must not hold up a turn. One that has missed anything is over."""
+        if self._fell_behind:
+            return
+        self._fell_behind = self._backlog.qsize() >= _LONGEST_BACKLOG
+        self._backlog.put_nowait(FellBehind() if self._fell_behind else shown)
 
 
 class Screens:
