@@ -280,9 +280,9 @@ async def test_a_daemon_adds_what_only_it_knows(store: Store) -> None:
     assert status["store"] == {"ok": False, "reason": "row 4"}
 
 
-async def test_a_message_being_answered_is_not_waiting(store: Store) -> None:
+async def test_a_message_that_is_being_answered_waits_until_it_is_settled(store: Store) -> None:
     await begin(store, message())
 
     _, status = await ask(status_requests(store), "status")
 
-    assert status["inbox"] == {"waiting": 0, "dead": 0}
+    assert status["inbox"] == {"waiting": 1, "dead": 0}
