@@ -17,6 +17,7 @@ from rich.status import Status
 from config.load import load
 from gateway.clock import SystemClock
 from gateway.control.client import ControlClient
+from gateway.control.queue import queue_requests
 from gateway.control.reach import ask, reach
 from gateway.control.requests import Requests
 from gateway.control.sessions import session_requests
@@ -75,9 +76,10 @@ def state_of(config: Path | None, state_dir: Path | None) -> State:
 @asynccontextmanager
 async def _own_requests(state: StateDir) -> AsyncIterator[Requests]:
     """What can be asked when no daemon runs."""
-    store = await SqliteStore.connect(state.database, SystemClock())
+    clock = SystemClock()
+    store = await SqliteStore.connect(state.database, clock)
     try:
-        yield {**session_requests(store), **status_requests(store)}
+        yield {**session_requests(store), **status_requests(store), **queue_requests(store, clock)}
     finally:
         await store.close()
 

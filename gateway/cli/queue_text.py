@@ -1,0 +1,106 @@
+"""Work and its steps, for people to read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from gateway.cli.people import line, place, table, terminal
+from gateway.cli.printable import printable
+from gateway.dicts import Json
+
+_STYLES = {"dead": "bold red", "failed": "red", "refused": "yellow", "sent": "green", "done": "green"}
+
+
+def print_queue(queue: Json) -> None:
+    """Both directions, or that there is nothing."""
+    found = _fields(queue)
+    rows = [_fields(row) for name in ("inbox", "outbox") for row in _rows(found.get(name))]
+    if not rows:
+        typer.echo("Nothing waits, and nothing was given up.")
+        return
+    shown = table("ID", "STATE", "WHERE", "AGE", "TRIES", "REASON", yielding="REASON")
+    for row in rows:
+        state = str(row["state"])
+        shown.add_row(
+            line(row["id"], "bold"),
+            Text(state, style=_STYLES.get(state, "")),
+            line(place(row["key"]) if row["key"] else "-"),
+            _age(row["age_s"]),
+            str(row["attempts"]),
+            line(row["reason"] or ""),
+        )
+    terminal().print(shown)
+
+
+def print_row(row: Json) -> None:
+    """Its facts, its words, its steps."""
+    found, console = _fields(row), terminal()
+    for name in ("id", "state", "key", "attempts", "reason"):
+        if found.get(name) is not None:
+            console.print(Text.assemble((f"{name:<9}", "dim"), line(found[name])), soft_wrap=True)
+    if found.get("text"):
+        console.print()
+        console.print(Text(printable(str(found["text"]))), soft_wrap=True)
+    if found.get("steps"):
+        console.print()
+        _print_steps(console, found["steps"])
+
+
+def print_retried(row: Json) -> None:
+    """What it is now."""
+    found = _fields(row)
+    typer.echo(f"{found.get('id')} is back at work ({found.get('state')}).")
+
+
+def print_dropped(row: Json) -> None:
+    """That it is gone."""
+    typer.echo(f"{_fields(row).get('id')} was dropped.")
+
+
+def print_trace(trace: Json) -> None:
+    """The message in a line, then its steps."""
+    found, console = _fields(trace), terminal()
+    message = _fields(found.get("message"))
+    session = f", session {message.get('session')}" if message.get("session") else ""
+    head = f"{message.get('id')} ({message.get('message_id')}) is {message.get('state')}{session}"
+    console.print(line(head, "bold"))
+    _print_steps(console, found.get("steps"))
+
+
+def _print_steps(console: Console, steps: Json) -> None:
+    """Each with its time, and how long after the one before."""
+    before: datetime | None = None
+    for step in map(_fields, _rows(steps)):
+        at = datetime.fromisoformat(str(step["at"]))
+        later = "" if before is None else f"+{(at - before).total_seconds():.3f} s"
+        word = str(step["step"])
+        console.print(
+            Text.assemble(
+                (f"{at.astimezone():%Y-%m-%d %H:%M:%S.%f}  ", "dim"),
+                (f"{later:>12}  ", "dim"),
+                (f"{word:<14}", _STYLES.get(word, "")),
+                line(step.get("detail") or ""),
+            ),
+            soft_wrap=True,
+        )
+        before = at
+
+
+def _age(seconds: Json) -> str:
+    value = float(seconds) if isinstance(seconds, int | float) else 0.0
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if value >= size:
+            return f"{int(value // size)}{unit}"
+    return f"{int(value)}s"
+
+
+def _fields(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _rows(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,183 @@
+"""
+`queue` and `trace`: inbound and outbound work, what became of it, and a second chance for what was given up.
+
+An inbound row is called `in12`, an outbound one `out7`, so that neither can be mistaken for the other or for what a
+platform calls a message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from gateway.control.requests import Args, Line, Requests, taking
+from gateway.dicts import Json
+from gateway.errors import Refused, UnknownSession, UnknownWork
+from gateway.model import InboxId, InboxState, Part, PartId, PartState, SessionKey
+from gateway.ports import Clock, InboxItem, Step, Store, Trace
+
+_MOST_LISTED = 1000
+_NAME = re.compile(r"(?P<table>in|out)(?P<number>[0-9]{1,18})")
+_BY_HAND = "dropped by hand"
+
+GoOn = Callable[[InboxItem], None]
+SendOn = Callable[[Part], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One row."""
+
+    id: str
+
+
+def queue_requests(
+    store: Store, clock: Clock, go_on: GoOn = lambda item: None, send_on: SendOn = lambda part: None
+) -> Requests:
+    """The verbs by name. In a daemon `go_on` and `send_on` take up what was requeued; else the next start does."""
+    verbs = _QueueVerbs(store, clock, go_on, send_on)
+    return {
+        "queue.list": verbs.list,
+        "queue.show": taking(Work, verbs.show),
+        "queue.retry": taking(Work, verbs.retry),
+        "queue.drop": taking(Work, verbs.drop),
+        "trace": taking(Work, verbs.trace),
+    }
+
+
+class _QueueVerbs:
+    def __init__(self, store: Store, clock: Clock, go_on: GoOn, send_on: SendOn) -> None:
+        self._store = store
+        self._clock = clock
+        self._go_on = go_on
+        self._send_on = send_on
+
+    async def list(self, args: Args, line: Line) -> Json:
+        """Everything that is not done. The names are part of the contract."""
+        now = self._clock.now()
+        given_up = (InboxState.FAILED, InboxState.DEAD, InboxState.REFUSED)
+        items = await self._store.inbox(InboxState.WAITING, InboxState.RUNNING, *given_up, limit=_MOST_LISTED)
+        states = (PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD)
+        parts = await self._store.outbox(*states, limit=_MOST_LISTED)
+        keys = await self._keys(parts)
+        return {
+            "inbox": [_item_json(item, now) for item in items],
+            "outbox": [_part_json(part, keys, now) for part in parts],
+        }
+
+    async def show(self, asked: Work, line: Line) -> Json:
+        """One row with its words, and the steps it went through."""
+        table, number = _row(asked.id)
+        now = self._clock.now()
+        if table == "in":
+            trace = await self._store.trace(InboxId(number))
+            text = trace.item.message.text
+            return {**_item_json(trace.item, now), "text": text, "steps": _steps_json(trace.steps)}
+        part = await self._part(PartId(number))
+        keys = await self._keys([part])
+        return {**_part_json(part, keys, now), "text": part.text}
+
+    async def retry(self, asked: Work, line: Line) -> Json:
+        """Back to work."""
+        table, number = _row(asked.id)
+        now = self._clock.now()
+        if table == "in":
+            item = await self._store.requeue(InboxId(number))
+            self._go_on(item)
+            return _item_json(item, now)
+        part = await self._store.requeue_part(PartId(number))
+        self._send_on(part)
+        return _part_json(part, await self._keys([part]), now)
+
+    async def drop(self, asked: Work, line: Line) -> Json:
+        """Given up for good."""
+        table, number = _row(asked.id)
+        if table == "in":
+            await self._store.drop(InboxId(number), _BY_HAND)
+        else:
+            await self._store.drop_part(PartId(number), _BY_HAND)
+        return {"id": asked.id}
+
+    async def trace(self, asked: Work, line: Line) -> Json:
+        """One message's life. The names are part of the contract."""
+        trace = await self._store.trace(await self._find(asked.id))
+        return {
+            "message": {
+                **_item_json(trace.item, self._clock.now()),
+                "message_id": trace.item.message.id,
+                "session": trace.session,
+            },
+            "steps": _steps_json(_whole_life(trace)),
+        }
+
+    async def _find(self, written: str) -> InboxId:
+        """By our name for it, else by the platform's."""
+        ours = _NAME.fullmatch(written)
+        if ours is not None and ours["table"] == "in":
+            return InboxId(int(ours["number"]))
+        found = await self._store.find(written)
+        if not found:
+            raise UnknownWork(f"there is no message {written}; it may be older than what is kept, or never came here")
+        if len(found) > 1:
+            told = ", ".join(f"in{number}" for number in found[:10])
+            raise Refused(f"{len(found)} messages are called {written}: {told}; trace one of these")
+        return found[0]
+
+    async def _part(self, number: PartId) -> Part:
+        for part in await self._store.outbox(*PartState, limit=_MOST_LISTED):
+            if part.id == number:
+                return part
+        raise UnknownWork(f"there is no part out{number}")
+
+    async def _keys(self, parts: Iterable[Part]) -> dict[str, SessionKey]:
+        keys: dict[str, SessionKey] = {}
+        for session in {part.session for part in parts if part.session}:
+            try:
+                keys[session] = (await self._store.session(session)).key
+            except UnknownSession:
+                continue  # deleted a moment ago: it has no key any more
+        return keys
+
+
+def _row(written: str) -> tuple[str, int]:
+    name = _NAME.fullmatch(written)
+    if name is None:
+        raise Refused(f"{written} is no row of the queue; `turngate queue list` shows names such as in12 and out7")
+    return name["table"], int(name["number"])
+
+
+def _whole_life(trace: Trace) -> list[Step]:
+    came = Step(at=trace.item.received_at, step="received", detail=trace.item.message.source.platform)
+    admitted = Step(at=trace.item.received_at, step="admitted")
+    steps = [came, admitted, *trace.steps]
+    if trace.item.state is InboxState.REFUSED and not any(step.step == "refused" for step in steps):
+        steps.append(Step(at=trace.item.received_at, step="refused", detail=trace.item.reason or ""))
+    return sorted(steps, key=lambda step: step.at)
+
+
+def _steps_json(steps: Iterable[Step]) -> Json:
+    return [{"at": step.at.isoformat(), "step": step.step, "detail": step.detail} for step in steps]
+
+
+def _item_json(item: InboxItem, now: datetime) -> dict[str, Json]:
+    return {
+        "id": f"in{item.id}",
+        "key": item.key,
+        "state": item.state.value,
+        "age_s": round((now - item.received_at).total_seconds(), 3),
+        "attempts": item.attempts,
+        "reason": item.reason,
+    }
+
+
+def _part_json(part: Part, keys: dict[str, SessionKey], now: datetime) -> dict[str, Json]:
+    return {
+        "id": f"out{part.id}",
+        "key": keys.get(part.session or ""),
+        "state": part.state.value,
+        "age_s": round((now - (part.created_at or now)).total_seconds(), 3),
+        "attempts": part.attempts,
+        "reason": part.reason,
+    }
