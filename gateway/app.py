@@ -9,37 +9,42 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from adapters.screens import Screens
 from config.schema import Config
-from gateway import __version__
+from gateway import __version__, replies
 from gateway.agents import load_agent
 from gateway.clock import SystemClock
 from gateway.commands import COMMANDS
 from gateway.control.chat import chat_requests
 from gateway.control.chat_events import ChatCommand
+from gateway.control.queue import queue_requests
 from gateway.control.requests import Args, Line
 from gateway.control.server import ControlServer
 from gateway.control.sessions import session_requests
-from gateway.control.status import DaemonStatus, status_requests
+from gateway.control.status import AccountStatus, DaemonStatus, status_requests
 from gateway.delivery import Delivery, DeliveryRules
 from gateway.dicts import Json
 from gateway.errors import Refused, StoreError
 from gateway.lanes import LaneRules, WhenBusy
-from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, SessionSource
+from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
 from gateway.observe import METRICS_TYPE, Observer, reason_of
 from gateway.pipeline import Pipeline
 from gateway.policy import Employed, Policy
+from gateway.ports import Adapter, SessionFilter
 from gateway.routing import Route
 from gateway.state_dir import Lock, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
+from gateway.supervisor import AccountReport, AccountState, Supervisor
 from gateway.web import Needs, Readiness, WebServer
 
 _PROBE_HOLDS = timedelta(seconds=1)
+_CONCERNED_FOR = timedelta(days=7)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,30 +57,52 @@ class Gateway:
     clock: SystemClock
     since: datetime
     drain: timedelta
-    web: WebServer | None = None
     hurry: asyncio.Event
-    _probed: tuple[datetime, Readiness] | None = None
+    delivery: Delivery
+    supervisors: list[Supervisor] = field(default_factory=list)
+    web: WebServer | None = None
+    _probed: tuple[datetime, tuple[str, ...]] | None = None
 
     async def readiness(self) -> Readiness:
-        """Whether the store takes writes. Asked of the disk at most once a second, however many want to know."""
+        """Whether every account receives and the store takes writes."""
+        reports = [supervisor.report for supervisor in self.supervisors]
+        deaf = [report for report in reports if report.state is not AccountState.RECEIVING]
+        reasons = [f"{each.platform}/{each.account} is {each.state}: {each.reason or 'no answer yet'}" for each in deaf]
+        reasons += await self._store_troubles()
+        return Readiness(ready=not reasons, reasons=tuple(reasons))
+
+    async def _store_troubles(self) -> tuple[str, ...]:
+        """Asked of the disk at most once a second, however many want to know."""
         now = self.clock.now()
         if self._probed is not None and timedelta(0) <= now - self._probed[0] < _PROBE_HOLDS:
             return self._probed[1]
         try:
             await self.store.probe()
-            answer = Readiness(ready=True)
+            troubles: tuple[str, ...] = ()
         except StoreError as exc:
-            answer = Readiness(ready=False, reasons=(f"the store does not take writes: {reason_of(exc)}",))
-        self._probed = now, answer
-        return answer
+            troubles = (f"the store does not take writes: {reason_of(exc)}",)
+        self._probed = now, troubles
+        return troubles
+
+    async def tell_of_gap(self, platform: str, account: str, since: datetime) -> None:
+        """One honest sentence to the conversations of an account that may have missed something."""
+        text = f"I was away, and what was written here since {since:%Y-%m-%d %H:%M} UTC may not have reached me."
+        lately = SessionFilter(current_only=True, active_within=_CONCERNED_FOR)
+        for session in await self.store.sessions(lately):
+            if (session.origin.platform, session.origin.account) == (platform, account):
+                entries = (replies.notice(text, self.clock.now()),)
+                parts = (Part(target=session.origin, text=text),)
+                await self.delivery.deliver(await self.store.tell(session.id, entries=entries, parts=parts))
 
     def status(self) -> DaemonStatus:
         """What only the daemon knows."""
         busy, waiting = self.pipeline.lanes.depth()
         return DaemonStatus(
-            ready=self.store.damage is None,
+            ready=self.store.damage is None
+            and all(supervisor.report.state is AccountState.RECEIVING for supervisor in self.supervisors),
             since=self.since,
             pid=os.getpid(),
+            accounts=tuple(_account_status(supervisor.report) for supervisor in self.supervisors),
             lanes_busy=busy,
             lanes_waiting=waiting,
             store_damage=self.store.damage,
@@ -103,11 +130,14 @@ class Gateway:
 
 
 @asynccontextmanager
-async def running(config: Config, lock: Lock, *, doors: bool) -> AsyncIterator[Gateway]:
+async def running(
+    config: Config, lock: Lock, *, doors: bool, accounts: Mapping[tuple[str, str], Adapter] = MappingProxyType({})
+) -> AsyncIterator[Gateway]:
     """
     The gateway at work. With `doors` it lets in everybody the config allows; without, only this terminal.
 
-    Ready when the block is entered; leaving it finishes what runs.
+    Ready when the block is entered; leaving it finishes what runs. `accounts` are adapters beside those of the config,
+    by platform and name.
     """
     clock, observer, state = SystemClock(), Observer(), lock.state
     async with AsyncExitStack() as opened:
@@ -133,10 +163,18 @@ async def running(config: Config, lock: Lock, *, doors: bool) -> AsyncIterator[G
             since=clock.now(),
             drain=config.turns.drain,
             hurry=asyncio.Event(),
+            delivery=delivery,
         )
+        gateway.supervisors = [
+            Supervisor(
+                adapter, name, store=store, clock=clock, observer=observer, tell_of_gap=gateway.tell_of_gap
+            )
+            for (_, name), adapter in accounts.items()
+        ]
         local = Screens(LOCAL_PLATFORM, _terminal, clock)
         browser = Screens(WEB_PLATFORM, SessionSource.browser, clock)
         delivery.connect({(screens.platform, MAIN_ACCOUNT): screens for screens in (local, browser)})
+        delivery.connect(accounts)
         if doors and config.web.listen is not None:
             gateway.web = _web_door(gateway, policy, browser, config.web.listen.host, config.web.listen.port, lock)
             await gateway.web.start()
@@ -144,6 +182,7 @@ async def running(config: Config, lock: Lock, *, doors: bool) -> AsyncIterator[G
         requests = {
             **session_requests(store, pipeline.lanes.stop),
             **status_requests(store, gateway.status),
+            **queue_requests(store, clock, pipeline.take_up, delivery.take_up),
             **chat_requests(local, _chat_commands()),
             "web.link": gateway.link,
         }
@@ -151,14 +190,24 @@ async def running(config: Config, lock: Lock, *, doors: bool) -> AsyncIterator[G
         await delivery.recover()
         await pipeline.recover()
         opened.push_async_callback(gateway.finish_what_runs)
-        for screens in (local, browser):
-            intake = tasks.create_task(screens.run(pipeline.receive), name=screens.platform)
-            opened.callback(intake.cancel)
+        for intake in (local, browser, *gateway.supervisors):
+            listening = tasks.create_task(intake.run(pipeline.receive), name="intake")
+            opened.callback(listening.cancel)
         await asyncio.sleep(0)  # let them begin to listen
         address = gateway.web.address if gateway.web else None
         observer.started(address=address, version=__version__, pid=os.getpid())
         yield gateway
     observer.stopped()
+
+
+def _account_status(report: AccountReport) -> AccountStatus:
+    return AccountStatus(
+        platform=report.platform,
+        account=report.account,
+        state=report.state.value,
+        reason=report.reason,
+        last_progress_at=report.progress_at,
+    )
 
 
 class _Over(Exception):
