@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+ADAPTERS = ROOT / "adapters"
 CONFIG = ROOT / "config"
 GATEWAY = ROOT / "gateway"
 # The edges. A command imports what it needs when it runs, so that `turngate --help` pays for nothing it does not use.
@@ -21,11 +22,13 @@ Detector = Callable[[str], list[str]]
 _BAD_NAME = re.compile(r"manager|helper|utils|mixin", re.IGNORECASE)
 _REASONED = re.compile(r"#\s*(noqa:\s*[A-Z]+\d+(,\s*[A-Z]+\d+)*\s+-\s+\w|(?!noqa)\w)")
 _BROAD = {"Exception", "BaseException"}
+_PLATFORM = re.compile(r"telegram|discord|slack|(?<![a-z])(web|local)(?![a-z])", re.IGNORECASE)
+_LONGEST_PIPELINE = 150
 _ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
 
 
 def modules() -> list[Path]:
-    return sorted([*CONFIG.rglob("*.py"), *GATEWAY.rglob("*.py")])
+    return sorted([*ADAPTERS.rglob("*.py"), *CONFIG.rglob("*.py"), *GATEWAY.rglob("*.py")])
 
 
 def core_modules() -> list[Path]:
@@ -103,12 +106,27 @@ def foreign_imports(source: str) -> list[str]:
     ]
 
 
+def named_platforms(source: str) -> list[str]:
+    """In code, strings and comments alike: the life of a message is the same everywhere."""
+    return [
+        f"line {number}: {found[0]} is a platform"
+        for number, line in enumerate(source.splitlines(), start=1)
+        for found in _PLATFORM.finditer(line)
+    ]
+
+
+def overlong_pipeline(source: str) -> list[str]:
+    lines = len(source.splitlines())
+    return [f"{lines} lines, and {_LONGEST_PIPELINE} is the most"] if lines > _LONGEST_PIPELINE else []
+
+
 def test_the_house_was_found() -> None:
     assert GATEWAY / "model.py" in core_modules()
     assert GATEWAY / "stores" / "__init__.py" in modules()
     assert GATEWAY / "stores" / "__init__.py" not in core_modules()
     assert GATEWAY / "__main__.py" in core_modules()
     assert CONFIG / "load.py" in modules()
+    assert ADAPTERS / "screens.py" in modules()
 
 
 def test_every_module_says_why_it_exists() -> None:
@@ -116,7 +134,7 @@ def test_every_module_says_why_it_exists() -> None:
 
 
 def test_the_core_has_no_import_inside_a_function() -> None:
-    assert offences(hidden_imports, [*core_modules(), *CONFIG.rglob("*.py")]) == []
+    assert offences(hidden_imports, [*core_modules(), *ADAPTERS.rglob("*.py"), *CONFIG.rglob("*.py")]) == []
 
 
 def test_names_are_words_of_the_domain() -> None:
@@ -138,11 +156,23 @@ def test_the_environment_is_read_in_one_place() -> None:
     assert offences(environment_reads, [CONFIG / "load.py"])
 
 
+def test_the_pipeline_fits_on_a_few_screens_and_names_no_platform() -> None:
+    assert offences(overlong_pipeline, [GATEWAY / "pipeline.py"]) == []
+    assert offences(named_platforms, [GATEWAY / "pipeline.py"]) == []
+
+
 def test_the_vocabulary_imports_the_standard_library_only() -> None:
     assert offences(foreign_imports, [GATEWAY / "model.py"]) == []
 
 
 BAD = [
+    (named_platforms, "if platform == 'telegram': ...\n"),
+    (named_platforms, "# Discord wants it so\n"),
+    (named_platforms, "from adapters.slack import x\n"),
+    (named_platforms, "x = WEB_PLATFORM\n"),
+    (named_platforms, "# for the web chat\n"),
+    (named_platforms, "import local\n"),
+    (overlong_pipeline, "\n" * 151),
     (missing_docstring, ""),
     (missing_docstring, "import os\n"),
     (missing_docstring, "# a comment is no docstring\n"),
@@ -176,6 +206,8 @@ BAD = [
 ]
 
 GOOD = [
+    (named_platforms, "locally = platform\ncobweb = 'weber'\n"),
+    (overlong_pipeline, "\n" * 150),
     (missing_docstring, '"""Why this file exists."""\n'),
     (hidden_imports, "import json\nfrom os import path\nif True:\n    import re\ndef f(): ...\n"),
     (vague_names, "from contextlib import contextmanager\n@contextmanager\ndef opened(): ...\n"),
