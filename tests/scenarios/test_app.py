@@ -1,0 +1,109 @@
+"""The gateway put together: from a config to an answer, over a stop and a start, and with the doors shut."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from config.schema import Config
+from gateway.app import Gateway, running
+from gateway.errors import Refused
+from gateway.model import InboundMessage, InboxState, SessionSource
+from gateway.state_dir import take_lock
+from tests.configs import config_of
+from tests.fakes import NOON
+
+HERE = SessionSource.browser("desk")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return config_of(f"state_dir: {tmp_path / 'state'}\nturns:\n  debounce: 10ms\nweb:\n  listen: null\n")
+
+
+@asynccontextmanager
+async def gateway(config: Config, *, doors: bool = False) -> AsyncIterator[Gateway]:
+    with take_lock(config.state_dir) as lock:
+        async with running(config, lock, doors=doors) as open_gateway:
+            yield open_gateway
+
+
+def said(text: str, number: int = 1) -> InboundMessage:
+    return InboundMessage(id=f"m{number}", event_ids=(f"e{number}",), source=HERE, text=text, sent_at=NOON)
+
+
+async def settled(at: Gateway) -> None:
+    while await at.store.inbox(InboxState.WAITING, InboxState.RUNNING):
+        await asyncio.sleep(0.01)
+
+
+async def transcript(at: Gateway) -> list[str]:
+    session = await at.store.current(at.pipeline.policy.key_of(HERE))
+    assert session is not None
+    return [entry.text for entry in (await at.store.transcript(session.id)).entries]
+
+
+async def test_a_message_is_answered_and_is_still_there_after_a_restart(config: Config) -> None:
+    async with gateway(config) as at:
+        await at.pipeline.receive(said("hello"))
+        await settled(at)
+    async with gateway(config) as at:
+        await at.pipeline.receive(said("again", 2))
+        await settled(at)
+
+        question, answer, _, second = await transcript(at)
+        assert question == "hello"
+        assert answer.startswith("Turn 1 of session")
+        assert answer.endswith("You said:\n\nhello")
+        assert second.startswith("Turn 2 of session")
+
+
+async def test_leaving_finishes_what_runs(config: Config) -> None:
+    async with gateway(config) as at:
+        await at.pipeline.receive(said("hello"))
+        while at.status().lanes_busy == 0:
+            await asyncio.sleep(0.01)
+    async with gateway(config) as at:
+        assert (await transcript(at))[1].endswith("hello")
+
+
+async def test_leaving_in_a_hurry_leaves_the_rest_for_the_next_start(config: Config) -> None:
+    async with gateway(config) as at:
+        await at.pipeline.receive(said("word " * 500))
+        while at.status().lanes_busy == 0:
+            await asyncio.sleep(0.01)
+        at.hurry.set()
+    async with gateway(config) as at:
+        await settled(at)
+
+        assert len(await transcript(at)) == 2
+
+
+async def test_it_says_how_it_is(config: Config) -> None:
+    async with gateway(config) as at:
+        first, second = await at.readiness(), await at.readiness()
+
+        assert first.ready
+        assert second is first
+        assert at.status().ready
+        assert b"turngate_lanes_busy 0.0" in at.metrics()
+
+
+async def test_with_the_doors_shut_there_is_no_link(config: Config) -> None:
+    async with gateway(config) as at:
+        assert at.web is None
+        with pytest.raises(Refused, match="the web door is closed"):
+            await at.link({}, None)  # type: ignore[arg-type]
+
+
+async def test_an_error_comes_out_as_itself_and_everything_is_closed(config: Config) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with gateway(config):
+            raise ZeroDivisionError
+
+    async with gateway(config) as at:
+        assert at.status().ready
