@@ -1,0 +1,127 @@
+"""What a message, a turn and a command leave behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.briefing import heard
+from gateway.commands.turn import last_question
+from gateway.model import (
+    Attachment,
+    EndReason,
+    Entry,
+    Media,
+    MediaType,
+    Origin,
+    ResetNotice,
+    Role,
+    SessionId,
+    Text,
+)
+from gateway.replies import asked, broken, commanded, missing_agent_words, parts, reset_words
+from tests.fakes import NOON, assistant, dm, message, said, user
+
+PHOTO = Attachment(type=MediaType.IMAGE, ref="file-id", path="/tmp/x.png", mime="image/png", name="x.png")  # noqa: S108
+
+
+class TestAsked:
+    def test_a_message_is_kept_with_its_sender_its_id_and_its_time(self) -> None:
+        entry = asked(message("hello", id="m1"))
+
+        assert (entry.role, entry.text, entry.sender, entry.message_id, entry.at) == (
+            Role.USER,
+            "hello",
+            "42",
+            "m1",
+            NOON,
+        )
+
+    def test_files_are_kept_beside_the_words_and_without_words_alone(self) -> None:
+        photo = Media(type=MediaType.IMAGE, path="/tmp/x.png", mime="image/png", name="x.png")  # noqa: S108
+
+        assert asked(replace(message("look"), attachments=(PHOTO,))).content == (Text("look"), photo)
+        assert asked(replace(message(""), attachments=(PHOTO,))).content == (photo,)
+
+    def test_a_message_without_anything_is_still_a_message(self) -> None:
+        assert asked(message("")).content == (Text(""),)
+
+
+class TestOurOwnWords:
+    def test_a_command_and_its_answer_are_kept_as_such_and_the_answer_goes_back(self) -> None:
+        entries, outgoing = commanded(message("/help", id="m1"), "Commands:", NOON)
+
+        assert [(entry.role, entry.text, entry.origin) for entry in entries] == [
+            (Role.USER, "/help", Origin.COMMAND),
+            (Role.ASSISTANT, "Commands:", Origin.COMMAND),
+        ]
+        assert [(part.text, part.target, part.reply_to) for part in outgoing] == [("Commands:", dm(), "m1")]
+
+    def test_parts_are_numbered_in_order(self) -> None:
+        assert [(part.ordinal, part.text) for part in parts(message(), "a", "b")] == [(0, "a"), (1, "b")]
+
+    @pytest.mark.parametrize(
+        ("reason", "words"), [(EndReason.IDLE, "after a long silence"), (EndReason.DAILY, "with the day")]
+    )
+    def test_a_reset_is_told_with_its_reason_and_the_way_back(self, reason: EndReason, words: str) -> None:
+        (told,) = reset_words(ResetNotice(reason=reason, had_activity=True, previous=SessionId("s")))
+
+        assert words in told
+        assert "/resume" in told
+
+    def test_a_reset_that_took_nothing_is_not_told(self) -> None:
+        assert reset_words(None) == []
+        assert reset_words(ResetNotice(reason=EndReason.IDLE, had_activity=False, previous=SessionId("s"))) == []
+
+    def test_an_agent_that_is_there_is_not_missed(self) -> None:
+        assert missing_agent_words(None, "main") == []
+
+    def test_what_broke_here_is_told_without_details(self) -> None:
+        outcome = broken(message(id="m1"), NOON)
+
+        assert outcome.failure
+        assert [part.reply_to for part in outcome.parts] == ["m1"]
+        assert [entry.origin for entry in outcome.entries] == [Origin.COMMAND]
+
+
+class TestHeard:
+    def test_messages_are_heard_as_they_came(self) -> None:
+        first, second = message("a", id="1"), message("b", id="2")
+
+        assert heard([asked(first), asked(second)], [first, second]) == [first, second]
+
+    def test_a_question_that_is_asked_again_is_heard_with_its_own_words_and_files(self) -> None:
+        question = asked(replace(message("look", id="old"), attachments=(PHOTO,)))
+        command = message("/retry", id="new")
+
+        (again,) = heard([question], [command])
+
+        assert (again.id, again.text, again.source) == ("old", "look", command.source)
+        assert [each.path for each in again.attachments] == [PHOTO.path]
+
+    def test_without_an_entry_the_messages_themselves_are_heard(self) -> None:
+        assert heard([], [message("a")]) == [message("a")]
+
+
+class TestLastQuestion:
+    def test_it_is_what_the_last_turn_answered(self) -> None:
+        one, two, three = user("one"), user("two"), user("three")
+
+        assert last_question([one, assistant("x"), two, three, assistant("y")]) == (two, three)
+
+    def test_commands_after_it_are_passed_over(self) -> None:
+        question = user("one")
+        command = said(Role.USER, "/help", origin=Origin.COMMAND)
+
+        assert last_question([question, assistant("x"), command]) == (question,)
+
+    def test_a_failed_question_before_it_is_another_one(self) -> None:
+        one, two = user("one"), user("two")
+        notice = said(Role.ASSISTANT, "There is no answer", origin=Origin.COMMAND)
+
+        assert last_question([one, notice, two, assistant("y")]) == (two,)
+
+    @pytest.mark.parametrize("entries", [[], [assistant("x")], [said(Role.USER, "/help", origin=Origin.COMMAND)]])
+    def test_there_may_be_none(self, entries: list[Entry]) -> None:
+        assert last_question(entries) == ()
