@@ -16,8 +16,10 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from adapters.screens import Screens
+from config.access import AccessEntry, Whom
 from config.schema import Config
 from gateway import __version__, replies
+from gateway.admission import Allowed
 from gateway.agents import load_agent
 from gateway.clock import SystemClock
 from gateway.commands import COMMANDS
@@ -166,9 +168,7 @@ async def running(
             delivery=delivery,
         )
         gateway.supervisors = [
-            Supervisor(
-                adapter, name, store=store, clock=clock, observer=observer, tell_of_gap=gateway.tell_of_gap
-            )
+            Supervisor(adapter, name, store=store, clock=clock, observer=observer, tell_of_gap=gateway.tell_of_gap)
             for (_, name), adapter in accounts.items()
         ]
         local = Screens(LOCAL_PLATFORM, _terminal, clock)
@@ -190,8 +190,8 @@ async def running(
         await delivery.recover()
         await pipeline.recover()
         opened.push_async_callback(gateway.finish_what_runs)
-        for intake in (local, browser, *gateway.supervisors):
-            listening = tasks.create_task(intake.run(pipeline.receive), name="intake")
+        for run in (local.run, browser.run, *(supervisor.run for supervisor in gateway.supervisors)):
+            listening = tasks.create_task(run(pipeline.receive), name="intake")
             opened.callback(listening.cancel)
         await asyncio.sleep(0)  # let them begin to listen
         address = gateway.web.address if gateway.web else None
@@ -234,6 +234,7 @@ def _policy(config: Config, lock: Lock) -> Policy:
     }
     return Policy(
         agents=agents,
+        allowed=tuple(map(_allowed, (*config.access.allow, *config.access.admins))),
         routes=[Route(agent=route.agent, **route.match.model_dump()) for route in config.routes],
         per_user_in_groups=config.sessions.per_user_in_groups,
         per_user_in_threads=config.sessions.per_user_in_threads,
@@ -246,9 +247,24 @@ def _policy(config: Config, lock: Lock) -> Policy:
     )
 
 
+def _allowed(entry: AccessEntry) -> Allowed:
+    return Allowed(
+        platform=entry.platform,
+        account=entry.account,
+        person=entry.id if entry.whom is Whom.USER else None,
+        chat=entry.id if entry.whom is Whom.CHAT else None,
+        scope=entry.id if entry.whom in (Whom.GUILD, Whom.TEAM) else None,
+    )
+
+
 def _lane_rules(config: Config) -> LaneRules:
     turns = config.turns
-    return LaneRules(when_busy=WhenBusy(turns.when_busy), debounce=turns.debounce, concurrent=turns.concurrent)
+    return LaneRules(
+        when_busy=WhenBusy(turns.when_busy),
+        debounce=turns.debounce,
+        concurrent=turns.concurrent,
+        waiting_per_session=turns.waiting_per_session,
+    )
 
 
 def _terminal(session: str) -> SessionSource:

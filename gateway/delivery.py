@@ -25,13 +25,12 @@ from gateway.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.model import AgentEvent, Part, PartState, Sent, SessionSource, TurnId
+from gateway.model import LARGEST_NUMBER, AgentEvent, Part, PartState, Sent, SessionSource, TurnId
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
 from gateway.ports import Adapter, Clock, FindsSent, FollowsTurns, Store
 
 _OPEN = (PartState.PENDING, PartState.SENDING, PartState.FAILED)
-_MOST_AT_START = 100_000
 _REPEAT = "(possible repeat)\n\n"
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0
 
@@ -64,9 +63,11 @@ class Delivery:
         """The accounts there are, by platform and name."""
         self._adapters.update(adapters)
 
-    def preview(self, target: SessionSource, turn: TurnId, messages: Sequence[str]) -> Preview:
-        """What is shown of a turn while it runs."""
-        preview = Preview(_follower(self._adapters.get(_account(target))), target, turn, self._observer)
+    def preview(
+        self, target: SessionSource, turn: TurnId, messages: Sequence[str], shown_in: str | None = None
+    ) -> Preview:
+        """What is shown of a turn while it runs; `shown_in` is the message that shows what an earlier run had of it."""
+        preview = Preview(_follower(self._adapters.get(_account(target))), target, turn, self._observer, shown_in)
         preview.begin(messages)
         return preview
 
@@ -79,8 +80,12 @@ class Delivery:
 
     async def recover(self) -> None:
         """Go on with what an earlier run left in the outbox."""
-        for part in await self._store.outbox(*_OPEN, limit=_MOST_AT_START):
-            self._enqueue(part)
+        for part in await self._store.outbox(*_OPEN, limit=LARGEST_NUMBER):
+            self.take_up(part)
+
+    def take_up(self, part: Part) -> None:
+        """Go on with one of them."""
+        self._enqueue(part)
 
     async def deliver(self, parts: Sequence[Part]) -> None:
         """Send in order. Returns when each was tried, or when the chat turns out to be one that has to wait."""
@@ -176,7 +181,15 @@ class Delivery:
 class Preview:
     """A turn as it happens, for a platform that can show it. Never waits, and spoils no turn."""
 
-    def __init__(self, follower: FollowsTurns | None, target: SessionSource, turn: TurnId, observer: Observer) -> None:
+    def __init__(
+        self,
+        follower: FollowsTurns | None,
+        target: SessionSource,
+        turn: TurnId,
+        observer: Observer,
+        shown_in: str | None,
+    ) -> None:
+        self._shown_in = shown_in
         self._follower = follower
         self._target = target
         self._turn = turn
@@ -193,6 +206,10 @@ class Preview:
         if self._follower is not None:
             with _harmless(self._observer):
                 self._follower.turn_event(self._target, self._turn, event)
+
+    async def close(self) -> str | None:
+        """Nothing more is shown. Returns the message that shows it, if the answer is to take its place."""
+        return self._shown_in
 
 
 @contextmanager

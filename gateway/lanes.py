@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
@@ -33,13 +33,15 @@ class Stored:
     A message in the inbox.
 
     `turn` is the one it already belongs to, if the daemon died during it. `alone`: a command, never answered together
-    with others.
+    with others. `is_surplus`: more than may wait in its lane, and not to be answered.
     """
 
     id: InboxId
     message: InboundMessage
     turn: TurnId | None = None
     alone: bool = False
+    is_surplus: bool = False
+    is_first_surplus: bool = False
 
     def goes_with(self, other: Stored) -> bool:
         """Whether one turn may answer both."""
@@ -63,6 +65,10 @@ class _PlaceInLane:
         self.stored: Stored | None = None
 
     def take(self, stored: Stored) -> None:
+        if self._lane.is_full and not stored.alone and stored.turn is None:
+            self.leave()
+            self._lane.send_away(stored)
+            return
         self.stored = stored
         self._lane.changed.set()
         if self._lane.interrupts and self._lane.running is not None:
@@ -114,10 +120,24 @@ class Running:
 @dataclass(slots=True, eq=False)
 class _Lane:
     key: SessionKey
-    interrupts: bool
+    interrupts: bool = False
+    room: int | None = None
+    refuse: Callable[[Stored], None] | None = None
     places: deque[_PlaceInLane] = field(default_factory=deque)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     running: Running | None = None
+    overflows: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many wait as may."""
+        return self.room is not None and sum(place.stored is not None for place in self.places) >= self.room
+
+    def send_away(self, stored: Stored) -> None:
+        """Stored, and one too many. The first since there was room is told."""
+        if self.refuse is not None:
+            self.refuse(replace(stored, is_surplus=True, is_first_surplus=not self.overflows))
+        self.overflows = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +147,7 @@ class LaneRules:
     when_busy: WhenBusy = WhenBusy.COLLECT
     debounce: timedelta = timedelta(milliseconds=600)
     concurrent: int = 64
+    waiting_per_session: int = 50
 
 
 Work = Callable[[SessionKey, Running], Coroutine[None, None, None]]
@@ -148,7 +169,12 @@ class Lanes:
         """Take a place. Never waits, so that nobody who comes later can be earlier."""
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = _Lane(key, interrupts=self._rules.when_busy is WhenBusy.INTERRUPT)
+            lane = self._lanes[key] = _Lane(
+                key,
+                interrupts=self._rules.when_busy is WhenBusy.INTERRUPT,
+                room=self._rules.waiting_per_session,
+                refuse=lambda stored: self.beside(key).take(stored),
+            )
             self._tasks.create_task(self._serve(lane), name="lane")
         place = _PlaceInLane(lane)
         lane.places.append(place)
@@ -170,7 +196,7 @@ class Lanes:
         held = self.join(key) if holding else None
         lane = self._beside.get(key)
         if lane is None:
-            lane = self._beside[key] = _Lane(key, interrupts=False)
+            lane = self._beside[key] = _Lane(key)
             self._tasks.create_task(self._serve_beside(lane), name="beside")
         place = _PlaceInLane(lane, held)
         lane.places.append(place)
@@ -271,6 +297,7 @@ class Lanes:
                 break
             batch.append(stored)
             lane.places.popleft()
+            lane.overflows = False
         return batch
 
     async def _change(self, lane: _Lane) -> None:

@@ -148,7 +148,7 @@ class Observer:
         """Nothing came from it for as long as the config allows."""
         self._log.warning("the agent fell silent", action=Action.AGENT)
 
-    def turn_ended(self, begun: Begun, outcome: Outcome, *, agent: str, took: timedelta) -> None:
+    def turn_ended(self, begun: Begun, outcome: Outcome, agent: str, took: timedelta) -> None:
         """One line per turn."""
         seconds, result = max(took.total_seconds(), 0.0), "done" if outcome.failure is None else "failed"
         self._turns.labels(agent, result).inc()

@@ -14,6 +14,14 @@ T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
+_BEFORE_AGAIN = (0.0, 0.5, 2.0)
+
+
+async def pause_before(attempt: int) -> None:
+    """A turn that died with its daemon begins again a little later each time."""
+    await asyncio.sleep(_BEFORE_AGAIN[min(attempt, len(_BEFORE_AGAIN)) - 1])
+
+
 async def until_stored(write: Callable[[], Awaitable[T]], observer: Observer) -> T:
     """Write, again and again with growing pauses, until the store takes it. Damage and refusals are raised at once."""
     pause = _FIRST_PAUSE

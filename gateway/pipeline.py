@@ -1,33 +1,32 @@
 """
 THE LIFE OF A MESSAGE, top to bottom.
 
-admit - key - accept - lane - open - history - prompt - agent - record - deliver. Whoever sends a message hears that we
-have it when `receive` returns: then it is on disk. What the agent said becomes transcript, tokens, outgoing parts and
-"done" in one transaction, and only then is it sent.
+admit - key - accept - lane - open - history - prompt - agent - record - deliver. When `receive` returns, the message is
+on disk. What the agent said becomes transcript, tokens, parts and "done" in one transaction; only then is it sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from gateway import replies
 from gateway.admission import LONGEST_TEXT, authorize
 from gateway.briefing import brief, heard
 from gateway.commands import COMMANDS
-from gateway.commands.registry import Again, Call, Request
+from gateway.commands.registry import Again, Call
+from gateway.crashpoints import crashpoint
 from gateway.delivery import Delivery
+from gateway.desk import Desk
 from gateway.errors import Refused, StoreError
 from gateway.lanes import LaneRules, Lanes, Place, Running, Stored
-from gateway.model import InboundMessage, InboxState, SessionKey
+from gateway.model import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
 from gateway.observe import Action, Observer
-from gateway.patience import until_stored
+from gateway.patience import pause_before, until_stored
 from gateway.policy import Policy
-from gateway.ports import Accepted, Begun, Claim, Clock, Outcome, Store
+from gateway.ports import Accepted, Begun, Claim, Clock, InboxItem, Outcome, Store
 from gateway.turns import Conversation
-
-_MOST_AT_START = 100_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,27 +41,26 @@ class Pipeline:
     clock: Clock
     tasks: asyncio.TaskGroup
     lanes: Lanes = field(init=False)
+    desk: Desk = field(init=False)
 
     def __post_init__(self) -> None:
         self.lanes = Lanes(self.lane_rules, self._handle, self.tasks)
+        self.desk = Desk(self.policy, self.store, self.lanes, self.observer, self.clock)
 
     async def receive(self, message: InboundMessage) -> None:
-        """
-        Called by adapters. Returning means stored: only now may the platform be told.
-
-        Raises Refused for what can never be taken, StoreError if it could not be stored.
-        """
-        if not authorize(message.source):
+        """Called by adapters. Returning means stored; raises Refused for what is never taken, StoreError for a no."""
+        if not authorize(message.source, self.policy.allowed):
             return self.observer.received(message.source, Action.REFUSED)
         if len(message.text) > LONGEST_TEXT:
             raise Refused(f"a message of {len(message.text):,} characters is too long; {LONGEST_TEXT:,} is the most")
+        crashpoint("received")
         key, call = self.policy.key_of(message.source), COMMANDS.find(message.text)
         # The place is taken before the first await: nobody who comes later gets in front while this is being stored.
         # Whoever sent it may go away meanwhile; what is on disk by then is seen through all the same.
         place, storing = self._place(key, call), asyncio.ensure_future(self.store.accept(message, key))
         storing.add_done_callback(lambda _: self._stored(storing, place, message, alone=call is not None))
         await asyncio.shield(storing)
-        return None
+        return crashpoint("accepted")
 
     def _stored(self, storing: asyncio.Future[Accepted], place: Place, message: InboundMessage, *, alone: bool) -> None:
         if storing.cancelled() or storing.exception() is not None:
@@ -73,10 +71,14 @@ class Pipeline:
 
     async def recover(self) -> None:
         """Go on with what an earlier run of the daemon left in the inbox, in the order in which it came."""
-        for item in await self.store.inbox(InboxState.WAITING, InboxState.RUNNING, limit=_MOST_AT_START):
-            call = COMMANDS.find(item.message.text) if item.turn is None else None
-            place = self._place(item.key, call)
-            place.take(Stored(id=item.id, message=item.message, turn=item.turn, alone=bool(call)))
+        for item in await self.store.inbox(InboxState.WAITING, InboxState.RUNNING, limit=LARGEST_NUMBER):
+            self.take_up(item)
+
+    def take_up(self, item: InboxItem) -> None:
+        """Go on with one of them."""
+        call = COMMANDS.find(item.message.text) if item.turn is None else None
+        stored = Stored(id=item.id, message=item.message, turn=item.turn, alone=bool(call))
+        self._place(item.key, call).take(stored)
 
     def _place(self, key: SessionKey, call: Call | None) -> Place:
         """Commands wait for no turn. What comes after one that stops a turn waits for it: it may change the session."""
@@ -88,10 +90,10 @@ class Pipeline:
 
     async def _handle(self, key: SessionKey, running: Running) -> None:
         """A batch whose turn has come. Whatever happens to it, its lane goes on."""
-        message = running.batch[-1].message
-        call = COMMANDS.find(message.text) if running.batch[0].alone else None
+        message, first = running.batch[-1].message, running.batch[0]
+        call = COMMANDS.find(message.text) if first.alone else None
         try:
-            await (self._command(key, running, call) if call else self._turn(running))
+            await (self._at_the_desk(key, running, call) if call or first.is_surplus else self._turn(running))
         except Refused as exc:
             self.observer.dropped(exc)  # its session was deleted meanwhile, or an earlier run had settled it
         except StoreError as exc:
@@ -100,22 +102,12 @@ class Pipeline:
             self.observer.bug(exc)
         self.delivery.settled(message.source, [stored.message.id for stored in running.batch])
 
-    async def _command(self, key: SessionKey, running: Running, call: Call) -> None:
-        stored, stopped = running.batch[0], call.command.stops_turn and await self.lanes.stop(key)
-        opening, busy = self.policy.opening(stored.message.source), call.command.needs_quiet or self.lanes.is_busy(key)
-        session = (await until_stored(lambda: self.store.open(opening), self.observer)).session
-        agent, waiting = self.policy.agent_of(session).name, len(self.lanes.waiting(key))
-        here = Request(argument=call.argument, session=session, agent=agent, store=self.store, stopped=stopped)
-        request = replace(here, busy=busy and running.beside, waiting=waiting)
-        answer = await until_stored(lambda: call.command.run(request), self.observer)
+    async def _at_the_desk(self, key: SessionKey, running: Running, call: Call | None) -> None:
+        answer = await (self.desk.command(key, running, call) if call else self.desk.refuse(running))
         if isinstance(answer, Again):
             return await self._turn(running, answer)
-        entries, parts = replies.commanded(stored.message, answer.text, self.clock.now())
-        answering = partial(self.store.answer, stored.id, answer.session, entries=entries, parts=parts)
-        outgoing = await until_stored(answering, self.observer)
         running.answered()
-        self.observer.commanded(call.command.name, answer.session)
-        return await self.delivery.deliver(outgoing)
+        return await self.delivery.deliver(answer)
 
     async def _turn(self, running: Running, again: Again | None = None) -> None:
         messages = [stored.message for stored in running.batch]
@@ -125,26 +117,34 @@ class Pipeline:
             entries=again.said if again else tuple(map(replies.asked, messages)),
             history=self.policy.history_to_read,
             replacing=again.replacing if again else None,
+            repeatable=self.policy.is_repeatable(messages[-1].source),
         )
         started, begun = self.clock.now(), await until_stored(lambda: self.store.begin(claim), self.observer)
+        crashpoint("reset" if begun.opened.notice and begun.opened.is_new else "turn-started")
         try:
-            outcome = await self._converse(begun, heard(begun.said, messages), running)
+            given_up = replies.given_up(begun, messages[-1], started)
+            outcome = given_up or await self._converse(begun, heard(begun.said, messages), running)
         except Exception as exc:  # noqa: BLE001 - the lane boundary: the person hears of it, the lane goes on
             self.observer.bug(exc)
             outcome = replies.broken(messages[-1], self.clock.now())
+        crashpoint("turn-finishing")
         outgoing = await until_stored(lambda: self.store.finish(begun.turn, outcome), self.observer)
+        crashpoint("turn-finished")
         running.answered()
         agent = self.policy.agent_of(begun.opened.session).name
-        self.observer.turn_ended(begun, outcome, agent=agent, took=self.clock.now() - started)
+        self.observer.turn_ended(begun, outcome, agent, self.clock.now() - started)
         await self.delivery.deliver(outgoing)
 
     async def _converse(self, begun: Begun, messages: list[InboundMessage], running: Running) -> Outcome:
-        session, message = begun.opened.session, messages[-1]
-        employed, missing = self.policy.agent_of(session), self.policy.missing_agent(session)
+        session, message, employed = begun.opened.session, messages[-1], self.policy.agent_of(begun.opened.session)
+        await pause_before(begun.attempt)
         briefing = brief(self.policy, employed, begun, messages)
-        preview = self.delivery.preview(message.source, begun.turn, [stored.message.id for stored in running.batch])
+        ids = [stored.message.id for stored in running.batch]
+        preview = self.delivery.preview(message.source, begun.turn, ids, shown_in=begun.preview)
         conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
         running.stoppable(conversation.stop)
-        ending = await conversation.run(briefing.turn, self.policy.idle_timeout)
-        words = replies.reset_words(session.notice) + replies.missing_agent_words(missing, employed.name)
-        return replies.outcome(conversation, ending, message, words, self.clock.now())
+        first_tool = partial(until_stored, partial(self.store.record_tool, begun.turn), self.observer)
+        ending = await conversation.run(briefing.turn, self.policy.idle_timeout, first_tool)
+        words = replies.words_before(session, self.policy.missing_agent(session), employed.name)
+        outcome = replies.outcome(conversation, ending, message, words, self.clock.now())
+        return replies.in_place_of(await preview.close(), outcome)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from gateway.admission import Allowed
 from gateway.history import HistoryRules
 from gateway.keys import build_session_key, owner_of
 from gateway.model import Session, SessionKey, SessionSource
@@ -20,11 +21,12 @@ _NOT_SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Employed:
-    """An agent under the name the config gives it."""
+    """An agent under the name the config gives it. `repeatable`: a turn may run again if the daemon died during it."""
 
     name: str
     agent: Agent
     system: str = ""
+    repeatable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class Policy:
     """Fixed while the daemon runs. `privacy_key` is None where ids need not be hidden."""
 
     agents: Mapping[str, Employed]
+    allowed: tuple[Allowed, ...] = ()
     routes: Sequence[Route] = ()
     per_user_in_groups: bool = True
     per_user_in_threads: bool = False
@@ -76,6 +79,10 @@ class Policy:
         """Who answers in a session: the one chosen for it, if it is still there, else the one routed to."""
         routed = agent_for(session.origin, self.routes)
         return self.agents.get(session.agent or routed) or self.agents.get(routed) or self.agents[MAIN_AGENT]
+
+    def is_repeatable(self, source: SessionSource) -> bool:
+        """Whether a turn from there may run again after a crash in the middle, if nobody chose another agent."""
+        return self.agents.get(agent_for(source, self.routes), self.agents[MAIN_AGENT]).repeatable
 
     def missing_agent(self, session: Session) -> str | None:
         """The agent that was chosen for a session and is no longer in the config."""

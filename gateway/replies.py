@@ -10,13 +10,16 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.model import EndReason, Entry, InboundMessage, Media, Origin, Part, ResetNotice, Role, Text
-from gateway.ports import Outcome
+from gateway.model import EndReason, Entry, InboundMessage, Media, Origin, Part, Role, Session, Text
+from gateway.ports import Begun, Outcome
 from gateway.turns import Conversation, Ending
 
 _WHY_ENDED = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "with the day"}
 _NOTHING_SAID = "(The agent had nothing to say.)"
 _TRY_AGAIN = "Write again, or /retry."
+
+MOST_ATTEMPTS = 3
+TOO_MANY = "Too many messages wait here. This one and what follows is not answered until there is room again."
 
 
 def asked(message: InboundMessage) -> Entry:
@@ -75,22 +78,46 @@ def outcome(
     )
 
 
+def given_up(begun: Begun, message: InboundMessage, now: datetime) -> Outcome | None:
+    """For a turn that has died too often, or that must not run again: what to say instead. None: let it run."""
+    if begun.attempt > MOST_ATTEMPTS:
+        text = f"I tried {MOST_ATTEMPTS} times to answer this and was cut off each time, so I leave it. {_TRY_AGAIN}"
+        given_up = Outcome(failure=f"its turn died {MOST_ATTEMPTS} times", dead=True)
+    elif begun.attempt > 1 and not begun.repeatable:
+        text = "I was interrupted while working on this, and doing it again could do harm. /retry does it all the same."
+        given_up = Outcome(failure="interrupted, and must not run again by itself")
+    else:
+        return None
+    said = replace(given_up, entries=(notice(text, now),), parts=parts(message, text))
+    return in_place_of(begun.preview, said)
+
+
+def in_place_of(preview: str | None, said: Outcome) -> Outcome:
+    """The first part takes the place of the message that showed the turn while it ran."""
+    if preview is None or not said.parts:
+        return said
+    return replace(said, parts=(replace(said.parts[0], edits=preview), *said.parts[1:]))
+
+
 def broken(message: InboundMessage, now: datetime) -> Outcome:
     """The turn failed for a reason that is ours, and that only the operator can understand."""
     text = f"Something went wrong here, and the operator can see it in the log. {_TRY_AGAIN}"
     return Outcome(entries=(notice(text, now),), parts=parts(message, text), failure="an unexpected error")
 
 
-def reset_words(reset: ResetNotice | None) -> list[str]:
-    """Why the conversation is new, if it became so by itself and anything was lost from sight."""
-    if reset is None or not reset.had_activity:
-        return []
-    return [f"The conversation before this one ended {_WHY_ENDED[reset.reason]}. /resume brings it back."]
+def words_before(session: Session, missing: str | None, instead: str) -> list[str]:
+    """
+    What the person should know before the answer.
 
-
-def missing_agent_words(missing: str | None, instead: str) -> list[str]:
-    """Why somebody else answers than was chosen."""
-    return [f"The agent {missing} is no longer there; {instead} answers."] if missing else []
+    Why the conversation is new, if it became so by itself and anything was lost from sight; and why somebody else
+    answers than was chosen.
+    """
+    words, reset = [], session.notice
+    if reset is not None and reset.had_activity:
+        words.append(f"The conversation before this one ended {_WHY_ENDED[reset.reason]}. /resume brings it back.")
+    if missing:
+        words.append(f"The agent {missing} is no longer there; {instead} answers.")
+    return words
 
 
 def _why(ending: Ending, failure: str | None) -> str:

@@ -7,13 +7,14 @@ An agent may talk for ten minutes, fall silent, or be told to stop. Whatever hap
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import assert_never
 
+from gateway.crashpoints import crashpoint
 from gateway.errors import AgentError
 from gateway.model import (
     AgentEvent,
@@ -44,6 +45,7 @@ LONGEST_ANSWER = 2_000_000
 
 Show = Callable[[AgentEvent], None]
 Restore = Callable[[str], str]
+FirstTool = Callable[[], Awaitable[None]]
 
 
 class Ending(StrEnum):
@@ -75,12 +77,16 @@ class Conversation:
         if self._limit is not None and not self._limit.expired():
             self._limit.reschedule(asyncio.get_running_loop().time())
 
-    async def run(self, turn: Turn, idle_timeout: timedelta) -> Ending:
-        """Until the agent is done, fails, is silent for too long, or is told to stop. What it said is in `said`."""
+    async def run(self, turn: Turn, idle_timeout: timedelta, first_tool: FirstTool | None = None) -> Ending:
+        """
+        Until the agent is done, fails, is silent for too long, or is told to stop. What it said is in `said`.
+
+        `first_tool` is awaited before the first tool is shown.
+        """
         if self._stopped:
             return Ending.STOPPED
         try:
-            await self._listen(turn, idle_timeout.total_seconds())
+            await self._listen(turn, idle_timeout.total_seconds(), first_tool)
         except AgentError as exc:
             self._observer.agent_failed(exc)
             self.failure = self._restore(str(exc))
@@ -103,7 +109,7 @@ class Conversation:
             return Ending.SILENT
         return Ending.FAILED if self.failure is not None else Ending.DONE
 
-    async def _listen(self, turn: Turn, patience: float) -> None:
+    async def _listen(self, turn: Turn, patience: float, first_tool: FirstTool | None) -> None:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(patience) as self._limit, aclosing(self._agent.run(turn)) as events:
@@ -111,6 +117,9 @@ class Conversation:
                     if self._stopped or self._limit.expired():
                         break
                     self._limit.reschedule(loop.time() + patience)
+                    crashpoint("mid-stream")
+                    if isinstance(event, Tool) and first_tool and not self.said.used_tools:
+                        await first_tool()  # on disk before anybody sees it: after a crash it must not run again
                     self.said.hear(event)
                     self._preview(event)
                     if isinstance(event, Done):

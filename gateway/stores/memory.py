@@ -303,7 +303,7 @@ class MemoryStore:
             outgoing = [
                 out
                 for _, out in sorted(self._outbox.items())
-                if (turn and out.part.turn == item.turn)
+                if (item.turn is not None and out.part.turn == item.turn)
                 or (
                     out.part.turn is None
                     and out.born == self._settled.get(inbox)

@@ -85,10 +85,7 @@ async def test_leaving_in_a_hurry_leaves_the_rest_for_the_next_start(config: Con
 
 async def test_it_says_how_it_is(config: Config) -> None:
     async with gateway(config) as at:
-        first, second = await at.readiness(), await at.readiness()
-
-        assert first.ready
-        assert second is first
+        assert (await at.readiness()).ready
         assert at.status().ready
         assert b"turngate_lanes_busy 0.0" in at.metrics()
 

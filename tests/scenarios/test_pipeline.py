@@ -736,7 +736,9 @@ class TestCrash:
             assert (await work.session()).title == "Plans"
         await store.close()
 
-    async def test_many_crashes_at_any_moment_leave_every_message_answered_once(self, tmp_path: Path) -> None:
+    async def test_many_crashes_at_any_moment_leave_every_message_answered_or_given_up_once(
+        self, tmp_path: Path
+    ) -> None:
         chance, agent = random.Random(4), ScriptedAgent(answer=echo)
         said: list[str] = []
         for life in range(12):
@@ -759,7 +761,11 @@ class TestCrash:
             for number in range(3):
                 entries = await work.entries(at_desk(f"chat{number}"))
                 questions = [entry.text for entry in entries if entry.role is Role.USER]
-                answers = " + ".join(entry.text for entry in entries if entry.role is Role.ASSISTANT)
+                answers = [entry.text for entry in entries if entry.role is Role.ASSISTANT]
+                given_up = sum("cut off each time" in answer for answer in answers)
+                answered = " + ".join(answer for answer in answers if "cut off each time" not in answer).split(" + ")
+                dead = [item for item in await store.inbox(InboxState.DEAD) if item.key.endswith(f"chat{number}")]
                 assert questions == [text for text in said if text.endswith(f".{number}")]
-                assert answers == " + ".join(questions)
+                assert sorted([*answered, *(item.message.text for item in dead)]) == sorted(questions)
+                assert given_up == len({item.turn for item in dead})
         await store.close()

@@ -17,13 +17,29 @@ from gateway.model import (
     Origin,
     ResetNotice,
     Role,
+    Session,
     SessionId,
+    SessionKey,
     Text,
 )
-from gateway.replies import asked, broken, commanded, missing_agent_words, parts, reset_words
+from gateway.replies import asked, broken, commanded, parts, words_before
 from tests.fakes import NOON, assistant, dm, message, said, user
 
 PHOTO = Attachment(type=MediaType.IMAGE, ref="file-id", path="/tmp/x.png", mime="image/png", name="x.png")  # noqa: S108
+
+
+def reset_session(reason: EndReason | None, *, had_activity: bool) -> Session:
+    """One whose predecessor ended by itself."""
+    notice = reason and ResetNotice(reason=reason, had_activity=had_activity, previous=SessionId("s"))
+    return Session(
+        id=SessionId("n"),
+        key=SessionKey("k"),
+        origin=dm(),
+        started_at=NOON,
+        last_interaction_at=NOON,
+        updated_at=NOON,
+        notice=notice,
+    )
 
 
 class TestAsked:
@@ -65,17 +81,19 @@ class TestOurOwnWords:
         ("reason", "words"), [(EndReason.IDLE, "after a long silence"), (EndReason.DAILY, "with the day")]
     )
     def test_a_reset_is_told_with_its_reason_and_the_way_back(self, reason: EndReason, words: str) -> None:
-        (told,) = reset_words(ResetNotice(reason=reason, had_activity=True, previous=SessionId("s")))
+        (told,) = words_before(reset_session(reason, had_activity=True), None, "main")
 
         assert words in told
         assert "/resume" in told
 
     def test_a_reset_that_took_nothing_is_not_told(self) -> None:
-        assert reset_words(None) == []
-        assert reset_words(ResetNotice(reason=EndReason.IDLE, had_activity=False, previous=SessionId("s"))) == []
+        assert words_before(reset_session(EndReason.IDLE, had_activity=False), None, "main") == []
+        assert words_before(reset_session(None, had_activity=False), None, "main") == []
 
-    def test_an_agent_that_is_there_is_not_missed(self) -> None:
-        assert missing_agent_words(None, "main") == []
+    def test_an_agent_that_is_no_longer_there_is_named(self) -> None:
+        (told,) = words_before(reset_session(None, had_activity=False), "coder", "main")
+
+        assert told == "The agent coder is no longer there; main answers."
 
     def test_what_broke_here_is_told_without_details(self) -> None:
         outcome = broken(message(id="m1"), NOON)
