@@ -119,7 +119,14 @@ class AnswerView:
 
     def _draw(self, shown: ConsoleRenderable) -> None:
         if self._live is None:
-            self._live = Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop")
+            self._live = Live(
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+                vertical_overflow="crop",
+            )
             self._live.start()
         # What does not fit the screen cannot be drawn over.
         last = _Harmless(shown, most=max(self._console.height - 2, 1))

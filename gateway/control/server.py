@@ -24,6 +24,7 @@ from gateway.errors import MalformedRecord, StoreUnavailable, TurngateError
 MOST_CONNECTIONS = 64
 
 _BACKLOG = 128
+_REST = 1.0  # after the system had no descriptor left
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 log = logging.getLogger(__name__)
@@ -35,46 +36,65 @@ class ControlServer:
     def __init__(self, path: Path, requests: Requests) -> None:
         self._path = path
         self._requests = requests
-        self._server: asyncio.Server | None = None
-        self._is_open = False
+        self._listening: socket.socket | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> ControlServer:
-        listening = _listening_socket(self._path)
-        self._is_open = True
-        self._server = await asyncio.start_unix_server(self._meet, sock=listening, limit=LARGEST_LINE)
+        self._listening = _listening_socket(self._path)
+        self._listen()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
         """Stop listening, then hang up: whoever asks now finds no socket and waits for the next daemon."""
-        self._is_open = False
         self._path.unlink(missing_ok=True)
-        if self._server is not None:
-            self._server.close()
+        if self._listening is not None:
+            listening, self._listening = self._listening, None
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
+        await asyncio.sleep(0)  # a task that is cancelled before its first step cannot close what it was given
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - narrows the type for mypy; asyncio runs this in a task of its own
-        self._connections.add(task)
+    def _listen(self) -> None:
+        if self._listening is not None:
+            asyncio.get_running_loop().add_reader(self._listening, self._accept, self._listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """
+        One who knocked. Done here and not by asyncio's own server: that one forgets, on closing, whom it has let in but
+        not yet met, and leaves him waiting.
+        """
         try:
-            await self._serve(_Connection(reader, writer))
+            connected, _ = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError:
+            log.exception("a control connection could not be taken")
+            asyncio.get_running_loop().remove_reader(listening)
+            asyncio.get_running_loop().call_later(_REST, self._listen)
+            return
+        connected.setblocking(False)
+        has_room = len(self._connections) < MOST_CONNECTIONS
+        task = asyncio.get_running_loop().create_task(self._meet(connected, has_room=has_room))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _meet(self, connected: socket.socket, *, has_room: bool) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=connected, limit=LARGEST_LINE)
+        try:
+            await self._serve(_Connection(reader, writer), has_room=has_room)
         except ConnectionError:
             pass  # the other end is gone, and with it whoever would want to know
         finally:
-            self._connections.discard(task)
             writer.close()
 
-    async def _serve(self, connection: _Connection) -> None:
-        if not self._is_open:
-            return  # let in by the kernel while the door was being shut
+    async def _serve(self, connection: _Connection, *, has_room: bool) -> None:
         if not may_connect(connection.peer_uid(), os.getuid()):
             await connection.write(refusal("refused", "this daemon belongs to another user"))
-        elif len(self._connections) > MOST_CONNECTIONS:
+        elif not has_room:
             await connection.write(refusal(BUSY, f"the daemon has {MOST_CONNECTIONS} connections; try again later"))
         else:
             while await self._serve_one(connection):

@@ -6,7 +6,7 @@ import io
 import re
 import unicodedata
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -51,6 +51,7 @@ def test_one_line_is_one_line(text: str) -> None:
     assert "\t" not in printable_line(text)
 
 
+@settings(deadline=None)
 @given(TEXTS, st.sampled_from(["", "&#27;[31m", "&#x202E;", "&#x9b;", "[x](http://\x1b]8;;y)", "`\x1b[2J`", "\t"]))
 @example("[a](http://127.0.0.1/&#x202E;)", "")
 @example("```\n\x1b[31m\n```", "")
@@ -74,6 +75,7 @@ def _visible(written: str) -> str:
     return "".join(" " if unicodedata.category(char) in boxes else char for char in written)
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_a_table_tells_the_terminal_nothing_but_colours(text: str) -> None:
     output = io.StringIO()
