@@ -230,10 +230,12 @@ class TestOrder:
     async def test_two_hundred_chats_at_once_never_hear_a_word_of_each_other(self) -> None:
         """I6: each answer carries its chat's canary and no other, and so does all that an agent is shown."""
 
+        chance = random.Random(200)
+
         async def remember(turn: Turn) -> AsyncIterator[AgentEvent]:
             for entry in turn.history:
                 yield Text(f"{entry.text} ")
-                await asyncio.sleep(random.random())
+                await asyncio.sleep(chance.random())
             yield Text(turn.messages[-1].text)
             yield Done()
 
