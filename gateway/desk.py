@@ -39,6 +39,7 @@ class Desk:
             stopped=stopped,
             busy=busy,
             waiting=len(self.lanes.waiting(key)),
+            recovered=stored.recovered,
         )
         answer = await until_stored(lambda: call.command.run(request), self.observer)
         if isinstance(answer, Again):

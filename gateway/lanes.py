@@ -33,13 +33,15 @@ class Stored:
     A message in the inbox.
 
     `turn` is the one it already belongs to, if the daemon died during it. `alone`: a command, never answered together
-    with others. `is_surplus`: more than may wait in its lane, and not to be answered.
+    with others. `recovered`: an earlier run of the daemon had it, and may have done a part of it. `is_surplus`: more
+    than may wait in its lane, and not to be answered.
     """
 
     id: InboxId
     message: InboundMessage
     turn: TurnId | None = None
     alone: bool = False
+    recovered: bool = False
     is_surplus: bool = False
     is_first_surplus: bool = False
 

@@ -77,7 +77,7 @@ class Pipeline:
     def take_up(self, item: InboxItem) -> None:
         """Go on with one of them."""
         call = COMMANDS.find(item.message.text) if item.turn is None else None
-        stored = Stored(id=item.id, message=item.message, turn=item.turn, alone=bool(call))
+        stored = Stored(id=item.id, message=item.message, turn=item.turn, alone=bool(call), recovered=True)
         self._place(item.key, call).take(stored)
 
     def _place(self, key: SessionKey, call: Call | None) -> Place:

@@ -20,6 +20,7 @@ class Request:
     What a command knows: where it was given, what stands there, and what goes on there.
 
     `stopped`: a turn was running and has been stopped for this command. `waiting`: messages that wait for their turn.
+    `recovered`: an earlier run of the daemon may have done it already, and died before it could say so.
     """
 
     argument: str
@@ -29,6 +30,7 @@ class Request:
     stopped: bool = False
     busy: bool = False
     waiting: int = 0
+    recovered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,8 @@ from gateway.model import Entry, Origin, Role
 
 _BUSY = "A turn is running or waiting here. /stop it first, or wait for its answer."
 
+_MAY_BE_UNDONE = "The gateway was restarted meanwhile. If it is still there, say /undo again."
+
 
 async def _stop(request: Request) -> Answer:
     more = f" {_waiting(request.waiting)} next." if request.waiting else ""
@@ -20,6 +22,8 @@ async def _stop(request: Request) -> Answer:
 async def _undo(request: Request) -> Answer:
     if request.busy:
         return Answer(text=_BUSY, session=request.session.id)
+    if request.recovered:
+        return Answer(text=_MAY_BE_UNDONE, session=request.session.id)
     entries = (await request.store.transcript(request.session.id)).entries
     asked = last_question(entries)
     if not asked:

@@ -738,6 +738,34 @@ class TestCrash:
             assert (await work.session()).title == "Plans"
         await store.close()
 
+    async def test_an_undo_that_was_done_but_not_answered_takes_back_nothing_more(self, tmp_path: Path) -> None:
+        truncated = asyncio.Event()
+
+        async def never(*args: object, **named: object) -> None:
+            truncated.set()
+            await asyncio.Event().wait()
+
+        store = await self.open(tmp_path)
+        policy = policy_for(ScriptedAgent(answer=echo))
+        async with at_work(policy, Odd(store, answer=never), SystemClock()) as work:  # type: ignore[arg-type]
+            for count, text in enumerate(("one", "two"), start=1):
+                await work.say(text)
+                await work.adapter.until_sent(count)
+            await work.pipeline.lanes.close()
+        async with at_work(policy, Odd(store, answer=never), SystemClock()) as work:  # type: ignore[arg-type]
+            await work.say("/undo", id="undo")
+            await truncated.wait()
+        await store.close()
+
+        store = await self.open(tmp_path)
+        async with at_work(policy, store, SystemClock()) as work:
+            await work.pipeline.recover()
+            await work.adapter.until_sent(1)
+
+            assert (await work.texts())[:2] == ["one", "one"]
+            assert "say /undo again" in work.adapter.texts[0]
+        await store.close()
+
     async def test_many_crashes_at_any_moment_leave_every_message_answered_or_given_up_once(
         self, tmp_path: Path
     ) -> None:
