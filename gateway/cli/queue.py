@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gateway.cli.options import ConfigFile, Json, StateDir
-from gateway.dicts import Json as Document
+
+if TYPE_CHECKING:
+    from gateway.dicts import Json as Document
 
 app = typer.Typer(name="queue", no_args_is_help=True, help="See work that waits or was given up; retry or drop it.")
 
@@ -60,7 +62,7 @@ def trace(
 
 def _print(
     verb: str,
-    show_people: Callable[[Document], None],
+    show_people: "Callable[[Document], None]",
     config: Path | None,
     state_dir: Path | None,
     json: bool,

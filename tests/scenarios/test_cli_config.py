@@ -145,7 +145,7 @@ def test_help_lists_what_is_built_and_nothing_else(home: Path) -> None:
     assert result.returncode == 0
     assert "check" in result.stdout
     assert "config" in result.stdout
-    assert [name for name in ("doctor", "audit", "queue", "--online") if f" {name} " in result.stdout] == []
+    assert [name for name in ("doctor", "audit", "schedule", "--online") if f" {name} " in result.stdout] == []
 
 
 LISTED = """
