@@ -4,10 +4,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 CHROMIUM := chromium fonts-dejavu-core fonts-noto-color-emoji
 
-.PHONY: help run test check browser bench lock clean
+.PHONY: help run test check browser bench kill-matrix lock clean
 
 help: ## show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Exact versions with hashes; done again whenever the lock or the project file changed.
 $(READY): requirements.lock pyproject.toml
@@ -40,6 +40,10 @@ browser:
 
 bench: $(READY) ## the benchmark table; writes tests/benchmarks/results.json and the README's figures
 	$(BIN)/python -m tests.benchmarks.report
+
+kill-matrix: $(READY) ## kill the daemon at every point and 1,000 times at random, cut its power; writes the README's table
+	@command -v cc >/dev/null || { echo "the power cuts need a C compiler; on Debian: sudo apt-get install gcc libc6-dev" >&2; exit 1; }
+	$(BIN)/python -m tests.crash.kill_matrix
 
 lock: $(READY) ## resolve requirements.lock anew from pyproject.toml
 	$(BIN)/pip install --quiet uv

@@ -30,6 +30,7 @@ from gateway.control.requests import Args, Line
 from gateway.control.server import ControlServer
 from gateway.control.sessions import session_requests
 from gateway.control.status import AccountStatus, DaemonStatus, status_requests
+from gateway.crashpoints import crashpoint
 from gateway.delivery import Delivery, DeliveryRules
 from gateway.dicts import Json
 from gateway.errors import Refused, StoreError
@@ -124,6 +125,7 @@ class Gateway:
     async def finish_what_runs(self) -> None:
         """Short turns end and are delivered. What takes longer than the drain is cut off, and goes on next time."""
         self.observer.stopping()
+        crashpoint("drain")
         closing = asyncio.ensure_future(self.pipeline.lanes.close())
         hurried = asyncio.ensure_future(self.hurry.wait())
         await asyncio.wait({closing, hurried}, timeout=self.drain.total_seconds(), return_when=asyncio.FIRST_COMPLETED)

@@ -11,21 +11,22 @@ from collections.abc import Callable
 
 POINTS = (
     "received",
-    "accepting",
     "accepted",
     "turn-started",
     "mid-stream",
     "turn-finishing",
     "turn-finished",
-    "committing",
     "sending",
     "sent",
     "between-parts",
     "reset",
-    "checkpoint",
+    "committing",
+    "committed",
     "migration-step",
     "drain",
+    "checkpoint",
 )
+"""All there are, in the order in which a message meets them; the store's own and the daemon's end come last."""
 
 _reached: list[Callable[[str], None]] = []
 

@@ -14,12 +14,12 @@ T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
-_BEFORE_AGAIN = (0.0, 0.5, 2.0)
+_AFTER_ATTEMPTS = (0.0, 0.5, 2.0, 0.0)
 
 
-async def pause_before(attempt: int) -> None:
-    """A turn that died with its daemon begins again a little later each time."""
-    await asyncio.sleep(_BEFORE_AGAIN[min(attempt, len(_BEFORE_AGAIN)) - 1])
+async def pause_after(attempts: int) -> None:
+    """A turn that died with its daemon begins again a little later each time. Dying in the pause is no attempt."""
+    await asyncio.sleep(_AFTER_ATTEMPTS[min(attempts, len(_AFTER_ATTEMPTS) - 1)])
 
 
 async def until_stored(write: Callable[[], Awaitable[T]], observer: Observer) -> T:

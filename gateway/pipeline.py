@@ -8,7 +8,7 @@ on disk. What the agent said becomes transcript, tokens, parts and "done" in one
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gateway import replies
@@ -23,7 +23,7 @@ from gateway.errors import Refused, StoreError
 from gateway.lanes import LaneRules, Lanes, Place, Running, Stored
 from gateway.model import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
 from gateway.observe import Action, Observer
-from gateway.patience import pause_before, until_stored
+from gateway.patience import pause_after, until_stored
 from gateway.policy import Policy
 from gateway.ports import Accepted, Begun, Claim, Clock, InboxItem, Outcome, Store
 from gateway.turns import Conversation
@@ -78,7 +78,7 @@ class Pipeline:
         """Go on with one of them."""
         call = COMMANDS.find(item.message.text) if item.turn is None else None
         stored = Stored(id=item.id, message=item.message, turn=item.turn, alone=bool(call), recovered=True)
-        self._place(item.key, call).take(stored)
+        self._place(item.key, call).take(replace(stored, attempts=item.attempts))
 
     def _place(self, key: SessionKey, call: Call | None) -> Place:
         """Commands wait for no turn. What comes after one that stops a turn waits for it: it may change the session."""
@@ -119,6 +119,7 @@ class Pipeline:
             replacing=again.replacing if again else None,
             repeatable=self.policy.is_repeatable(messages[-1].source),
         )
+        await pause_after(running.batch[0].attempts)
         started, begun = self.clock.now(), await until_stored(lambda: self.store.begin(claim), self.observer)
         crashpoint("reset" if begun.opened.notice and begun.opened.is_new else "turn-started")
         try:
@@ -137,7 +138,6 @@ class Pipeline:
 
     async def _converse(self, begun: Begun, messages: list[InboundMessage], running: Running) -> Outcome:
         session, message, employed = begun.opened.session, messages[-1], self.policy.agent_of(begun.opened.session)
-        await pause_before(begun.attempt)
         briefing = brief(self.policy, employed, begun, messages)
         ids = [stored.message.id for stored in running.batch]
         preview = self.delivery.preview(message.source, begun.turn, ids, shown_in=begun.preview)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import aiohttp
 
+from gateway.crashpoints import crashpoint
 from gateway.errors import NotSent, Throttled, Undeliverable, Unreachable
 from gateway.model import InboundMessage, Part, Sent, SessionSource
 from gateway.ports import Limits, Receive
@@ -34,7 +35,9 @@ class ScriptedAdapter:
                 for update in updates:
                     await receive(_message(update))
                 if updates:
+                    crashpoint("acking")
                     await self._call("POST", "/api/ack", updates=[update["n"] for update in updates])
+                    crashpoint("acked")
             except Unreachable:
                 await asyncio.sleep(0.2)
 
@@ -83,6 +86,15 @@ class FindingAdapter(ScriptedAdapter):
         return Sent(message_id=found["id"], at=datetime.now(UTC)) if found["id"] else None
 
 
+class CatchingUpAdapter(FindingAdapter):
+    """For the lossy platform: what was handed out and lost is read again."""
+
+    async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+        """The platform tells no times, so everything is read; what is known is a duplicate."""
+        for update in await self._call("GET", "/api/history?after=0"):
+            yield _message(update)
+
+
 class EditingAdapter(ScriptedAdapter):
     """Shows a preview in a real message and edits it."""
 
@@ -102,3 +114,11 @@ def _message(update: dict[str, object]) -> InboundMessage:
         sent_at=datetime.now(UTC),
         addressed_to_bot=True,
     )
+
+
+ADAPTERS = {
+    "plain": ScriptedAdapter,
+    "finding": FindingAdapter,
+    "catching-up": CatchingUpAdapter,
+    "editing": EditingAdapter,
+}

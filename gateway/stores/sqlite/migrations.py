@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from importlib import resources
 
+from gateway.crashpoints import crashpoint
 from gateway.errors import StoreDamaged, StoreTooNew
 
 # "TGAT": tells our files from any other SQLite database.
@@ -43,6 +44,7 @@ def migrate(db: sqlite3.Connection, scripts: Iterable[Script]) -> None:
                 db.execute(statement)
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {number}")
+            crashpoint("migration-step")
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:

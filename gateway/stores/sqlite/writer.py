@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from gateway.crashpoints import crashpoint
 from gateway.errors import Refused, StoreDamaged, StoreError, StoreUnavailable
 
 T = TypeVar("T")
@@ -128,6 +129,7 @@ class Writer:
                 _deliver(jobs)
         finally:
             self._stop()
+            crashpoint("checkpoint")
             db.close()
 
     def _stop(self) -> None:
@@ -218,8 +220,10 @@ class Writer:
         db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            crashpoint("committing")
             db.execute("COMMIT")
             self.commits += 1
+            crashpoint("committed")
         except BaseException:
             self._rolled_back()
             if db.in_transaction:

@@ -1,0 +1,76 @@
+"""
+The gateway as it ships, with the scripted platform for an account, and crash points that can be armed.
+
+    python -m tests.crash.daemon --state-dir DIR --platform URL [--kind finding] [--crash POINT:NTH] [--idle SECONDS]
+
+Says "ready" when it is. At the armed point it kills itself as the kernel would: nothing is tidied up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from config.access import AccessEntry
+from config.schema import Access, Config, Reset, Sessions, Turns, Web
+from gateway.app import running
+from gateway.crashpoints import arm
+from gateway.observe import configure_logging
+from gateway.state_dir import take_lock
+from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM
+
+PERSON = "ann"
+
+
+def die_at(point: str, nth: int) -> None:
+    """The nth time that point is reached, on whatever thread."""
+    reached = 0
+
+    def tell(name: str) -> None:
+        nonlocal reached
+        reached += name == point
+        if reached == nth:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    arm(tell)
+
+
+def config_for(state_dir: Path, idle: float | None) -> Config:
+    """Quick turns, one person who may talk, no door but the platform and the control socket."""
+    return Config(
+        state_dir=state_dir,
+        web=Web(listen=None),
+        access=Access(allow=(AccessEntry(platform=PLATFORM, id=PERSON),)),
+        sessions=Sessions(reset=Reset(idle=None if idle is None else timedelta(seconds=idle))),
+        turns=Turns(debounce=timedelta(milliseconds=20), drain=timedelta(seconds=5)),
+    )
+
+
+async def serve(config: Config, adapter: object) -> None:
+    """Until SIGTERM."""
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    with take_lock(config.state_dir, patience=5) as lock:
+        async with running(config, lock, doors=False, accounts={(PLATFORM, "main"): adapter}):
+            print("ready", flush=True)
+            await stopping.wait()
+    await adapter.close()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser.add_argument("--state-dir", type=Path, required=True)
+    parser.add_argument("--platform", required=True)
+    parser.add_argument("--kind", choices=sorted(ADAPTERS), default="finding")
+    parser.add_argument("--crash", metavar="POINT:NTH")
+    parser.add_argument("--idle", type=float)
+    asked = parser.parse_args()
+    configure_logging("warning", sys.stderr)
+    if asked.crash:
+        die_at(asked.crash.rpartition(":")[0], int(asked.crash.rpartition(":")[2]))
+    asyncio.run(serve(config_for(asked.state_dir, asked.idle), ADAPTERS[asked.kind](asked.platform)))

@@ -1,0 +1,138 @@
+"""
+`make kill-matrix`: the proof that nothing is lost and nothing answered twice.
+
+    python -m tests.crash.kill_matrix [--kills 1000] [--cuts 50] [--only POINT ...]
+
+Kills the real daemon at every crash point the first, second and third time it is reached, then at random moments under
+load, then cuts its power. Shows progress, prints a table, writes tests/crash/results.json and the README's table, and ends
+with status 1 if a single message was lost or answered twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from pathlib import Path
+
+from tests.crash.kills import ALL_POINTS, Outcome, kill_at, kill_at_random
+
+RESULTS = Path(__file__).with_name("results.json")
+README = Path(__file__).parents[2] / "README.md"
+START, END = "<!-- kill matrix -->\n", "<!-- /kill matrix -->"
+NTH = (1, 2, 3)
+# Where a send may be in doubt, all shapes of platforms are tried; elsewhere they do not differ.
+IN_DOUBT = ("sending", "sent", "between-parts", "mid-stream")
+KINDS = ("finding", "editing", "plain", "catching-up")
+BATCH = 25
+
+Way = Callable[[Path], Outcome]
+Row = dict[str, str | int | float]
+
+
+def ways(points: Iterable[str], kills: int, cuts: int) -> Iterator[Way]:
+    """Everything that is done, in pieces that can be done side by side."""
+    for point in points:
+        for nth in NTH if point != "migration-step" else (1,):
+            for kind in KINDS[:3] if point in IN_DOUBT else KINDS[:1]:
+                yield partial(kill_at, point=point, nth=nth, kind=kind)
+    for batch in range(0, kills, BATCH):
+        kind = KINDS[batch // BATCH % len(KINDS)]
+        yield partial(kill_at_random, kills=min(BATCH, kills - batch), kind=kind, seed=batch)
+    for batch in range(0, cuts, BATCH):
+        kind = KINDS[batch // BATCH % 2]
+        yield partial(kill_at_random, kills=min(BATCH, cuts - batch), kind=kind, with_power=True, seed=batch)
+
+
+def run(all_ways: list[Way]) -> list[Outcome]:
+    """On all cores, telling how far it is."""
+    outcomes: list[Outcome] = []
+    began = time.monotonic()
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
+        for done in as_completed([pool.submit(_in_a_folder, way) for way in all_ways]):
+            outcomes.append(done.result())
+            _tell(outcomes, len(all_ways), time.monotonic() - began)
+    return outcomes
+
+
+def _in_a_folder(way: Way) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="turngate-kill-") as folder:
+        return way(Path(folder))
+
+
+def _tell(outcomes: list[Outcome], whole: int, seconds: float) -> None:
+    last = outcomes[-1]
+    bad = sum(not outcome.verdict.is_clean for outcome in outcomes)
+    kills = sum(outcome.kills for outcome in outcomes)
+    word = "" if last.verdict.is_clean else f"  LOST {last.verdict.lost} TWICE {last.verdict.twice}"
+    print(f"{len(outcomes)}/{whole}  {kills} kills  {seconds:.0f} s  bad: {bad}  {last.point}{word}", file=sys.stderr)
+
+
+def rows(outcomes: Iterable[Outcome]) -> list[Row]:
+    """One for each point, in the order in which a message meets them."""
+    found: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        found.setdefault(outcome.point, []).append(outcome)
+    order = [*ALL_POINTS, "random", "power cut"]
+    return [_row(point, found[point]) for point in order if point in found]
+
+
+def _row(point: str, outcomes: list[Outcome]) -> Row:
+    verdicts = [outcome.verdict for outcome in outcomes]
+    return {
+        "point": point,
+        "kills": sum(outcome.kills for outcome in outcomes if outcome.reached),
+        "messages": sum(verdict.said for verdict in verdicts),
+        "lost": sum(len(verdict.lost) for verdict in verdicts),
+        "answered twice": sum(len(verdict.twice) for verdict in verdicts),
+        "marked repeats": sum(verdict.marked for verdict in verdicts),
+        "given up with a notice": sum(verdict.noticed for verdict in verdicts),
+        "seconds to ready": round(max(outcome.seconds_to_ready for outcome in outcomes), 2),
+    }
+
+
+def table(found: list[Row]) -> str:
+    """As Markdown."""
+    head = list(found[0])
+    lines = [
+        head,
+        ["---"] * len(head),
+        *([f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in head] for row in found),
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def write_readme(text: str) -> None:
+    """Between its marks."""
+    readme = README.read_text()
+    README.write_text(re.sub(f"{START}.*?{END}", lambda _: START + text + END, readme, flags=re.DOTALL))
+
+
+def main() -> int:
+    """0 if all is well."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--cuts", type=int, default=50)
+    parser.add_argument("--only", nargs="*", choices=ALL_POINTS)
+    asked = parser.parse_args()
+    outcomes = run(list(ways(ALL_POINTS if asked.only is None else asked.only, asked.kills, asked.cuts)))
+    found = rows(outcomes)
+    print(table(found))
+    missed = sorted({outcome.point for outcome in outcomes if not outcome.reached})
+    if missed:
+        print(f"never reached: {', '.join(missed)}", file=sys.stderr)
+    if asked.only is None:
+        RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+        write_readme(table(found))
+    return int(bool(missed) or not all(outcome.verdict.is_clean for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

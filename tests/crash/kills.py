@@ -1,0 +1,93 @@
+"""Ways to kill a daemon, each with a verdict."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.crashpoints import POINTS
+from tests.crash.rig import PATIENCE, Rig, Verdict
+
+# The adapter's own: before the platform is told, and after.
+ALL_POINTS = (*POINTS[:2], "acking", "acked", *POINTS[2:])
+AT_THE_END = ("drain", "checkpoint")
+AFTER_A_PAUSE = ("reset", "between-parts")
+IDLE = 0.6
+CHATS = 5
+
+
+@dataclass
+class Outcome:
+    """What one way of killing did."""
+
+    point: str
+    kills: int
+    verdict: Verdict
+    seconds_to_ready: float
+    reached: bool = True
+
+
+def kill_at(folder: Path, point: str, nth: int, *, kind: str = "finding") -> Outcome:
+    """Kill the daemon the nth time it reaches a point, start it again, and see what people got."""
+    with Rig(folder, kind=kind, idle=IDLE if point in AFTER_A_PAUSE else None) as rig:
+        crash = f"{point}:{nth}"
+        if rig.start(crash):
+            _provoke(rig, point, nth)
+        reached = rig.ended() == -signal.SIGKILL
+        rig.say("late", "after the crash")
+        rig.start()
+        rig.settle()
+        return Outcome(point, 1, rig.verdict(), rig.seconds_to_ready[-1], reached)
+
+
+def _provoke(rig: Rig, point: str, nth: int) -> None:
+    """Talk until the point is reached."""
+    for number in range(nth + 2):
+        rig.say("a", f"message {number}")
+        rig.say("b", "and words, " * 20)
+        if point in AFTER_A_PAUSE:
+            _wait(rig, IDLE * 2)
+    if point in AT_THE_END:
+        rig.settle()
+        for number in range(3):
+            rig.say("a", f"on the way out {number}")
+        rig.kill(signal.SIGTERM)
+        return
+    deadline = time.monotonic() + PATIENCE
+    while not rig.has_died() and time.monotonic() < deadline:
+        rig.say("c", "once more")
+        _wait(rig, IDLE * 2 if point in AFTER_A_PAUSE else 0.3)
+    if not rig.has_died():
+        rig.kill(signal.SIGTERM)
+
+
+def kill_at_random(
+    folder: Path, kills: int, *, kind: str = "finding", with_power: bool = False, seed: int = 0
+) -> Outcome:
+    """Kill it again and again while people talk."""
+    chance = random.Random(seed)
+    with Rig(folder, kind=kind, with_power=with_power) as rig:
+        for _ in range(kills):
+            rig.start()
+            _talk(rig, chance, chance.uniform(0.05, 1.2))
+            rig.kill()
+        rig.start()
+        rig.settle()
+        times = sorted(rig.seconds_to_ready)
+        return Outcome("power cut" if with_power else "random", kills, rig.verdict(), times[len(times) // 2])
+
+
+def _talk(rig: Rig, chance: random.Random, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        rig.say(f"chat{chance.randrange(CHATS)}", "word " * chance.randrange(12))
+        time.sleep(min(chance.uniform(0.01, 0.15), max(end - time.monotonic(), 0)))
+
+
+def _wait(rig: Rig, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not rig.has_died():
+        time.sleep(0.02)

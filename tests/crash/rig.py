@@ -1,0 +1,188 @@
+"""
+A platform and a daemon in processes of their own, and a judge who sees only what people and operators see.
+
+The judge reads the platform's log and the command line, never the database.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from tests.crash.daemon import PERSON
+from tests.crash.power import Power
+
+PATIENCE = 60.0
+REPEAT = "(possible repeat)"
+# What a person hears instead of an answer.
+NOTICES = ("cut off each time", "I was interrupted", "Something went wrong here")
+
+_TOKEN = re.compile(r"\btok\d+\b")
+
+
+@dataclass
+class Verdict:
+    """What became of what people said."""
+
+    said: int = 0
+    lost: list[str] = field(default_factory=list)
+    twice: list[str] = field(default_factory=list)
+    marked: int = 0
+    noticed: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing lost, nothing twice."""
+        return not self.lost and not self.twice
+
+
+class Rig:
+    """Inside its `with` block the platform runs; the daemon comes and goes."""
+
+    def __init__(
+        self, folder: Path, *, kind: str = "finding", idle: float | None = None, with_power: bool = False
+    ) -> None:
+        self.state = folder / "state"
+        self.state.mkdir(mode=0o700)
+        self._kind = kind
+        self._idle = idle
+        self._power = Power(self.state, folder) if with_power else None
+        self._errors = (folder / "daemon.log").open("ab")
+        self._platform: subprocess.Popen[str] | None = None
+        self._daemon: subprocess.Popen[str] | None = None
+        self._url = ""
+        self._counted = 0
+        self.said: list[str] = []
+        self.seconds_to_ready: list[float] = []
+
+    def __enter__(self) -> Rig:
+        command = [sys.executable, "-m", "tests.simulators.scripted"]
+        if self._kind == "catching-up":
+            command.append("--lossy")
+        self._platform = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._platform.stdout is not None
+        self._url = self._platform.stdout.readline().strip()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        for process in (self._daemon, self._platform):
+            if process is not None:
+                process.kill()
+                process.wait()
+                if process.stdout is not None:
+                    process.stdout.close()
+        self._errors.close()
+
+    def start(self, crash: str | None = None) -> bool:
+        """Whether it got ready; a daemon that is to die on its way does not."""
+        command = [sys.executable, "-m", "tests.crash.daemon", "--state-dir", str(self.state)]
+        command += ["--platform", self._url, "--kind", self._kind]
+        command += ["--crash", crash] if crash else []
+        command += ["--idle", str(self._idle)] if self._idle is not None else []
+        environment = {**os.environ, **(self._power.environment if self._power else {})}
+        began = time.monotonic()
+        self._daemon = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment
+        )
+        assert self._daemon.stdout is not None
+        is_ready = self._daemon.stdout.readline() == "ready\n"
+        if is_ready:
+            self.seconds_to_ready.append(time.monotonic() - began)
+        return is_ready
+
+    def kill(self, how: signal.Signals = signal.SIGKILL) -> int:
+        """Ends the daemon; returns how it ended."""
+        assert self._daemon is not None
+        self._daemon.send_signal(how)
+        return self.ended()
+
+    def ended(self) -> int:
+        """How the daemon ended, once it has."""
+        assert self._daemon is not None
+        assert self._daemon.stdout is not None
+        status = self._daemon.wait(timeout=PATIENCE)
+        self._daemon.stdout.close()
+        if self._power is not None and status == -signal.SIGKILL:
+            self._power.come_back()
+        return status
+
+    def has_died(self) -> bool:
+        """Whether the daemon is gone."""
+        return self._daemon is None or self._daemon.poll() is not None
+
+    def say(self, chat: str, text: str = "") -> str:
+        """A person writes something that no other message says."""
+        self._counted += 1
+        token = f"tok{self._counted}"
+        self._call("/people/say", {"chat": chat, "user": PERSON, "text": f"{token} {text}".strip()})
+        self.said.append(token)
+        return token
+
+    def break_next(self, *faults: dict[str, object]) -> None:
+        """What goes wrong on the platform's side."""
+        self._call("/faults", list(faults))
+
+    def settle(self) -> bool:
+        """Wait until everything that was said has been answered, or has a notice, and nothing is on its way."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if not self.verdict().lost and self._is_idle():
+                return True
+            time.sleep(0.1)
+        return False
+
+    def verdict(self) -> Verdict:
+        """From the platform's log and, for what was given up, from the command line."""
+        verdict, answers, marked, noticed = Verdict(said=len(self.said)), Counter(), Counter(), False
+        for message in self._call("/people/messages"):
+            noticed = noticed or any(words in message["text"] for words in NOTICES)
+            counts = marked if message["text"].startswith(REPEAT) else answers
+            counts.update(set(_TOKEN.findall(message["text"])))
+        for token in self.said:
+            verdict.marked += marked[token]
+            if answers[token] > 1:
+                verdict.twice.append(token)
+            elif not answers[token] and not marked[token]:
+                verdict.lost.append(token)
+        if noticed and verdict.lost:
+            dead = self._given_up()
+            verdict.noticed = sum(token in dead for token in verdict.lost)
+            verdict.lost = [token for token in verdict.lost if token not in dead]
+        return verdict
+
+    def _given_up(self) -> set[str]:
+        """What was said in messages that the command line shows as dead letters; a notice told their chat."""
+        rows = [row["id"] for row in self.queue()["inbox"] if row["state"] in ("dead", "failed")]
+        return {token for row in rows for token in _TOKEN.findall(self._ask("queue", "show", row)["text"])}
+
+    def queue(self) -> dict[str, list[dict[str, object]]]:
+        """What `turngate queue list --json` says."""
+        return self._ask("queue", "list")
+
+    def status(self) -> dict[str, object]:
+        """What `turngate status --json` says."""
+        return self._ask("status")
+
+    def _is_idle(self) -> bool:
+        waiting = [row for rows in self.queue().values() for row in rows if row["state"] not in ("dead", "failed")]
+        return not waiting
+
+    def _ask(self, *words: str) -> dict[str, object]:
+        command = [sys.executable, "-m", "gateway", *words, "--json", "--state-dir", str(self.state)]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    def _call(self, path: str, body: object = None) -> object:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._url + path, data=data)  # noqa: S310 - our own platform, on loopback
+        with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310 - as above
+            return json.load(response)
