@@ -33,8 +33,8 @@ class Stored:
     A message in the inbox.
 
     `turn` is the one it already belongs to, if the daemon died during it. `alone`: a command, never answered together
-    with others. `recovered`: an earlier run of the daemon had it, and may have done a part of it; its turn began so many
-    `attempts`. `is_surplus`: more than may wait in its lane, and not to be answered.
+    with others. `recovered`: an earlier run of the daemon had it, and may have done a part of it; `attempts` is how
+    often its turn began. `is_surplus`: more than may wait in its lane, and not to be answered.
     """
 
     id: InboxId

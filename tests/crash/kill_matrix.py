@@ -4,8 +4,8 @@
     python -m tests.crash.kill_matrix [--kills 1000] [--cuts 50] [--only POINT ...]
 
 Kills the real daemon at every crash point the first, second and third time it is reached, then at random moments under
-load, then cuts its power. Shows progress, prints a table, writes tests/crash/results.json and the README's table, and ends
-with status 1 if a single message was lost or answered twice.
+load, then cuts its power. Shows progress, prints a table, writes tests/crash/results.json and the README's table, and
+ends with status 1 if a single message was lost or answered twice.
 """
 
 from __future__ import annotations
@@ -101,12 +101,12 @@ def _row(point: str, outcomes: list[Outcome]) -> Row:
 def table(found: list[Row]) -> str:
     """As Markdown."""
     head = list(found[0])
-    lines = [
-        head,
-        ["---"] * len(head),
-        *([f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in head] for row in found),
-    ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    body = [[_cell(row[name]) for name in head] for row in found]
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *body))
+
+
+def _cell(value: str | int | float) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def write_readme(text: str) -> None:
