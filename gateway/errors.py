@@ -55,11 +55,12 @@ class Retryable(TurngateError):
 
 
 class Throttled(Retryable):
-    """A platform asked for a pause."""
+    """A platform asked for a pause, in this chat or `everywhere`: for the whole account."""
 
-    def __init__(self, message: str, *, retry_after: float) -> None:
+    def __init__(self, message: str, *, retry_after: float, everywhere: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.everywhere = everywhere
 
 
 class NotSent(Retryable):

@@ -59,12 +59,31 @@ class Agent(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """At most `count` in any stretch of `per`."""
+
+    count: int
+    per: timedelta
+
+    def __post_init__(self) -> None:
+        """A rate that lets nothing pass would hold up its chats for ever."""
+        if self.count < 1 or self.per < timedelta(0):
+            raise ValueError(f"a rate of {self.count} in {self.per} lets nothing pass")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a platform takes. `measure` counts a piece of Markdown as the platform will count it."""
+    """
+    What a platform takes. `measure` counts a piece of Markdown as the platform will count it.
+
+    `edit_every` is the pace of previews, a second if it is zero. The rates hold for sends, edits and typing together.
+    """
 
     largest_part: int
     measure: Callable[[str], int]
     edit_every: timedelta
+    per_account: Rate | None = None
+    per_chat: Rate | None = None
 
 
 Receive = Callable[[InboundMessage], Awaitable[None]]
@@ -90,7 +109,7 @@ class Adapter(Protocol):
 
     async def send(self, part: Part) -> Sent:
         """
-        Send one part, once.
+        Send one part, once. A part without an id is a preview: it is not in the outbox, and will be edited.
 
         Raises Throttled or NotSent (it certainly did not arrive), Unreachable (nobody knows), Undeliverable or
         Unauthorized.
@@ -102,7 +121,11 @@ class EditsMessages(Protocol):
     """Can replace the text of a message it sent."""
 
     async def edit(self, part: Part, message_id: str) -> Sent:
-        """Make `message_id` say `part`. Saying what it already says is success."""
+        """
+        Make `message_id` say `part`. Saying what it already says is success.
+
+        Same errors as `send`; Undeliverable if the message is gone or can no longer be changed.
+        """
 
 
 @runtime_checkable
