@@ -149,7 +149,8 @@ async def running(
         opened.push_async_callback(store.close)
         tasks = await opened.enter_async_context(_working())
         policy = _policy(config, lock)
-        delivery = Delivery(DeliveryRules(retry_for=config.delivery.retry_for), store, clock, observer, tasks)
+        rules = DeliveryRules(retry_for=config.delivery.retry_for, stream=config.delivery.stream)
+        delivery = Delivery(rules, store, clock, observer, tasks)
         pipeline = Pipeline(
             policy=policy,
             lane_rules=_lane_rules(config),

@@ -2,7 +2,8 @@
 Outbox to adapter: every part pending, sending, sent; or failed and tried again; or a dead letter.
 
 One queue per chat, so that replies keep their order and a chat that has to wait delays no other. `sending` is committed
-before a part leaves, because after that nobody can know.
+before a part leaves, because after that nobody can know. Whoever finds a part in that state settles the doubt first: by
+looking for it, by an edit, which may be made twice, or else by words that say that it may come twice.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 
+from gateway.crashpoints import crashpoint
 from gateway.errors import (
     AlreadySettled,
     Refused,
@@ -25,10 +28,12 @@ from gateway.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.model import LARGEST_NUMBER, AgentEvent, Part, PartState, Sent, SessionSource, TurnId
+from gateway.governor import Governor
+from gateway.model import LARGEST_NUMBER, Part, PartState, Sent, SessionSource, TurnId
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
-from gateway.ports import Adapter, Clock, FindsSent, FollowsTurns, Store
+from gateway.ports import Adapter, Clock, EditsMessages, FindsSent, Store
+from gateway.previews import Preview, Showing, Stage, follower_of, harmless
 
 _OPEN = (PartState.PENDING, PartState.SENDING, PartState.FAILED)
 _REPEAT = "(possible repeat)\n\n"
@@ -40,9 +45,10 @@ _Chat = tuple[str, str, str | None, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryRules:
-    """How long to try."""
+    """How long to try, and whether to show answers while they grow."""
 
     retry_for: timedelta = timedelta(hours=24)
+    stream: bool = True
 
 
 class Delivery:
@@ -56,8 +62,11 @@ class Delivery:
         self._clock = clock
         self._observer = observer
         self._tasks = tasks
+        self._governor = Governor()
+        self._stage = Stage(store=store, governor=self._governor, observer=observer, tasks=tasks, stream=rules.stream)
         self._adapters: dict[_Account, Adapter] = {}
         self._queues: dict[_Chat, _Queue] = {}
+        self._previews: dict[TurnId, Preview] = {}
 
     def connect(self, adapters: Mapping[_Account, Adapter]) -> None:
         """The accounts there are, by platform and name."""
@@ -67,15 +76,18 @@ class Delivery:
         self, target: SessionSource, turn: TurnId, messages: Sequence[str], shown_in: str | None = None
     ) -> Preview:
         """What is shown of a turn while it runs; `shown_in` is the message that shows what an earlier run had of it."""
-        preview = Preview(_follower(self._adapters.get(_account(target))), target, turn, self._observer, shown_in)
-        preview.begin(messages)
+        showing = Showing(target=target, turn=turn, messages=tuple(messages), shown_in=shown_in)
+        preview = self._previews[turn] = Preview(self._adapters.get(_account(target)), showing, self._stage)
         return preview
 
     def settled(self, target: SessionSource, messages: Sequence[str]) -> None:
         """Nothing more comes for these messages."""
-        follower = _follower(self._adapters.get(_account(target)))
+        for preview in [each for each in self._previews.values() if each.showing.answers(target, messages)]:
+            del self._previews[preview.showing.turn]
+            self._tasks.create_task(preview.tidy_up(), name="preview")
+        follower = follower_of(self._adapters.get(_account(target)))
         if follower is not None:
-            with _harmless(self._observer):
+            with harmless(self._observer):
                 follower.settled(target, messages)
 
     async def recover(self) -> None:
@@ -94,14 +106,19 @@ class Delivery:
 
     def _enqueue(self, part: Part) -> _Sending:
         sending, chat = _Sending(part), _chat(part.target)
+        preview = self._previews.get(part.turn) if part.turn is not None and part.edits is not None else None
+        if preview is not None:
+            preview.is_replaced = True
         queue = self._queues.get(chat)
         if queue is None:
             queue = self._queues[chat] = _Queue()
+            self._governor.answer_waits(part.target)
             self._tasks.create_task(self._serve(chat, queue), name="delivery")
         queue.add(sending)
         return sending
 
     async def _serve(self, chat: _Chat, queue: _Queue) -> None:
+        target = queue.sendings[0].part.target
         while queue.sendings:
             try:
                 await self._send_until_settled(queue)
@@ -112,13 +129,19 @@ class Delivery:
             except Exception as exc:  # noqa: BLE001 - an adapter's bug ends this part's try, never the other chats
                 self._observer.bug(exc)
             queue.go_on()
+            if queue.sendings:
+                crashpoint("between-parts")
         del self._queues[chat]
+        self._governor.answer_is_over(target)
 
     async def _send_until_settled(self, queue: _Queue) -> None:
         part, pause = queue.sendings[0].part, _FIRST_PAUSE
         while True:
             await self._wait_until(part)
-            failure = await self._try(part)
+            adapter = self._adapters.get(_account(part.target))
+            if adapter is not None and self._governor.has_to_wait(part.target, adapter.limits):
+                queue.has_to_wait()
+            failure = await self._try(adapter, part)
             if failure is None:
                 return
             wait = _pause(failure, pause)
@@ -128,31 +151,27 @@ class Delivery:
                 return
             queue.has_to_wait()
 
-    async def _try(self, part: Part) -> TurngateError | None:
+    async def _try(self, adapter: Adapter | None, part: Part) -> TurngateError | None:
         """Send once. Returns why it did not arrive, or None."""
-        adapter = self._adapters.get(_account(part.target))
         if adapter is None:
             return Refused(f"there is no account {'/'.join(_account(part.target))} in the config any more")
+        await self._governor.admit(part.target, adapter.limits)
         in_doubt, part_id = part.state is PartState.SENDING, part.id
         part = await until_stored(lambda: self._store.record_sending(part_id), self._observer)
+        crashpoint("sending")
         try:
-            sent = await self._settle_doubt(adapter, part) if in_doubt else await adapter.send(part)
+            with self._governor.heeding(part.target):
+                sent = await _hand_over(adapter, part, in_doubt=in_doubt, since=part.created_at or self._clock.now())
         except TurngateError as exc:
             return exc
         except Exception as exc:  # noqa: BLE001 - an adapter's bug: nobody knows what it did, so it is not done again
             self._observer.bug(exc)
             return Undeliverable(f"the adapter broke down: {type(exc).__name__}")
+        crashpoint("sent")
         with suppress(AlreadySettled):  # a part is settled once, whoever does it
             await until_stored(lambda: self._store.record_sent(part.id, sent), self._observer)
         self._observer.sent(part)
         return None
-
-    async def _settle_doubt(self, adapter: Adapter, part: Part) -> Sent:
-        """It was on its way when the daemon died: look for it, and if nobody can, say that it may come twice."""
-        if isinstance(adapter, FindsSent):
-            found = await adapter.find_sent(part, part.created_at or self._clock.now())
-            return found or await adapter.send(part)
-        return await adapter.send(replace(part, text=_REPEAT + part.text))
 
     async def _record_failure(self, part: Part, failure: TurngateError, wait: float) -> Part:
         """A part in doubt stays in `sending`: marked as failed, it would be sent again as if it could not be there."""
@@ -162,11 +181,9 @@ class Delivery:
         retry_at = None if dead else now + timedelta(seconds=wait)
         in_doubt = part.state is PartState.SENDING or isinstance(failure, Unreachable)
         reason = reason_of(failure)
-        if dead or not in_doubt:
-            with suppress(AlreadySettled):
-                await until_stored(
-                    lambda: self._store.record_unsent(part.id, reason, retry_at=retry_at), self._observer
-                )
+        with suppress(AlreadySettled):
+            recording = partial(self._store.record_unsent, part.id, reason, retry_at=retry_at, in_doubt=in_doubt)
+            await until_stored(recording, self._observer)
         self._observer.unsent(part, reason, dead=dead)
         state = PartState.DEAD if dead else PartState.SENDING if in_doubt else PartState.FAILED
         return replace(part, state=state, not_before=retry_at)
@@ -178,46 +195,25 @@ class Delivery:
             await asyncio.sleep(min(wait, _LONGEST_PAUSE))
 
 
-class Preview:
-    """A turn as it happens, for a platform that can show it. Never waits, and spoils no turn."""
+async def _hand_over(adapter: Adapter, part: Part, *, in_doubt: bool, since: datetime) -> Sent:
+    """
+    To the platform, as it was meant to arrive: in the place of its preview, or as a new message.
 
-    def __init__(
-        self,
-        follower: FollowsTurns | None,
-        target: SessionSource,
-        turn: TurnId,
-        observer: Observer,
-        shown_in: str | None,
-    ) -> None:
-        self._shown_in = shown_in
-        self._follower = follower
-        self._target = target
-        self._turn = turn
-        self._observer = observer
-
-    def begin(self, messages: Sequence[str]) -> None:
-        """These messages are being answered."""
-        if self._follower is not None:
-            with _harmless(self._observer):
-                self._follower.turn_began(self._target, self._turn, messages)
-
-    def show(self, event: AgentEvent) -> None:
-        """What the agent said or did."""
-        if self._follower is not None:
-            with _harmless(self._observer):
-                self._follower.turn_event(self._target, self._turn, event)
-
-    async def close(self) -> str | None:
-        """Nothing more is shown. Returns the message that shows it, if the answer is to take its place."""
-        return self._shown_in
+    An edit settles a doubt by itself: made twice, it is still one message. If its message is gone, a new one is sent.
+    """
+    if part.edits is not None and isinstance(adapter, EditsMessages):
+        with suppress(Undeliverable):
+            return await adapter.edit(part, part.edits)
+    if in_doubt:
+        return await _settle_doubt(adapter, part, since)
+    return await adapter.send(part)
 
 
-@contextmanager
-def _harmless(observer: Observer) -> Iterator[None]:
-    try:
-        yield
-    except Exception as exc:  # noqa: BLE001 - an adapter's bug: what it shows is a hint, and the answer comes anyway
-        observer.bug(exc)
+async def _settle_doubt(adapter: Adapter, part: Part, since: datetime) -> Sent:
+    """It may have arrived: look for it, and if nobody can, say that it may come twice."""
+    if isinstance(adapter, FindsSent):
+        return await adapter.find_sent(part, since) or await adapter.send(part)
+    return await adapter.send(replace(part, text=_REPEAT + part.text))
 
 
 class _Sending:
@@ -253,10 +249,6 @@ def _pause(failure: TurngateError, longest: float) -> float:
     if isinstance(failure, Throttled):
         return failure.retry_after
     return random.uniform(0, longest)  # noqa: S311 - jitter, no secret
-
-
-def _follower(adapter: object) -> FollowsTurns | None:
-    return adapter if isinstance(adapter, FollowsTurns) else None
 
 
 def _account(source: SessionSource) -> _Account:

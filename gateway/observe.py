@@ -41,6 +41,7 @@ class Action(StrEnum):
     DROPPED = "dropped"
     SENT = "sent"
     UNSENT = "unsent"
+    PREVIEW = "preview"
     ACCOUNT = "account"
     STORE = "store"
     BUG = "bug"
@@ -169,6 +170,11 @@ class Observer:
         self._parts.labels(part.target.platform, "dead" if dead else "failed").inc()
         words = "a part cannot be delivered" if dead else "a part is tried again"
         self._log.warning(words, action=Action.UNSENT, part=part.id, platform=part.target.platform, reason=reason)
+
+    def hint_failed(self, target: SessionSource, error: BaseException) -> None:
+        """A preview or a typing sign was not shown. The answer comes all the same."""
+        reason = reason_of(error)
+        self._log.debug("a hint was not shown", action=Action.PREVIEW, platform=target.platform, reason=reason)
 
     def account_changed(self, platform: str, account: str, state: str, reason: str | None) -> None:
         """An account is now in another state."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
 
+from gateway import crashpoints
 from gateway.delivery import Delivery, DeliveryRules
-from gateway.errors import Retryable, StoreUnavailable, Throttled, Unauthorized, Undeliverable, Unreachable
+from gateway.errors import NotSent, Retryable, StoreUnavailable, Throttled, Unauthorized, Undeliverable, Unreachable
 from gateway.model import AgentEvent, Part, PartState, Sent, SessionSource, Text, TurnId
 from gateway.observe import Observer
-from gateway.ports import Adapter, Outcome, Store
+from gateway.ports import Adapter, Limits, Outcome, Rate, Store
 from gateway.stores.memory import MemoryStore
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message
@@ -52,6 +53,31 @@ class Finding(Timed):
         if isinstance(found, BaseException):
             raise found
         return found
+
+
+class Editing(Timed):
+    """Can change what it sent."""
+
+    def __init__(self, *edits: BaseException | None, outcomes: tuple[BaseException | None, ...] = ()) -> None:
+        super().__init__(*outcomes)
+        self.outcomes_of_edits = list(edits)
+        self.edited: list[tuple[str, str]] = []
+
+    async def edit(self, part: Part, message_id: str) -> Sent:
+        outcome = self.outcomes_of_edits.pop(0) if self.outcomes_of_edits else None
+        if outcome is not None:
+            raise outcome
+        self.edited.append((message_id, part.text))
+        return Sent(message_id=message_id, at=NOON)
+
+
+class FindingEditor(Editing, Finding):
+    """Can do both."""
+
+    def __init__(self, *edits: BaseException | None, found: tuple[Sent | None, ...]) -> None:
+        super().__init__(*edits)
+        self.found = list(found)
+        self.asked = []
 
 
 class Following(RecordingAdapter):
@@ -107,12 +133,16 @@ class Post:
     store: MemoryStore
     number: int = 0
 
-    async def put_out(self, *texts: str, source: SessionSource | None = None) -> tuple[Part, ...]:
+    async def put_out(
+        self, *texts: str, source: SessionSource | None = None, edits: str | None = None
+    ) -> tuple[Part, ...]:
         """Parts in the outbox, as a turn leaves them."""
         self.number += 1
         source = source or at_desk()
         begun = await begin(self.store, message("?", id=f"q{self.number}", source=source))
-        parts = tuple(Part(target=source, text=text, ordinal=at) for at, text in enumerate(texts))
+        parts = tuple(
+            Part(target=source, text=text, ordinal=at, edits=None if at else edits) for at, text in enumerate(texts)
+        )
         return await self.store.finish(begun.turn, Outcome(entries=(assistant("!"),), parts=parts))
 
     async def states(self) -> dict[str, PartState]:
@@ -133,10 +163,11 @@ async def post(
     store: MemoryStore | None = None,
     seen_as: object = None,
     retry_for: timedelta = timedelta(hours=24),
+    stream: bool = True,
 ) -> AsyncIterator[Post]:
     clock = LoopClock()
     store = store or MemoryStore(clock)
-    rules = DeliveryRules(retry_for=retry_for)
+    rules = DeliveryRules(retry_for=retry_for, stream=stream)
     try:
         async with asyncio.TaskGroup() as tasks:
             delivery = Delivery(rules, seen_as or store, clock, Observer(), tasks)  # type: ignore[arg-type]
@@ -418,6 +449,182 @@ class TestDoubt:
 
         assert adapter.texts == [f"{number}{letter}" for number in range(5) for letter in "ab"]
 
+    async def test_what_certainly_did_not_leave_is_sent_again_as_it_is(self) -> None:
+        adapter = Timed(NotSent("no route"))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await later()
+
+        assert adapter.texts == ["one"]
+
+    async def test_a_doubt_is_on_disk_with_its_reason_and_its_time(self) -> None:
+        async with post(Timed(Unreachable("no answer"))) as office:
+            parts = await office.put_out("one")
+            await office.delivery.deliver(parts)
+            await asyncio.sleep(0)
+
+            (part,) = await office.in_state(PartState.SENDING)
+            assert part.reason == "no answer"
+            assert part.not_before is not None
+            assert NOON <= part.not_before <= NOON + timedelta(seconds=2)
+            (inbox,) = await office.store.find("q1")
+            assert "in doubt" in [step.step for step in (await office.store.trace(inbox)).steps]
+
+    async def test_a_doubt_outlives_tries_that_certainly_failed(self) -> None:
+        adapter = Timed(Unreachable("no answer"), NotSent("no route"), Throttled("slow down", retry_after=1.0))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await later(600)
+
+        assert adapter.texts == ["(possible repeat)\n\none"]
+
+    async def test_a_doubt_that_cannot_be_settled_in_time_is_a_dead_letter(self) -> None:
+        adapter = Timed(*[Unreachable("no answer")] * 1000)
+        async with post(adapter, retry_for=timedelta(minutes=10)) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await later(3600)
+
+            assert [(part.text, part.reason) for part in await office.in_state(PartState.DEAD)] == [
+                ("one", "no answer")
+            ]
+
+
+@hurried
+class TestEditing:
+    async def test_a_part_takes_the_place_of_its_preview(self) -> None:
+        adapter = Editing()
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", "two", edits="m7"))
+
+            assert adapter.edited == [("m7", "one")]
+            assert adapter.texts == ["two"]
+            assert "m7" in [part.sent_id for part in await office.in_state(PartState.SENT)]
+
+    async def test_a_platform_that_cannot_edit_is_sent_a_new_message(self) -> None:
+        adapter = Timed()
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", edits="m7"))
+
+        assert adapter.texts == ["one"]
+
+    async def test_if_the_preview_is_gone_a_new_message_is_sent(self) -> None:
+        adapter = Editing(Undeliverable("no such message"))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", edits="m7"))
+
+        assert adapter.texts == ["one"]
+
+    async def test_a_chat_that_takes_neither_makes_a_dead_letter(self) -> None:
+        adapter = Editing(Undeliverable("blocked"), outcomes=(Undeliverable("blocked"),))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", edits="m7"))
+
+            assert [part.reason for part in await office.in_state(PartState.DEAD)] == ["blocked"]
+
+    @pytest.mark.parametrize(
+        "error", [Unreachable("no answer"), NotSent("no route"), Throttled("slow down", retry_after=2.0)]
+    )
+    async def test_an_edit_is_made_again_without_a_word_of_a_repeat(self, error: Exception) -> None:
+        adapter = Editing(error)
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", edits="m7"))
+            await later()
+
+        assert adapter.edited == [("m7", "one")]
+        assert adapter.texts == []
+
+    async def test_an_edit_that_was_under_way_in_a_crash_is_made_again(self) -> None:
+        async with post(Editing()) as office:
+            (part,) = await office.put_out("one", edits="m7")
+            await office.store.record_sending(part.id)
+            store = office.store
+        adapter = Editing()
+        async with post(adapter, store=store) as office:
+            await office.delivery.recover()
+            await later()
+
+        assert adapter.edited == [("m7", "one")]
+        assert adapter.texts == []
+
+    async def test_a_new_message_in_place_of_one_that_is_gone_is_looked_for_if_it_is_in_doubt(self) -> None:
+        adapter = FindingEditor(*[Undeliverable("no such message")] * 2, found=(Sent(message_id="77", at=NOON),))
+        adapter.outcomes = [Unreachable("no answer")]
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", edits="m7"))
+            await later()
+
+            assert adapter.texts == []
+            assert [part.sent_id for part in await office.in_state(PartState.SENT)] == ["77"]
+
+
+@hurried
+class TestRates:
+    async def test_parts_keep_to_the_rate_of_their_chat_and_in_order(self) -> None:
+        adapter = Timed()
+        adapter.limits = _limits(per_chat=Rate(count=1, per=timedelta(seconds=10)))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", "two", "three"))
+            await office.delivery.deliver(await office.put_out("four", source=at_desk("other")))
+            await later()
+
+        assert sorted(adapter.tried_at) == [0.0, 0.0, pytest.approx(10.0), pytest.approx(20.0)]
+        assert adapter.texts == ["one", "four", "two", "three"]
+
+    async def test_whoever_delivers_is_not_held_up_by_a_rate(self) -> None:
+        adapter = Timed()
+        adapter.limits = _limits(per_chat=Rate(count=1, per=timedelta(hours=1)))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", "two", "three"))
+
+            assert now() == 0.0
+
+    async def test_what_waits_for_room_is_not_marked_as_sending(self) -> None:
+        adapter = Timed()
+        adapter.limits = _limits(per_chat=Rate(count=1, per=timedelta(hours=1)))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one", "two"))
+            await later(60)
+
+            assert [part.text for part in await office.in_state(PartState.PENDING)] == ["two"]
+
+    async def test_a_pause_of_the_whole_account_makes_every_chat_wait(self) -> None:
+        adapter = Timed(Throttled("slow down", retry_after=30.0, everywhere=True))
+        async with post(adapter) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            await office.delivery.deliver(await office.put_out("two", source=at_desk("other")))
+            assert now() == 0.0
+            await later()
+
+        assert adapter.tried_at == [0.0, pytest.approx(30.0), pytest.approx(30.0)]
+
+
+def _limits(*, per_chat: Rate) -> Limits:
+    return Limits(largest_part=4000, measure=len, edit_every=timedelta(seconds=1), per_chat=per_chat)
+
+
+@pytest.fixture
+def reached() -> Iterator[list[str]]:
+    """The crash points that were passed, in order."""
+    names: list[str] = []
+    crashpoints.arm(names.append)
+    yield names
+    crashpoints._reached.remove(names.append)
+
+
+@hurried
+class TestCrashPoints:
+    async def test_there_is_one_before_and_after_each_send_and_between_two(self, reached: list[str]) -> None:
+        class Noting(Timed):
+            async def send(self, part: Part) -> Sent:
+                reached.append(part.text)
+                return await super().send(part)
+
+        async with post(Noting()) as office:
+            await office.delivery.deliver(await office.put_out("one", "two"))
+
+        one, two = ["sending", "one", "sent"], ["sending", "two", "sent"]
+        assert [name for name in reached if name != "committing"] == [*one, "between-parts", *two]
+
 
 @hurried
 class TestStoreUnavailable:
@@ -462,3 +669,21 @@ class TestPreviews:
             office.delivery.settled(at_desk(), ["m1"])
 
         assert len(screen.shown) == 3
+
+    async def test_without_streaming_a_follower_hears_only_of_the_beginning_and_the_end(self) -> None:
+        screen = Following()
+        async with post(screen, stream=False) as office:
+            preview = office.delivery.preview(at_desk(), TurnId(1), ["m1"])
+            preview.show(Text("Hello"))
+            assert await preview.close() is None
+            office.delivery.settled(at_desk(), ["m1"])
+
+        assert screen.shown == ["began", "settled"]
+
+    async def test_nothing_is_kept_of_a_turn_that_is_settled(self) -> None:
+        async with post(Following()) as office:
+            for number in range(10):
+                office.delivery.preview(at_desk(), TurnId(number), [f"m{number}"])
+                office.delivery.settled(at_desk(), [f"m{number}"])
+
+            assert not office.delivery._previews

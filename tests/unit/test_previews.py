@@ -1,0 +1,528 @@
+"""A turn shown in a message while it runs: at a polite pace, never in anybody's way, and never the last word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+
+from gateway.delivery import Delivery, DeliveryRules
+from gateway.errors import NotSent, Retryable, Throttled, Unauthorized, Undeliverable, Unreachable
+from gateway.model import Done, Part, Reasoning, Sent, SessionSource, Text, Tool, ToolStatus
+from gateway.observe import Observer
+from gateway.ports import Adapter, Begun, Limits, Outcome, Rate
+from gateway.previews import Preview, cut
+from gateway.stores.memory import MemoryStore
+from tests.at_work import at_desk
+from tests.fakes import NOON, RecordingAdapter, assistant, message
+from tests.hurry import LoopClock, hurried, later
+from tests.talk import begin
+
+SECOND = timedelta(seconds=1)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Editing(RecordingAdapter):
+    """Remembers what each message said, and when; may fail, or take its time."""
+
+    def __init__(
+        self, *outcomes: BaseException | None, edits: tuple[BaseException | None, ...] = (), takes: float = 0.0
+    ) -> None:
+        super().__init__(*outcomes)
+        self.outcomes_of_edits = list(edits)
+        self.takes = takes
+        self.said: list[tuple[float, str, str]] = []
+
+    async def send(self, part: Part) -> Sent:
+        await asyncio.sleep(self.takes)
+        await super().send(part)
+        return self._says(f"b{len(self.sent)}", part)
+
+    async def edit(self, part: Part, message_id: str) -> Sent:
+        await asyncio.sleep(self.takes)
+        outcome = self.outcomes_of_edits.pop(0) if self.outcomes_of_edits else None
+        if outcome is not None:
+            raise outcome
+        return self._says(message_id, part)
+
+    def _says(self, message_id: str, part: Part) -> Sent:
+        self.said.append((now(), message_id, part.text))
+        return Sent(message_id=message_id, at=NOON)
+
+    @property
+    def shown(self) -> list[str]:
+        return [text for _, _, text in self.said]
+
+    @property
+    def messages(self) -> dict[str, str]:
+        return {message_id: text for _, message_id, text in self.said}
+
+
+class TypingOnly(RecordingAdapter):
+    """Can show that work goes on, and nothing else."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        super().__init__()
+        self.error = error
+        self.typed_at: list[float] = []
+
+    async def show_typing(self, target: SessionSource) -> None:
+        self.typed_at.append(now())
+        if self.error is not None:
+            raise self.error
+
+
+class TypingEditor(Editing):
+    """Can do both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.typed_at: list[float] = []
+
+    async def show_typing(self, target: SessionSource) -> None:
+        self.typed_at.append(now())
+
+
+class ShowingScreen(Editing):
+    """A screen that could edit, but follows."""
+
+    def turn_began(self, *_: object) -> None: ...
+
+    def turn_event(self, *_: object) -> None: ...
+
+    def settled(self, *_: object) -> None: ...
+
+
+class _Over(Exception):
+    pass
+
+
+@dataclass
+class Playing:
+    """A turn that runs."""
+
+    delivery: Delivery
+    store: MemoryStore
+    tasks: asyncio.TaskGroup
+    begun: Begun
+    preview: Preview
+
+    async def finish(self, *texts: str) -> None:
+        """As the pipeline does."""
+        edits = await self.preview.close()
+        parts = [Part(target=at_desk(), text=text, ordinal=at) for at, text in enumerate(texts)]
+        parts[0] = replace(parts[0], edits=edits)
+        outcome = Outcome(entries=(assistant("!"),), parts=tuple(parts))
+        await self.delivery.deliver(await self.store.finish(self.begun.turn, outcome))
+        self.delivery.settled(at_desk(), ["q1"])
+
+
+@asynccontextmanager
+async def playing(adapter: Adapter, *, stream: bool = True, shown_in: str | None = None) -> AsyncIterator[Playing]:
+    clock = LoopClock()
+    store = MemoryStore(clock)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            delivery = Delivery(DeliveryRules(stream=stream), store, clock, Observer(), tasks)
+            delivery.connect({("web", "main"): adapter})
+            begun = await begin(store, message("?", id="q1", source=at_desk()))
+            preview = delivery.preview(at_desk(), begun.turn, ["q1"], shown_in=shown_in)
+            yield Playing(delivery, store, tasks, begun, preview)
+            await later()
+            assert not tasks._tasks  # type: ignore[attr-defined]
+            raise _Over
+    except* _Over:
+        pass
+
+
+def using(name: str) -> Tool:
+    return Tool(id="t", name=name, status=ToolStatus.STARTED)
+
+
+@hurried
+class TestInAMessage:
+    async def test_the_first_words_are_a_message_and_the_answer_takes_its_place(self) -> None:
+        adapter = Editing()
+        async with playing(adapter) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(1)
+            turn.preview.show(Text("lo"))
+            await later(2)
+            await turn.finish("Hello.", "More.")
+
+        assert adapter.shown == ["Hel …", "Hello …", "Hello.", "More."]
+        assert adapter.messages == {"b1": "Hello.", "b2": "More."}
+
+    async def test_it_is_an_answer_to_the_message_that_was_asked(self) -> None:
+        adapter = Editing()
+        async with playing(adapter) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(1)
+            await turn.finish("Hello.")
+
+        assert [part.reply_to for part in adapter.sent] == ["q1"]
+
+    async def test_it_is_on_disk_as_soon_as_it_is_there(self) -> None:
+        async with playing(Editing()) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(0.1)
+
+            assert turn.store._turns[turn.begun.turn].preview == "b1"
+            await turn.finish("Hello.")
+
+    async def test_it_is_edited_at_the_platforms_pace_however_fast_the_agent_talks(self) -> None:
+        adapter = Editing()
+        adapter.limits = replace(adapter.limits, edit_every=3 * SECOND)
+        async with playing(adapter) as turn:
+            for _ in range(100):
+                turn.preview.show(Text("word "))
+                await later(0.1)
+            await turn.preview.close()
+            await turn.finish("Done.")
+
+        assert [at for at, _, _ in adapter.said[:-1]] == pytest.approx([0.0, 3.0, 6.0, 9.0])
+        assert adapter.shown[1].count("word") >= 30  # everything that had come by then
+
+    async def test_without_a_pace_of_the_platform_it_is_edited_once_a_second(self) -> None:
+        adapter = Editing()
+        adapter.limits = replace(adapter.limits, edit_every=timedelta(0))
+        async with playing(adapter) as turn:
+            for _ in range(35):
+                turn.preview.show(Text("word "))
+                await later(0.1)
+            await turn.finish("Done.")
+
+        assert [at for at, _, _ in adapter.said[:-1]] == pytest.approx([0.0, 1.0, 2.0, 3.0])
+
+    async def test_nothing_is_sent_while_nothing_can_be_seen(self) -> None:
+        adapter = Editing()
+        async with playing(adapter) as turn:
+            for event in (Text(" \n"), Reasoning(text="hmm"), Done()):
+                turn.preview.show(event)
+                await later(2)
+            assert await turn.preview.close() is None
+            await turn.finish("Hello.")
+
+        assert adapter.shown == ["Hello."]
+
+    async def test_what_does_not_change_is_not_edited(self) -> None:
+        adapter = Editing()
+        async with playing(adapter) as turn:
+            for event in (Text("Hello"), Text(" "), Reasoning(text="hmm"), using("search")):
+                turn.preview.show(event)
+                await later(2)
+            assert adapter.shown == ["Hello …"]
+            await turn.finish("Hello.")
+
+    async def test_a_tool_is_shown_until_there_are_words(self) -> None:
+        adapter = Editing()
+        async with playing(adapter) as turn:
+            for event in (using("search"), using("read\nfile"), Text("Found"), using("search"), Text("it")):
+                turn.preview.show(event)
+                await later(2)
+            await turn.finish("Found it.")
+
+        assert adapter.shown == ["Using search …", "Using read file …", "Found …", "Found\n\nit …", "Found it."]
+
+    async def test_it_never_says_more_than_fits_and_is_left_alone_once_it_is_full(self) -> None:
+        adapter = Editing()
+        adapter.limits = Limits(
+            largest_part=20, measure=lambda text: len(text.encode("utf-16-le")) // 2, edit_every=SECOND
+        )
+        async with playing(adapter) as turn:
+            for _ in range(20):
+                turn.preview.show(Text("😀 "))
+                await later(1)
+            assert len(adapter.said) < 10
+            await turn.finish("😀")
+
+        assert max(adapter.limits.measure(text) for text in adapter.shown) <= 20
+        assert all(text.endswith(" …") for text in adapter.shown[:-1])
+
+    async def test_a_turn_that_began_again_goes_on_in_the_message_that_shows_it(self) -> None:
+        adapter = Editing()
+        async with playing(adapter, shown_in="b7") as turn:
+            turn.preview.show(Text("Hel"))
+            await later(1)
+            await turn.finish("Hello.")
+
+        assert adapter.sent == []
+        assert [said[1:] for said in adapter.said] == [("b7", "Hel …"), ("b7", "Hello.")]
+
+    async def test_a_turn_that_began_again_and_says_nothing_still_has_its_message_replaced(self) -> None:
+        adapter = Editing()
+        async with playing(adapter, shown_in="b7") as turn:
+            await turn.finish("Hello.")
+
+        assert adapter.messages == {"b7": "Hello."}
+
+    async def test_an_answer_that_is_there_at_once_needs_no_preview(self) -> None:
+        adapter = Editing()
+        async with playing(adapter) as turn:
+            turn.preview.show(Text("Hello."))
+            await turn.finish("Hello.")
+
+        assert adapter.shown == ["Hello."]
+
+    async def test_the_answer_comes_after_an_edit_that_is_under_way(self) -> None:
+        adapter = Editing(takes=5.0)
+        async with playing(adapter) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(6)
+            turn.preview.show(Text("lo"))
+            await later(1)
+            await turn.finish("Hello.")
+
+        assert adapter.shown == ["Hel …", "Hello …", "Hello."]
+
+    async def test_a_platform_that_never_answers_does_not_keep_the_turn_for_ever(self) -> None:
+        adapter = Editing(takes=1e9)
+        async with playing(adapter) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(1)
+            assert await turn.preview.close() is None
+            assert now() == pytest.approx(30)
+            adapter.takes = 0
+            await turn.finish("Hello.")
+
+        assert adapter.shown == ["Hello."]
+
+    async def test_a_platform_without_edits_is_shown_nothing_before_the_answer(self) -> None:
+        adapter = RecordingAdapter()
+        async with playing(adapter) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(2)
+            await turn.finish("Hello.")
+
+        assert adapter.texts == ["Hello."]
+
+    async def test_nor_is_any_without_streaming(self) -> None:
+        adapter = Editing()
+        async with playing(adapter, stream=False, shown_in="b7") as turn:
+            turn.preview.show(Text("Hel"))
+            await later(2)
+            assert adapter.said == []
+            await turn.finish("Hello.")
+
+        assert adapter.messages == {"b7": "Hello."}
+
+    async def test_a_screen_that_follows_needs_no_message(self) -> None:
+        adapter = ShowingScreen()
+        async with playing(adapter) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(2)
+            await turn.finish("Hello.")
+
+        assert adapter.shown == ["Hello."]
+
+
+@hurried
+class TestTrouble:
+    async def test_a_first_message_that_nobody_knows_of_ends_the_preview(self) -> None:
+        adapter = Editing(Unreachable("no answer"))
+        async with playing(adapter) as turn:
+            for _ in range(5):
+                turn.preview.show(Text("word "))
+                await later(10)
+            assert len(adapter.tried) == 1
+            await turn.finish("Hello.")
+
+        assert adapter.shown == ["Hello."]
+
+    @pytest.mark.parametrize("error", [Throttled("slow down", retry_after=4.0), NotSent("no route")])
+    async def test_a_first_message_that_certainly_did_not_leave_is_sent_later(self, error: Exception) -> None:
+        adapter = Editing(error)
+        async with playing(adapter) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(10)
+            await turn.finish("Hello.")
+
+        assert adapter.shown == ["Hel …", "Hello."]
+        assert 4.0 <= adapter.said[0][0] <= 6.0
+
+    @pytest.mark.parametrize("error", [Unreachable("no answer"), NotSent("no route"), Retryable("not now")])
+    async def test_an_edit_that_failed_for_now_is_made_up_for_by_the_next(self, error: Exception) -> None:
+        adapter = Editing(edits=(error,))
+        async with playing(adapter) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(2)
+            turn.preview.show(Text("lo"))
+            await later(10)
+            await turn.finish("Hello.")
+
+        assert adapter.shown == ["Hel …", "Hello …", "Hello."]
+
+    async def test_a_throttled_edit_pauses_the_preview_as_long_as_the_platform_said(self) -> None:
+        adapter = Editing(edits=(Throttled("slow down", retry_after=30.0),))
+        async with playing(adapter) as turn:
+            for _ in range(40):
+                turn.preview.show(Text("word "))
+                await later(1)
+            await turn.finish("Hello.")
+
+        first, second = [at for at, _, _ in adapter.said][:2]
+        assert 30.0 <= second - first <= 32.0
+
+    @pytest.mark.parametrize("error", [Undeliverable("gone"), Unauthorized("bad token"), ValueError("a bug")])
+    async def test_any_other_error_ends_the_preview_and_not_the_turn(self, error: Exception) -> None:
+        adapter = Editing(edits=(error,))
+        async with playing(adapter) as turn:
+            for _ in range(5):
+                turn.preview.show(Text("word "))
+                await later(10)
+            assert adapter.shown == ["word …"]
+            await turn.finish("Hello.")
+
+        assert adapter.messages == {"b1": "Hello."}
+
+    async def test_if_the_message_was_deleted_the_answer_is_a_new_one(self) -> None:
+        adapter = Editing(edits=(Undeliverable("gone"), Undeliverable("gone")))
+        async with playing(adapter) as turn:
+            for _ in range(2):
+                turn.preview.show(Text("word "))
+                await later(2)
+            await turn.finish("Hello.")
+
+        assert adapter.messages["b2"] == "Hello."
+
+    async def test_a_turn_that_ends_without_an_answer_leaves_no_mark_behind(self) -> None:
+        adapter = Editing()
+        async with playing(adapter) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(2)
+            turn.delivery.settled(at_desk(), ["q1"])
+            await later(2)
+
+        assert adapter.messages == {"b1": "Hel"}
+
+    async def test_nor_does_one_that_only_used_a_tool(self) -> None:
+        adapter = Editing()
+        async with playing(adapter) as turn:
+            turn.preview.show(using("search"))
+            await later(2)
+            turn.delivery.settled(at_desk(), ["q1"])
+            await later(2)
+
+        assert adapter.messages == {"b1": "(There is no answer.)"}
+
+    async def test_nor_does_one_whose_session_was_deleted(self) -> None:
+        adapter = Editing()
+        async with playing(adapter) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(2)
+            await turn.preview.close()
+            await turn.store.delete(turn.begun.opened.session.id)
+            turn.delivery.settled(at_desk(), ["q1"])
+            await later(2)
+
+        assert adapter.messages == {"b1": "Hel"}
+
+
+@hurried
+class TestGivingWay:
+    async def test_a_preview_waits_until_the_answers_of_its_chat_have_gone(self) -> None:
+        adapter = Editing(Throttled("slow down", retry_after=10.0))
+        async with playing(adapter) as turn:
+            other = await begin(turn.store, message("?", id="q2", source=at_desk(user="bob")))
+            parts = (Part(target=at_desk(user="bob"), text="An answer."),)
+            await turn.delivery.deliver(await turn.store.finish(other.turn, Outcome(parts=parts)))
+            turn.preview.show(Text("Hel"))
+            await later(9)
+            assert adapter.said == []
+            await later(3)
+            await turn.finish("Hello.")
+
+        assert adapter.shown == ["An answer.", "Hel …", "Hello."]
+
+    async def test_previews_leave_room_for_the_answer(self) -> None:
+        adapter = Editing()
+        adapter.limits = replace(adapter.limits, per_chat=Rate(count=4, per=timedelta(minutes=1)))
+        async with playing(adapter) as turn:
+            for _ in range(20):
+                turn.preview.show(Text("word "))
+                await later(1)
+            assert len(adapter.said) == 2
+            await turn.finish("Hello.", "More.")
+            assert now() == pytest.approx(20)
+
+        assert adapter.shown[2:] == ["Hello.", "More."]
+
+
+@hurried
+class TestTyping:
+    async def test_it_is_shown_at_once_and_again_until_the_answer_comes(self) -> None:
+        adapter = TypingOnly()
+        async with playing(adapter) as turn:
+            await later(10)
+            await turn.finish("Hello.")
+            await later(20)
+
+        assert adapter.typed_at == [0.0, 4.0, 8.0]
+
+    async def test_it_ends_when_there_is_something_to_read(self) -> None:
+        adapter = TypingEditor()
+        async with playing(adapter) as turn:
+            turn.preview.show(using("search"))
+            await later(6)
+            turn.preview.show(Text("Hel"))
+            await later(20)
+            await turn.finish("Hello.")
+
+        assert adapter.typed_at == [0.0, 4.0]
+
+    @pytest.mark.parametrize("error", [NotSent("no route"), Undeliverable("no"), ValueError("a bug")])
+    async def test_its_errors_harm_nobody(self, error: Exception) -> None:
+        adapter = TypingOnly(error)
+        async with playing(adapter) as turn:
+            await later(10)
+            await turn.finish("Hello.")
+
+        assert adapter.texts == ["Hello."]
+
+    async def test_a_pause_that_the_platform_asks_for_holds_for_it_too(self) -> None:
+        adapter = TypingOnly(Throttled("slow down", retry_after=30.0))
+        async with playing(adapter) as turn:
+            await later(29)
+            assert adapter.typed_at == [0.0]
+            await later(10)
+            await turn.finish("Hello.")
+
+    async def test_it_is_shown_without_streaming_too(self) -> None:
+        adapter = TypingEditor()
+        async with playing(adapter, stream=False) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(6)
+            await turn.finish("Hello.")
+
+        assert adapter.typed_at == [0.0, 4.0]
+
+    async def test_it_ends_with_a_turn_that_nobody_closed(self) -> None:
+        adapter = TypingOnly()
+        async with playing(adapter) as turn:
+            turn.delivery.settled(at_desk(), ["q1"])
+            await later(20)
+
+        assert len(adapter.typed_at) <= 1
+
+
+class TestCutting:
+    @pytest.mark.parametrize("length", [0, 1, 17, 18, 19, 40, 1000])
+    def test_as_much_as_fits_is_kept_from_the_beginning(self, length: int) -> None:
+        limits = Limits(largest_part=20, measure=len, edit_every=SECOND)
+
+        assert cut("x" * length, limits) == ("x" * min(length, 18) + " …" if length else "")
+
+    def test_a_platform_that_takes_nothing_is_given_nothing(self) -> None:
+        assert cut("hello", Limits(largest_part=1, measure=len, edit_every=SECOND)) == ""
+
+    def test_a_measure_that_jumps_is_never_exceeded(self) -> None:
+        limits = Limits(largest_part=20, measure=lambda text: len(text) + 7 * (text.count("`") % 2), edit_every=SECOND)
+
+        assert limits.measure(cut("ab`cd`" * 30, limits)) <= 20
