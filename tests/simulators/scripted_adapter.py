@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import aiohttp
 
 from gateway.crashpoints import crashpoint
-from gateway.errors import NotSent, Throttled, Undeliverable, Unreachable
+from gateway.errors import NotSent, Retryable, Throttled, Undeliverable, Unreachable
 from gateway.model import InboundMessage, Part, Sent, SessionSource
 from gateway.ports import Limits, Receive
 
@@ -38,7 +38,7 @@ class ScriptedAdapter:
                     crashpoint("acking")
                     await self._call("POST", "/api/ack", updates=[update["n"] for update in updates])
                     crashpoint("acked")
-            except Unreachable:
+            except Retryable:
                 await asyncio.sleep(0.2)
 
     async def send(self, part: Part) -> Sent:
@@ -52,7 +52,8 @@ class ScriptedAdapter:
             await self._http.close()
 
     def _sending(self, part: Part) -> dict[str, object]:
-        return {"chat": part.target.chat_id, "text": part.text, "reply_to": part.reply_to, "key": f"part-{part.id}"}
+        key = f"part-{part.id}" if part.id else None  # a preview is nobody's part
+        return {"chat": part.target.chat_id, "text": part.text, "reply_to": part.reply_to, "key": key}
 
     async def _call(self, method: str, path: str, **body: object) -> object:
         async with self._answered(method, path, body) as response:
