@@ -71,8 +71,8 @@ class Governor:
         """A hint's way out: whether it may go now. Half of the room is left to answers."""
         chat, account = self._gates(target)
         gives_way = _chat(target) in self._answers or account.line.locked()
-        free = chat.wait(limits.per_chat, sparing=True) == 0 == account.wait(limits.per_account, sparing=True)
-        if gives_way or not free:
+        is_full = chat.wait(limits.per_chat, sparing=True) or account.wait(limits.per_account, sparing=True)
+        if gives_way or is_full:
             yield False
             return
         chat.count(limits.per_chat)

@@ -13,9 +13,10 @@ from config.schema import Config
 from gateway.app import Gateway, running
 from gateway.errors import Refused
 from gateway.model import InboundMessage, InboxState, SessionSource
+from gateway.ports import Receive
 from gateway.state_dir import take_lock
 from tests.configs import config_of
-from tests.fakes import NOON
+from tests.fakes import NOON, RecordingAdapter
 
 HERE = SessionSource.browser("desk")
 
@@ -104,3 +105,40 @@ async def test_an_error_comes_out_as_itself_and_everything_is_closed(config: Con
 
     async with gateway(config) as at:
         assert at.status().ready
+
+
+class Follower(RecordingAdapter):
+    """A screen that remembers what it was shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: list[str] = []
+
+    async def run(self, receive: Receive) -> None:
+        await asyncio.Event().wait()
+
+    def turn_began(self, *_: object) -> None:
+        self.shown.append("began")
+
+    def turn_event(self, *_: object) -> None:
+        self.shown.append("event")
+
+    def settled(self, *_: object) -> None:
+        self.shown.append("settled")
+
+
+@pytest.mark.parametrize(
+    ("stream", "shown"), [("true", {"began", "event", "settled"}), ("false", {"began", "settled"})]
+)
+async def test_the_config_decides_whether_answers_are_shown_while_they_grow(
+    tmp_path: Path, stream: str, shown: set[str]
+) -> None:
+    config = config_of(f"state_dir: {tmp_path / 'state'}\nweb:\n  listen: null\ndelivery:\n  stream: {stream}\n")
+    screen = Follower()
+    with take_lock(config.state_dir) as lock:
+        async with running(config, lock, doors=False, accounts={("web", "main"): screen}) as at:
+            await at.pipeline.receive(said("hello"))
+            await settled(at)
+            await screen.until_sent(1)
+
+    assert set(screen.shown) == shown

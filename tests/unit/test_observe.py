@@ -9,7 +9,7 @@ from io import StringIO
 import pytest
 import structlog
 
-from gateway.errors import AgentError, Refused, StoreUnavailable, Undeliverable
+from gateway.errors import AgentError, NotSent, Refused, StoreUnavailable, Undeliverable
 from gateway.model import AgentEvent, ChatType, Done, InboundMessage, SessionSource, Text, Turn
 from gateway.observe import Action, Observer, configure_logging, place_of, reason_of
 from gateway.stores.memory import MemoryStore
@@ -152,6 +152,14 @@ class TestLines:
         Observer().dropped(Refused("its session was deleted"))
 
         assert "level=info" in log.getvalue()
+
+    @pytest.mark.parametrize("error", [NotSent("no route"), ValueError("a canary")])
+    def test_a_hint_that_was_not_shown_is_told_to_whoever_looks_closely(self, log: StringIO, error: Exception) -> None:
+        Observer().hint_failed(WHERE, error)
+
+        assert "level=debug" in log.getvalue()
+        assert "action=preview" in log.getvalue()
+        assert CANARY not in log.getvalue()
 
 
 class TestMetrics:
