@@ -11,7 +11,7 @@ import fcntl
 import os
 import secrets
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -62,11 +62,12 @@ class StateDir:
 
 
 class Lock:
-    """The right to work in a state folder, until it is released or its process ends."""
+    """The right to work in a state folder, until it is released or its process ends. `folder` is held with the file."""
 
-    def __init__(self, state: StateDir, descriptor: int) -> None:
+    def __init__(self, state: StateDir, descriptor: int, folder: int) -> None:
         self.state = state
         self._descriptor = descriptor
+        self._folder = folder
 
     def release(self) -> None:
         """Let the next one in. Releasing twice is releasing once."""
@@ -76,6 +77,7 @@ class Lock:
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
         os.close(descriptor)
+        os.close(self._folder)
 
     def __enter__(self) -> Lock:
         return self
@@ -146,24 +148,39 @@ def _exists(path: Path) -> bool:
 
 
 def _try_lock(state: StateDir) -> Lock:
+    with ExitStack() as opened:
+        try:
+            folder = _opened(opened, state.path, os.O_RDONLY | os.O_DIRECTORY)
+            descriptor = _opened(opened, state.lock_file, os.O_RDWR | os.O_CREAT)
+            _hold(folder, descriptor)
+            if not _is_still_there(state.lock_file, descriptor):
+                raise BlockingIOError
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except BlockingIOError:
+            pid = _holder(descriptor)
+            raise StateInUse(_in_use(state.path, pid), pid=pid) from None
+        except (OSError, ValueError) as exc:
+            raise _not_writable(state.path, exc) from exc
+        opened.pop_all()
+    return Lock(state, descriptor, folder)
+
+
+def _opened(closing: ExitStack, path: Path, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    closing.callback(os.close, descriptor)
+    return descriptor
+
+
+def _hold(folder: int, file: int) -> None:
+    """The file is what others can look into; the folder still keeps them out when somebody has removed the file."""
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
-        descriptor = os.open(state.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except (OSError, ValueError) as exc:
-        raise _not_writable(state.path, exc) from exc
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not _is_still_there(state.lock_file, descriptor):
-            raise BlockingIOError
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        pid = _holder(descriptor)
-        os.close(descriptor)
-        raise StateInUse(_in_use(state.path, pid), pid=pid) from None
-    except OSError as exc:
-        os.close(descriptor)
-        raise _not_writable(state.path, exc) from exc
-    return Lock(state, descriptor)
+        raise
+    except OSError:
+        return  # some file systems lock files only
 
 
 def _is_still_there(path: Path, descriptor: int) -> bool:

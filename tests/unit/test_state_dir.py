@@ -96,6 +96,16 @@ def test_the_lock_names_its_holder(tmp_path: Path) -> None:
     assert f"process {os.getpid()}" in str(caught.value)
 
 
+def test_who_removes_the_lock_file_lets_nobody_in(tmp_path: Path) -> None:
+    with take_lock(tmp_path) as lock:
+        lock.state.lock_file.unlink()
+
+        with pytest.raises(StateInUse, match="another process"):
+            take_lock(tmp_path)
+
+    take_lock(tmp_path).release()
+
+
 def test_two_processes_never_hold_it_at_once(tmp_path: Path) -> None:
     child = holder(tmp_path)
 
@@ -136,14 +146,6 @@ def test_releasing_twice_is_releasing_once(tmp_path: Path) -> None:
 
         with pytest.raises(StateInUse):
             take_lock(tmp_path)
-
-
-def test_a_lock_file_that_was_removed_locks_nobody_out_for_ever(tmp_path: Path) -> None:
-    with take_lock(tmp_path) as first:
-        first.state.lock_file.unlink()
-
-        with take_lock(tmp_path) as second:
-            assert second.state.lock_file.exists()
 
 
 def test_a_key_is_made_once_and_stays(tmp_path: Path) -> None:
