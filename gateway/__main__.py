@@ -1,5 +1,6 @@
 """The command line's front door. Imports no SDK, no driver and no config, so that `--help` costs nothing."""
 
+import os
 import sys
 
 import typer
@@ -12,11 +13,22 @@ from gateway.errors import TurngateError
 
 def main() -> None:
     """`turngate`, and the same as `python -m gateway`."""
+    _open_standard_streams()
     try:
         app(prog_name="turngate")
     except TurngateError as exc:
         typer.echo(printable(str(exc)), err=True)
         sys.exit(exit_of(exc))
+
+
+def _open_standard_streams() -> None:
+    """What the caller closed leads nowhere. Otherwise the next file opened, say the database, would be in its place."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    sys.stdin = sys.stdin or os.fdopen(0)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import Terminal, errors_without_reader, in_terminal, scripted_gateway, turngate
+from tests.commands import (
+    PATIENCE,
+    TURNGATE,
+    Terminal,
+    environment,
+    errors_without_reader,
+    in_terminal,
+    scripted_gateway,
+    turngate,
+)
 from tests.tiny_terminal import TinyTerminal
 
 SEQUENCE = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]|[\r\x01\x02]")
@@ -63,6 +72,24 @@ def test_what_is_no_message_is_told_before_anybody_is_asked(state: Path, said: s
     assert (result.returncode, result.stdout) == (1, "")
     assert reason in result.stderr
     assert not state.exists()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["chat", "status", "sessions list"])
+def test_a_stream_that_the_caller_closed_is_no_reason_to_break_down(state: Path, command: str, closed: str) -> None:
+    script = f'echo hi | (exec "$0" {command} --state-dir "$1" {closed})'
+
+    result = subprocess.run(
+        ["/bin/sh", "-c", script, TURNGATE, str(state)],
+        env=environment(state.parent),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+
+    assert "Traceback" not in result.stderr
+    assert result.returncode == (1 if command == "chat" and "<&-" in closed else 0)
 
 
 def test_a_reader_that_has_gone_ends_the_chat_quietly(state: Path) -> None:
