@@ -46,6 +46,8 @@ from gateway.stores.sqlite import SqliteStore
 from gateway.supervisor import AccountReport, AccountState, Supervisor
 from gateway.web import Needs, Readiness, WebServer
 
+# Kinds of agents that only talk, so that a turn may run again after a crash unless the config says otherwise.
+_REPEATABLE = ("echo", "openai", "anthropic")
 _PROBE_HOLDS = timedelta(seconds=1)
 _CONCERNED_FOR = timedelta(days=7)
 
@@ -232,7 +234,12 @@ async def _working() -> AsyncIterator[asyncio.TaskGroup]:
 
 def _policy(config: Config, lock: Lock) -> Policy:
     agents = {
-        name: Employed(name=name, agent=load_agent(agent.kind), system=agent.system_prompt)
+        name: Employed(
+            name=name,
+            agent=load_agent(agent.kind),
+            system=agent.system_prompt,
+            repeatable=agent.kind in _REPEATABLE if agent.repeatable is None else agent.repeatable,
+        )
         for name, agent in config.agents.items()
     }
     return Policy(

@@ -84,6 +84,22 @@ async def test_leaving_in_a_hurry_leaves_the_rest_for_the_next_start(config: Con
         assert len(await transcript(at)) == 2
 
 
+async def test_what_the_config_calls_not_repeatable_is_not_run_again_after_a_crash(config: Config) -> None:
+    careful = config_of(
+        f"state_dir: {config.state_dir}\nagents:\n  main:\n    repeatable: no\nturns:\n  debounce: 10ms\n"
+    )
+    async with gateway(careful) as at:
+        await at.pipeline.receive(said("word " * 500))
+        while not await at.store.inbox(InboxState.RUNNING):
+            await asyncio.sleep(0.01)
+        at.hurry.set()
+    async with gateway(careful) as at:
+        await settled(at)
+
+        _, notice = await transcript(at)
+        assert notice.startswith("I was interrupted while working on this")
+
+
 async def test_it_says_how_it_is(config: Config) -> None:
     async with gateway(config) as at:
         assert (await at.readiness()).ready
