@@ -361,11 +361,17 @@ class ResetPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetNotice:
-    """What the first turn of a new session must know about the one before."""
+    """What the first turn of a new session must know about the one before. Commands alone are nothing to go back to."""
 
     reason: EndReason
     had_activity: bool
     previous: SessionId
+    commands_only: bool = False
+
+    @property
+    def is_way_back(self) -> bool:
+        """Whether /resume leads to anything."""
+        return self.had_activity and not self.commands_only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -414,6 +420,11 @@ class Session:
     def had_activity(self) -> bool:
         """Anything said or any token used."""
         return self.messages > 0 or self.archived_through > 0 or self.tokens.total > 0
+
+    @property
+    def has_talk(self) -> bool:
+        """Whether there is anything to come back to: commands alone are no talk."""
+        return bool(self.preview) or self.tokens.total > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,7 +95,7 @@ def _reset(notice: ResetNotice | None) -> str:
     if notice is None:
         return ""
     ended = f"This conversation is new: the one before it ended by itself {_WHY.get(notice.reason, '')}".rstrip()
-    if notice.had_activity:
+    if notice.is_way_back:
         return f"{ended}. You no longer see what was said in it; the person can bring it back with /resume."
     return f"{ended}. Nothing had been said in it."
 

@@ -113,7 +113,7 @@ def words_before(session: Session, missing: str | None, instead: str) -> list[st
     answers than was chosen.
     """
     words, reset = [], session.notice
-    if reset is not None and reset.had_activity:
+    if reset is not None and reset.is_way_back:
         words.append(f"The conversation before this one ended {_WHY_ENDED[reset.reason]}. /resume brings it back.")
     if missing:
         words.append(f"The agent {missing} is no longer there; {instead} answers.")

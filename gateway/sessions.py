@@ -165,7 +165,12 @@ def next_session(previous: Session, *, now: datetime, fresh_id: SessionId, title
     """A fresh session under the same key: origin, owner and display name survive, the talk does not."""
     notice = None
     if previous.end_reason in _AUTOMATIC:
-        notice = ResetNotice(reason=previous.end_reason, had_activity=previous.had_activity, previous=previous.id)
+        notice = ResetNotice(
+            reason=previous.end_reason,
+            had_activity=previous.had_activity,
+            previous=previous.id,
+            commands_only=previous.had_activity and not previous.has_talk,
+        )
     return Session(
         id=fresh_id,
         key=previous.key,

@@ -15,7 +15,7 @@ async def _new(request: Request) -> Answer:
     title = clean_label(request.argument) or None
     fresh = await request.store.reset(request.session.key, title=title)
     named = f" “{title}”" if title else ""
-    back = " /resume brings the last one back." if _has_talk(request.session) else ""
+    back = " /resume brings the last one back." if request.session.has_talk else ""
     return Answer(text=f"{_stopped(request)}A new conversation{named} has begun.{back}", session=fresh.id)
 
 
@@ -55,12 +55,7 @@ async def _title(request: Request) -> Answer:
 async def _earlier(request: Request) -> list[Session]:
     """Sessions of this key that are not the current one, the last used first."""
     sessions = await request.store.sessions(SessionFilter(key=request.session.key, limit=_MOST_SEARCHED))
-    return [session for session in sessions if session.id != request.session.id and _has_talk(session)]
-
-
-def _has_talk(session: Session) -> bool:
-    """Whether there is anything to come back to: commands alone are no talk."""
-    return bool(session.preview) or session.tokens.total > 0
+    return [session for session in sessions if session.id != request.session.id and session.has_talk]
 
 
 def _wanted(argument: str, earlier: list[Session]) -> list[Session]:

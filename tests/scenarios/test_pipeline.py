@@ -488,6 +488,20 @@ class TestResets:
 
             assert sum("/resume brings it back" in text for text in work.adapter.texts) == 1
 
+    async def test_a_conversation_of_commands_alone_ends_without_a_promise_to_bring_it_back(self) -> None:
+        store, clock = memory()
+        agent = ScriptedAgent(answer=echo)
+        async with at_work(policy_for(agent, resets=IDLE_AFTER_AN_HOUR), store, clock) as work:
+            await work.say("/title Nothing yet")
+            await later()
+            clock.advance(hours=2)
+            await work.say("first")
+            await later()
+
+            assert work.adapter.texts[1:] == ["first"]
+            assert "/resume" not in agent.turns[0].context
+            assert "Nothing had been said in it." in agent.turns[0].context
+
     async def test_a_conversation_in_which_nothing_was_said_ends_without_a_word(self) -> None:
         store, clock = memory()
         async with at_work(policy_for(ScriptedAgent(answer=echo), resets=IDLE_AFTER_AN_HOUR), store, clock) as work:

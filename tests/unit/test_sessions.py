@@ -468,7 +468,7 @@ def test_an_ended_session_is_current_until_the_next_one_takes_its_place() -> Non
 
 @pytest.mark.parametrize("reason", [EndReason.IDLE, EndReason.DAILY])
 def test_a_session_that_the_sweep_ended_gives_a_new_one_with_a_notice(reason: EndReason) -> None:
-    swept = end_session(replace(a_session(), messages=2), reason, NOON + 2 * HOUR)
+    swept = end_session(replace(a_session(), messages=2, preview="hi"), reason, NOON + 2 * HOUR)
 
     decision = open_session(swept, opening(NEVER), now=NOON + DAY, fresh_id=lambda: FRESH)
 
@@ -493,6 +493,15 @@ def test_the_notice_says_why_the_session_before_ended_and_which_it_was(policy: R
     assert session.notice == ResetNotice(reason=reason, had_activity=False, previous=SessionId("old"))
 
 
+def test_commands_alone_were_activity_but_leave_no_way_back() -> None:
+    used = replace(a_session(), messages=2)
+
+    notice = open_session(used, opening(IDLE), now=NOON + DAY, fresh_id=lambda: FRESH).session.notice
+
+    assert notice is not None
+    assert (notice.had_activity, notice.is_way_back) == (True, False)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -506,7 +515,7 @@ def test_the_notice_says_why_the_session_before_ended_and_which_it_was(policy: R
     ids=str,
 )
 def test_any_entry_or_any_token_was_activity(changes: dict[str, object]) -> None:
-    used = replace(a_session(), **changes)
+    used = replace(a_session(), preview="hi", **changes)
 
     notice = open_session(used, opening(IDLE), now=NOON + DAY, fresh_id=lambda: FRESH).session.notice
 
