@@ -43,9 +43,16 @@ from gateway.privacy import StreamRestorer
 LONGEST_ANSWER = 2_000_000
 """In characters, tools and thoughts included: an agent that never stops talking must not fill memory and disk."""
 
+SECONDS_TO_LET_GO = 5.0
+"""For an agent that was told to stop. Then it is left to itself, and its lane goes on."""
+
 Show = Callable[[AgentEvent], None]
 Restore = Callable[[str], str]
 FirstTool = Callable[[], Awaitable[None]]
+
+
+class AgentWillNotStop(Exception):
+    """A bug of the agent, by a name that the log can tell."""
 
 
 class Ending(StrEnum):
@@ -66,7 +73,7 @@ class Conversation:
         self._show = show
         self._observer = observer
         self._limit: asyncio.Timeout | None = None
-        self._stopped = self._given_up = self._finished = False
+        self._stopped = self._given_up = self._finished = self._is_over = False
         self._words, self._thoughts = StreamRestorer(restore), StreamRestorer(restore)
         self.said = Said(restore=restore, clock=clock)
         self.failure: str | None = None
@@ -85,16 +92,15 @@ class Conversation:
         """
         if self._stopped:
             return Ending.STOPPED
-        try:
-            await self._listen(turn, idle_timeout.total_seconds(), first_tool)
-        except AgentError as exc:
-            self._observer.agent_failed(exc)
-            self.failure = self._restore(str(exc))
-        except BaseException as exc:  # an agent is somebody else's code, and what it had said is kept
-            if _is_meant_for_us(exc):
-                raise
-            if not (self._given_up and isinstance(exc, TimeoutError)):
-                self._observer.bug(exc)
+        error = await self._listen(turn, idle_timeout.total_seconds(), first_tool)
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        if isinstance(error, AgentError):
+            self._observer.agent_failed(error)
+            self.failure = self._restore(str(error))
+        elif error is not None:
+            if not (self._given_up and isinstance(error, asyncio.CancelledError)):
+                self._observer.bug(error)
             self.failure = "the agent broke down"
         return self._ending()
 
@@ -109,14 +115,35 @@ class Conversation:
             return Ending.SILENT
         return Ending.FAILED if self.failure is not None else Ending.DONE
 
-    async def _listen(self, turn: Turn, patience: float, first_tool: FirstTool | None) -> None:
+    async def _listen(self, turn: Turn, patience: float, first_tool: FirstTool | None) -> BaseException | None:
+        """
+        What ended it, if that was an error. The agent has a task of its own: one that takes no notice of being
+        cancelled is left behind with it, and holds up nobody.
+        """
+        listening = asyncio.ensure_future(self._hear_all(turn, patience, first_tool))
+        try:
+            async with asyncio.timeout(patience) as self._limit:
+                await asyncio.wait({listening})
+        except TimeoutError:
+            self._given_up = True
+        finally:
+            self._limit = None  # its time is over: it can no longer be moved
+            listening.cancel()
+            await asyncio.wait({listening}, timeout=SECONDS_TO_LET_GO)
+            self._is_over = True
+            self._show_rest()
+        return listening.result() if listening.done() else AgentWillNotStop()
+
+    async def _hear_all(self, turn: Turn, patience: float, first_tool: FirstTool | None) -> BaseException | None:
+        """An agent is somebody else's code: whatever it raises ends the turn and no task, and what it said is kept."""
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(patience) as self._limit, aclosing(self._agent.run(turn)) as events:
+            async with aclosing(self._agent.run(turn)) as events:
                 async for event in events:
-                    if self._stopped or self._limit.expired():
+                    if self._stopped or self._given_up or self._is_over:
                         break
-                    self._limit.reschedule(loop.time() + patience)
+                    if self._limit is not None and not self._limit.expired():
+                        self._limit.reschedule(loop.time() + patience)
                     crashpoint("mid-stream")
                     if isinstance(event, Tool) and first_tool and not self.said.used_tools:
                         await first_tool()  # on disk before anybody sees it: after a crash it must not run again
@@ -125,10 +152,9 @@ class Conversation:
                     if isinstance(event, Done):
                         self._finished = True
                         break
-        finally:
-            self._given_up = self._limit is not None and self._limit.expired()
-            self._limit = None  # its time is over: it can no longer be moved
-            self._show_rest()
+        except BaseException as exc:  # noqa: BLE001 - an error here is a value, which `run` looks at
+            return exc
+        return None
 
     def _preview(self, event: AgentEvent) -> None:
         """Pseudonyms never reach a screen, so text is shown as soon as none can be hiding at its end."""
@@ -156,13 +182,6 @@ class Conversation:
     def _show_thoughts(self, text: str) -> None:
         if text:
             self._show(Reasoning(text=text))
-
-
-def _is_meant_for_us(error: BaseException) -> bool:
-    """Whether it is our own task that is cancelled; agents let go of tasks of theirs, and what comes up looks alike."""
-    task = asyncio.current_task()
-    cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
-    return cancelled or isinstance(error, KeyboardInterrupt)
 
 
 @dataclass(slots=True)

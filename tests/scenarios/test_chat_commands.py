@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 
 import pytest
 
@@ -359,6 +360,29 @@ class TestStop:
 
             assert work.adapter.texts == ["about first\n\n*(incomplete: stopped)*", "Stopped."]
             assert "about first \n\n*(incomplete: stopped)*" in await work.texts()
+
+    async def test_an_agent_that_will_not_stop_does_not_keep_its_lane(self) -> None:
+        async def stubborn(turn: AgentTurn) -> AsyncIterator[AgentEvent]:
+            yield Text(f"about {turn.messages[-1].text} ")
+            while turn.messages[-1].text == "a":
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(100_000)
+                    return
+
+        async with at_work(policy_for(ScriptedAgent(answer=stubborn)), *memory()) as work:
+            await work.say("a")
+            await later(1)
+            await work.say("/stop")
+            await work.say("b")
+            await later(10)
+
+            assert work.adapter.texts == [
+                "about a\n\n*(incomplete: stopped)*",
+                "Stopped. One message is next.",
+                "about b",
+            ]
+            assert not work.pipeline.lanes.is_busy(work.pipeline.policy.key_of(at_desk()))
+            await later(200_000)
 
     async def test_without_a_turn_it_says_so(self) -> None:
         async with at_work(policy_for(ScriptedAgent()), *memory()) as work:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -33,7 +34,7 @@ from gateway.model import (
 from gateway.observe import Observer
 from gateway.ports import Agent
 from gateway.privacy import Redactor
-from gateway.turns import LONGEST_ANSWER, Conversation, Ending, Said
+from gateway.turns import LONGEST_ANSWER, SECONDS_TO_LET_GO, Conversation, Ending, Said
 from tests.fakes import NOON, FrozenClock, ScriptedAgent, Step, dm, message
 from tests.hurry import hurried, later
 
@@ -53,12 +54,22 @@ def a_turn() -> Turn:
     return Turn(id=TurnId(1), session=session, source=dm(), messages=(message(),))
 
 
+async def stubborn(_: Turn) -> AsyncGenerator[AgentEvent]:
+    """Takes no notice of being cancelled for an hour, and then has more to say."""
+    yield Text("Half a")
+    for _number in range(60):
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+    yield Text("word too late")
+
+
 class Listening:
     """A conversation with an agent, and everything that was shown of it."""
 
     def __init__(self, agent: Agent, restore: object = str) -> None:
         self.shown: list[AgentEvent] = []
-        self.talk = Conversation(agent, restore, self.shown.append, FrozenClock(), Observer())  # type: ignore[arg-type]
+        self.observer = Observer()
+        self.talk = Conversation(agent, restore, self.shown.append, FrozenClock(), self.observer)  # type: ignore[arg-type]
 
     async def run(self) -> Ending:
         return await self.talk.run(a_turn(), IDLE)
@@ -248,6 +259,17 @@ class TestSilence:
         assert await talk.run() is Ending.SILENT
         assert talk.said == ""
 
+    async def test_an_agent_that_will_not_be_given_up_is_left_behind(self) -> None:
+        async def run(_: Turn) -> AsyncGenerator[AgentEvent]:
+            while True:
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(IDLE.total_seconds() * 2)
+                    return
+            yield Text("never")
+
+        assert await Listening(Odd(run)).run() is Ending.SILENT
+        assert asyncio.get_running_loop().time() == pytest.approx(IDLE.total_seconds() + SECONDS_TO_LET_GO)
+
     async def test_an_agent_that_just_ends_when_it_is_given_up_was_silent(self) -> None:
         async def run(_: Turn) -> AsyncGenerator[AgentEvent]:
             try:
@@ -273,6 +295,29 @@ class TestStopping:
         assert asyncio.get_running_loop().time() == pytest.approx(1)
         assert talk.said == talk.shown_text == "Half a"
         assert agent.closed == 1
+
+    async def test_an_agent_that_will_not_stop_is_left_behind_and_its_words_are_kept(self) -> None:
+        talk = Listening(Odd(stubborn))
+        running = asyncio.ensure_future(talk.run())
+        await later(1)
+
+        talk.talk.stop()
+
+        assert await running is Ending.STOPPED
+        assert asyncio.get_running_loop().time() == pytest.approx(1 + SECONDS_TO_LET_GO)
+        assert talk.talk.failure is None
+        await later(IDLE.total_seconds())
+        assert talk.said == talk.shown_text == "Half a"
+
+    async def test_an_agent_that_will_not_stop_is_a_bug_that_is_counted(self) -> None:
+        talk = Listening(Odd(stubborn))
+        running = asyncio.ensure_future(talk.run())
+        await later(1)
+
+        talk.talk.stop()
+        await running
+
+        assert b"turngate_unexpected_errors_total 1.0" in talk.observer.metrics(busy=0, waiting=0)
 
     async def test_a_stop_acts_at_once_on_an_agent_that_never_pauses(self) -> None:
         async def run(_: Turn) -> AsyncGenerator[AgentEvent]:
