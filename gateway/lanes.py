@@ -17,6 +17,9 @@ from typing import Protocol
 
 from gateway.model import InboundMessage, InboxId, SessionKey, TurnId
 
+_MOST_PAUSES = 10
+"""A stream of messages that never pauses for long enough is answered after so many pauses."""
+
 
 class WhenBusy(StrEnum):
     """What becomes of a message that arrives while a turn of its conversation runs."""
@@ -221,11 +224,11 @@ class Lanes:
         return sum(lane.running is not None for lane in lanes), sum(len(lane.places) for lane in lanes)
 
     async def stop(self, key: SessionKey) -> bool:
-        """Stop the turn that runs there, and wait until what it said has been kept. False if there is none."""
+        """Stop the turn that runs there or is next, and wait until what it said is kept. False if there is none."""
         lane = self._lanes.get(key)
-        if lane is None or lane.running is None:
+        running = None if lane is None else lane.running or self._begin_stopped(lane)
+        if running is None:
             return False
-        running = lane.running
         running.stop()
         await running.over.wait()
         return True
@@ -237,8 +240,21 @@ class Lanes:
             if lane.running is not None:
                 await lane.running.over.wait()
 
+    def _begin_stopped(self, lane: _Lane) -> Running | None:
+        """What waits for a pause or for room need not: it is over before it begins."""
+        first = lane.places[0].stored if lane.places else None
+        if first is None or first.alone or self._closing.is_set():
+            return None
+        lane.running = Running(self._take_out(lane, gathers=True))
+        lane.changed.set()
+        self._tasks.create_task(self._work_on(lane, lane.running), name="stopped")
+        return lane.running
+
     async def _serve(self, lane: _Lane) -> None:
-        while lane.places and not self._closing.is_set():
+        while (lane.places or lane.running is not None) and not self._closing.is_set():
+            if lane.running is not None:
+                await lane.running.over.wait()  # it was stopped before it began
+                continue
             first = lane.places[0]
             comes_just_now = first.stored is None
             if not await self._is_stored(lane, first):
@@ -248,6 +264,8 @@ class Lanes:
             async with self._slots:
                 if self._closing.is_set():
                     break
+                if first not in lane.places:
+                    continue
                 gathers = comes_just_now or self._rules.when_busy is not WhenBusy.FOLLOW_UP
                 lane.running = Running(self._take_out(lane, gathers=gathers))
                 await self._work_on(lane, lane.running)
@@ -280,11 +298,12 @@ class Lanes:
 
     async def _settle(self, lane: _Lane) -> None:
         """Wait until nobody has said anything for a moment. People write in bursts, and platforms cut long pastes."""
-        pause = self._rules.debounce.total_seconds()
-        while pause > 0 and not any(place.stored and place.stored.alone for place in lane.places):
+        pause, now = self._rules.debounce.total_seconds(), asyncio.get_running_loop().time
+        patience = now() + _MOST_PAUSES * pause
+        while pause > 0 and lane.running is None and not any(each.stored and each.stored.alone for each in lane.places):
             count = len(lane.places)
             try:
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout_at(min(now() + pause, patience)):
                     while len(lane.places) == count:
                         await self._change(lane)
             except TimeoutError:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
 from gateway.errors import StoreUnavailable
+from gateway.lanes import LaneRules
 from gateway.model import (
     AgentEvent,
     ChatType,
@@ -178,6 +180,17 @@ class TestNew:
             await say_all(work, "/reset")
 
             assert last(work) == "A new conversation has begun."
+
+    async def test_what_was_said_just_before_it_stays_in_the_old_session(self) -> None:
+        agent = ScriptedAgent(answer=echo)
+        rules = LaneRules(debounce=timedelta(seconds=10))
+        async with at_work(policy_for(agent), *memory(), rules=rules) as work:
+            for text in ("old", "/new", "fresh"):
+                await work.say(text)
+            await later()
+
+            assert [[each.text for each in turn.messages] for turn in agent.turns] == [["fresh"]]
+            assert "old" not in await work.texts()
 
     async def test_it_stops_what_runs_and_its_text_stays_in_the_old_session(self) -> None:
         async with at_work(policy_for(ScriptedAgent(answer=slowly)), *memory()) as work:
@@ -383,6 +396,20 @@ class TestStop:
             ]
             assert not work.pipeline.lanes.is_busy(work.pipeline.policy.key_of(at_desk()))
             await later(200_000)
+
+    async def test_it_stops_what_has_not_begun_because_more_might_be_said(self) -> None:
+        agent = ScriptedAgent(answer=echo)
+        rules = LaneRules(debounce=timedelta(seconds=10))
+        async with at_work(policy_for(agent), *memory(), rules=rules) as work:
+            await work.say("a")
+            await later(1)
+            await work.say("/stop")
+            await later()
+
+            assert agent.turns == []
+            assert work.adapter.texts == ["(Stopped before the first word.)", "Stopped."]
+            assert await work.texts() == ["a", "(Stopped before the first word.)", "/stop", "Stopped."]
+            assert {item.state for item in await work.store.inbox(*InboxState)} == {InboxState.DONE}
 
     async def test_without_a_turn_it_says_so(self) -> None:
         async with at_work(policy_for(ScriptedAgent()), *memory()) as work:

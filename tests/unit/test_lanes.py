@@ -238,6 +238,18 @@ class TestBursts:
 
         assert work.done == [["first", "second"]]
 
+    async def test_who_never_pauses_is_answered_after_ten_pauses(self) -> None:
+        async with lanes(rules(debounce=timedelta(seconds=1))) as work:
+            place = work.lanes.join(KEY)
+            await later(0.1)
+            place.take(stored("first"))
+            for number in range(20):
+                await later(0.7)
+                put(work, f"{number}")
+            await later()
+
+        assert work.done == [["first", *map(str, range(14))], [*map(str, range(14, 20))]]
+
     async def test_a_command_does_not_wait_for_a_burst(self) -> None:
         async with lanes(rules(debounce=timedelta(hours=1))) as work:
             place = work.lanes.join(KEY)
@@ -270,13 +282,18 @@ class TestRoom:
 
         assert work.done.index(["little"]) <= 1
 
-    async def test_who_waits_for_room_is_told_of_no_turn(self) -> None:
+    async def test_who_waits_for_room_is_stopped_without_waiting_for_it(self) -> None:
         async with lanes(rules(concurrent=1)) as work:
             put(work, "first")
             put(work, "second", key=OTHER)
             await later(1)
 
-            assert not await work.lanes.stop(OTHER)
+            assert await work.lanes.stop(OTHER)
+            assert work.stopped == [["second"]]
+            put(work, "third", key=OTHER)
+            await later()
+
+        assert work.done == [["first"], ["third"]]
 
     async def test_a_lane_is_freed_with_its_last_user(self) -> None:
         async with lanes(rules()) as work:
@@ -313,6 +330,52 @@ class TestStopping:
     async def test_there_is_nothing_to_stop_where_nobody_is(self) -> None:
         async with lanes(rules()) as work:
             assert not await work.lanes.stop(KEY)
+
+    async def test_what_waits_for_a_pause_is_stopped_before_it_begins(self) -> None:
+        async with lanes(rules(debounce=timedelta(hours=1))) as work:
+            first = work.lanes.join(KEY)
+            await later(1)
+            first.take(stored("first"))
+            put(work, "second")
+            await later(1)
+
+            assert await work.lanes.stop(KEY)
+            assert work.stopped == [["first", "second"]]
+            assert not await work.lanes.stop(KEY)
+            await later(7200)
+            assert not work.lanes.is_busy(KEY)
+
+        assert work.done == []
+
+    async def test_nobody_begins_while_what_never_began_is_being_stopped(self) -> None:
+        async def stop_slowly(_: SessionKey, running: Running) -> None:
+            order.append(f"{running.batch[0].message.text} begins")
+            await asyncio.sleep(5)
+            order.append(f"{running.batch[0].message.text} ends")
+
+        order: list[str] = []
+        async with asyncio.TaskGroup() as tasks:
+            here = Lanes(rules(debounce=timedelta(seconds=1)), stop_slowly, tasks)
+            place = here.join(KEY)
+            await later(0.1)
+            place.take(stored("first"))
+            stopping = asyncio.ensure_future(here.stop(KEY))
+            await later(0.1)
+            here.join(KEY).take(stored("second"))
+            await stopping
+
+        assert order == ["first begins", "first ends", "second begins", "second ends"]
+
+    async def test_a_command_that_is_next_is_not_stopped(self) -> None:
+        async with lanes(rules(concurrent=1)) as work:
+            put(work, "first", key=OTHER)
+            put(work, "/undo", alone=True)
+            await later(1)
+
+            assert not await work.lanes.stop(KEY)
+            await later()
+
+        assert work.done == [["first"], ["/undo"]]
 
     async def test_what_waits_goes_on_after_a_stop(self) -> None:
         async with lanes(rules()) as work:
