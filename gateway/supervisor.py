@@ -11,12 +11,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 
-from gateway.errors import GapRemains, Retryable, TurngateError, Unauthorized
+from gateway.errors import GapRemains, Refused, Retryable, StoreError, TurngateError, Unauthorized
 from gateway.observe import Observer, reason_of
+from gateway.patience import until_stored
 from gateway.ports import Adapter, CatchesUp, Clock, Receive, Store, TellsProgress
 
 MOST_REFUSALS = 3
@@ -76,6 +79,8 @@ class Supervisor:
         self._state = AccountState.STARTING
         self._reason: str | None = None
         self._since = clock.now()
+        self._behind_since: datetime | None = None
+        self._gap_told: datetime | None = None
 
     @property
     def report(self) -> AccountReport:
@@ -95,22 +100,29 @@ class Supervisor:
 
     async def run(self, receive: Receive) -> None:
         """Until cancelled, or until the platform has refused our credentials too often."""
-        pause = _FIRST_PAUSE
         try:
-            while not await self._is_refused():
-                began = self._clock.now()
-                failure = await self._try(receive)
-                if self._heard_of(began):
-                    await self._store.record_welcome(self._adapter.platform, self._account)
-                    pause = _FIRST_PAUSE
-                if isinstance(failure, Unauthorized):
-                    await self._store.record_refused(self._adapter.platform, self._account)
-                self._become(AccountState.BACKING_OFF, reason_of(failure))
-                await asyncio.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - jitter, no secret
-                pause = min(pause * 2, _LONGEST_PAUSE)
+            await self._live(receive)
+        except StoreError as exc:  # damage: nothing could be accepted any more, and the daemon stays to say so
+            self._observer.store_failed(exc)
+            self._become(AccountState.STOPPED, reason_of(exc))
         except BaseException:
             self._become(AccountState.STOPPED, None)
             raise
+
+    async def _live(self, receive: Receive) -> None:
+        """One life of the adapter after the other."""
+        pause, name = _FIRST_PAUSE, (self._adapter.platform, self._account)
+        while not await self._is_refused():
+            began = self._clock.now()
+            failure = await self._try(receive)
+            self._become(AccountState.BACKING_OFF, reason_of(failure))
+            if self._heard_of(began):
+                await until_stored(lambda: self._store.record_welcome(*name), self._observer)
+                pause = _FIRST_PAUSE
+            if isinstance(failure, Unauthorized):
+                await until_stored(lambda: self._store.record_refused(*name), self._observer)
+            await asyncio.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - jitter, no secret
+            pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _try(self, receive: Receive) -> BaseException:
         """One life of the adapter; returns what ended it."""
@@ -133,7 +145,8 @@ class Supervisor:
                 await asyncio.wait({listening}, timeout=_LOOKS_EVERY)
                 if self._is_deaf(2):
                     raise Retryable("the platform has not answered for too long")
-            listening.result()
+            if not listening.cancelled():  # nobody here did that: it is an ending like any other
+                listening.result()
         finally:
             listening.cancel()
             await asyncio.wait({listening})
@@ -141,7 +154,9 @@ class Supervisor:
     async def _catch_up(self, receive: Receive) -> None:
         """What was said while nobody listened. On the very first start there is nothing to go back to."""
         adapter: object = self._adapter
-        since = (await self._store.account(self._adapter.platform, self._account)).received_at
+        record = await self._store.account(self._adapter.platform, self._account)
+        # What is caught up moves the note of the last message: a try that broke off is begun where it began.
+        since = self._behind_since = self._behind_since or record.received_at
         if not isinstance(adapter, CatchesUp) or since is None:
             return
         count = 0
@@ -150,17 +165,23 @@ class Supervisor:
                 count += 1
                 if count > MOST_CAUGHT_UP:
                     raise GapRemains("more was said than can be read again")
-                await receive(message)
+                with suppress(Refused):  # never taken, whoever asks: what comes after it is
+                    await receive(message)
         except GapRemains:
-            await self._tell_of_gap(self._adapter.platform, self._account, since)
+            if since != self._gap_told:
+                self._gap_told = since
+                await self._tell_of_gap(self._adapter.platform, self._account, since)
+        self._behind_since = None
 
     async def _is_refused(self) -> bool:
         """Asked before every try: the count survives restarts, and expires."""
-        record = await self._store.account(self._adapter.platform, self._account)
-        expired = record.refused_at is None or self._clock.now() - record.refused_at > REFUSALS_COUNT_FOR
-        if record.refused < MOST_REFUSALS or expired:
+        asking = partial(self._store.account, self._adapter.platform, self._account)
+        record = await until_stored(asking, self._observer)
+        until = record.refused_at and record.refused_at + REFUSALS_COUNT_FOR
+        if record.refused < MOST_REFUSALS or until is None or self._clock.now() > until:
             return False
-        reason = "the platform refuses our credentials; correct them in the config and restart"
+        cure = f"correct them in the config and restart, not before {until:%H:%M} UTC"
+        reason = f"the platform refuses our credentials; {cure}"
         self._become(AccountState.REFUSED, reason)
         return True
 

@@ -1,0 +1,446 @@
+"""One account: the states it goes through, when it is tried again, and what it catches up with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import (
+    GapRemains,
+    Refused,
+    Retryable,
+    StoreDamaged,
+    StoreUnavailable,
+    Unauthorized,
+    Unreachable,
+)
+from gateway.model import InboundMessage, Part, Sent
+from gateway.observe import Observer
+from gateway.ports import Clock, Limits, Receive, Store
+from gateway.stores.memory import MemoryStore
+from gateway.stores.sqlite import SqliteStore
+from gateway.supervisor import MOST_CAUGHT_UP, MOST_REFUSALS, REFUSALS_COUNT_FOR, AccountState, Supervisor
+from tests.fakes import NOON, FrozenClock, dm, message
+from tests.hurry import LoopClock, hurried, later
+from tests.talk import key_of
+
+Life = Callable[["Account", Receive], object]
+DEAF_AFTER = timedelta(seconds=60)
+
+
+class Account:
+    """Lives as its script says, one life after the other; the last one is lived again and again."""
+
+    platform = "telegram"
+    limits = Limits(largest_part=4000, measure=len, edit_every=timedelta(seconds=1))
+
+    def __init__(self, clock: Clock, *lives: BaseException | Life) -> None:
+        self._clock = clock
+        self._lives = list(lives)
+        self.began: list[float] = []
+
+    async def run(self, receive: Receive) -> None:
+        self.began.append(asyncio.get_running_loop().time())
+        life = self._lives.pop(0) if len(self._lives) > 1 else self._lives[0]
+        if isinstance(life, BaseException):
+            raise life
+        await life(self, receive)  # type: ignore[misc]
+
+    async def send(self, part: Part) -> Sent:
+        raise AssertionError("nothing is sent here")
+
+
+class Telling(Account):
+    """Knows when its platform last answered."""
+
+    deaf_after = DEAF_AFTER
+    progress_at: datetime | None = None
+
+    def hears(self) -> None:
+        self.progress_at = self._clock.now()
+
+
+class CatchingUp(Account):
+    """Has a past. Each try gives the next of its tales, and an exception in one ends that try."""
+
+    def __init__(self, clock: Clock, *tales: list[InboundMessage | BaseException]) -> None:
+        super().__init__(clock, Retryable("the line broke"))
+        self._tales = list(tales)
+        self.asked: list[datetime] = []
+
+    async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+        self.asked.append(since)
+        for each in self._tales.pop(0) if self._tales else []:
+            if isinstance(each, BaseException):
+                raise each
+            yield each
+
+
+async def for_ever(account: Account, _: Receive) -> None:
+    await asyncio.Event().wait()
+
+
+async def answered_once(account: Account, _: Receive) -> None:
+    assert isinstance(account, Telling)
+    account.hears()
+    await asyncio.Event().wait()
+
+
+async def always_answered(account: Account, _: Receive) -> None:
+    assert isinstance(account, Telling)
+    while True:
+        account.hears()
+        await asyncio.sleep(20)
+
+
+async def answered_then_lost(account: Account, _: Receive) -> None:
+    assert isinstance(account, Telling)
+    account.hears()
+    raise Unreachable("the line broke")
+
+
+class Watched:
+    """A supervisor at work, what it received and what it told."""
+
+    def __init__(self, account: Account, clock: Clock, store: Store) -> None:
+        self.observer = Observer()
+        self.received: list[str] = []
+        self.gaps: list[datetime] = []
+        self.refuses: set[str] = set()
+        self._store = store
+        self.supervisor = Supervisor(
+            account, "main", store=store, clock=clock, observer=self.observer, tell_of_gap=self._tell
+        )
+
+    async def receive(self, inbound: InboundMessage) -> None:
+        if inbound.text in self.refuses:
+            raise Refused("too long")
+        accepted = await self._store.accept(inbound, key_of(inbound.source))
+        if not accepted.duplicate:
+            self.received.append(inbound.text)
+
+    async def _tell(self, platform: str, account: str, since: datetime) -> None:
+        assert (platform, account) == ("telegram", "main")
+        self.gaps.append(since)
+
+    @property
+    def state(self) -> AccountState:
+        return self.supervisor.report.state
+
+    @contextmanager
+    def at_work(self) -> Iterator[asyncio.Task[None]]:
+        task = asyncio.ensure_future(self.supervisor.run(self.receive))
+        try:
+            yield task
+        finally:
+            task.cancel()
+
+
+def watched(make: type[Account], *script: object) -> tuple[Watched, Account]:
+    clock = LoopClock()
+    account = make(clock, *script)  # type: ignore[arg-type]
+    return Watched(account, clock, MemoryStore(clock)), account
+
+
+class Odd:
+    """A store of which one verb is done differently."""
+
+    def __init__(self, store: Store, **verbs: object) -> None:
+        self._store = store
+        self._verbs = verbs
+
+    def __getattr__(self, name: str) -> object:
+        return self._verbs.get(name) or getattr(self._store, name)
+
+
+def numbered(*numbers: int) -> list[InboundMessage | BaseException]:
+    return [message(f"{number}", id=f"{number}") for number in numbers]
+
+
+@hurried
+class TestStates:
+    async def test_it_starts_and_receives_once_the_platform_has_answered(self) -> None:
+        watch, account = watched(Telling, for_ever)
+        with watch.at_work():
+            await later(1)
+            assert (watch.state, watch.supervisor.report.progress_at) == (AccountState.STARTING, None)
+            account.hears()  # type: ignore[attr-defined]
+
+            assert watch.state is AccountState.RECEIVING
+            assert watch.supervisor.report.progress_at == NOON + timedelta(seconds=1)
+
+    async def test_a_platform_that_falls_silent_makes_it_degraded_with_a_reason(self) -> None:
+        watch, _ = watched(Telling, answered_once)
+        with watch.at_work():
+            await later(59)
+            assert watch.state is AccountState.RECEIVING
+            await later(2)
+
+            report = watch.supervisor.report
+            assert (report.state, report.reason) == (
+                AccountState.DEGRADED,
+                "the platform has not answered for some time",
+            )
+
+    async def test_an_answer_heals_it(self) -> None:
+        watch, account = watched(Telling, answered_once)
+        with watch.at_work():
+            await later(70)
+            account.hears()  # type: ignore[attr-defined]
+
+            assert watch.state is AccountState.RECEIVING
+
+    async def test_one_that_stays_deaf_is_started_again(self) -> None:
+        watch, account = watched(Telling, answered_once, always_answered)
+        with watch.at_work():
+            await later(119)
+            assert len(account.began) == 1
+            await later(10)
+
+            assert len(account.began) == 2
+            assert watch.state is AccountState.RECEIVING
+
+    async def test_a_quiet_chat_is_no_deafness(self) -> None:
+        watch, account = watched(Telling, always_answered)
+        with watch.at_work():
+            await later(100_000)
+
+            assert len(account.began) == 1
+            assert watch.state is AccountState.RECEIVING
+
+    async def test_one_that_cannot_tell_is_never_deaf(self) -> None:
+        watch, account = watched(Account, for_ever)
+        with watch.at_work():
+            await later(100_000)
+
+            assert len(account.began) == 1
+            assert watch.state is AccountState.STARTING
+
+    async def test_one_that_failed_backs_off_with_the_reason(self) -> None:
+        watch, _ = watched(Account, Unreachable("the platform did not answer"))
+        with watch.at_work():
+            await later(1)
+
+            report = watch.supervisor.report
+            assert (report.state, report.reason) == (AccountState.BACKING_OFF, "the platform did not answer")
+
+    async def test_cancelling_stops_it(self) -> None:
+        watch, _ = watched(Telling, always_answered)
+        with watch.at_work() as task:
+            await later(1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        assert watch.state is AccountState.STOPPED
+
+
+@hurried
+class TestRestarts:
+    async def test_pauses_grow_to_a_minute(self) -> None:
+        watch, account = watched(Account, Unreachable("no"))
+        with watch.at_work():
+            await later(600)
+
+        pauses = [after - before for before, after in zip(account.began, account.began[1:], strict=False)]
+        longest = [1, 2, 4, 8, 16, 32, 60, 60, 60]
+        assert len(pauses) >= len(longest)
+        for pause, most in zip(pauses, longest, strict=False):
+            assert most / 2 <= pause <= most + 0.01
+
+    async def test_pauses_are_short_again_after_the_platform_has_answered(self) -> None:
+        watch, account = watched(Telling, *[Unreachable("no")] * 6, answered_then_lost, Unreachable("no"))
+        with watch.at_work():
+            await later(120)
+
+        assert account.began[7] - account.began[6] <= 1.01
+
+    @pytest.mark.parametrize(
+        "ending",
+        [ZeroDivisionError("secret"), asyncio.CancelledError("their own")],
+        ids=lambda error: type(error).__name__,
+    )
+    async def test_whatever_ends_an_adapter_it_is_started_again(self, ending: BaseException) -> None:
+        watch, account = watched(Telling, ending, always_answered)
+        with watch.at_work():
+            await later(1.5)
+
+            assert len(account.began) == 2
+            assert watch.state is AccountState.RECEIVING
+
+    async def test_a_bug_is_told_by_its_kind_alone(self) -> None:
+        watch, _ = watched(Account, ZeroDivisionError("secret"))
+        with watch.at_work():
+            await later(0.1)
+
+            assert watch.supervisor.report.reason == "ZeroDivisionError"
+
+    async def test_an_adapter_that_just_ends_is_started_again(self) -> None:
+        async def end(account: Account, _: Receive) -> None:
+            return None
+
+        watch, account = watched(Account, end)
+        with watch.at_work():
+            await later(10)
+
+            assert len(account.began) > 2
+            assert watch.supervisor.report.reason == "the connection ended"
+
+    async def test_a_store_that_cannot_write_for_a_while_ends_nothing(self) -> None:
+        clock, left = LoopClock(), [5]
+        store = MemoryStore(clock)
+
+        async def refused(platform: str, account: str) -> object:
+            if left[0]:
+                left[0] -= 1
+                raise StoreUnavailable("the disk is full")
+            return await store.record_refused(platform, account)
+
+        account = Account(clock, Unauthorized("bad token"))
+        watch = Watched(account, clock, Odd(store, record_refused=refused))  # type: ignore[arg-type]
+        with watch.at_work() as task:
+            await later(1000)
+
+            assert not task.cancelled()
+            assert (left, watch.state) == ([0], AccountState.REFUSED)
+            assert len(account.began) == MOST_REFUSALS
+
+    async def test_a_damaged_store_stops_the_account_and_not_the_daemon(self) -> None:
+        async def damaged(platform: str, account: str) -> object:
+            raise StoreDamaged("restore the backup")
+
+        clock = LoopClock()
+        watch = Watched(Account(clock, for_ever), clock, Odd(MemoryStore(clock), account=damaged))  # type: ignore[arg-type]
+        with watch.at_work() as task:
+            await task
+
+        report = watch.supervisor.report
+        assert (report.state, report.reason) == (AccountState.STOPPED, "restore the backup")
+
+
+class TestRefusedCredentials:
+    @hurried
+    async def test_they_are_tried_three_times_and_then_left_alone(self) -> None:
+        watch, account = watched(Account, Unauthorized("bad token"))
+        with watch.at_work() as task:
+            await later(100)
+
+            assert task.done()
+            assert len(account.began) == MOST_REFUSALS
+            assert watch.state is AccountState.REFUSED
+            assert watch.supervisor.report.reason == (
+                "the platform refuses our credentials; correct them in the config and restart, not before 12:10 UTC"
+            )
+
+    @hurried
+    async def test_an_answer_in_between_makes_them_count_from_the_beginning(self) -> None:
+        refused = Unauthorized("bad token")
+        watch, account = watched(Telling, refused, refused, answered_then_lost, refused, refused, always_answered)
+        with watch.at_work():
+            await later(100)
+
+            assert len(account.began) == 6
+            assert watch.state is AccountState.RECEIVING
+
+    async def test_they_are_counted_across_restarts_and_tried_again_after_a_while(self, tmp_path: Path) -> None:
+        clock = FrozenClock()
+        for _ in range(MOST_REFUSALS):
+            store = await SqliteStore.connect(tmp_path / "turngate.db", clock)
+            await store.record_refused("telegram", "main")
+            await store.close()
+
+        store = await SqliteStore.connect(tmp_path / "turngate.db", clock)
+        account = Telling(clock, always_answered)
+        watch = Watched(account, clock, store)
+        await watch.supervisor.run(watch.receive)
+        assert (watch.state, account.began) == (AccountState.REFUSED, [])
+
+        clock.advance(seconds=REFUSALS_COUNT_FOR.total_seconds() + 1)
+        with watch.at_work():
+            while not account.began:
+                await asyncio.sleep(0)
+            assert watch.state is AccountState.RECEIVING
+        await store.close()
+
+
+@hurried
+class TestCatchingUp:
+    async def told(self, watch: Watched, text: str = "before") -> None:
+        """There was something before this start."""
+        await watch.receive(message(text, id=text))
+        watch.received.clear()
+
+    async def test_on_the_first_start_there_is_nothing_to_go_back_to(self) -> None:
+        watch, account = watched(CatchingUp, numbered(1))
+        with watch.at_work():
+            await later(0.1)
+
+        assert account.asked == []  # type: ignore[attr-defined]
+        assert watch.received == []
+
+    async def test_what_was_missed_is_received_in_order_and_what_is_known_only_once(self) -> None:
+        watch, account = watched(CatchingUp, [message("before", id="before"), *numbered(1, 2, 3, 2)])
+        await self.told(watch)
+        with watch.at_work():
+            await later(0.1)
+
+        assert watch.received == ["1", "2", "3"]
+        assert account.asked == [NOON - timedelta(minutes=2)]  # type: ignore[attr-defined]
+        assert watch.gaps == []
+
+    async def test_one_that_is_never_taken_holds_up_nobody(self) -> None:
+        watch, _ = watched(CatchingUp, numbered(1, 2, 3))
+        watch.refuses = {"2"}
+        await self.told(watch)
+        with watch.at_work():
+            await later(0.1)
+
+        assert watch.received == ["1", "3"]
+
+    async def test_a_try_that_breaks_off_is_begun_where_it_began(self) -> None:
+        watch, account = watched(CatchingUp, [*numbered(1), Unreachable("the line broke")], numbered(1, 2), [])
+        await self.told(watch)
+        await later(3600)
+        with watch.at_work():
+            await later(1.1)
+
+            assert watch.received == ["1", "2"]
+            first, second = account.asked[:2]  # type: ignore[attr-defined]
+            assert first == second == NOON - timedelta(minutes=2)
+
+    async def test_more_than_can_be_read_is_a_gap(self) -> None:
+        tale = numbered(*range(MOST_CAUGHT_UP + 10))
+        watch, _ = watched(CatchingUp, tale)
+        await self.told(watch)
+        with watch.at_work():
+            await later(0.1)
+
+        assert len(watch.received) == MOST_CAUGHT_UP
+        assert watch.gaps == [NOON]
+
+    async def test_a_gap_is_told_once_however_often_the_line_breaks(self) -> None:
+        watch, account = watched(CatchingUp, *[[GapRemains("too long ago")]] * 20)
+        await self.told(watch)
+        with watch.at_work():
+            await later(300)
+
+            assert len(account.began) > 3
+            assert watch.gaps == [NOON]
+
+    async def test_a_gap_at_the_end_takes_nothing_from_what_was_read(self) -> None:
+        watch, account = watched(CatchingUp, [*numbered(1, 2), GapRemains("too long ago")])
+        await self.told(watch)
+        with watch.at_work():
+            await later(0.1)
+
+            assert (watch.received, watch.gaps) == (["1", "2"], [NOON])
+            assert len(account.began) == 1
+
+
+def test_sources_of_these_tests_are_of_the_supervised_account() -> None:
+    assert (dm().platform, dm().account) == ("telegram", "main")
