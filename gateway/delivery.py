@@ -38,6 +38,7 @@ from gateway.previews import Preview, Showing, Stage, follower_of, harmless
 _OPEN = (PartState.PENDING, PartState.SENDING, PartState.FAILED)
 _REPEAT = "(possible repeat)\n\n"
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0
+_LONGEST_WAIT_AT_START = 3600.0
 
 _Account = tuple[str, str]
 _Chat = tuple[str, str, str | None, str | None]
@@ -135,9 +136,11 @@ class Delivery:
         self._governor.answer_is_over(target)
 
     async def _send_until_settled(self, queue: _Queue) -> None:
-        part, pause = queue.sendings[0].part, _FIRST_PAUSE
+        part, pause, wait = queue.sendings[0].part, _FIRST_PAUSE, _LONGEST_WAIT_AT_START
         while True:
-            await self._wait_until(part)
+            if self._is_early(part):
+                queue.has_to_wait()
+            await self._wait_until(part, wait)
             adapter = self._adapters.get(_account(part.target))
             if adapter is not None and self._governor.has_to_wait(part.target, adapter.limits):
                 queue.has_to_wait()
@@ -149,7 +152,6 @@ class Delivery:
             part = await self._record_failure(part, failure, wait)
             if part.state is PartState.DEAD:
                 return
-            queue.has_to_wait()
 
     async def _try(self, adapter: Adapter | None, part: Part) -> TurngateError | None:
         """Send once. Returns why it did not arrive, or None."""
@@ -188,11 +190,16 @@ class Delivery:
         state = PartState.DEAD if dead else PartState.SENDING if in_doubt else PartState.FAILED
         return replace(part, state=state, not_before=retry_at)
 
-    async def _wait_until(self, part: Part) -> None:
-        """In steps, because the clock may be set meanwhile."""
-        while part.not_before is not None and self._clock.now() < part.not_before:
-            wait = (part.not_before - self._clock.now()).total_seconds()
-            await asyncio.sleep(min(wait, _LONGEST_PAUSE))
+    def _is_early(self, part: Part) -> bool:
+        return part.not_before is not None and self._clock.now() < part.not_before
+
+    async def _wait_until(self, part: Part, longest: float) -> None:
+        """Until its time has come, but no longer than so many seconds: the clock may be set back meanwhile."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + longest
+        while part.not_before is not None and self._is_early(part) and loop.time() < deadline:
+            left = (part.not_before - self._clock.now()).total_seconds()
+            await asyncio.sleep(min(left, deadline - loop.time(), _LONGEST_PAUSE))
 
 
 async def _hand_over(adapter: Adapter, part: Part, *, in_doubt: bool, since: datetime) -> Sent:
