@@ -93,11 +93,16 @@ class Gateway:
         """One honest sentence to the conversations of an account that may have missed something."""
         text = f"I was away, and what was written here since {since:%Y-%m-%d %H:%M} UTC may not have reached me."
         lately = SessionFilter(current_only=True, active_within=_CONCERNED_FOR)
+        told = set[tuple[str | None, str | None]]()  # in a group everybody may have a session of his own
         for session in await self.store.sessions(lately):
-            if (session.origin.platform, session.origin.account) == (platform, account):
-                entries = (replies.notice(text, self.clock.now()),)
-                parts = (Part(target=session.origin, text=text),)
-                await self.delivery.deliver(await self.store.tell(session.id, entries=entries, parts=parts))
+            origin = session.origin
+            chat = origin.chat_id, origin.thread_id
+            if (origin.platform, origin.account) != (platform, account) or chat in told:
+                continue
+            told.add(chat)
+            entries = (replies.notice(text, self.clock.now()),)
+            parts = (Part(target=origin, text=text),)
+            await self.delivery.deliver(await self.store.tell(session.id, entries=entries, parts=parts))
 
     def status(self) -> DaemonStatus:
         """What only the daemon knows."""

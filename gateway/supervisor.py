@@ -169,8 +169,8 @@ class Supervisor:
                     await receive(message)
         except GapRemains:
             if since != self._gap_told:
-                self._gap_told = since
                 await self._tell_of_gap(self._adapter.platform, self._account, since)
+                self._gap_told = since
         self._behind_since = None
 
     async def _is_refused(self) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from config.schema import Config
 from gateway.app import Gateway, running
 from gateway.errors import Refused
-from gateway.model import InboundMessage, InboxState, SessionSource
+from gateway.model import ChatType, InboundMessage, InboxState, SessionSource
 from gateway.ports import Receive
 from gateway.state_dir import take_lock
 from tests.configs import config_of
@@ -105,6 +105,25 @@ async def test_it_says_how_it_is(config: Config) -> None:
         assert (await at.readiness()).ready
         assert at.status().ready
         assert b"turngate_lanes_busy 0.0" in at.metrics()
+
+
+async def test_a_gap_is_told_once_in_each_chat_of_that_account(config: Config) -> None:
+    def in_group(user: str, chat: str = "g", platform: str = "telegram") -> SessionSource:
+        return SessionSource(platform=platform, chat_type=ChatType.GROUP, chat_id=chat, user_id=user)
+
+    adapter = RecordingAdapter(platform="telegram")
+    with take_lock(config.state_dir) as lock:
+        async with running(config, lock, doors=False, accounts={("telegram", "main"): adapter}) as at:
+            for source in (in_group("ann"), in_group("bob"), in_group("ann", "h"), in_group("ann", platform="slack")):
+                await at.store.open(at.pipeline.policy.opening(source))
+
+            await at.tell_of_gap("telegram", "main", NOON)
+            await adapter.until_sent(2)
+
+            assert sorted(str(part.target.chat_id) for part in adapter.tried) == ["g", "h"]
+            assert set(adapter.texts) == {
+                "I was away, and what was written here since 2026-05-04 12:00 UTC may not have reached me."
+            }
 
 
 async def test_with_the_doors_shut_there_is_no_link(config: Config) -> None:
