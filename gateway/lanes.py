@@ -71,7 +71,7 @@ class _PlaceInLane:
         self.stored: Stored | None = None
 
     def take(self, stored: Stored) -> None:
-        if self._lane.is_full and not stored.alone and stored.turn is None:
+        if self._lane.is_full and not (stored.alone or stored.recovered):
             self.leave()
             self._lane.send_away(stored)
             return
@@ -217,6 +217,14 @@ class Lanes:
         """What is stored there and waits for its turn, in order."""
         lane = self._lanes.get(key)
         return [place.stored.message for place in lane.places if place.stored] if lane else []
+
+    def let_go(self, key: SessionKey, inbox: InboxId) -> bool:
+        """Take a message that waits for its turn out of the lane. False if it does not."""
+        lane = self._lanes.get(key)
+        place = next((each for each in lane.places if each.stored and each.stored.id == inbox), None) if lane else None
+        if place is not None:
+            place.leave()
+        return place is not None
 
     def depth(self) -> tuple[int, int]:
         """How many lanes run a turn, and how many messages wait."""
