@@ -192,7 +192,7 @@ async def running(
         requests = {
             **session_requests(store, pipeline.lanes.stop),
             **status_requests(store, gateway.status),
-            **queue_requests(store, clock, pipeline.take_up, delivery.take_up),
+            **queue_requests(store, clock, pipeline.take_up, delivery.take_up, pipeline.lanes.let_go),
             **chat_requests(local, _chat_commands()),
             "web.link": gateway.link,
         }

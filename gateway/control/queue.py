@@ -14,7 +14,7 @@ from datetime import datetime
 
 from gateway.control.requests import Args, Line, Requests, taking
 from gateway.dicts import Json
-from gateway.errors import Refused, UnknownSession, UnknownWork
+from gateway.errors import Refused, TurngateError, UnknownSession, UnknownWork
 from gateway.model import InboxId, InboxState, Part, PartId, PartState, SessionKey
 from gateway.ports import Clock, InboxItem, Step, Store, Trace
 
@@ -23,6 +23,7 @@ _NAME = re.compile(r"(?P<table>in|out)(?P<number>[0-9]{1,18})")
 _BY_HAND = "dropped by hand"
 
 GoOn = Callable[[InboxItem], None]
+LetGo = Callable[[SessionKey, InboxId], bool]
 SendOn = Callable[[Part], None]
 
 
@@ -34,10 +35,17 @@ class Work:
 
 
 def queue_requests(
-    store: Store, clock: Clock, go_on: GoOn = lambda item: None, send_on: SendOn = lambda part: None
+    store: Store,
+    clock: Clock,
+    go_on: GoOn = lambda item: None,
+    send_on: SendOn = lambda part: None,
+    let_go: LetGo = lambda key, inbox: False,
 ) -> Requests:
-    """The verbs by name. In a daemon `go_on` and `send_on` take up what was requeued; else the next start does."""
-    verbs = _QueueVerbs(store, clock, go_on, send_on)
+    """
+    The verbs by name. In a daemon `go_on` and `send_on` take up what was requeued, which else the next start does, and
+    `let_go` takes what is dropped out of its lane.
+    """
+    verbs = _QueueVerbs(store, clock, go_on, send_on, let_go)
     return {
         "queue.list": verbs.list,
         "queue.show": taking(Work, verbs.show),
@@ -48,11 +56,12 @@ def queue_requests(
 
 
 class _QueueVerbs:
-    def __init__(self, store: Store, clock: Clock, go_on: GoOn, send_on: SendOn) -> None:
+    def __init__(self, store: Store, clock: Clock, go_on: GoOn, send_on: SendOn, let_go: LetGo) -> None:
         self._store = store
         self._clock = clock
         self._go_on = go_on
         self._send_on = send_on
+        self._let_go = let_go
 
     async def list(self, args: Args, line: Line) -> Json:
         """Everything that is not done. The names are part of the contract."""
@@ -95,10 +104,21 @@ class _QueueVerbs:
         """Given up for good."""
         table, number = _row(asked.id)
         if table == "in":
-            await self._store.drop(InboxId(number), _BY_HAND)
+            await self._drop(InboxId(number))
         else:
             await self._store.drop_part(PartId(number), _BY_HAND)
         return {"id": asked.id}
+
+    async def _drop(self, inbox: InboxId) -> None:
+        """Out of its lane first: a turn that claimed it together with others would fail for all of them."""
+        item = (await self._store.trace(inbox)).item
+        waited = self._let_go(item.key, inbox)
+        try:
+            await self._store.drop(inbox, _BY_HAND)
+        except TurngateError:
+            if waited:
+                self._go_on(item)
+            raise
 
     async def trace(self, asked: Work, line: Line) -> Json:
         """One message's life. The names are part of the contract."""

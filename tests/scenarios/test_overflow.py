@@ -208,3 +208,39 @@ class TestOverARestart:
             assert work.adapter.texts == ["a + b + c", "d + e + f"]
         await store.close()
 
+
+@hurried
+class TestDropping:
+    async def test_one_that_waits_with_others_takes_none_of_them_along(self) -> None:
+        async with at_work(policy_for(ScriptedAgent(answer=slowly)), *memory()) as work:
+            await work.say("runs")
+            await later(1)
+            for text in "abc":
+                await work.say(text)
+            _, waiting, *_ = await work.store.inbox(InboxState.WAITING)
+
+            await ask(work, "queue.drop", id=f"in{waiting.id}")
+            await later(1000)
+
+            assert work.adapter.texts == ["runs", "a + c"]
+            assert await states(work) == {InboxState.DONE: 3, InboxState.REFUSED: 1}
+
+    async def test_one_that_could_not_be_dropped_is_answered(self) -> None:
+        async def full(inbox: InboxId, reason: str) -> None:
+            raise StoreUnavailable("the disk is full")
+
+        store, clock = memory()
+        async with at_work(policy_for(ScriptedAgent(answer=slowly)), Odd(store, drop=full), clock) as work:  # type: ignore[arg-type]
+            await work.say("runs")
+            await later(1)
+            await work.say("a")
+            (waiting,) = await work.store.inbox(InboxState.WAITING)
+            failed = False
+            try:
+                await ask(work, "queue.drop", id=f"in{waiting.id}")
+            except StoreUnavailable:
+                failed = True
+            await later(1000)
+
+            assert failed
+            assert work.adapter.texts == ["runs", "a"]
