@@ -15,7 +15,7 @@ from gateway.errors import NotSent, Retryable, Throttled, Unauthorized, Undelive
 from gateway.model import Done, Part, Reasoning, Sent, SessionSource, Text, Tool, ToolStatus
 from gateway.observe import Observer
 from gateway.ports import Adapter, Begun, Limits, Outcome, Rate
-from gateway.previews import Preview, cut
+from gateway.previews import Preview, Words, cut
 from gateway.stores.memory import MemoryStore
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message
@@ -427,16 +427,15 @@ class TestTrouble:
 
 @hurried
 class TestGivingWay:
-    async def test_a_preview_waits_until_the_answers_of_its_chat_have_gone(self) -> None:
-        adapter = Editing(Throttled("slow down", retry_after=10.0))
+    @pytest.mark.parametrize("error", [NotSent("no route"), Throttled("slow down", retry_after=10.0)])
+    async def test_a_preview_waits_until_the_answers_of_its_chat_have_gone(self, error: Exception) -> None:
+        adapter = Editing(error)
         async with playing(adapter) as turn:
             other = await begin(turn.store, message("?", id="q2", source=at_desk(user="bob")))
             parts = (Part(target=at_desk(user="bob"), text="An answer."),)
             await turn.delivery.deliver(await turn.store.finish(other.turn, Outcome(parts=parts)))
             turn.preview.show(Text("Hel"))
-            await later(9)
-            assert adapter.said == []
-            await later(3)
+            await later(12)
             await turn.finish("Hello.")
 
         assert adapter.shown == ["An answer.", "Hel …", "Hello."]
@@ -521,6 +520,18 @@ class TestCutting:
 
     def test_a_platform_that_takes_nothing_is_given_nothing(self) -> None:
         assert cut("hello", Limits(largest_part=1, measure=len, edit_every=SECOND)) == ""
+
+    def test_what_no_message_has_room_for_is_neither_kept_nor_measured(self) -> None:
+        measured: list[int] = []
+        words = Words(
+            Limits(largest_part=20, measure=lambda text: measured.append(len(text)) or len(text), edit_every=SECOND)
+        )
+        for _ in range(1000):
+            words.hear(Text("word "))
+            words.so_far()
+
+        assert len(words._pieces) < 10
+        assert len(measured) < 50
 
     def test_a_measure_that_jumps_is_never_exceeded(self) -> None:
         limits = Limits(largest_part=20, measure=lambda text: len(text) + 7 * (text.count("`") % 2), edit_every=SECOND)
