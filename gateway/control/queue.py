@@ -15,10 +15,11 @@ from datetime import datetime
 from gateway.control.requests import Args, Line, Requests, taking
 from gateway.dicts import Json
 from gateway.errors import Refused, TurngateError, UnknownSession, UnknownWork
-from gateway.model import InboxId, InboxState, Part, PartId, PartState, SessionKey
+from gateway.model import LARGEST_NUMBER, InboxId, InboxState, Part, PartId, PartState, SessionKey
 from gateway.ports import Clock, InboxItem, Step, Store, Trace
 
 _MOST_LISTED = 1000
+_NOT_SENT = (PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD)
 _NAME = re.compile(r"(?P<table>in|out)(?P<number>[0-9]{1,18})")
 _BY_HAND = "dropped by hand"
 
@@ -68,8 +69,7 @@ class _QueueVerbs:
         now = self._clock.now()
         given_up = (InboxState.FAILED, InboxState.DEAD, InboxState.REFUSED)
         items = await self._store.inbox(InboxState.WAITING, InboxState.RUNNING, *given_up, limit=_MOST_LISTED)
-        states = (PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD)
-        parts = await self._store.outbox(*states, limit=_MOST_LISTED)
+        parts = await self._store.outbox(*_NOT_SENT, limit=_MOST_LISTED)
         keys = await self._keys(parts)
         return {
             "inbox": [_item_json(item, now) for item in items],
@@ -146,10 +146,10 @@ class _QueueVerbs:
         return found[0]
 
     async def _part(self, number: PartId) -> Part:
-        for part in await self._store.outbox(*PartState, limit=_MOST_LISTED):
+        for part in await self._store.outbox(*_NOT_SENT, limit=LARGEST_NUMBER):
             if part.id == number:
                 return part
-        raise UnknownWork(f"there is no part out{number}")
+        raise UnknownWork(f"there is no part out{number} on its way or given up; what was sent is in the transcript")
 
     async def _keys(self, parts: Iterable[Part]) -> dict[str, SessionKey]:
         keys: dict[str, SessionKey] = {}
