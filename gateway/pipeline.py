@@ -127,7 +127,7 @@ class Pipeline:
             outcome = given_up or await self._converse(begun, heard(begun.said, messages), running)
         except Exception as exc:  # noqa: BLE001 - the lane boundary: the person hears of it, the lane goes on
             self.observer.bug(exc)
-            outcome = replies.broken(messages[-1], self.clock.now())
+            outcome = replies.in_place_of(begun.preview, replies.broken(messages[-1], self.clock.now()))
         crashpoint("turn-finishing")
         outgoing = await until_stored(lambda: self.store.finish(begun.turn, outcome), self.observer)
         crashpoint("turn-finished")
