@@ -34,6 +34,7 @@ from gateway.crashpoints import crashpoint
 from gateway.delivery import Delivery, DeliveryRules
 from gateway.dicts import Json
 from gateway.errors import Refused, StoreError
+from gateway.expiry import sweep
 from gateway.lanes import LaneRules, WhenBusy
 from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
 from gateway.observe import METRICS_TYPE, Observer, reason_of
@@ -203,6 +204,7 @@ async def running(
         for run in (local.run, browser.run, *(supervisor.run for supervisor in gateway.supervisors)):
             listening = tasks.create_task(run(pipeline.receive), name="intake")
             opened.callback(listening.cancel)
+        tasks.create_task(sweep(store, observer), name="sweep")
         await asyncio.sleep(0)  # let them begin to listen
         address = gateway.web.address if gateway.web else None
         observer.started(address=address, version=__version__, pid=os.getpid())

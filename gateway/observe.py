@@ -21,7 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from gateway.errors import Refused, TurngateError
 from gateway.model import Part, SessionId, SessionSource
-from gateway.ports import Begun, Outcome
+from gateway.ports import Begun, Outcome, Pruned
 
 METRICS_TYPE = CONTENT_TYPE_LATEST
 
@@ -183,6 +183,11 @@ class Observer:
             self._log.info("an account changed", action=Action.ACCOUNT, **fields)
         else:
             self._log.warning("an account changed", action=Action.ACCOUNT, reason=reason, **fields)
+
+    def swept(self, pruned: Pruned) -> None:
+        """The store was tidied up."""
+        done = f"{pruned.deleted} deleted, {pruned.archived} archived, {pruned.forgotten} forgotten"
+        self._log.debug("the store was swept", action=Action.STORE, outcome=done)
 
     def store_failed(self, error: BaseException) -> None:
         """The store does not take writes."""
