@@ -77,6 +77,27 @@ def scripted_gateway(state: Path) -> Iterator[subprocess.Popen[str]]:
         child.communicate()
 
 
+@contextmanager
+def daemon(state: Path) -> Iterator[subprocess.Popen[str]]:
+    """`turngate run` itself, without a web door, from its first word until it was asked to stop."""
+    config = state.parent / "daemon.yaml"
+    config.write_text("web:\n  listen: null\nturns:\n  debounce: 10ms\n")
+    child = subprocess.Popen(
+        [TURNGATE, "run", "--config", str(config), "--state-dir", str(state)],
+        env=environment(state.parent, PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert child.stdout is not None
+    try:
+        assert "The gateway runs" in child.stdout.readline()
+        yield child
+    finally:
+        child.terminate()
+        child.communicate(timeout=PATIENCE)
+
+
 IN_A_TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
 
 
