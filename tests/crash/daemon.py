@@ -47,7 +47,8 @@ def config_for(state_dir: Path, idle: float | None) -> Config:
         web=Web(listen=None),
         access=Access(allow=(AccessEntry(platform=PLATFORM, id=PERSON),)),
         sessions=Sessions(reset=Reset(idle=None if idle is None else timedelta(seconds=idle))),
-        turns=Turns(debounce=timedelta(milliseconds=20), drain=timedelta(seconds=5)),
+        # A daemon that is killed every second falls behind; nothing may be refused for that, everything is answered.
+        turns=Turns(debounce=timedelta(milliseconds=20), drain=timedelta(seconds=5), waiting_per_session=100_000),
     )
 
 

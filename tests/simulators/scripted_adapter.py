@@ -23,6 +23,8 @@ class ScriptedAdapter:
     def __init__(self, url: str, *, wait: float = 10.0) -> None:
         self.platform = PLATFORM
         self.limits = Limits(largest_part=4000, measure=len, edit_every=timedelta(milliseconds=50))
+        self.progress_at: datetime | None = None
+        self.deaf_after = timedelta(seconds=60)
         self._url = url
         self._wait = wait
         self._http: aiohttp.ClientSession | None = None
@@ -31,7 +33,10 @@ class ScriptedAdapter:
         """As a real one: what is not stored is not acknowledged."""
         while True:
             try:
-                updates = await self._call("GET", f"/api/updates?wait={self._wait}")
+                # The first call does not wait, so that one is known to receive at once.
+                wait = self._wait if self.progress_at else 0
+                updates = await self._call("GET", f"/api/updates?wait={wait}")
+                self.progress_at = datetime.now(UTC)
                 for update in updates:
                     await receive(_message(update))
                 if updates:
