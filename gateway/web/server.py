@@ -102,7 +102,7 @@ class _Door:
 
     @web.middleware
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Host and Origin are checked for everything, before anything else is looked at."""
+        """Host and Origin are checked before anything else is looked at; health and metrics are open to all."""
         if request.path in health.PATHS:
             return await handler(request)
         try:

@@ -49,7 +49,7 @@ TABLE = [
     ("log: {level: WARN}", '1:14: log.level: "WARN" is no choice; did you mean warning?'),
     ("log: {level: 3}", "1:14: log.level: this is no choice; write debug, info, warning, error"),
     ("turns: {when_busy: follow-up}", '1:20: turns.when_busy: "follow-up" is no choice; did you mean follow_up?'),
-    ("access: {groups: mentoin}", '1:18: access.groups: "mentoin" is no choice; did you mean mention?'),
+    ("turns: {when_busy: colect}", '1:20: turns.when_busy: "colect" is no choice; did you mean collect?'),
     (
         "sessions: {reset_by_chat_type: {grop: {}}}",
         '1:33: sessions.reset_by_chat_type.grop: "grop" is no choice; did you mean group?',
