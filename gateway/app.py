@@ -40,10 +40,11 @@ from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, Sess
 from gateway.observe import METRICS_TYPE, Observer, reason_of
 from gateway.pipeline import Pipeline
 from gateway.policy import Employed, Policy
-from gateway.ports import Adapter, SessionFilter
+from gateway.ports import Adapter
 from gateway.routing import Route
 from gateway.state_dir import Lock, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
+from gateway.storing import SessionFilter
 from gateway.supervisor import AccountReport, AccountState, Supervisor
 from gateway.web import Needs, Readiness, WebServer
 

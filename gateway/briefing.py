@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from gateway.history import estimate_text_tokens, window
 from gateway.model import Attachment, Entry, InboundMessage, Media, Session, Turn
 from gateway.policy import Employed, Policy
-from gateway.ports import Begun
 from gateway.privacy import Redactor
 from gateway.prompt import PromptFacts, context_prompt
+from gateway.storing import Begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,8 +32,9 @@ from gateway.governor import Governor
 from gateway.model import LARGEST_NUMBER, Part, PartState, Sent, SessionSource, TurnId
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
-from gateway.ports import Adapter, Clock, EditsMessages, FindsSent, Store
+from gateway.ports import Adapter, Clock, EditsMessages, FindsSent
 from gateway.previews import Preview, Showing, Stage, follower_of, harmless
+from gateway.storing import Store
 
 _OPEN = (PartState.PENDING, PartState.SENDING, PartState.FAILED)
 _REPEAT = "(possible repeat)\n\n"

@@ -12,7 +12,8 @@ from gateway.model import Part, SessionKey
 from gateway.observe import Observer
 from gateway.patience import until_stored
 from gateway.policy import Policy
-from gateway.ports import Clock, Store
+from gateway.ports import Clock
+from gateway.storing import Store
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from gateway.errors import StoreError
 from gateway.observe import Observer
-from gateway.ports import Store
+from gateway.storing import Store
 
 EVERY = timedelta(hours=1)
 EMPTY_AFTER = timedelta(hours=1)

@@ -21,7 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from gateway.errors import Refused, TurngateError
 from gateway.model import Part, SessionId, SessionSource
-from gateway.ports import Begun, Outcome, Pruned
+from gateway.storing import Begun, Outcome, Pruned
 
 METRICS_TYPE = CONTENT_TYPE_LATEST
 

@@ -25,7 +25,8 @@ from gateway.model import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
 from gateway.observe import Action, Observer
 from gateway.patience import pause_after, until_stored
 from gateway.policy import Policy
-from gateway.ports import Accepted, Begun, Claim, Clock, InboxItem, Outcome, Store
+from gateway.ports import Clock
+from gateway.storing import Accepted, Begun, Claim, InboxItem, Outcome, Store
 from gateway.turns import Conversation
 
 

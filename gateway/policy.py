@@ -10,11 +10,12 @@ from gateway.admission import Allowed
 from gateway.history import HistoryRules
 from gateway.keys import build_session_key, owner_of
 from gateway.model import Session, SessionKey, SessionSource
-from gateway.ports import Agent, Opening
+from gateway.ports import Agent
 from gateway.privacy import Redactor
 from gateway.prompt import HomeChannel
 from gateway.routing import MAIN_AGENT, Route, agent_for
 from gateway.sessions import ResetPolicies
+from gateway.storing import Opening
 
 _NOT_SHOWN = 20
 

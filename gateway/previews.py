@@ -19,7 +19,8 @@ from gateway.governor import Governor
 from gateway.model import AgentEvent, Part, Sent, SessionSource, Text, Tool, ToolStatus, TurnId
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.ports import Adapter, EditsMessages, FollowsTurns, Limits, ShowsTyping, Store
+from gateway.ports import Adapter, EditsMessages, FollowsTurns, Limits, ShowsTyping
+from gateway.storing import Store
 
 _MARK = " …"
 _NOTHING_SAID = "(There is no answer.)"

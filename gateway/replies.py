@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gateway.model import EndReason, Entry, InboundMessage, Media, Origin, Part, Role, Session, Text
-from gateway.ports import Begun, Outcome
+from gateway.storing import Begun, Outcome
 from gateway.turns import Conversation, Ending
 
 _WHY_ENDED = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "with the day"}

@@ -28,7 +28,7 @@ from gateway.model import (
     SessionSource,
     Spent,
 )
-from gateway.ports import Opening
+from gateway.storing import Opening
 
 _AUTOMATIC = (EndReason.IDLE, EndReason.DAILY)
 _PREVIEW_LENGTH = 120

@@ -20,7 +20,8 @@ from functools import partial
 from gateway.errors import GapRemains, Refused, Retryable, StoreError, TurngateError, Unauthorized
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
-from gateway.ports import Adapter, CatchesUp, Clock, Receive, Store, TellsProgress
+from gateway.ports import Adapter, CatchesUp, Clock, Receive, TellsProgress
+from gateway.storing import Store
 
 MOST_REFUSALS = 3
 REFUSALS_COUNT_FOR = timedelta(minutes=10)

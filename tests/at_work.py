@@ -15,7 +15,8 @@ from gateway.model import Entry, InboundMessage, Session, SessionSource
 from gateway.observe import Observer
 from gateway.pipeline import Pipeline
 from gateway.policy import Employed, Policy
-from gateway.ports import Adapter, Agent, Clock, Store
+from gateway.ports import Adapter, Agent, Clock
+from gateway.storing import Store
 from tests.fakes import NOON, RecordingAdapter
 
 AT_ONCE = LaneRules(debounce=timedelta(0))

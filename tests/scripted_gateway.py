@@ -35,9 +35,9 @@ from gateway.model import (
     ToolStatus,
     TurnId,
 )
-from gateway.ports import Store
 from gateway.state_dir import StateDir, take_lock
 from gateway.stores.sqlite import SqliteStore
+from gateway.storing import Store
 
 COMMANDS = (
     ChatCommand(name="help", summary="what can be said"),

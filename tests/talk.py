@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.keys import build_session_key
 from gateway.model import InboundMessage, Part, ResetPolicy, Session, SessionKey, SessionSource, Spent
-from gateway.ports import Begun, Claim, Opening, Outcome, Store
+from gateway.storing import Begun, Claim, Opening, Outcome, Store
 from tests.fakes import assistant, dm, message, user
 
 

@@ -29,8 +29,9 @@ from gateway.model import (
     ToolCall,
     ToolStatus,
 )
-from gateway.ports import Claim, Clock, Opening, Outcome
+from gateway.ports import Clock
 from gateway.stores.sqlite import SqliteStore
+from gateway.storing import Claim, Opening, Outcome
 from gateway.web import Needs, Readiness, WebServer
 
 COOKIE_KEY = b"k" * 32

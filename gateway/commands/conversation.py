@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.commands.registry import Answer, Command, Request
 from gateway.labels import clean_label
 from gateway.model import Session
-from gateway.ports import SessionFilter
+from gateway.storing import SessionFilter
 
 _MOST_LISTED = 20
 _MOST_SEARCHED = 200

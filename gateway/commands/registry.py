@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from gateway.model import Entry, EntryId, Session, SessionId
-from gateway.ports import Store
+from gateway.storing import Store
 
 # A slash, a word, and then nothing or a blank: "/etc/hosts" and "/2" are text.
 _FORM = re.compile(r"/(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:\s+(?P<argument>.*))?", re.DOTALL)

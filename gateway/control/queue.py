@@ -16,7 +16,8 @@ from gateway.control.requests import Args, Line, Requests, taking
 from gateway.dicts import Json
 from gateway.errors import Refused, TurngateError, UnknownSession, UnknownWork
 from gateway.model import LARGEST_NUMBER, InboxId, InboxState, Part, PartId, PartState, SessionKey
-from gateway.ports import Clock, InboxItem, Step, Store, Trace
+from gateway.ports import Clock
+from gateway.storing import InboxItem, Step, Store, Trace
 
 _MOST_LISTED = 1000
 _NOT_SENT = (PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD)

@@ -11,7 +11,7 @@ from gateway.dicts import Json, to_dict
 from gateway.errors import Refused, UnknownSession
 from gateway.labels import clean_label
 from gateway.model import Entry, Session, SessionId, SessionKey
-from gateway.ports import SessionFilter, Store
+from gateway.storing import SessionFilter, Store
 
 _CANDIDATES_TOLD = 10
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gateway.control.requests import Args, Line, Requests
 from gateway.dicts import Json
-from gateway.ports import Store
+from gateway.storing import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

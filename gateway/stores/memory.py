@@ -35,24 +35,7 @@ from gateway.model import (
     Spent,
     TurnId,
 )
-from gateway.ports import (
-    Accepted,
-    AccountRecord,
-    Begun,
-    Claim,
-    Clock,
-    Depth,
-    Hit,
-    Imported,
-    InboxItem,
-    Opening,
-    Outcome,
-    Pruned,
-    SessionFilter,
-    Step,
-    Trace,
-    Transcript,
-)
+from gateway.ports import Clock
 from gateway.sessions import (
     answered,
     end_session,
@@ -70,6 +53,23 @@ from gateway.sessions import (
 )
 from gateway.stores import jsonl
 from gateway.stores.texts import contains_words, on_one_line, query_words, scrub, scrubbed
+from gateway.storing import (
+    Accepted,
+    AccountRecord,
+    Begun,
+    Claim,
+    Depth,
+    Hit,
+    Imported,
+    InboxItem,
+    Opening,
+    Outcome,
+    Pruned,
+    SessionFilter,
+    Step,
+    Trace,
+    Transcript,
+)
 
 LIVE_ENTRIES = 2000
 

@@ -18,7 +18,7 @@ from gateway.errors import MalformedRecord, Refused, Retryable, StoreError, Turn
 from gateway.keys import owner_of
 from gateway.labels import clean_label
 from gateway.model import Session, SessionKey
-from gateway.ports import SessionFilter
+from gateway.storing import SessionFilter
 from gateway.watching import Arrived, Began, FellBehind, Happened, Settled, Shown, Watch
 from gateway.web import frames, transcripts
 from gateway.web.frames import Archive, Delete, Earlier, Frame, Open, Rename, Say

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from gateway.model import InboundMessage, SessionKey, SessionSource
-from gateway.ports import Clock, Store
+from gateway.ports import Clock
+from gateway.storing import Store
 from gateway.watching import Screens
 
 

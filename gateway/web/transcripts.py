@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.model import Entry, Session, SessionId
-from gateway.ports import Store
+from gateway.storing import Store
 
 ENTRIES_A_PAGE = 200
 # An entry may hold a million characters; a page must stay what a browser can be sent.

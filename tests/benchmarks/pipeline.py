@@ -28,9 +28,9 @@ from gateway.model import AgentEvent, Done, InboundMessage, MessageKind, Part, S
 from gateway.observe import Observer, configure_logging
 from gateway.pipeline import Pipeline
 from gateway.policy import Employed, Policy
-from gateway.ports import Claim, Outcome
 from gateway.privacy import new_key
 from gateway.stores.sqlite import SqliteStore
+from gateway.storing import Claim, Outcome
 from tests.fakes import RecordingAdapter, assistant, user
 
 Say = Callable[[InboundMessage], Awaitable[None]]

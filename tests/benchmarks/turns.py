@@ -24,8 +24,8 @@ from pathlib import Path
 from statistics import quantiles
 
 from gateway.model import InboundMessage, Part, ResetPolicy, Role, Sent, SessionKey, SessionSource, Spent, Tokens
-from gateway.ports import Claim, Opening, Outcome
 from gateway.stores.sqlite import SqliteStore, recent_entries, session_table
+from gateway.storing import Claim, Opening, Outcome
 from tests.benchmarks.floor import Floor
 from tests.benchmarks.population import DRIVEN, WallClock, key_of, populate_in_a_child, said, source_of
 

@@ -9,7 +9,7 @@ from gateway.control.requests import carry_out
 from gateway.dicts import Json
 from gateway.errors import AlreadySettled, Refused, UnknownWork
 from gateway.model import InboxState, Part, PartId, PartState, Sent
-from gateway.ports import InboxItem, Outcome, Store
+from gateway.storing import InboxItem, Outcome, Store
 from tests.fakes import NOON, FrozenClock, assistant, dm, message
 from tests.talk import begin, exchange, key_of, opening
 

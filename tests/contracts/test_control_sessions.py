@@ -13,7 +13,7 @@ from gateway.control.status import AccountStatus, DaemonStatus, status_requests
 from gateway.dicts import Json
 from gateway.errors import MalformedRecord, Refused, UnknownSession
 from gateway.model import Cost, Entry, Role, SessionKey, Spent, Tokens, ToolCall
-from gateway.ports import Store
+from gateway.storing import Store
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.talk import begin, exchange, key_of
 

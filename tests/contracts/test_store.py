@@ -38,9 +38,9 @@ from gateway.model import (
     ToolCall,
     TurnId,
 )
-from gateway.ports import AccountRecord, Claim, Depth, Outcome, SessionFilter, Store
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
+from gateway.storing import AccountRecord, Claim, Depth, Outcome, SessionFilter, Store
 from tests.contracts.conftest import CAP
 from tests.fakes import NOON, FrozenClock, assistant, dm, message, said, user
 from tests.talk import begin, exchange, key_of, opening, texts

@@ -26,9 +26,9 @@ from gateway.model import (
     Sent,
     Text,
 )
-from gateway.ports import Claim, Outcome, SessionFilter, Store
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
+from gateway.storing import Claim, Outcome, SessionFilter, Store
 from tests.fakes import NOON, FrozenClock, assistant, dm, message, said
 from tests.talk import begin, exchange, key_of, opening, texts
 

@@ -23,8 +23,8 @@ from gateway.model import (
     Text,
 )
 from gateway.model import Turn as AgentTurn
-from gateway.ports import Accepted, SessionFilter, Store
 from gateway.stores.memory import MemoryStore
+from gateway.storing import Accepted, SessionFilter, Store
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later

@@ -15,9 +15,9 @@ import pytest
 
 from gateway.clock import SystemClock
 from gateway.model import Session
-from gateway.ports import Store
 from gateway.state_dir import take_lock
 from gateway.stores.sqlite import SqliteStore
+from gateway.storing import Store
 from tests.commands import errors_without_reader, in_terminal, scripted_gateway, turngate
 from tests.contracts.test_control_sessions import ENTRY, SESSION, STATUS, TOKENS
 from tests.fakes import assistant, dm

@@ -15,10 +15,10 @@ from gateway.dicts import Json
 from gateway.errors import StoreUnavailable
 from gateway.lanes import LaneRules, WhenBusy
 from gateway.model import AgentEvent, Done, InboxId, InboxState, Text, Turn
-from gateway.ports import Store
 from gateway.replies import TOO_MANY
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
+from gateway.storing import Store
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later

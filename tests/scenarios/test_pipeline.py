@@ -36,11 +36,11 @@ from gateway.model import (
     Usage,
 )
 from gateway.policy import Employed, Policy
-from gateway.ports import Accepted, Store
 from gateway.routing import Route
 from gateway.sessions import ResetPolicies
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
+from gateway.storing import Accepted, Store
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later

@@ -13,9 +13,9 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.model import AgentEvent, Done, InboxState, Origin, Text, Tool, ToolStatus, Turn
 from gateway.policy import Policy
-from gateway.ports import Begun, InboxItem
 from gateway.replies import MOST_ATTEMPTS, given_up
 from gateway.stores.sqlite import SqliteStore
+from gateway.storing import Begun, InboxItem
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import NOON, ScriptedAgent, message
 

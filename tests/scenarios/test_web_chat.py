@@ -15,7 +15,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar
 from gateway.errors import Refused, StoreUnavailable
 from gateway.keys import build_session_key
 from gateway.model import AgentEvent, Entry, Origin, Part, Role, SessionSource, Text, ToolStatus
-from gateway.ports import SessionFilter
+from gateway.storing import SessionFilter
 from gateway.web.chat import LONGEST_MESSAGE
 from gateway.web.transcripts import ENTRIES_A_PAGE
 from tests.fakes import user

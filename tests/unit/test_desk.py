@@ -16,9 +16,9 @@ from gateway.lanes import LaneRules, Lanes, Running, Stored
 from gateway.model import InboxState, Origin, Part, Role, SessionKey
 from gateway.observe import Observer
 from gateway.policy import Policy
-from gateway.ports import Claim, Outcome, Store
 from gateway.replies import TOO_MANY, asked
 from gateway.stores.memory import MemoryStore
+from gateway.storing import Claim, Outcome, Store
 from tests.at_work import at_desk, policy_for
 from tests.fakes import ScriptedAgent, assistant, message
 from tests.hurry import LoopClock, hurried, later

@@ -8,8 +8,8 @@ from gateway.errors import StoreUnavailable
 from gateway.expiry import sweep
 from gateway.model import InboxState
 from gateway.observe import Observer
-from gateway.ports import Pruned
 from gateway.stores.memory import MemoryStore
+from gateway.storing import Pruned
 from tests.fakes import message
 from tests.hurry import LoopClock, hurried
 from tests.talk import exchange, key_of

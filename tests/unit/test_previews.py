@@ -14,9 +14,10 @@ from gateway.delivery import Delivery, DeliveryRules
 from gateway.errors import NotSent, Retryable, Throttled, Unauthorized, Undeliverable, Unreachable
 from gateway.model import Done, Part, Reasoning, Sent, SessionSource, Text, Tool, ToolStatus
 from gateway.observe import Observer
-from gateway.ports import Adapter, Begun, Limits, Outcome, Rate
+from gateway.ports import Adapter, Limits, Rate
 from gateway.previews import Preview, Words, cut
 from gateway.stores.memory import MemoryStore
+from gateway.storing import Begun, Outcome
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message
 from tests.hurry import LoopClock, hurried, later

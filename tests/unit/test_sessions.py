@@ -23,7 +23,6 @@ from gateway.model import (
     Spent,
     Tokens,
 )
-from gateway.ports import Opening
 from gateway.sessions import (
     ResetPolicies,
     answered,
@@ -37,6 +36,7 @@ from gateway.sessions import (
     reset_due,
     resumed,
 )
+from gateway.storing import Opening
 from tests.fakes import NOON, assistant, dm, said, user
 
 KEY = SessionKey("agent:main:telegram:dm:42")

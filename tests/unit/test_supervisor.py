@@ -21,9 +21,10 @@ from gateway.errors import (
 )
 from gateway.model import InboundMessage, Part, Sent
 from gateway.observe import Observer
-from gateway.ports import Clock, Limits, Receive, Store
+from gateway.ports import Clock, Limits, Receive
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
+from gateway.storing import Store
 from gateway.supervisor import MOST_CAUGHT_UP, MOST_REFUSALS, REFUSALS_COUNT_FOR, AccountState, Supervisor
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.hurry import LoopClock, hurried, later

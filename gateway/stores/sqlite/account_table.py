@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime, timedelta
 
-from gateway.ports import AccountRecord
 from gateway.stores.sqlite.rows import Fetched, micros, moment
 from gateway.stores.texts import scrub
+from gateway.storing import AccountRecord
 
 SELECT = "SELECT received_at, refused, refused_at FROM accounts WHERE name = ?"
 # Catching up begins this much earlier than it must; in return, not every message has to change this row.

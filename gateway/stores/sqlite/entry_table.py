@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from gateway.errors import StoreDamaged, UnknownEntry
 from gateway.model import Block, Entry, EntryId, Session, SessionId
-from gateway.ports import Transcript
 from gateway.sessions import preview_of
 from gateway.stores.sqlite.recent_entries import RecentEntries
 from gateway.stores.sqlite.rows import (
@@ -22,6 +21,7 @@ from gateway.stores.sqlite.rows import (
     seq_of,
 )
 from gateway.stores.sqlite.search_index import SearchIndex
+from gateway.storing import Transcript
 
 SELECT = f"SELECT seq, {ENTRY_COLUMNS}, checksum FROM entries"
 _COUNT = ENTRY_COLUMNS.count(",") + 2

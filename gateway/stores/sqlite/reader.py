@@ -14,7 +14,6 @@ import aiosqlite
 
 from gateway.errors import StoreDamaged, StoreUnavailable, UnknownSession, UnknownWork
 from gateway.model import EndReason, InboxId, InboxState, PartState, Session, SessionId, SessionKey
-from gateway.ports import Depth, Hit, SessionFilter, Step, Trace, Transcript
 from gateway.stores.sqlite import entry_table
 from gateway.stores.sqlite.rows import (
     INBOX_COLUMNS,
@@ -31,6 +30,7 @@ from gateway.stores.sqlite.search_index import SearchIndex, match_expression, wo
 from gateway.stores.sqlite.steps import read_steps
 from gateway.stores.sqlite.writer import FOREIGN_ERRORS, as_our_error
 from gateway.stores.texts import contains_words, query_words, scrub
+from gateway.storing import Depth, Hit, SessionFilter, Step, Trace, Transcript
 
 T = TypeVar("T")
 

@@ -40,8 +40,8 @@ from gateway.model import (
     Tokens,
     TurnId,
 )
-from gateway.ports import InboxItem
 from gateway.stores.texts import scrub
+from gateway.storing import InboxItem
 
 Value = str | int | None
 Row = Sequence[Value]

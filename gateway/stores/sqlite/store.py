@@ -36,23 +36,7 @@ from gateway.model import (
     Spent,
     TurnId,
 )
-from gateway.ports import (
-    Accepted,
-    AccountRecord,
-    Begun,
-    Claim,
-    Clock,
-    Depth,
-    Hit,
-    Imported,
-    InboxItem,
-    Opening,
-    Outcome,
-    Pruned,
-    SessionFilter,
-    Trace,
-    Transcript,
-)
+from gateway.ports import Clock
 from gateway.sessions import answered, interacted, touched, with_moved_marks
 from gateway.stores import jsonl
 from gateway.stores.sqlite import account_table, entry_table, inbox_table, outbox_table, turn_table, upkeep
@@ -66,6 +50,22 @@ from gateway.stores.sqlite.search_index import SearchIndex
 from gateway.stores.sqlite.session_table import SessionTable
 from gateway.stores.sqlite.writer import Writer
 from gateway.stores.texts import scrub, scrubbed
+from gateway.storing import (
+    Accepted,
+    AccountRecord,
+    Begun,
+    Claim,
+    Depth,
+    Hit,
+    Imported,
+    InboxItem,
+    Opening,
+    Outcome,
+    Pruned,
+    SessionFilter,
+    Trace,
+    Transcript,
+)
 
 T = TypeVar("T")
 Position = TypeVar("Position", int, str)

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from gateway.model import EndReason, Session
-from gateway.ports import Pruned
 from gateway.sessions import is_disused, is_empty, tombstone
 from gateway.stores.sqlite import inbox_table, outbox_table
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row
 from gateway.stores.sqlite.session_table import SessionTable, has_open_work, has_running_turn
+from gateway.storing import Pruned
 
 Position = TypeVar("Position", int, str)
 

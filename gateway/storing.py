@@ -1,0 +1,405 @@
+"""
+What outlives the process: the store's seam, and the values that cross it.
+
+The verbs are those of the domain, each atomic; how they are kept is a store's own business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from gateway.model import (
+    Block,
+    EndReason,
+    Entry,
+    EntryId,
+    InboundMessage,
+    InboxId,
+    InboxState,
+    Opened,
+    Part,
+    PartId,
+    PartState,
+    ResetPolicy,
+    Sent,
+    Session,
+    SessionId,
+    SessionKey,
+    SessionSource,
+    Spent,
+    TurnId,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """An inbound message is in the inbox. A duplicate names the row that the first copy made."""
+
+    id: InboxId
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxItem:
+    """An inbound message and how far it has come."""
+
+    id: InboxId
+    key: SessionKey
+    message: InboundMessage
+    state: InboxState
+    received_at: datetime
+    attempts: int = 0
+    reason: str | None = None
+    turn: TurnId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """
+    What it takes to find the session of a key, to reset it if that is due, or to make it.
+
+    `is_busy` is asked about background work before a reset, on the store's own thread: it must be quick and must not
+    call the store. If it raises, nothing is reset. Running turns the store knows by itself.
+    """
+
+    key: SessionKey
+    source: SessionSource
+    owner: str | None = None
+    policy: ResetPolicy = ResetPolicy()
+    is_busy: Callable[[SessionId], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """
+    The inbox rows that become one turn, as transcript entries, and how much history the turn wants to see.
+
+    `by_person` is False for scheduled work: it must not keep an idle session alive. `replacing` takes that entry out
+    first, and all after it: what is asked again takes the place of what was asked. `repeatable`: may run once more if
+    the daemon dies during it.
+    """
+
+    inbox: tuple[InboxId, ...]
+    opening: Opening
+    entries: tuple[Entry, ...]
+    history: int
+    by_person: bool = True
+    replacing: EntryId | None = None
+    repeatable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """
+    A turn that may run: what was said, and the history before it.
+
+    `attempt` is 1 unless the daemon died during an earlier one. Then `repeatable` says whether it may run again, and
+    `preview` is the message that shows what it had said by then.
+    """
+
+    turn: TurnId
+    opened: Opened
+    said: tuple[Entry, ...]
+    history: tuple[Entry, ...]
+    attempt: int
+    repeatable: bool = True
+    preview: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """
+    How a turn ended: what was said, used and goes out. A failure is a reason, with its notice as a part.
+
+    `dead`: failed once and for all; somebody has to look at it.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    spent: Spent = Spent()
+    parts: tuple[Part, ...] = ()
+    failure: str | None = None
+    dead: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFilter:
+    """Which sessions to list, newest interaction first. None asks for all."""
+
+    key: SessionKey | None = None
+    owner: str | None = None
+    active_within: timedelta | None = None
+    archived: bool | None = None
+    current_only: bool = False
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountRecord:
+    """What is remembered of an account across restarts: its last message, and how often it was refused in a row."""
+
+    received_at: datetime | None = None
+    refused: int = 0
+    refused_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """How much work there is: on its way, and given up."""
+
+    inbox_waiting: int = 0
+    inbox_dead: int = 0
+    outbox_waiting: int = 0
+    outbox_dead: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something that happened to a message or a part, and when."""
+
+    at: datetime
+    step: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One message's life."""
+
+    item: InboxItem
+    session: SessionId | None
+    steps: tuple[Step, ...]
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """What could be read of a transcript; `damaged` has the seq of rows that are no longer what was written."""
+
+    entries: tuple[Entry, ...]
+    damaged: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """An entry that was searched for."""
+
+    session: SessionId
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What a clean-up did."""
+
+    deleted: int = 0
+    archived: int = 0
+    forgotten: int = 0
+
+    def __add__(self, other: Pruned) -> Pruned:
+        """Both together."""
+        return Pruned(
+            deleted=self.deleted + other.deleted,
+            archived=self.archived + other.archived,
+            forgotten=self.forgotten + other.forgotten,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import brought in, and each line it could not use with the reason."""
+
+    session: SessionId | None
+    entries: int
+    problems: tuple[str, ...] = ()
+
+
+class Store(Protocol):
+    """
+    Everything that outlives the process. Each verb is atomic and durable when it returns, but for `prune`, which goes
+    in steps so that no turn has to wait for it.
+
+    Callable from any thread that runs an event loop, and from any number of tasks. A write that cannot be made raises
+    StoreError and has changed nothing; a request that makes no sense raises Refused. Verbs that name a deleted session
+    raise UnknownSession: a late callback writes nothing and brings nothing back.
+    """
+
+    async def accept(self, message: InboundMessage, key: SessionKey) -> Accepted:
+        """Put a message in the inbox unless one of its event ids was seen. Called before the platform is told."""
+
+    async def inbox(self, *states: InboxState, limit: int = 1000) -> list[InboxItem]:
+        """Messages in these states, oldest first. Called at start to go on with what was left."""
+
+    async def open(self, opening: Opening) -> Opened:
+        """Find the current session of a key, reset it first if that is due, or make it. Moves no other clock."""
+
+    async def begin(self, claim: Claim) -> Begun:
+        """
+        Start a turn: open its session, append the user's entries, read the history before them.
+
+        A claim whose rows already belong to a turn that died with its daemon is that turn once more: nothing is
+        appended again. AlreadySettled if any of the rows was finished before, or is being worked on in this very run.
+        """
+
+    async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
+        """End a turn: transcript, totals, outbox and inbox in one transaction. Returns the parts with their ids."""
+
+    async def answer(
+        self, inbox: InboxId, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]
+    ) -> tuple[Part, ...]:
+        """
+        End a message that needs no turn (a command): transcript, outbox and inbox in one transaction. No interaction.
+
+        AlreadySettled if it was finished before or belongs to a turn.
+        """
+
+    async def tell(self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]) -> tuple[Part, ...]:
+        """Say something nobody asked for: transcript and outbox in one transaction. No interaction."""
+
+    async def account(self, platform: str, account: str) -> AccountRecord:
+        """What is remembered of an account. `received_at` may lag behind by some seconds."""
+
+    async def record_refused(self, platform: str, account: str) -> AccountRecord:
+        """The platform refused our credentials once more."""
+
+    async def record_welcome(self, platform: str, account: str) -> None:
+        """The platform took our credentials: earlier refusals no longer count."""
+
+    async def refuse(
+        self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]
+    ) -> tuple[Part, ...]:
+        """End a waiting message without an answer, for a reason that its parts tell. Its words stay for `requeue`."""
+
+    async def record_tool(self, turn: TurnId) -> None:
+        """The agent showed a tool at work: from now on this turn must not run again. Committed before it is shown."""
+
+    async def record_preview(self, turn: TurnId, message_id: str) -> None:
+        """The message in which a turn is being shown: the answer will take its place, after a crash too."""
+
+    async def requeue(self, inbox: InboxId) -> InboxItem:
+        """Take a message that failed, died or was refused with its words back to work. Refused if it has no words."""
+
+    async def drop(self, inbox: InboxId, reason: str) -> None:
+        """Give up a message that waits, failed or died. Refused while it runs or once it was answered."""
+
+    async def requeue_part(self, part: PartId) -> Part:
+        """Take a part that failed or died back to work."""
+
+    async def drop_part(self, part: PartId, reason: str) -> None:
+        """Give up a part that waits, failed or died."""
+
+    async def depth(self) -> Depth:
+        """How much work there is; reads no message."""
+
+    async def find(self, message_id: str) -> list[InboxId]:
+        """The inbox rows of messages that their platform calls so, newest first."""
+
+    async def trace(self, inbox: InboxId) -> Trace:
+        """What happened to a message, step by step. UnknownWork if there is no such row any more."""
+
+    async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
+        """Parts in these states, oldest first. Called at start and by delivery."""
+
+    async def record_sending(self, part: PartId) -> Part:
+        """Committed before a part leaves, because after it nobody can know. Counts the attempt."""
+
+    async def record_sent(self, part: PartId, sent: Sent) -> None:
+        """The platform took it."""
+
+    async def record_unsent(
+        self, part: PartId, reason: str, *, retry_at: datetime | None, in_doubt: bool = False
+    ) -> None:
+        """
+        The platform did not take it: to be tried again at a time, or never (a dead letter).
+
+        `in_doubt`: it may have. The part stays `sending`, so that the next try looks for it first.
+        """
+
+    async def reset(self, key: SessionKey, *, title: str | None = None) -> Session:
+        """End the current session on request and start a fresh one under the same key."""
+
+    async def switch(self, key: SessionKey, target: SessionId) -> Session:
+        """Point a key at an earlier session of its own. Pointing it where it points changes nothing."""
+
+    async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
+        """For the sweep: end a current session whose reset is due, before the next message comes."""
+
+    async def session(self, session: SessionId) -> Session:
+        """One session."""
+
+    async def current(self, key: SessionKey) -> Session | None:
+        """The session a key points at, or None."""
+
+    async def sessions(self, wanted: SessionFilter = SessionFilter()) -> list[Session]:
+        """A listing; reads no transcript."""
+
+    async def ever_another(self, session: SessionId) -> bool:
+        """Whether there has ever been any session but this one, deleted ones included."""
+
+    async def rename(self, session: SessionId, title: str | None) -> None:
+        """Set or clear the title. Not activity."""
+
+    async def archive(self, session: SessionId, *, archived: bool = True) -> None:
+        """Put a session away, or take it back. Not activity."""
+
+    async def mark_important(self, session: SessionId, *, important: bool = True) -> None:
+        """Spare a session from clean-up, or no longer. Not activity."""
+
+    async def set_goal(self, session: SessionId, goal: str | None) -> None:
+        """A goal that the agent is shown until it is completed."""
+
+    async def choose_agent(self, session: SessionId, agent: str | None) -> None:
+        """The agent for this session alone."""
+
+    async def delete(self, session: SessionId) -> None:
+        """Remove a session and everything that belongs to it. Its running turn can no longer finish."""
+
+    async def prune(self, *, empty_after: timedelta, archive_after: timedelta, forget_after: timedelta) -> Pruned:
+        """
+        Clean up by last interaction: delete empty sessions, archive old ones, forget settled work and its dedupe ids.
+
+        Important and busy sessions are spared.
+        """
+
+    async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        """Add entries outside a turn (command output, deliveries); no interaction. Returns them as stored."""
+
+    async def transcript(
+        self, session: SessionId, *, last: int | None = None, with_archived: bool = False
+    ) -> Transcript:
+        """Entries in order; `last` bounds the reading. A damaged row never hides the rest."""
+
+    async def edit_entry(self, session: SessionId, entry: EntryId, content: tuple[Block, ...]) -> Entry:
+        """Change what one entry says; its id, place and time stay."""
+
+    async def delete_entry(self, session: SessionId, entry: EntryId) -> None:
+        """Take one entry out."""
+
+    async def truncate(self, session: SessionId, keep: int) -> int:
+        """Keep the first `keep` live entries; returns how many really remain. Negative is refused."""
+
+    async def replace(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        """Put these in place of all live entries, atomically. Entries that bring an id keep it."""
+
+    async def clear(self, session: SessionId) -> None:
+        """Drop all entries, the consolidation mark and the summary with them."""
+
+    async def consolidate(self, session: SessionId, through: int, summary: Entry | None = None) -> None:
+        """Mark everything up to sequence number `through` as summarised; 0 takes the mark back."""
+
+    async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
+        """Entries that contain all words of the query, newest first, archived ones included."""
+
+    def export(self, session: SessionId) -> AsyncIterator[str]:
+        """The session as JSON lines: its own line first, then one per entry."""
+
+    async def import_(self, lines: Iterable[str | bytes]) -> Imported:
+        """Read an export: keep every readable line, report the rest. Current only where its key has no session."""
+
+    async def probe(self) -> None:
+        """Write something that means nothing, as durably as anything else. Raises StoreError if that cannot be done."""
+
+    async def close(self) -> None:
+        """Finish what was handed over, then let go of the files."""
