@@ -103,6 +103,11 @@ class Running:
         self._holds = holds
         self._stopped = False
 
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """What their platform calls these messages."""
+        return tuple(stored.message.id for stored in self.batch)
+
     def answered(self) -> None:
         """The answer is on disk. Whoever sees it may already say the next thing, and must not find the lane busy."""
         self.is_answered = True

@@ -101,7 +101,7 @@ class Pipeline:
             self.observer.store_failed(exc)  # the inbox still has it: the next start goes on with it
         except Exception as exc:  # noqa: BLE001 - the lane boundary: one message's bug is no other message's
             self.observer.bug(exc)
-        self.delivery.settled(message.source, [stored.message.id for stored in running.batch])
+        self.delivery.settled(message.source, running.ids)
 
     async def _at_the_desk(self, key: SessionKey, running: Running, call: Call | None) -> None:
         answer = await (self.desk.command(key, running, call) if call else self.desk.refuse(running))
@@ -124,8 +124,7 @@ class Pipeline:
         started, begun = self.clock.now(), await until_stored(lambda: self.store.begin(claim), self.observer)
         crashpoint("reset" if begun.opened.notice and begun.opened.is_new else "turn-started")
         try:
-            given_up = replies.given_up(begun, messages[-1], started)
-            outcome = given_up or await self._converse(begun, heard(begun.said, messages), running)
+            outcome = replies.given_up(begun, messages[-1], started) or await self._converse(begun, messages, running)
         except Exception as exc:  # noqa: BLE001 - the lane boundary: the person hears of it, the lane goes on
             self.observer.bug(exc)
             outcome = replies.in_place_of(begun.preview, replies.broken(messages[-1], self.clock.now()))
@@ -138,10 +137,10 @@ class Pipeline:
         await self.delivery.deliver(outgoing)
 
     async def _converse(self, begun: Begun, messages: list[InboundMessage], running: Running) -> Outcome:
-        session, message, employed = begun.opened.session, messages[-1], self.policy.agent_of(begun.opened.session)
+        session, employed = begun.opened.session, self.policy.agent_of(begun.opened.session)
+        message = (messages := heard(begun.said, messages))[-1]
         briefing = brief(self.policy, employed, begun, messages)
-        ids = [stored.message.id for stored in running.batch]
-        preview = self.delivery.preview(message.source, begun.turn, ids, shown_in=begun.preview)
+        preview = self.delivery.preview(message.source, begun.turn, running.ids, shown_in=begun.preview)
         conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
         running.stoppable(conversation.stop)
         first_tool = partial(until_stored, partial(self.store.record_tool, begun.turn), self.observer)
