@@ -22,12 +22,14 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 
-from tests.crash.kills import ALL_POINTS, Outcome, kill_at, kill_at_random
+from tests.crash.kills import ALL_POINTS, AT_THE_END, Outcome, kill_at, kill_at_random
 
 RESULTS = Path(__file__).with_name("results.json")
 README = Path(__file__).parents[2] / "README.md"
 START, END = "<!-- kill matrix -->\n", "<!-- /kill matrix -->"
 NTH = (1, 2, 3)
+# A daemon comes there once in its life.
+ONCE = ("migration-step", *AT_THE_END)
 # Where a send may be in doubt, all shapes of platforms are tried; elsewhere they do not differ.
 IN_DOUBT = ("sending", "sent", "between-parts", "mid-stream")
 KINDS = ("finding", "editing", "plain", "catching-up")
@@ -40,7 +42,7 @@ Row = dict[str, str | int | float]
 def ways(points: Iterable[str], kills: int, cuts: int) -> Iterator[Way]:
     """Everything that is done, in pieces that can be done side by side."""
     for point in points:
-        for nth in NTH if point != "migration-step" else (1,):
+        for nth in NTH if point not in ONCE else (1,):
             for kind in KINDS[:3] if point in IN_DOUBT else KINDS[:1]:
                 yield partial(kill_at, point=point, nth=nth, kind=kind)
     for batch in range(0, kills, BATCH):
