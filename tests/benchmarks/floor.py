@@ -60,7 +60,8 @@ class Floor:
         db.execute("BEGIN IMMEDIATE")
         for part in parts:
             db.execute(
-                "UPDATE outbox SET state = 'sent', sent_id = '1', settled_at = ?, text = '' WHERE n = ?", (now, part)
+                "UPDATE outbox SET state = 'sent', sent_id = '1', settled_at = ?, text = '', steps = ? WHERE n = ?",
+                (now, f"{now}\tsent\t1\n", part),
             )
         db.execute("COMMIT")
 
@@ -87,9 +88,9 @@ class Floor:
             (now, now, session),
         )
         turn = db.execute(
-            "INSERT INTO turns (session, first_seq, state, run, attempt, started_at, checksum)"
-            " VALUES (?, 0, 'running', '0123456789abcdef', 1, ?, 0)",
-            (session, now),
+            "INSERT INTO turns (session, first_seq, last_seq, state, run, attempt, repeatable, started_at, steps,"
+            " checksum) VALUES (?, 0, 0, 'running', '0123456789abcdef', 1, 1, ?, ?, 0)",
+            (session, now, f"{now}\tclaimed\t\n"),
         ).lastrowid
         db.execute("UPDATE inbox SET state = 'running', turn = ?, attempts = 1 WHERE n = ?", (turn, inbox))
         return session, turn or 0
@@ -102,7 +103,7 @@ class Floor:
             " WHERE n = ?",
             (now, session),
         )
-        db.execute("UPDATE turns SET state = 'done', ended_at = ? WHERE n = ?", (now, turn))
+        db.execute("UPDATE turns SET state = 'done', steps = steps || ? WHERE n = ?", (f"{now}\tfinished\t\n", turn))
         db.execute(
             "UPDATE inbox SET state = 'done', settled_at = ?,"
             " message = json_remove(message, '$.text', '$.attachments', '$.reply_to',"
@@ -111,8 +112,8 @@ class Floor:
             (now, turn),
         )
         part = db.execute(
-            "INSERT INTO outbox (session, turn, ordinal, target, text, state, attempts, created_at, checksum)"
-            " VALUES (?, ?, 0, ?, ?, 'pending', 0, ?, 0)",
+            "INSERT INTO outbox (session, turn, ordinal, target, text, state, attempts, created_at, steps, checksum)"
+            " VALUES (?, ?, 0, ?, ?, 'pending', 0, ?, '', 0)",
             (session, turn, self._target, self._reply, now),
         ).lastrowid
         return part or 0
