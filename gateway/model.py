@@ -202,7 +202,8 @@ class InboundMessage:
     """
     What a person did, normalised.
 
-    `event_ids` are all the names under which the platform may deliver this very event again.
+    `event_ids` are all the names under which the platform may deliver this very event again. Of a press of a button the
+    text is the button's nonce. What is `forwarded` was written by somebody else; who brings it speaks for himself.
     """
 
     id: str
@@ -214,6 +215,8 @@ class InboundMessage:
     attachments: tuple[Attachment, ...] = ()
     reply_to: ReplyTo | None = None
     addressed_to_bot: bool = False
+    from_bot: bool = False
+    forwarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,11 +531,20 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Button:
+    """One way to answer a question. All that a press brings back is the nonce."""
+
+    label: str
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """
     One piece of a reply, in Markdown, small enough for its platform.
 
     `edits` is the message that already shows a preview of it: it is changed into the part instead of being sent again.
+    With a `file` the text is its caption; with `buttons` it is a question.
     """
 
     target: SessionSource
@@ -540,6 +552,8 @@ class Part:
     ordinal: int = 0
     reply_to: str | None = None
     edits: str | None = None
+    file: File | None = None
+    buttons: tuple[Button, ...] = ()
     id: PartId = PartId(0)
     session: SessionId | None = None
     turn: TurnId | None = None

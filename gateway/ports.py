@@ -14,9 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from gateway.model import (
     AgentEvent,
-    Ask,
     Attachment,
-    File,
     InboundMessage,
     Part,
     Sent,
@@ -161,16 +159,24 @@ class Reacts(Protocol):
 class AsksWithButtons(Protocol):
     """Can show a question with buttons."""
 
-    async def ask(self, target: SessionSource, question: Ask, nonces: Sequence[str]) -> Sent:
-        """Show it; the press of option i comes back as a button message that carries `nonces[i]` and nothing else."""
+    async def ask(self, part: Part) -> Sent:
+        """
+        Send a part with its buttons, once. A press comes back as a message of kind BUTTON with the nonce as its text.
+
+        Same errors as `send`. An edit without buttons takes them away.
+        """
 
 
 @runtime_checkable
 class SendsFiles(Protocol):
     """Can deliver a file."""
 
-    async def send_file(self, part: Part, file: File) -> Sent:
-        """Deliver one file with the part's text as caption. Same errors as `send`."""
+    async def send_file(self, part: Part) -> Sent:
+        """
+        Deliver the part's file with its text as caption. Its path was checked and may be read; its name is only data.
+
+        Same errors as `send`.
+        """
 
 
 @runtime_checkable

@@ -332,7 +332,7 @@ class MemoryStore:
     async def record_sent(self, part: PartId, sent: Sent) -> None:
         self._settle(
             part,
-            lambda found: replace(found, state=PartState.SENT, sent_id=sent.message_id, text=""),
+            lambda found: replace(found, state=PartState.SENT, sent_id=sent.message_id, text="", file=None, buttons=()),
             Step(at=sent.at, step="sent", detail=sent.message_id),
         )
 
@@ -746,7 +746,7 @@ class MemoryStore:
             self._settled.setdefault(id_, self._clock.now())
 
     def _put_out(self, session: SessionId, turn: TurnId | None, part: Part, now: datetime) -> Part:
-        new = Part(target=part.target, text=part.text, ordinal=part.ordinal, reply_to=part.reply_to, edits=part.edits)
+        new = replace(part, state=PartState.PENDING, attempts=0, sent_id=None, reason=None, not_before=None)
         id_ = PartId(next(self._numbers))
         stored = scrubbed(replace(new, id=id_, session=session, turn=turn, created_at=now))
         self._outbox[stored.id] = _Outgoing(session, stored, now)

@@ -13,11 +13,13 @@ import pytest
 from gateway.errors import AlreadySettled, Refused, UnknownEntry, UnknownSession, UnknownWork
 from gateway.model import (
     Attachment,
+    Button,
     Cost,
     CostStatus,
     EndReason,
     Entry,
     EntryId,
+    File,
     InboxId,
     InboxState,
     Media,
@@ -775,6 +777,16 @@ class TestTracing:
 
         doubtful = (await store.outbox(PartState.SENDING))[0]
         assert (doubtful.reason, doubtful.not_before, doubtful.text) == ("reset", NOON + HOUR, "hi")
+
+    async def test_a_part_keeps_its_file_and_its_buttons(self, store: Store) -> None:
+        begun = await begin(store, message())
+        file = File(path="/srv/out/report.pdf", name="Bericht \u2014 M\u00e4rz.pdf")
+        buttons = (Button(label="Ja", nonce="n1"), Button(label="Nein", nonce="n2"))
+        parts = (Part(target=dm(), text="", file=file), Part(target=dm(), text="Really?", buttons=buttons))
+        made = await store.finish(begun.turn, Outcome(parts=parts))
+
+        assert list(made) == await store.outbox(PartState.PENDING)
+        assert [(part.file, part.buttons) for part in made] == [(file, ()), (None, buttons)]
 
     async def test_a_part_knows_its_session_and_what_it_edits(self, store: Store) -> None:
         begun = await begin(store, message())

@@ -21,8 +21,8 @@ def put_out(
     for part in parts:
         values = part_to_row(part)
         id_ = db.execute(
-            "INSERT INTO outbox (session, turn, ordinal, target, text, reply_to, edits, state, attempts, created_at,"
-            " steps, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', 0, ?, '', ?)",
+            "INSERT INTO outbox (session, turn, ordinal, target, text, reply_to, edits, more, state, attempts,"
+            " created_at, steps, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, ?, '', ?)",
             [n, turn, *values, micros(now), checksum(values)],
         ).lastrowid
         stored.append(new_part(PartId(id_ or 0), session, turn, values, now))
@@ -39,7 +39,7 @@ def record_sent(db: sqlite3.Connection, part: PartId, sent: Sent) -> None:
     """It arrived; its words live on in the transcript alone."""
     values = (scrub(sent.message_id), micros(sent.at))
     step = step_line(sent.at, "sent", sent.message_id)
-    _change(db, part, "state = 'sent', sent_id = ?, settled_at = ?, text = ''", values, step)
+    _change(db, part, "state = 'sent', sent_id = ?, settled_at = ?, text = '', more = NULL", values, step)
 
 
 def record_unsent(

@@ -18,10 +18,12 @@ from gateway.dicts import from_dict, to_dict
 from gateway.errors import MalformedRecord, StoreDamaged
 from gateway.model import (
     LARGEST_NUMBER,
+    Button,
     Cost,
     EndReason,
     Entry,
     EntryId,
+    File,
     InboundMessage,
     InboxId,
     InboxState,
@@ -56,8 +58,8 @@ SESSION_COLUMNS = (
 ENTRY_COLUMNS = "session, role, origin, at, text, sender, message_id, tokens, latency_ms, body"
 INBOX_COLUMNS = "key, message, state, attempts, reason, turn, received_at, settled_at"
 PART_COLUMNS = (
-    "(SELECT id FROM sessions WHERE sessions.n = outbox.session), turn, ordinal, target, text, reply_to, edits, state,"
-    " attempts, sent_id, reason, not_before, created_at, settled_at"
+    "(SELECT id FROM sessions WHERE sessions.n = outbox.session), turn, ordinal, target, text, reply_to, edits, more,"
+    " state, attempts, sent_id, reason, not_before, created_at, settled_at"
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -285,19 +287,20 @@ def inbox_from_row(row: Fetched) -> InboxItem:
 
 
 def part_to_row(part: Part) -> list[Value]:
-    """ordinal, target, text, reply_to, edits: what a part says and where it goes."""
+    """ordinal, target, text, reply_to, edits, more: what a part says and where it goes."""
     return [
         _bounded(part.ordinal),
         _source_json(part.target),
         scrub(part.text),
         part.reply_to and scrub(part.reply_to),
         part.edits and scrub(part.edits),
+        _more_of_part(part),
     ]
 
 
 def new_part(id_: PartId, session: SessionId, turn: TurnId | None, values: Sequence[Any], now: datetime) -> Part:
     """A part as `part_to_row` has just written it: new, whatever became of the one it was made from."""
-    ordinal, target, text, reply_to, edits = values
+    ordinal, target, text, reply_to, edits, more = values
     return Part(
         id=id_,
         session=session,
@@ -308,6 +311,7 @@ def new_part(id_: PartId, session: SessionId, turn: TurnId | None, values: Seque
         reply_to=reply_to,
         edits=edits,
         created_at=now,
+        **_file_and_buttons(more),
     )
 
 
@@ -323,6 +327,7 @@ def part_from_row(row: Fetched) -> Part:
         text,
         reply_to,
         edits,
+        more,
         state,
         attempts,
         sent_id,
@@ -332,7 +337,7 @@ def part_from_row(row: Fetched) -> Part:
         settled_at,
         written,
     ) = row
-    if settled_at is None and checksum([ordinal, target, text, reply_to, edits]) != written:
+    if settled_at is None and checksum([ordinal, target, text, reply_to, edits, more]) != written:
         raise StoreDamaged(f"outbox row {n} is not what was written")
     return Part(
         id=PartId(n),
@@ -349,7 +354,25 @@ def part_from_row(row: Fetched) -> Part:
         sent_id=sent_id,
         reason=reason,
         not_before=None if not_before is None else moment(not_before),
+        **_file_and_buttons(more),
     )
+
+
+def _more_of_part(part: Part) -> str | None:
+    more: dict[str, object] = {}
+    if part.file is not None:
+        more["file"] = to_dict(part.file)
+    if part.buttons:
+        more["buttons"] = [to_dict(button) for button in part.buttons]
+    return scrub(_write(more)) if more else None
+
+
+def _file_and_buttons(more: str | None) -> dict[str, Any]:
+    if more is None:
+        return {}
+    read = json.loads(more)
+    buttons = tuple(from_dict(Button, button) for button in read.get("buttons", ()))
+    return {"file": from_dict(File, read["file"]) if "file" in read else None, "buttons": buttons}
 
 
 def _content_to_row(entry: Entry, keep_id: EntryId | None) -> tuple[str | None, str | None]:

@@ -103,13 +103,14 @@ CREATE INDEX turns_of_session ON turns (session, state);
 
 CREATE TABLE outbox (
     n          INTEGER PRIMARY KEY AUTOINCREMENT,
-    session    INTEGER NOT NULL,
+    session    INTEGER,           -- none for what is said to strangers
     turn       INTEGER,
     ordinal    INTEGER NOT NULL,
     target     TEXT NOT NULL,
     text       TEXT NOT NULL,
     reply_to   TEXT,
     edits      TEXT,              -- the message that shows a preview of it
+    more       TEXT,              -- JSON of what an ordinary part does not have: a file, buttons
     state      TEXT NOT NULL,
     attempts   INTEGER NOT NULL,
     sent_id    TEXT,
