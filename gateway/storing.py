@@ -33,6 +33,9 @@ from gateway.model import (
     TurnId,
 )
 
+LOST_PREVIEW = ""
+"""In place of the id of a message: it was sent, and the answer that would have told its id never came."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
@@ -97,7 +100,7 @@ class Begun:
     A turn that may run: what was said, and the history before it.
 
     `attempt` is 1 unless the daemon died during an earlier one. Then `repeatable` says whether it may run again, and
-    `preview` is the message that shows what it had said by then.
+    `preview` is the message that shows what it had said by then: LOST_PREVIEW if there may be one that nobody can find.
     """
 
     turn: TurnId
@@ -138,9 +141,14 @@ class SessionFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRecord:
-    """What is remembered of an account across restarts: its last message, and how often it was refused in a row."""
+    """
+    What is remembered of an account across restarts: its last message, and how often it was refused in a row.
+
+    `behind_since`: it may have missed something since then, which has not been read again to the end.
+    """
 
     received_at: datetime | None = None
+    behind_since: datetime | None = None
     refused: int = 0
     refused_at: datetime | None = None
 
@@ -267,6 +275,16 @@ class Store(Protocol):
     async def record_welcome(self, platform: str, account: str) -> None:
         """The platform took our credentials: earlier refusals no longer count."""
 
+    async def record_behind(self, platform: str, account: str, since: datetime) -> None:
+        """
+        What was said since then is being read again.
+
+        Messages that are read again move `received_at` too, so a reading that breaks off must be remembered.
+        """
+
+    async def record_caught_up(self, platform: str, account: str, until: datetime) -> None:
+        """Whatever was said until then has been received."""
+
     async def refuse(
         self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]
     ) -> tuple[Part, ...]:
@@ -276,7 +294,11 @@ class Store(Protocol):
         """The agent showed a tool at work: from now on this turn must not run again. Committed before it is shown."""
 
     async def record_preview(self, turn: TurnId, message_id: str) -> None:
-        """The message in which a turn is being shown: the answer will take its place, after a crash too."""
+        """
+        The message in which a turn is being shown: the answer will take its place, after a crash too.
+
+        LOST_PREVIEW is recorded before it is sent, because after that nobody can know whether it is there.
+        """
 
     async def requeue(self, inbox: InboxId) -> InboxItem:
         """Take a message that failed, died or was refused with its words back to work. Refused if it has no words."""

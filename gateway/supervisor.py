@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 
+from gateway.crashpoints import crashpoint
 from gateway.errors import GapRemains, Refused, Retryable, StoreError, TurngateError, Unauthorized
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
@@ -31,6 +32,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _LOOKS_EVERY = 1.0
 # The store's note of the last message lags behind, and clocks differ; what is read twice is known to be a duplicate.
 _OVERLAP = timedelta(minutes=2)
+_GAP_TOLD_FOR = timedelta(hours=1)
 
 
 class AccountState(StrEnum):
@@ -80,7 +82,6 @@ class Supervisor:
         self._state = AccountState.STARTING
         self._reason: str | None = None
         self._since = clock.now()
-        self._behind_since: datetime | None = None
         self._gap_told: datetime | None = None
 
     @property
@@ -129,8 +130,7 @@ class Supervisor:
         """One life of the adapter; returns what ended it."""
         self._become(AccountState.STARTING, None)
         try:
-            await self._catch_up(receive)
-            await self._listen(receive)
+            await self._catch_up_and_listen(receive)
         except TurngateError as exc:
             return exc
         except Exception as exc:  # noqa: BLE001 - the account supervisor: one account's bug ends no other account
@@ -138,12 +138,31 @@ class Supervisor:
             return exc
         return Retryable("the connection ended")
 
-    async def _listen(self, receive: Receive) -> None:
+    async def _catch_up_and_listen(self, receive: Receive) -> None:
+        """What was missed comes first; then, once it is heard that we hear, what was said in between the two."""
+        adapter, began = self._adapter, self._clock.now()
+        if not isinstance(adapter, CatchesUp):
+            return await self._listen(receive)
+        since = await self._behind_since()
+        if since is not None:
+            await self._read_again(adapter, receive, since)
+
+        async def heard() -> None:
+            if since is not None:
+                await self._read_again(adapter, receive, began)
+            await self._store.record_caught_up(adapter.platform, self._account, began)
+
+        return await self._listen(receive, heard)
+
+    async def _listen(self, receive: Receive, heard: Callable[[], Awaitable[None]] | None = None) -> None:
         """Run the adapter, and end it when the platform no longer answers though nothing seems wrong."""
-        listening = asyncio.ensure_future(self._adapter.run(receive))
+        listening, began = asyncio.ensure_future(self._adapter.run(receive)), self._clock.now()
         try:
             while not listening.done():
                 await asyncio.wait({listening}, timeout=_LOOKS_EVERY)
+                if heard is not None and not listening.done() and self._hears(began):
+                    await heard()
+                    heard = None
                 if self._is_deaf(2):
                     raise Retryable("the platform has not answered for too long")
             if not listening.cancelled():  # nobody here did that: it is an ending like any other
@@ -152,14 +171,18 @@ class Supervisor:
             listening.cancel()
             await asyncio.wait({listening})
 
-    async def _catch_up(self, receive: Receive) -> None:
-        """What was said while nobody listened. On the very first start there is nothing to go back to."""
-        adapter: object = self._adapter
-        record = await self._store.account(self._adapter.platform, self._account)
-        # What is caught up moves the note of the last message: a try that broke off is begun where it began.
-        since = self._behind_since = self._behind_since or record.received_at
-        if not isinstance(adapter, CatchesUp) or since is None:
-            return
+    async def _behind_since(self) -> datetime | None:
+        """Since when something may have been missed. On the very first start there is nothing to go back to."""
+        name = self._adapter.platform, self._account
+        record = await self._store.account(*name)
+        since = record.behind_since or record.received_at
+        if since is not None and record.behind_since is None:
+            # What is read again moves the note of the last message: a reading that breaks off is begun where it began.
+            await self._store.record_behind(*name, since)
+        return since
+
+    async def _read_again(self, adapter: CatchesUp, receive: Receive, since: datetime) -> None:
+        """What was said while nobody listened."""
         count = 0
         try:
             async for message in adapter.catch_up(since - _OVERLAP):
@@ -168,11 +191,12 @@ class Supervisor:
                     raise GapRemains("more was said than can be read again")
                 with suppress(Refused):  # never taken, whoever asks: what comes after it is
                     await receive(message)
+                crashpoint("catching-up")
         except GapRemains:
-            if since != self._gap_told:
+            now = self._clock.now()
+            if self._gap_told is None or now - self._gap_told > _GAP_TOLD_FOR:
                 await self._tell_of_gap(self._adapter.platform, self._account, since)
-                self._gap_told = since
-        self._behind_since = None
+                self._gap_told = now
 
     async def _is_refused(self) -> bool:
         """Asked before every try: the count survives restarts, and expires."""
@@ -190,6 +214,11 @@ class Supervisor:
         if state is not AccountState.STOPPED or self._state is not AccountState.REFUSED:
             self._state, self._reason, self._since = state, reason, self._clock.now()
         self._observer.account_changed(self._adapter.platform, self._account, state.value, reason)
+
+    def _hears(self, since: datetime) -> bool:
+        """Whether the platform has answered since then; one that cannot tell is believed."""
+        adapter: object = self._adapter
+        return not isinstance(adapter, TellsProgress) or self._heard_of(since)
 
     def _heard_of(self, since: datetime) -> bool:
         progress = _progress_of(self._adapter)

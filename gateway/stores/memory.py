@@ -220,6 +220,18 @@ class MemoryStore:
             if name in self._accounts:
                 self._accounts[name] = replace(self._accounts[name], refused=0, refused_at=None)
 
+    async def record_behind(self, platform: str, account: str, since: datetime) -> None:
+        with self._lock:
+            name = f"{platform}/{account}"
+            self._accounts[name] = replace(self._accounts.get(name, AccountRecord()), behind_since=since)
+
+    async def record_caught_up(self, platform: str, account: str, until: datetime) -> None:
+        with self._lock:
+            name = f"{platform}/{account}"
+            found = self._accounts.get(name, AccountRecord())
+            received = max(found.received_at or until, until)
+            self._accounts[name] = replace(found, behind_since=None, received_at=received)
+
     async def refuse(
         self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]
     ) -> tuple[Part, ...]:

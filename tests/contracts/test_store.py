@@ -879,6 +879,26 @@ class TestAccounts:
         assert (await store.account("telegram", "main")).received_at == NOON + timedelta(minutes=1)
         assert await store.account("telegram", "support") == AccountRecord()
 
+    async def test_since_when_it_is_behind_is_remembered_until_it_has_caught_up(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
+        await store.accept(message(id="1"), key_of())
+        await store.record_behind("telegram", "main", NOON)
+        clock.advance(hours=1)
+        await store.accept(message(id="2"), key_of())
+        behind = await store.account("telegram", "main")
+        assert (behind.behind_since, behind.received_at) == (NOON, clock.now())
+
+        await store.record_caught_up("telegram", "main", NOON + timedelta(minutes=30))
+        assert await store.account("telegram", "main") == AccountRecord(received_at=clock.now())
+        await store.record_caught_up("telegram", "main", NOON + timedelta(hours=2))
+        assert await store.account("telegram", "main") == AccountRecord(received_at=NOON + timedelta(hours=2))
+
+    async def test_one_that_never_received_anything_has_caught_up_too(self, store: Store) -> None:
+        await store.record_caught_up("telegram", "main", NOON)
+
+        assert await store.account("telegram", "main") == AccountRecord(received_at=NOON)
+
     async def test_refusals_are_counted_until_the_account_is_welcome_again(self, store: Store) -> None:
         await store.accept(message(), key_of())
         await store.record_refused("telegram", "main")

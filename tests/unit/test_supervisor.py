@@ -32,6 +32,7 @@ from tests.talk import key_of
 
 Life = Callable[["Account", Receive], object]
 DEAF_AFTER = timedelta(seconds=60)
+OVERLAP = timedelta(minutes=2)
 
 
 class Account:
@@ -80,6 +81,22 @@ class CatchingUp(Account):
             if isinstance(each, BaseException):
                 raise each
             yield each
+
+
+class HearingAgain(CatchingUp):
+    """Hears some seconds after it has begun, as one that has to connect first."""
+
+    deaf_after = DEAF_AFTER
+    progress_at: datetime | None = None
+
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    async def run(self, receive: Receive) -> None:
+        await asyncio.sleep(2)
+        self.progress_at = self.now
+        await asyncio.Event().wait()
 
 
 async def for_ever(account: Account, _: Receive) -> None:
@@ -413,6 +430,58 @@ class TestCatchingUp:
             assert watch.received == ["1", "2"]
             first, second = account.asked[:2]  # type: ignore[attr-defined]
             assert first == second == NOON - timedelta(minutes=2)
+
+    async def test_a_daemon_that_dies_in_between_begins_where_it_began(self) -> None:
+        clock = LoopClock()
+        store = MemoryStore(clock)
+        account = CatchingUp(clock, [*numbered(1), Unreachable("the line broke")], [])
+        watch = Watched(account, clock, store)
+        await self.told(watch)
+        await later(3600)
+        with watch.at_work():
+            await later(0.1)
+        again = CatchingUp(clock, numbered(1, 2))
+        next_run = Watched(again, clock, store)
+        with next_run.at_work():
+            await later(0.1)
+
+        assert (watch.received, next_run.received) == (["1"], ["2"])
+        assert account.asked == again.asked == [NOON - timedelta(minutes=2)]
+
+    async def test_what_was_said_before_it_could_hear_is_read_once_more_when_it_does(self) -> None:
+        watch, account = watched(HearingAgain, numbered(1), numbered(1, 2))
+        await self.told(watch)
+        await later(3600)
+        began = account.now  # type: ignore[attr-defined]
+        with watch.at_work():
+            await later(5)
+
+        assert watch.received == ["1", "2"]
+        assert account.asked == [NOON - OVERLAP, began - OVERLAP]  # type: ignore[attr-defined]
+
+    async def test_once_it_has_caught_up_a_later_start_goes_back_no_further(self) -> None:
+        watch, account = watched(HearingAgain, numbered(1), [], [])
+        await self.told(watch)
+        await later(3600)
+        with watch.at_work():
+            await later(5)
+        await later(3600)
+        with watch.at_work():
+            await later(0.1)
+
+        assert account.asked[2] == NOON + timedelta(hours=1) - OVERLAP  # type: ignore[attr-defined]
+
+    async def test_one_to_whom_nobody_has_written_yet_goes_back_to_its_first_hearing(self) -> None:
+        watch, account = watched(HearingAgain, numbered(1))
+        with watch.at_work():
+            await later(5)
+        assert account.asked == []  # type: ignore[attr-defined]
+        await later(3600)
+        with watch.at_work():
+            await later(0.1)
+
+        assert account.asked == [NOON - OVERLAP]  # type: ignore[attr-defined]
+        assert watch.received == ["1"]
 
     async def test_more_than_can_be_read_is_a_gap(self) -> None:
         tale = numbered(*range(MOST_CAUGHT_UP + 10))

@@ -176,6 +176,12 @@ class SqliteStore:
     async def record_welcome(self, platform: str, account: str) -> None:
         await self._writer.run(lambda db: account_table.record_welcome(db, f"{platform}/{account}"))
 
+    async def record_behind(self, platform: str, account: str, since: datetime) -> None:
+        await self._writer.run(lambda db: account_table.record_behind(db, f"{platform}/{account}", since))
+
+    async def record_caught_up(self, platform: str, account: str, until: datetime) -> None:
+        await self._writer.run(lambda db: account_table.record_caught_up(db, f"{platform}/{account}", until))
+
     async def refuse(
         self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]
     ) -> tuple[Part, ...]:

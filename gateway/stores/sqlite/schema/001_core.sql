@@ -75,6 +75,7 @@ CREATE INDEX inbox_open ON inbox (turn) WHERE settled_at IS NULL;
 CREATE TABLE accounts (
     name        TEXT PRIMARY KEY,  -- platform/account
     received_at INTEGER,           -- when its last message was stored, give or take some seconds
+    behind      INTEGER,           -- since when it may have missed something, until that has been read
     refused     INTEGER NOT NULL,  -- how often in a row its credentials were refused
     refused_at  INTEGER
 ) WITHOUT ROWID;
