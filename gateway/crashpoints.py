@@ -12,8 +12,11 @@ from collections.abc import Callable
 POINTS = (
     "received",
     "accepted",
+    "catching-up",
     "turn-started",
     "mid-stream",
+    "preview-sending",
+    "preview-sent",
     "turn-finishing",
     "turn-finished",
     "sending",

@@ -12,15 +12,17 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Protocol, runtime_checkable
 
+from gateway.crashpoints import crashpoint
 from gateway.errors import Retryable, Throttled, TurngateError, Unreachable
 from gateway.governor import Governor
 from gateway.model import AgentEvent, Part, Sent, SessionSource, Text, Tool, ToolStatus, TurnId
 from gateway.observe import Observer
 from gateway.patience import until_stored
 from gateway.ports import Adapter, EditsMessages, FollowsTurns, Limits, ShowsTyping
-from gateway.storing import Store
+from gateway.storing import LOST_PREVIEW, Store
 
 _MARK = " …"
 _NOTHING_SAID = "(There is no answer.)"
@@ -51,7 +53,12 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Showing:
-    """The turn that is shown, where, and which messages it answers. `shown_in` shows what an earlier run had of it."""
+    """
+    The turn that is shown, where, and which messages it answers.
+
+    `shown_in` is the message that shows what an earlier run had of it, or LOST_PREVIEW: then there may be one, and a
+    second would be one too many.
+    """
 
     target: SessionSource
     turn: TurnId
@@ -73,7 +80,8 @@ class Preview:
         self._follower = follower_of(adapter)
         self._typing = Typing(adapter, showing.target, stage) if isinstance(adapter, _Typist) else None
         self._message: EditedMessage | None = None
-        if stage.stream and self._follower is None and isinstance(adapter, _Editor):
+        may_show = stage.stream and showing.shown_in != LOST_PREVIEW
+        if may_show and self._follower is None and isinstance(adapter, _Editor):
             self._message = EditedMessage(adapter, showing, stage, self._can_be_read)
         if self._follower is not None:
             with harmless(stage.observer):
@@ -88,7 +96,7 @@ class Preview:
                 self._follower.turn_event(self.showing.target, self.showing.turn, event)
 
     async def close(self) -> str | None:
-        """Nothing more is shown. Returns the message that shows it, if the answer is to take its place."""
+        """Nothing more is shown. Returns the message that shows it: the answer is to take its place."""
         if self._typing is not None:
             await self._typing.close()
         return self.showing.shown_in if self._message is None else await self._message.close()
@@ -137,7 +145,8 @@ class EditedMessage:
     """
     A turn shown in one message: sent with the first words, then edited at a polite pace, always to the newest state.
 
-    The message is on disk as soon as it is there, so that the answer takes its place after a crash too.
+    That there will be a message is on disk before it is sent, and which one as soon as it is there: after a crash the
+    answer takes its place, or says that there may be one.
     """
 
     def __init__(self, adapter: _Editor, showing: Showing, stage: Stage, can_be_read: Callable[[], None]) -> None:
@@ -165,7 +174,7 @@ class EditedMessage:
 
     async def leave(self) -> None:
         """Closed, and not replaced by an answer: take the mark away."""
-        if self._message is None:
+        if not self._message:
             return
         part = self._part(self._says.removesuffix(_MARK) if self._words.has_text else _NOTHING_SAID)
         try:
@@ -201,7 +210,7 @@ class EditedMessage:
                 else:
                     self._news.set()
         except Retryable as exc:
-            if isinstance(exc, Unreachable) and self._message is None:
+            if self._message == LOST_PREVIEW:
                 raise  # nobody knows whether there is a message now, and another one would be one too many
             self._stage.observer.hint_failed(self._showing.target, exc)
             self._news.set()
@@ -211,14 +220,29 @@ class EditedMessage:
     async def _say(self, text: str) -> None:
         part = self._part(text)
         if self._message is None:
-            message = self._message = (await _in_time(self._adapter.send(part))).message_id
-            recording = self._stage.store.record_preview
-            await until_stored(lambda: recording(self._showing.turn, message), self._stage.observer)
+            await self._send(part)
         else:
             await _in_time(self._adapter.edit(part, self._message))
         self._says = text
         if self._words.has_text:
             self._can_be_read()
+
+    async def _send(self, part: Part) -> None:
+        await self._record(LOST_PREVIEW)
+        crashpoint("preview-sending")
+        try:
+            self._message = LOST_PREVIEW
+            self._message = (await _in_time(self._adapter.send(part))).message_id
+        except TurngateError as exc:
+            if not isinstance(exc, Unreachable):
+                self._message = None  # it certainly did not arrive
+            raise
+        crashpoint("preview-sent")
+        await self._record(self._message)
+
+    async def _record(self, message: str) -> None:
+        recording = partial(self._stage.store.record_preview, self._showing.turn, message)
+        await until_stored(recording, self._stage.observer)
 
     def _part(self, text: str) -> Part:
         answered = self._showing.messages[-1] if self._showing.messages else None

@@ -11,12 +11,14 @@ from dataclasses import replace
 from datetime import datetime
 
 from gateway.model import EndReason, Entry, InboundMessage, Media, Origin, Part, Role, Session, Text
-from gateway.storing import Begun, Outcome
+from gateway.storing import LOST_PREVIEW, Begun, Outcome
 from gateway.turns import Conversation, Ending
 
 _WHY_ENDED = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "with the day"}
 _NOTHING_SAID = "(The agent had nothing to say.)"
 _TRY_AGAIN = "Write again, or /retry."
+
+MAY_STAND_ABOVE = "(possible repeat: the beginning of this may already stand above, unfinished)\n\n"
 
 MOST_ATTEMPTS = 3
 TOO_MANY = "Too many messages wait here. This one and what follows is not answered until there is room again."
@@ -93,10 +95,13 @@ def given_up(begun: Begun, message: InboundMessage, now: datetime) -> Outcome | 
 
 
 def in_place_of(preview: str | None, said: Outcome) -> Outcome:
-    """The first part takes the place of the message that showed the turn while it ran."""
+    """The first part takes the place of the message that showed the turn while it ran, or says there may be one."""
     if preview is None or not said.parts:
         return said
-    return replace(said, parts=(replace(said.parts[0], edits=preview), *said.parts[1:]))
+    first, *rest = said.parts
+    lost = preview == LOST_PREVIEW
+    first = replace(first, text=MAY_STAND_ABOVE + first.text) if lost else replace(first, edits=preview)
+    return replace(said, parts=(first, *rest))
 
 
 def broken(message: InboundMessage, now: datetime) -> Outcome:

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 
-from tests.crash.kills import ALL_POINTS, AT_THE_END, Outcome, kill_at, kill_at_random
+from tests.crash.kills import ALL_POINTS, AT_THE_END, KIND_OF, Outcome, kill_at, kill_at_random
 
 RESULTS = Path(__file__).with_name("results.json")
 README = Path(__file__).parents[2] / "README.md"
@@ -43,7 +43,7 @@ def ways(points: Iterable[str], kills: int, cuts: int) -> Iterator[Way]:
     """Everything that is done, in pieces that can be done side by side."""
     for point in points:
         for nth in NTH if point not in ONCE else (1,):
-            for kind in KINDS[:3] if point in IN_DOUBT else KINDS[:1]:
+            for kind in KINDS[:3] if point in IN_DOUBT else (KIND_OF.get(point, KINDS[0]),):
                 yield partial(kill_at, point=point, nth=nth, kind=kind)
     for batch in range(0, kills, BATCH):
         kind = KINDS[batch // BATCH % len(KINDS)]

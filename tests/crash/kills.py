@@ -13,6 +13,8 @@ from tests.crash.rig import PATIENCE, Rig, Verdict
 
 # The adapter's own: before the platform is told, and after.
 ALL_POINTS = (*POINTS[:2], "acking", "acked", *POINTS[2:])
+# Not every platform comes there.
+KIND_OF = {"catching-up": "catching-up", "preview-sending": "editing", "preview-sent": "editing"}
 AT_THE_END = ("drain", "checkpoint")
 AFTER_A_PAUSE = ("reset", "between-parts")
 IDLE = 0.6
@@ -30,10 +32,13 @@ class Outcome:
     reached: bool = True
 
 
-def kill_at(folder: Path, point: str, nth: int, *, kind: str = "finding") -> Outcome:
+def kill_at(folder: Path, point: str, nth: int, *, kind: str | None = None) -> Outcome:
     """Kill the daemon the nth time it reaches a point, start it again, and see what people got."""
+    kind = kind or KIND_OF.get(point, "finding")
     with Rig(folder, kind=kind, idle=IDLE if point in AFTER_A_PAUSE else None) as rig:
         crash = f"{point}:{nth}"
+        if point == "catching-up":
+            _go_away(rig)
         if rig.start(crash):
             _provoke(rig, point, nth)
         reached = rig.ended() == -signal.SIGKILL
@@ -41,6 +46,16 @@ def kill_at(folder: Path, point: str, nth: int, *, kind: str = "finding") -> Out
         rig.start()
         rig.settle()
         return Outcome(point, 1, rig.verdict(), rig.seconds_to_ready[-1], reached)
+
+
+def _go_away(rig: Rig) -> None:
+    """There was a time before, and people wrote since."""
+    rig.start()
+    rig.say("a", "before")
+    rig.settle()
+    rig.kill()
+    for number in range(5):
+        rig.say("a", f"while it was away {number}")
 
 
 def _provoke(rig: Rig, point: str, nth: int) -> None:

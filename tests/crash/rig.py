@@ -23,7 +23,9 @@ from tests.crash.daemon import PERSON
 from tests.crash.power import Power
 
 PATIENCE = 60.0
-REPEAT = "(possible repeat)"
+REPEAT = "(possible repeat"
+# How a preview ends. One that nothing took the place of is half an answer.
+UNFINISHED = " …"
 # What a person hears instead of an answer.
 NOTICES = ("cut off each time", "I was interrupted", "Something went wrong here")
 
@@ -143,14 +145,16 @@ class Rig:
 
     def verdict(self) -> Verdict:
         """From the platform's log and, for what was given up, from the command line."""
-        verdict, answers, marked, noticed = Verdict(said=len(self.said)), Counter(), Counter(), False
+        verdict, noticed = Verdict(said=len(self.said)), False
+        answers, marked, halves = Counter[str](), Counter[str](), Counter[str]()
         for message in self._call("/people/messages"):
-            noticed = noticed or any(words in message["text"] for words in NOTICES)
-            counts = marked if message["text"].startswith(REPEAT) else answers
-            counts.update(set(_TOKEN.findall(message["text"])))
+            text = message["text"]
+            noticed = noticed or any(words in text for words in NOTICES)
+            counts = halves if text.endswith(UNFINISHED) else marked if text.startswith(REPEAT) else answers
+            counts.update(set(_TOKEN.findall(text)))
         for token in self.said:
             verdict.marked += marked[token]
-            if answers[token] > 1:
+            if answers[token] > 1 or (answers[token] and halves[token]):
                 verdict.twice.append(token)
             elif not answers[token] and not marked[token]:
                 verdict.lost.append(token)

@@ -16,8 +16,9 @@ from gateway.model import Done, Part, Reasoning, Sent, SessionSource, Text, Tool
 from gateway.observe import Observer
 from gateway.ports import Adapter, Limits, Rate
 from gateway.previews import Preview, Words, cut
+from gateway.replies import MAY_STAND_ABOVE, in_place_of
 from gateway.stores.memory import MemoryStore
-from gateway.storing import Begun, Outcome
+from gateway.storing import LOST_PREVIEW, Begun, Outcome
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message
 from tests.hurry import LoopClock, hurried, later
@@ -117,10 +118,9 @@ class Playing:
 
     async def finish(self, *texts: str) -> None:
         """As the pipeline does."""
-        edits = await self.preview.close()
         parts = [Part(target=at_desk(), text=text, ordinal=at) for at, text in enumerate(texts)]
-        parts[0] = replace(parts[0], edits=edits)
         outcome = Outcome(entries=(assistant("!"),), parts=tuple(parts))
+        outcome = in_place_of(await self.preview.close(), outcome)
         await self.delivery.deliver(await self.store.finish(self.begun.turn, outcome))
         self.delivery.settled(at_desk(), ["q1"])
 
@@ -257,6 +257,25 @@ class TestInAMessage:
         assert adapter.sent == []
         assert [said[1:] for said in adapter.said] == [("b7", "Hel …"), ("b7", "Hello.")]
 
+    async def test_one_whose_message_nobody_can_find_shows_none_and_its_answer_says_so(self) -> None:
+        adapter = Editing()
+        async with playing(adapter, shown_in=LOST_PREVIEW) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(2)
+            await turn.finish("Hello.")
+
+        assert adapter.shown == [f"{MAY_STAND_ABOVE}Hello."]
+
+    async def test_that_there_will_be_one_is_on_disk_before_it_is_sent(self) -> None:
+        adapter = Editing(takes=5.0)
+        async with playing(adapter) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(1)
+            assert turn.store._turns[turn.begun.turn].preview == LOST_PREVIEW
+            await later(5)
+            assert turn.store._turns[turn.begun.turn].preview == "b1"
+            await turn.finish("Hello.")
+
     async def test_a_turn_that_began_again_and_says_nothing_still_has_its_message_replaced(self) -> None:
         adapter = Editing()
         async with playing(adapter, shown_in="b7") as turn:
@@ -288,12 +307,12 @@ class TestInAMessage:
         async with playing(adapter) as turn:
             turn.preview.show(Text("Hel"))
             await later(1)
-            assert await turn.preview.close() is None
+            assert await turn.preview.close() == LOST_PREVIEW
             assert now() == pytest.approx(30)
             adapter.takes = 0
             await turn.finish("Hello.")
 
-        assert adapter.shown == ["Hello."]
+        assert adapter.shown == [f"{MAY_STAND_ABOVE}Hello."]
 
     async def test_a_platform_without_edits_is_shown_nothing_before_the_answer(self) -> None:
         adapter = RecordingAdapter()
@@ -335,7 +354,7 @@ class TestTrouble:
             assert len(adapter.tried) == 1
             await turn.finish("Hello.")
 
-        assert adapter.shown == ["Hello."]
+        assert adapter.shown == [f"{MAY_STAND_ABOVE}Hello."]
 
     @pytest.mark.parametrize("error", [Throttled("slow down", retry_after=4.0), NotSent("no route")])
     async def test_a_first_message_that_certainly_did_not_leave_is_sent_later(self, error: Exception) -> None:
