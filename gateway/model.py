@@ -105,6 +105,14 @@ class PartState(StrEnum):
     DEAD = "dead"
 
 
+class Does(StrEnum):
+    """What a chosen option does: tells the agent that waits for it, says it, or runs a turn again."""
+
+    ANSWER = "answer"
+    SAY = "say"
+    RERUN = "rerun"
+
+
 class ToolStatus(StrEnum):
     """How far a tool has come."""
 
@@ -539,12 +547,30 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """
+    What buttons are about: who may press one, until when, and what that does. Once, and only in the chat it stands in.
+
+    Without a person it is for everybody who may talk there. `ask` is what the agent calls it. `numbered`: there are no
+    buttons to press, so the number of an option counts, written by that person in the conversation `key`.
+    """
+
+    does: Does
+    person: str | None
+    key: SessionKey
+    expires_at: datetime
+    ask: str = ""
+    numbered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """
     One piece of a reply, in Markdown, small enough for its platform.
 
     `edits` is the message that already shows a preview of it: it is changed into the part instead of being sent again.
-    With a `file` the text is its caption; with `buttons` it is a question.
+    With a `file` the text is its caption; with `buttons` it is a `question`, which stays here: no platform is told what
+    a button does.
     """
 
     target: SessionSource
@@ -554,6 +580,7 @@ class Part:
     edits: str | None = None
     file: File | None = None
     buttons: tuple[Button, ...] = ()
+    question: Question | None = None
     id: PartId = PartId(0)
     session: SessionId | None = None
     turn: TurnId | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Protocol
 
 from gateway.model import (
@@ -153,6 +154,34 @@ class AccountRecord:
     refused_at: datetime | None = None
 
 
+class QuestionState(StrEnum):
+    """A question with buttons: open -> answered, or closed because nobody waits for it any more."""
+
+    OPEN = "open"
+    ANSWERED = "answered"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One option of a question."""
+
+    question: PartId
+    option: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question as it was asked, with the number of its part, and what became of it."""
+
+    id: PartId
+    part: Part
+    state: QuestionState = QuestionState.OPEN
+    option: int | None = None
+    answered_by: InboxId | None = None
+    message_id: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
     """How much work there is: on its way, and given up."""
@@ -234,8 +263,12 @@ class Store(Protocol):
     raise UnknownSession: a late callback writes nothing and brings nothing back.
     """
 
-    async def accept(self, message: InboundMessage, key: SessionKey) -> Accepted:
-        """Put a message in the inbox unless one of its event ids was seen. Called before the platform is told."""
+    async def accept(self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None) -> Accepted:
+        """
+        Put a message in the inbox unless one of its event ids was seen. Called before the platform is told.
+
+        With `choosing` it answers that question, unless it is no longer open.
+        """
 
     async def inbox(self, *states: InboxState, limit: int = 1000) -> list[InboxItem]:
         """Messages in these states, oldest first. Called at start to go on with what was left."""
@@ -265,6 +298,15 @@ class Store(Protocol):
 
     async def tell(self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]) -> tuple[Part, ...]:
         """Say something nobody asked for: transcript and outbox in one transaction. No interaction."""
+
+    async def ask(self, turn: TurnId, part: Part) -> Part:
+        """Say something in the middle of a turn. A part with a question makes it one, whichever verb puts it out."""
+
+    async def questions(self) -> list[Asked]:
+        """Those that are open, oldest first, expired ones included until they are pruned."""
+
+    async def answered(self, inbox: InboxId) -> Asked | None:
+        """The question that this message answered."""
 
     async def account(self, platform: str, account: str) -> AccountRecord:
         """What is remembered of an account. `received_at` may lag behind by some seconds."""

@@ -52,11 +52,14 @@ from gateway.sessions import (
     with_moved_marks,
 )
 from gateway.stores import jsonl
+from gateway.stores.memory_questions import MemoryQuestions
 from gateway.stores.texts import contains_words, on_one_line, query_words, scrub, scrubbed
 from gateway.storing import (
     Accepted,
     AccountRecord,
+    Asked,
     Begun,
+    Choice,
     Claim,
     Depth,
     Hit,
@@ -115,8 +118,9 @@ class MemoryStore:
         self._outbox: dict[PartId, _Outgoing] = {}
         self._settled: dict[InboxId, datetime] = {}
         self._accounts: dict[str, AccountRecord] = {}
+        self._questions = MemoryQuestions(self._sent_id)
 
-    async def accept(self, message: InboundMessage, key: SessionKey) -> Accepted:
+    async def accept(self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None) -> Accepted:
         source = message.source
         events = [f"{source.platform}/{source.account}:{event}" for event in message.event_ids]
         with self._lock:
@@ -129,6 +133,8 @@ class MemoryStore:
                 self._inbox[id_] = InboxItem(
                     id=id_, key=key, message=scrubbed(message), state=InboxState.WAITING, received_at=now
                 )
+                if choosing is not None:
+                    self._questions.choose(choosing, id_)
             for event in events:
                 self._seen.setdefault(event, (id_, now))
             return Accepted(id=id_, duplicate=bool(known))
@@ -202,6 +208,18 @@ class MemoryStore:
             stored = self._append(session, entries)
             self._sessions[session] = self._within_bounds(answered(found, stored, now, Spent(), told=False))
             return tuple(self._put_out(session, None, part, now) for part in parts)
+
+    async def ask(self, turn: TurnId, part: Part) -> Part:
+        with self._lock:
+            return self._put_out(self._running_turn(turn).session, turn, part, self._clock.now())
+
+    async def questions(self) -> list[Asked]:
+        with self._lock:
+            return self._questions.open()
+
+    async def answered(self, inbox: InboxId) -> Asked | None:
+        with self._lock:
+            return self._questions.answered_by(inbox)
 
     async def account(self, platform: str, account: str) -> AccountRecord:
         with self._lock:
@@ -697,6 +715,7 @@ class MemoryStore:
             raise AlreadySettled(f"turn {turn} is being worked on")
         found.run = self.run
         found.attempt += 1
+        self._questions.close_of_turn(turn)
         self._mark_inbox(turn, lambda item: replace(item, attempts=found.attempt))
         session = self._existing(found.session)
         history = self._history(session, count, before=found.first_seq)
@@ -744,6 +763,7 @@ class MemoryStore:
 
     def _end_turn(self, turn: TurnId, found: _Turn, outcome: Outcome, now: datetime) -> None:
         found.state = "failed" if outcome.failure is not None else "done"
+        self._questions.close_of_turn(turn)
         if outcome.failure is None:
             found.steps.append(Step(at=now, step="finished"))
             self._settle_inbox(turn, InboxState.DONE, None)
@@ -761,8 +781,14 @@ class MemoryStore:
         new = replace(part, state=PartState.PENDING, attempts=0, sent_id=None, reason=None, not_before=None)
         id_ = PartId(next(self._numbers))
         stored = scrubbed(replace(new, id=id_, session=session, turn=turn, created_at=now))
-        self._outbox[stored.id] = _Outgoing(session, stored, now)
+        self._outbox[stored.id] = _Outgoing(session, replace(stored, question=None), now)
+        if stored.question is not None:
+            self._questions.put(stored)
         return stored
+
+    def _sent_id(self, part: PartId) -> str | None:
+        found = self._outbox.get(part)
+        return found.part.sent_id if found else None
 
     def _settle(self, part: PartId, change: Callable[[Part], Part], step: Step) -> Part:
         with self._lock:
@@ -783,6 +809,7 @@ class MemoryStore:
         for id_ in [id_ for id_, out in self._outbox.items() if out.session == session.id]:
             if self._outbox[id_].part.state is not PartState.SENT:
                 del self._outbox[id_]
+        self._questions.drop_of(session.id)
         self._entries[session.id] = []
         self._sessions[session.id] = tombstone(session, now)
 
@@ -814,7 +841,7 @@ class MemoryStore:
             del self._outbox[part]
         for event in events:
             del self._seen[event]
-        return len(items) + len(parts) + len(events)
+        return len(items) + len(parts) + len(events) + self._questions.forget(before)
 
 
 def _wordless(item: InboxItem, state: InboxState, reason: str | None) -> InboxItem:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from dataclasses import replace
-from datetime import time, timedelta
+from datetime import datetime, time, timedelta
 
 import pytest
 
@@ -16,6 +16,7 @@ from gateway.model import (
     Button,
     Cost,
     CostStatus,
+    Does,
     EndReason,
     Entry,
     EntryId,
@@ -29,6 +30,7 @@ from gateway.model import (
     Part,
     PartId,
     PartState,
+    Question,
     Reasoning,
     ResetPolicy,
     Role,
@@ -42,7 +44,7 @@ from gateway.model import (
 )
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import AccountRecord, Claim, Depth, Outcome, SessionFilter, Store
+from gateway.storing import AccountRecord, Choice, Claim, Depth, Outcome, QuestionState, SessionFilter, Store
 from tests.contracts.conftest import CAP
 from tests.fakes import NOON, FrozenClock, assistant, dm, message, said, user
 from tests.talk import begin, exchange, key_of, opening, texts
@@ -865,6 +867,96 @@ class TestTracing:
     async def test_a_store_that_takes_writes_says_so(self, store: Store) -> None:
         await store.probe()
         await store.probe()
+
+
+def question(does: Does = Does.SAY, *, expires_at: datetime = NOON + timedelta(hours=1)) -> Part:
+    about = Question(does=does, person="42", key=key_of(), expires_at=expires_at, ask="a1")
+    buttons = (Button(label="Ja \u2705", nonce="n1"), Button(label="Nein", nonce="n2"))
+    return Part(target=dm(), text="Wirklich?", buttons=buttons, question=about)
+
+
+class TestQuestions:
+    async def test_a_question_in_the_middle_of_a_turn_is_sent_and_open(self, store: Store) -> None:
+        begun = await begin(store, message())
+        asked = await store.ask(begun.turn, question())
+
+        assert [part.id for part in await store.outbox(PartState.PENDING)] == [asked.id]
+        (open_,) = await store.questions()
+        assert (open_.id, open_.state, open_.part) == (asked.id, QuestionState.OPEN, asked)
+        assert (asked.turn, asked.session, asked.question) == (begun.turn, begun.opened.session.id, question().question)
+
+    async def test_one_that_comes_with_the_end_of_a_turn_is_open_too(self, store: Store) -> None:
+        begun = await begin(store, message())
+        await store.finish(begun.turn, Outcome(failure="interrupted", parts=(question(Does.RERUN),)))
+
+        assert [asked.part.question for asked in await store.questions()] == [question(Does.RERUN).question]
+
+    async def test_it_is_answered_with_the_message_that_chooses_and_only_once(self, store: Store) -> None:
+        asked = await store.ask((await begin(store, message())).turn, question())
+        await store.record_sending(asked.id)
+        await store.record_sent(asked.id, Sent(message_id="b7", at=NOON))
+        first = await store.accept(message(id="2"), key_of(), choosing=Choice(question=asked.id, option=1))
+        second = await store.accept(message(id="3"), key_of(), choosing=Choice(question=asked.id, option=0))
+
+        assert await store.questions() == []
+        found = await store.answered(first.id)
+        assert found is not None
+        assert (found.id, found.state, found.option, found.message_id) == (asked.id, QuestionState.ANSWERED, 1, "b7")
+        assert found.part == asked
+        assert await store.answered(second.id) is None
+
+    async def test_a_choice_that_the_platform_repeats_is_the_first_one(self, store: Store) -> None:
+        asked = await store.ask((await begin(store, message())).turn, question())
+        other = await store.ask((await begin(store, message(id="2", source=dm("7")))).turn, question())
+        press = message(id="3")
+        await store.accept(press, key_of(), choosing=Choice(question=asked.id, option=0))
+        again = await store.accept(press, key_of(), choosing=Choice(question=other.id, option=0))
+
+        assert again.duplicate
+        assert [each.id for each in await store.questions()] == [other.id]
+
+    @pytest.mark.parametrize(("does", "left"), [(Does.ANSWER, 0), (Does.SAY, 1)])
+    async def test_what_an_agent_waits_for_is_closed_with_its_turn(self, store: Store, does: Does, left: int) -> None:
+        begun = await begin(store, message())
+        await store.ask(begun.turn, question(does))
+        await store.finish(begun.turn, Outcome())
+
+        assert len(await store.questions()) == left
+
+    async def test_a_turn_that_begins_again_asks_again(self, store: Store) -> None:
+        accepted = await store.accept(message(), key_of())
+        claim = Claim(inbox=(accepted.id,), opening=opening(), entries=(user("hello"),), history=50)
+        begun = await store.begin(claim)
+        await store.ask(begun.turn, question(Does.ANSWER))
+        restart(store)
+        await store.begin(claim)
+
+        assert await store.questions() == []
+
+    async def test_a_deleted_session_takes_its_questions_with_it(self, store: Store) -> None:
+        begun = await begin(store, message())
+        await store.ask(begun.turn, question())
+        await store.delete(begun.opened.session.id)
+
+        assert await store.questions() == []
+
+    async def test_they_are_forgotten_some_time_after_they_expired(self, store: Store, clock: FrozenClock) -> None:
+        await store.ask((await begin(store, message())).turn, question())
+        clock.advance(days=2)
+        ages = {"empty_after": timedelta(days=1), "archive_after": timedelta(days=30)}
+        await store.prune(**ages, forget_after=timedelta(days=7))
+        assert len(await store.questions()) == 1
+        clock.advance(days=7)
+        await store.prune(**ages, forget_after=timedelta(days=7))
+
+        assert await store.questions() == []
+
+    async def test_nothing_is_asked_in_a_turn_that_is_over(self, store: Store) -> None:
+        begun = await begin(store, message())
+        await store.finish(begun.turn, Outcome())
+
+        with pytest.raises(AlreadySettled):
+            await store.ask(begun.turn, question())
 
 
 class TestAccounts:

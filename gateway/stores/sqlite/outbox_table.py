@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from gateway.errors import AlreadySettled, UnknownWork
 from gateway.model import Part, PartId, PartState, Sent, SessionId, TurnId
+from gateway.stores.sqlite import question_table
 from gateway.stores.sqlite.rows import PART_COLUMNS, checksum, micros, new_part, part_from_row, part_to_row
 from gateway.stores.sqlite.steps import ADD_STEP, step_line
 from gateway.stores.texts import scrub
@@ -25,7 +27,10 @@ def put_out(
             " created_at, steps, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, ?, '', ?)",
             [n, turn, *values, micros(now), checksum(values)],
         ).lastrowid
-        stored.append(new_part(PartId(id_ or 0), session, turn, values, now))
+        new = replace(new_part(PartId(id_ or 0), session, turn, values, now), question=part.question)
+        if new.question is not None:
+            question_table.put(db, n, new)
+        stored.append(new)
     return tuple(stored)
 
 

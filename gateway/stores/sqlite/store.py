@@ -39,7 +39,15 @@ from gateway.model import (
 from gateway.ports import Clock
 from gateway.sessions import answered, interacted, touched, with_moved_marks
 from gateway.stores import jsonl
-from gateway.stores.sqlite import account_table, entry_table, inbox_table, outbox_table, turn_table, upkeep
+from gateway.stores.sqlite import (
+    account_table,
+    entry_table,
+    inbox_table,
+    outbox_table,
+    question_table,
+    turn_table,
+    upkeep,
+)
 from gateway.stores.sqlite.account_table import AccountTable
 from gateway.stores.sqlite.connection import open_database
 from gateway.stores.sqlite.entry_table import EntryTable
@@ -53,7 +61,9 @@ from gateway.stores.texts import scrub, scrubbed
 from gateway.storing import (
     Accepted,
     AccountRecord,
+    Asked,
     Begun,
+    Choice,
     Claim,
     Depth,
     Hit,
@@ -121,13 +131,16 @@ class SqliteStore:
         now = self._clock.now()
         await self._writer.run(lambda db: db.execute("INSERT OR REPLACE INTO probe VALUES (1, ?)", (micros(now),)))
 
-    async def accept(self, message: InboundMessage, key: SessionKey) -> Accepted:
+    async def accept(self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None) -> Accepted:
         now = self._clock.now()
         name = f"{message.source.platform}/{message.source.account}"
 
         def write(db: sqlite3.Connection) -> Accepted:
             self._accounts.note_message(db, name, now)
-            return inbox_table.accept(db, message, key, now)
+            accepted = inbox_table.accept(db, message, key, now)
+            if choosing is not None and not accepted.duplicate:
+                question_table.choose(db, choosing, accepted.id)
+            return accepted
 
         return await self._writer.run(write)
 
@@ -164,6 +177,25 @@ class SqliteStore:
             return outbox_table.put_out(db, n, session, None, parts, now)
 
         return await self._writer.run(write)
+
+    async def ask(self, turn: TurnId, part: Part) -> Part:
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> Part:
+            n, session = self._sessions.by_number(db, turn_table.running_session(db, turn))
+            return outbox_table.put_out(db, n, session.id, turn, (part,), now)[0]
+
+        return await self._writer.run(write)
+
+    async def questions(self) -> list[Asked]:
+        rows = await self._reader.rows(
+            f"SELECT {question_table.COLUMNS} FROM questions WHERE state = 'open' ORDER BY part"
+        )
+        return [question_table.asked_from_row(row) for row in rows]
+
+    async def answered(self, inbox: InboxId) -> Asked | None:
+        rows = await self._reader.rows(f"SELECT {question_table.COLUMNS} FROM questions WHERE answered_by = ?", inbox)
+        return question_table.asked_from_row(rows[0]) if rows else None
 
     async def account(self, platform: str, account: str) -> AccountRecord:
         rows = await self._reader.rows(account_table.SELECT, scrub(f"{platform}/{account}"))
@@ -304,6 +336,7 @@ class SqliteStore:
         for table, born in (("inbox", "received_at"), ("turns", "started_at"), ("outbox", "created_at")):
             work = partial(upkeep.forget_work, table=table, born=born, before=now - forget_after)
             total += await self._in_steps(work, 0)
+        total += Pruned(forgotten=await self._writer.run(lambda db: question_table.forget(db, now - forget_after)))
         return total + await self._in_steps(partial(upkeep.forget_seen, before=now - forget_after), "")
 
     async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -463,6 +496,7 @@ class SqliteStore:
 
     def _begin_again(self, db: sqlite3.Connection, turn: TurnId, count: int, now: datetime) -> Begun:
         row = turn_table.start_again(db, turn, self._run, now)
+        question_table.close_of_turn(db, turn)
         inbox_table.count_attempt(db, turn, row.attempt)
         n, session = self._sessions.by_number(db, row.session)
         return Begun(
@@ -480,6 +514,7 @@ class SqliteStore:
         stored = self._entries.append(db, n, outcome.entries)
         session = answered(found, stored, now, outcome.spent, told=outcome.failure is None)
         self._sessions.update(db, n, entry_table.within_bounds(db, n, session, self._live_entries))
+        question_table.close_of_turn(db, turn)
         if outcome.failure is None:
             turn_table.end(db, turn, "done", "finished", "", now)
             inbox_table.settle_turn(db, turn, now)

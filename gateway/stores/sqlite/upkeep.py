@@ -41,6 +41,7 @@ def erase(
     inbox_table.refuse_all_of(db, n, now)
     db.execute("DELETE FROM turns WHERE session = ?", (n,))
     outbox_table.drop_all_of(db, n)
+    db.execute("DELETE FROM questions WHERE session = ?", (n,))
     sessions.update(db, n, tombstone(session, now))
 
 

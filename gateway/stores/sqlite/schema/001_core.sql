@@ -124,6 +124,22 @@ CREATE TABLE outbox (
 );
 CREATE INDEX outbox_open ON outbox (session) WHERE settled_at IS NULL;
 
+CREATE TABLE questions (
+    part        INTEGER PRIMARY KEY,  -- of the outbox
+    session     INTEGER NOT NULL,
+    turn        INTEGER,
+    does        TEXT NOT NULL,
+    body        TEXT NOT NULL,        -- JSON of the part
+    state       TEXT NOT NULL,
+    option      INTEGER,
+    answered_by INTEGER,              -- the inbound message
+    expires_at  INTEGER NOT NULL,
+    checksum    INTEGER NOT NULL
+);
+CREATE INDEX questions_open ON questions (turn) WHERE state = 'open';
+CREATE INDEX questions_answered ON questions (answered_by) WHERE answered_by IS NOT NULL;
+CREATE INDEX questions_by_expiry ON questions (expires_at);
+
 -- Written by whoever asks whether the store takes writes.
 CREATE TABLE probe (
     only INTEGER PRIMARY KEY CHECK (only = 1),

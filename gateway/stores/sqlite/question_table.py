@@ -1,0 +1,71 @@
+"""Questions with buttons as rows, inside the caller's transaction. A question has the number of its part."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from datetime import datetime
+
+from gateway.dicts import from_dict, to_dict
+from gateway.errors import StoreDamaged
+from gateway.model import Does, InboxId, Part, PartId, TurnId
+from gateway.stores.sqlite.rows import Fetched, checksum, micros
+from gateway.stores.texts import scrub
+from gateway.storing import Asked, Choice, QuestionState
+
+COLUMNS = "part, body, state, option, answered_by, (SELECT sent_id FROM outbox WHERE n = part), checksum"
+
+
+def put(db: sqlite3.Connection, session: int, part: Part) -> None:
+    """As it was asked: the outbox forgets its words once they were sent, and this must outlast that."""
+    assert part.question is not None  # noqa: S101 - narrows the type for mypy; only questions come here
+    body = scrub(json.dumps(to_dict(part), ensure_ascii=False))
+    db.execute(
+        "INSERT INTO questions (part, session, turn, does, body, state, expires_at, checksum)"
+        " VALUES (?, ?, ?, ?, ?, 'open', ?, ?)",
+        (
+            part.id,
+            session,
+            part.turn,
+            part.question.does.value,
+            body,
+            micros(part.question.expires_at),
+            checksum([body]),
+        ),
+    )
+
+
+def choose(db: sqlite3.Connection, choice: Choice, by: InboxId) -> None:
+    """Once: whoever comes second finds it answered."""
+    db.execute(
+        "UPDATE questions SET state = 'answered', option = ?, answered_by = ? WHERE part = ? AND state = 'open'",
+        (choice.option, by, choice.question),
+    )
+
+
+def close_of_turn(db: sqlite3.Connection, turn: TurnId) -> None:
+    """Nobody waits for these answers any more."""
+    db.execute(
+        "UPDATE questions SET state = 'closed' WHERE turn = ? AND does = ? AND state = 'open'",
+        (turn, Does.ANSWER.value),
+    )
+
+
+def forget(db: sqlite3.Connection, before: datetime) -> int:
+    """Those that expired before then."""
+    return db.execute("DELETE FROM questions WHERE expires_at < ?", (micros(before),)).rowcount
+
+
+def asked_from_row(row: Fetched) -> Asked:
+    """From COLUMNS."""
+    n, body, state, option, answered_by, message_id, written = row
+    if checksum([body]) != written:
+        raise StoreDamaged(f"the row of question {n} is not what was written")
+    return Asked(
+        id=PartId(n),
+        part=from_dict(Part, json.loads(body)),
+        state=QuestionState(state),
+        option=option,
+        answered_by=None if answered_by is None else InboxId(answered_by),
+        message_id=message_id,
+    )
