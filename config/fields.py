@@ -29,6 +29,8 @@ _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 
 _FEWEST = {"d": 2}  # 24h says more than 1d
 _DURATION = re.compile(r"(?P<amount>[0-9]{1,9})(?P<unit>ms|s|m|h|d)")
 _LONGEST = timedelta(days=3650)
+_BYTES = {"GB": 1_000_000_000, "MB": 1_000_000, "kB": 1000}
+_SIZE = re.compile(r"(?P<amount>[0-9]{1,9})(?P<unit>kB|MB|GB)")
 _CLOCK = re.compile(r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])")
 _NAME = re.compile(r"[a-z0-9_-]+")
 _LISTEN = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[A-Za-z0-9.-]+)):(?P<port>[0-9]{1,5})")
@@ -168,6 +170,30 @@ def _longer_than_nothing(length: timedelta) -> timedelta:
 
 
 SomeTime = Annotated[Duration, AfterValidator(_longer_than_nothing)]
+
+
+def _size(value: object) -> object:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    written = matched(_SIZE, value)
+    if written is None:
+        raise ValueError("this is no size; write a number and a unit: 500kB, 20MB or 1GB")
+    return int(written["amount"]) * _BYTES[written["unit"]]
+
+
+def written_size(size: int) -> str | int:
+    """As people would write it: 500kB, 20MB."""
+    fitting = (f"{size // amount}{unit}" for unit, amount in _BYTES.items() if size and size % amount == 0)
+    return next(fitting, size)
+
+
+Size = Annotated[
+    int,
+    Field(ge=1, le=10_000_000_000),
+    BeforeValidator(_size),
+    PlainSerializer(written_size),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": "^[0-9]{1,9}(kB|MB|GB)$"}, {"type": "integer"}]}),
+]
 
 
 def _clock_time(value: object) -> object:

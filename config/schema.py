@@ -24,6 +24,7 @@ from config.fields import (
     Name,
     Prose,
     Secret,
+    Size,
     SomeTime,
     StorageAddress,
     Text,
@@ -214,6 +215,15 @@ class Delivery(Section):
     retry_for: Duration = timedelta(hours=24)
 
 
+class Files(Section):
+    """What is taken from people and from agents, and for how long it is kept."""
+
+    largest: Size = 20_000_000
+    largest_out: Size = 50_000_000
+    per_message: Count = 10
+    keep: SomeTime = timedelta(days=30)
+
+
 class Log(Section):
     """How much is told on stderr."""
 
@@ -240,6 +250,7 @@ class Config(Section):
     turns: Turns = Turns()
     privacy: Privacy = Privacy()
     delivery: Delivery = Delivery()
+    files: Files = Files()
     log: Log = Log()
     web: Web = Web()
 

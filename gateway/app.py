@@ -21,6 +21,7 @@ from config.schema import Config
 from gateway import __version__, replies
 from gateway.admission import Allowed
 from gateway.agents import load_agent
+from gateway.attachments import Attachments
 from gateway.clock import SystemClock
 from gateway.commands import COMMANDS
 from gateway.control.chat import chat_requests
@@ -35,6 +36,7 @@ from gateway.delivery import Delivery, DeliveryRules
 from gateway.dicts import Json
 from gateway.errors import Refused, StoreError
 from gateway.expiry import sweep
+from gateway.files import FileRules, Files
 from gateway.lanes import LaneRules, WhenBusy
 from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
 from gateway.observe import METRICS_TYPE, Observer, reason_of
@@ -42,14 +44,15 @@ from gateway.pipeline import Pipeline
 from gateway.policy import Employed, Policy
 from gateway.ports import Adapter
 from gateway.routing import Route
-from gateway.state_dir import Lock, read_or_make_key
+from gateway.state_dir import Lock, StateDir, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
 from gateway.storing import SessionFilter
 from gateway.supervisor import AccountReport, AccountState, Supervisor
 from gateway.web import Needs, Readiness, WebServer
 
-# Kinds of agents that only talk, so that a turn may run again after a crash unless the config says otherwise.
-_REPEATABLE = ("echo", "openai", "anthropic")
+# Kinds of agents that only talk: a turn may run again after a crash unless the config says otherwise, and they have no
+# use for a folder to work in.
+_TALKERS = ("echo", "openai", "anthropic")
 _PROBE_HOLDS = timedelta(seconds=1)
 _CONCERNED_FOR = timedelta(days=7)
 
@@ -160,11 +163,13 @@ async def running(
         policy = _policy(config, lock)
         rules = DeliveryRules(retry_for=config.delivery.retry_for, stream=config.delivery.stream)
         delivery = Delivery(rules, store, clock, observer, tasks)
+        files = _files(config, state)
         pipeline = Pipeline(
             policy=policy,
             lane_rules=_lane_rules(config),
             store=store,
             delivery=delivery,
+            attachments=Attachments(files=files, policy=policy, store=store, delivery=delivery, observer=observer),
             observer=observer,
             clock=clock,
             tasks=tasks,
@@ -205,7 +210,7 @@ async def running(
         for run in (local.run, browser.run, *(supervisor.run for supervisor in gateway.supervisors)):
             listening = tasks.create_task(run(pipeline.receive), name="intake")
             opened.callback(listening.cancel)
-        tasks.create_task(sweep(store, observer), name="sweep")
+        tasks.create_task(sweep(store, files, clock, observer), name="sweep")
         await asyncio.sleep(0)  # let them begin to listen
         address = gateway.web.address if gateway.web else None
         observer.started(address=address, version=__version__, pid=os.getpid())
@@ -246,7 +251,8 @@ def _policy(config: Config, lock: Lock) -> Policy:
             name=name,
             agent=load_agent(agent.kind),
             system=agent.system_prompt,
-            repeatable=agent.kind in _REPEATABLE if agent.repeatable is None else agent.repeatable,
+            repeatable=agent.kind in _TALKERS if agent.repeatable is None else agent.repeatable,
+            has_workdir=agent.kind not in _TALKERS,
         )
         for name, agent in config.agents.items()
     }
@@ -283,6 +289,16 @@ def _lane_rules(config: Config) -> LaneRules:
         concurrent=turns.concurrent,
         waiting_per_session=turns.waiting_per_session,
     )
+
+
+def _files(config: Config, state: StateDir) -> Files:
+    rules = FileRules(
+        largest=config.files.largest,
+        largest_out=config.files.largest_out,
+        per_message=config.files.per_message,
+        keep=config.files.keep,
+    )
+    return Files(state.files, rules)
 
 
 def _terminal(session: str) -> SessionSource:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from gateway import replies
+from gateway.commands.registry import Again
+from gateway.files import Files
 from gateway.history import estimate_text_tokens, window
+from gateway.lanes import Running
 from gateway.model import Attachment, Entry, InboundMessage, Media, Session, Turn
 from gateway.policy import Employed, Policy
 from gateway.privacy import Redactor
 from gateway.prompt import PromptFacts, context_prompt
-from gateway.storing import Begun
+from gateway.storing import Begun, Claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +26,21 @@ class Briefing:
     restore: Callable[[str], str]
 
 
-def brief(policy: Policy, employed: Employed, begun: Begun, messages: Sequence[InboundMessage]) -> Briefing:
+def claimed(policy: Policy, running: Running, messages: Sequence[InboundMessage], again: Again | None) -> Claim:
+    """What a turn takes up: the messages of its batch, or what was asked before and is asked again."""
+    return Claim(
+        inbox=tuple(stored.id for stored in running.batch),
+        opening=policy.opening(messages[-1].source),
+        entries=again.said if again else tuple(map(replies.asked, messages)),
+        history=policy.history_to_read,
+        replacing=again.replacing if again else None,
+        repeatable=policy.is_repeatable(messages[-1].source),
+    )
+
+
+def brief(
+    policy: Policy, employed: Employed, begun: Begun, messages: Sequence[InboundMessage], files: Files
+) -> Briefing:
     """Tell the redactor every id first: a person may be named in a text that was written before he joined."""
     source = messages[-1].source
     redactor = policy.redactor(source.platform)
@@ -39,6 +58,7 @@ def brief(policy: Policy, employed: Employed, begun: Begun, messages: Sequence[I
         history=window(begun.history, policy.history, mark=mark, prompt_tokens=prompt).entries,
         system=employed.system,
         context=context,
+        workdir=files.workdir(begun.opened.session.id) if employed.has_workdir else None,
     )
     if redactor is None:
         return Briefing(turn=turn, restore=str)
@@ -46,15 +66,34 @@ def brief(policy: Policy, employed: Employed, begun: Begun, messages: Sequence[I
 
 
 def heard(said: Sequence[Entry], messages: Sequence[InboundMessage]) -> list[InboundMessage]:
-    """The messages as the transcript has them: a question that is asked again came with a command, not with words."""
+    """
+    The messages as the transcript has them: a question that is asked again came with a command, not with words; and
+    where the files are that came with a message, only the transcript knows after a crash.
+    """
     by_id = {message.id: message for message in messages}
-    return [by_id.get(entry.message_id or "") or _as_message(entry, messages[-1]) for entry in said] or list(messages)
+    return [_as_heard(by_id.get(entry.message_id or ""), entry, messages[-1]) for entry in said] or list(messages)
 
 
-def _as_message(entry: Entry, like: InboundMessage) -> InboundMessage:
+def _as_heard(message: InboundMessage | None, entry: Entry, last: InboundMessage) -> InboundMessage:
+    if message is not None and all(each.path for each in message.attachments):
+        return message
     files = (block for block in entry.content if isinstance(block, Media))
-    attachments = tuple(Attachment(type=each.type, path=each.path, mime=each.mime, name=each.name) for each in files)
-    return replace(like, id=entry.message_id or like.id, text=entry.text, attachments=attachments, reply_to=None)
+    attachments = tuple(map(_as_attachment, files))
+    gone = [f"[file {each.name or each.type.value} is no longer here]" for each in attachments if not _is_here(each)]
+    text = "\n\n".join(filter(None, (entry.text, *gone)))
+    whole = tuple(filter(_is_here, attachments))
+    if message is not None:
+        return replace(message, text=text, attachments=whole)
+    return replace(last, id=entry.message_id or last.id, text=text, attachments=whole, reply_to=None)
+
+
+def _as_attachment(media: Media) -> Attachment:
+    return Attachment(type=media.type, path=media.path, mime=media.mime, name=media.name)
+
+
+def _is_here(attachment: Attachment) -> bool:
+    """What was kept for as long as files are kept is gone after that."""
+    return attachment.path is not None and Path(attachment.path).is_file()
 
 
 def _tell(redactor: Redactor, history: Sequence[Entry], messages: Sequence[InboundMessage]) -> None:

@@ -28,11 +28,12 @@ from gateway.errors import (
     Undeliverable,
     Unreachable,
 )
+from gateway.files import discard, is_there
 from gateway.governor import Governor
-from gateway.model import LARGEST_NUMBER, Part, PartState, Sent, SessionSource, TurnId
+from gateway.model import LARGEST_NUMBER, File, Part, PartState, Sent, SessionSource, TurnId
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
-from gateway.ports import Adapter, Clock, EditsMessages, FindsSent
+from gateway.ports import Adapter, Clock, EditsMessages, FetchesFiles, FindsSent, SendsFiles
 from gateway.previews import Preview, Showing, Stage, follower_of, harmless
 from gateway.storing import Store
 
@@ -73,6 +74,11 @@ class Delivery:
     def connect(self, adapters: Mapping[_Account, Adapter]) -> None:
         """The accounts there are, by platform and name."""
         self._adapters.update(adapters)
+
+    def fetcher(self, source: SessionSource) -> FetchesFiles | None:
+        """Whoever can fetch what was sent from there."""
+        adapter: object = self._adapters.get(_account(source))
+        return adapter if isinstance(adapter, FetchesFiles) else None
 
     def preview(
         self, target: SessionSource, turn: TurnId, messages: Sequence[str], shown_in: str | None = None
@@ -174,7 +180,17 @@ class Delivery:
         with suppress(AlreadySettled):  # a part is settled once, whoever does it
             await until_stored(lambda: self._store.record_sent(part.id, sent), self._observer)
         self._observer.sent(part)
+        await self._discard(part)
         return None
+
+    async def _discard(self, part: Part) -> None:
+        """Of a file that arrived, the copy. What cannot be deleted now is swept later."""
+        if part.file is None:
+            return
+        try:
+            await discard(part.file)
+        except OSError as exc:
+            self._observer.files_failed(exc)
 
     async def _record_failure(self, part: Part, failure: TurngateError, wait: float) -> Part:
         """A part in doubt stays in `sending`: marked as failed, it would be sent again as if it could not be there."""
@@ -209,12 +225,34 @@ async def _hand_over(adapter: Adapter, part: Part, *, in_doubt: bool, since: dat
 
     An edit settles a doubt by itself: made twice, it is still one message. If its message is gone, a new one is sent.
     """
+    if part.file is not None:
+        return await _hand_over_file(adapter, part, part.file, in_doubt=in_doubt, since=since)
     if part.edits is not None and isinstance(adapter, EditsMessages):
         with suppress(Undeliverable):
             return await adapter.edit(part, part.edits)
     if in_doubt:
         return await _settle_doubt(adapter, part, since)
     return await adapter.send(part)
+
+
+async def _hand_over_file(adapter: Adapter, part: Part, file: File, *, in_doubt: bool, since: datetime) -> Sent:
+    """With its caption; where no file can be sent, in words. The copy may be gone: disks are tidied up by many."""
+    if in_doubt and isinstance(adapter, FindsSent):
+        found = await adapter.find_sent(part, since)
+        if found is not None:
+            return found
+    elif in_doubt:
+        part = replace(part, text=(_REPEAT + part.text).rstrip())
+    if not isinstance(adapter, SendsFiles):
+        return await adapter.send(_in_words(part, file))
+    if not await is_there(file):
+        raise Undeliverable("its file is no longer there")
+    return await adapter.send_file(part)
+
+
+def _in_words(part: Part, file: File) -> Part:
+    words = f"(a file was made here: {file.name or 'without a name'}; this platform cannot show it)"
+    return replace(part, text=f"{part.text}\n\n{words}".strip(), file=None)
 
 
 async def _settle_doubt(adapter: Adapter, part: Part, since: datetime) -> Sent:

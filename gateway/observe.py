@@ -44,6 +44,7 @@ class Action(StrEnum):
     PREVIEW = "preview"
     ACCOUNT = "account"
     STORE = "store"
+    FILE = "file"
     BUG = "bug"
 
 
@@ -148,6 +149,14 @@ class Observer:
     def agent_silent(self) -> None:
         """Nothing came from it for as long as the config allows."""
         self._log.warning("the agent fell silent", action=Action.AGENT)
+
+    def file_refused(self, error: TurngateError) -> None:
+        """A file was not taken from a person or from an agent; whoever is concerned is told why."""
+        self._log.warning("a file was not taken", action=Action.FILE, reason=reason_of(error))
+
+    def files_failed(self, error: BaseException) -> None:
+        """The folder of the files does not take what is done to it; it is tried again with the next sweep."""
+        self._log.error("the files failed", action=Action.FILE, reason=reason_of(error))
 
     def turn_ended(self, begun: Begun, outcome: Outcome, agent: str, took: timedelta) -> None:
         """One line per turn."""

@@ -13,7 +13,8 @@ from functools import partial
 
 from gateway import replies
 from gateway.admission import LONGEST_TEXT, authorize
-from gateway.briefing import brief, heard
+from gateway.attachments import Attachments, Gathered
+from gateway.briefing import brief, claimed, heard
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call
 from gateway.crashpoints import crashpoint
@@ -26,7 +27,7 @@ from gateway.observe import Action, Observer
 from gateway.patience import pause_after, until_stored
 from gateway.policy import Policy
 from gateway.ports import Clock
-from gateway.storing import Accepted, Begun, Claim, InboxItem, Outcome, Store
+from gateway.storing import Accepted, Begun, InboxItem, Outcome, Store
 from gateway.turns import Conversation
 
 
@@ -38,6 +39,7 @@ class Pipeline:
     lane_rules: LaneRules
     store: Store
     delivery: Delivery
+    attachments: Attachments
     observer: Observer
     clock: Clock
     tasks: asyncio.TaskGroup
@@ -111,20 +113,14 @@ class Pipeline:
         return await self.delivery.deliver(answer)
 
     async def _turn(self, running: Running, again: Again | None = None) -> None:
-        messages = [stored.message for stored in running.batch]
-        claim = Claim(
-            inbox=tuple(stored.id for stored in running.batch),
-            opening=self.policy.opening(messages[-1].source),
-            entries=again.said if again else tuple(map(replies.asked, messages)),
-            history=self.policy.history_to_read,
-            replacing=again.replacing if again else None,
-            repeatable=self.policy.is_repeatable(messages[-1].source),
-        )
+        gathered = await self.attachments.gather(running)
+        messages = gathered.messages
+        claim = claimed(self.policy, running, messages, again)
         await pause_after(running.batch[0].attempts)
         started, begun = self.clock.now(), await until_stored(lambda: self.store.begin(claim), self.observer)
         crashpoint("reset" if begun.opened.notice and begun.opened.is_new else "turn-started")
         try:
-            outcome = replies.given_up(begun, messages[-1], started) or await self._converse(begun, messages, running)
+            outcome = replies.given_up(begun, messages[-1], started) or await self._converse(begun, gathered, running)
         except Exception as exc:  # noqa: BLE001 - the lane boundary: the person hears of it, the lane goes on
             self.observer.bug(exc)
             outcome = replies.in_place_of(begun.preview, replies.broken(messages[-1], self.clock.now()))
@@ -136,15 +132,16 @@ class Pipeline:
         self.observer.turn_ended(begun, outcome, agent, self.clock.now() - started)
         await self.delivery.deliver(outgoing)
 
-    async def _converse(self, begun: Begun, messages: list[InboundMessage], running: Running) -> Outcome:
+    async def _converse(self, begun: Begun, gathered: Gathered, running: Running) -> Outcome:
         session, employed = begun.opened.session, self.policy.agent_of(begun.opened.session)
-        message = (messages := heard(begun.said, messages))[-1]
-        briefing = brief(self.policy, employed, begun, messages)
+        message = (messages := heard(begun.said, gathered.messages))[-1]
+        briefing = brief(self.policy, employed, begun, messages, self.attachments.files)
         preview = self.delivery.preview(message.source, begun.turn, running.ids, shown_in=begun.preview)
         conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
         running.stoppable(conversation.stop)
         first_tool = partial(until_stored, partial(self.store.record_tool, begun.turn), self.observer)
-        ending = await conversation.run(briefing.turn, self.policy.idle_timeout, first_tool)
-        words = replies.words_before(session, self.policy.missing_agent(session), employed.name)
+        keep_file = self.attachments.files.keeper(session.id)
+        ending = await conversation.run(briefing.turn, self.policy.idle_timeout, first_tool, keep_file)
+        words = replies.words_before(session, self.policy.missing_agent(session), employed.name) + gathered.words
         outcome = replies.outcome(conversation, ending, message, words, self.clock.now())
         return replies.in_place_of(await preview.close(), outcome)

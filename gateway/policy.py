@@ -22,12 +22,18 @@ _NOT_SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Employed:
-    """An agent under the name the config gives it. `repeatable`: a turn may run again if the daemon died during it."""
+    """
+    An agent under the name the config gives it.
+
+    `repeatable`: a turn may run again if the daemon died during it. `has_workdir`: works on files, in a folder of the
+    session's.
+    """
 
     name: str
     agent: Agent
     system: str = ""
     repeatable: bool = True
+    has_workdir: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

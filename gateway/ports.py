@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from gateway.model import (
@@ -183,8 +182,13 @@ class SendsFiles(Protocol):
 class FetchesFiles(Protocol):
     """Can download what people sent."""
 
-    async def fetch(self, attachment: Attachment, folder: Path) -> Attachment:
-        """Save it in `folder` and say where. Must not trust its name and must stop at the size limit."""
+    def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """
+        The bytes as they come, in pieces. The core writes them down, and stops asking when there are too many.
+
+        Raises Refused if the platform does not give it, Throttled or Unreachable if another try may succeed. The
+        reason is shown to people.
+        """
 
 
 @runtime_checkable

@@ -7,15 +7,17 @@ people to read and is never shown to an agent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.model import EndReason, Entry, InboundMessage, Media, Origin, Part, Role, Session, Text
+from gateway.model import EndReason, Entry, File, InboundMessage, Media, Origin, Part, Role, Session, Text
 from gateway.storing import LOST_PREVIEW, Begun, Outcome
 from gateway.turns import Conversation, Ending
 
 _WHY_ENDED = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "with the day"}
 _NOTHING_SAID = "(The agent had nothing to say.)"
+_ONLY_FILES = "(No words, but what follows.)"
 _TRY_AGAIN = "Write again, or /retry."
 
 MAY_STAND_ABOVE = "(possible repeat: the beginning of this may already stand above, unfinished)\n\n"
@@ -69,15 +71,25 @@ def outcome(
     if ending is not Ending.DONE and text:
         mark = f"\n\n*(incomplete: {_why(ending, failure)})*"
         text, entries = text + mark, _marked(entries, mark)
-    elif not text:
+    elif not text and not (ending is Ending.DONE and (said.files or said.missed)):
         text = _without_words(ending, failure)
         entries = (*entries, notice(text, now))
+    entries = (*entries, *(notice(each, now) for each in said.missed))
     return Outcome(
         entries=(*(notice(each, now) for each in words), *entries),
         spent=said.spent,
-        parts=parts(message, *words, text),
+        parts=_with_files(message, parts(message, *filter(None, (*words, text, *said.missed))), said.files),
         failure=_why(ending, failure) if failed else None,
     )
+
+
+def _with_files(message: InboundMessage, said: tuple[Part, ...], files: Sequence[File]) -> tuple[Part, ...]:
+    """The files come after the words."""
+    sent = (
+        Part(target=message.source, text="", ordinal=ordinal, reply_to=message.id, file=file)
+        for ordinal, file in enumerate(files, start=len(said))
+    )
+    return (*said, *sent)
 
 
 def given_up(begun: Begun, message: InboundMessage, now: datetime) -> Outcome | None:
@@ -99,9 +111,12 @@ def in_place_of(preview: str | None, said: Outcome) -> Outcome:
     if preview is None or not said.parts:
         return said
     first, *rest = said.parts
-    lost = preview == LOST_PREVIEW
-    first = replace(first, text=MAY_STAND_ABOVE + first.text) if lost else replace(first, edits=preview)
-    return replace(said, parts=(first, *rest))
+    if preview == LOST_PREVIEW:
+        return replace(said, parts=(replace(first, text=MAY_STAND_ABOVE + first.text), *rest))
+    if first.file is not None:  # a message that shows words cannot become a file
+        first, rest = replace(first, text=_ONLY_FILES, file=None), list(said.parts)
+    numbered = (replace(part, ordinal=ordinal) for ordinal, part in enumerate(rest, start=first.ordinal + 1))
+    return replace(said, parts=(replace(first, edits=preview), *numbered))
 
 
 def broken(message: InboundMessage, now: datetime) -> Outcome:
@@ -144,5 +159,6 @@ def _marked(entries: tuple[Entry, ...], mark: str) -> tuple[Entry, ...]:
     at = max((at for at, entry in enumerate(entries) if entry.text and entry.role is Role.ASSISTANT), default=None)
     if at is None:
         return entries
+    files = [block for block in entries[at].content if isinstance(block, Media)]
     words = Text(entries[at].text + mark)
-    return (*entries[:at], replace(entries[at], content=(words,)), *entries[at + 1 :])
+    return (*entries[:at], replace(entries[at], content=(words, *files)), *entries[at + 1 :])

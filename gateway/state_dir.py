@@ -56,6 +56,11 @@ class StateDir:
         return self.path / "web.key"
 
     @property
+    def files(self) -> Path:
+        """What people sent, what agents work on, and what goes out: a folder for each session."""
+        return self.path / "files"
+
+    @property
     def chat_history(self) -> Path:
         """What was typed into `turngate chat`."""
         return self.path / "chat_history"

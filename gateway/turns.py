@@ -7,7 +7,7 @@ An agent may talk for ten minutes, fall silent, or be told to stop. Whatever hap
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -15,7 +15,8 @@ from enum import StrEnum
 from typing import assert_never
 
 from gateway.crashpoints import crashpoint
-from gateway.errors import AgentError
+from gateway.errors import AgentError, Refused, StoreError
+from gateway.files import clean_name
 from gateway.model import (
     AgentEvent,
     Ask,
@@ -24,6 +25,8 @@ from gateway.model import (
     Done,
     Entry,
     File,
+    Media,
+    MediaType,
     Reasoning,
     Role,
     Send,
@@ -46,9 +49,13 @@ LONGEST_ANSWER = 2_000_000
 SECONDS_TO_LET_GO = 5.0
 """For an agent that was told to stop. Then it is left to itself, and its lane goes on."""
 
+_MOST_MISSED = 20
+
 Show = Callable[[AgentEvent], None]
 Restore = Callable[[str], str]
 FirstTool = Callable[[], Awaitable[None]]
+KeepFile = Callable[[File], Awaitable[File]]
+_Hearing = Coroutine[None, None, BaseException | None]
 
 
 class AgentWillNotStop(Exception):
@@ -84,15 +91,23 @@ class Conversation:
         if self._limit is not None and not self._limit.expired():
             self._limit.reschedule(asyncio.get_running_loop().time())
 
-    async def run(self, turn: Turn, idle_timeout: timedelta, first_tool: FirstTool | None = None) -> Ending:
+    async def run(
+        self,
+        turn: Turn,
+        idle_timeout: timedelta,
+        first_tool: FirstTool | None = None,
+        keep_file: KeepFile | None = None,
+    ) -> Ending:
         """
         Until the agent is done, fails, is silent for too long, or is told to stop. What it said is in `said`.
 
-        `first_tool` is awaited before the first tool is shown.
+        `first_tool` is awaited before the first tool is shown, `keep_file` for every file: it gives the copy that goes
+        out, or raises Refused or StoreError.
         """
         if self._stopped:
             return Ending.STOPPED
-        error = await self._listen(turn, idle_timeout.total_seconds(), first_tool)
+        hearing = self._hear_all(turn, idle_timeout.total_seconds(), first_tool, keep_file or _nothing_is_taken)
+        error = await self._listen(hearing, idle_timeout.total_seconds())
         if isinstance(error, KeyboardInterrupt):
             raise error
         if isinstance(error, AgentError):
@@ -115,12 +130,12 @@ class Conversation:
             return Ending.SILENT
         return Ending.FAILED if self.failure is not None else Ending.DONE
 
-    async def _listen(self, turn: Turn, patience: float, first_tool: FirstTool | None) -> BaseException | None:
+    async def _listen(self, hearing: _Hearing, patience: float) -> BaseException | None:
         """
         What ended it, if that was an error. The agent has a task of its own: one that takes no notice of being
         cancelled is left behind with it, and holds up nobody.
         """
-        listening = asyncio.ensure_future(self._hear_all(turn, patience, first_tool))
+        listening = asyncio.ensure_future(hearing)
         try:
             async with asyncio.timeout(patience) as self._limit:
                 await asyncio.wait({listening})
@@ -134,7 +149,9 @@ class Conversation:
             self._show_rest()
         return listening.result() if listening.done() else AgentWillNotStop()
 
-    async def _hear_all(self, turn: Turn, patience: float, first_tool: FirstTool | None) -> BaseException | None:
+    async def _hear_all(
+        self, turn: Turn, patience: float, first_tool: FirstTool | None, keep_file: KeepFile
+    ) -> BaseException | None:
         """An agent is somebody else's code: whatever it raises ends the turn and no task, and what it said is kept."""
         loop = asyncio.get_running_loop()
         try:
@@ -147,14 +164,26 @@ class Conversation:
                     crashpoint("mid-stream")
                     if isinstance(event, Tool) and first_tool and not self.said.used_tools:
                         await first_tool()  # on disk before anybody sees it: after a crash it must not run again
-                    self.said.hear(event)
-                    self._preview(event)
+                    taken = await self._taken(event, keep_file) if isinstance(event, File) else event
+                    if taken is not None:
+                        self.said.hear(taken)
+                        self._preview(taken)
                     if isinstance(event, Done):
                         self._finished = True
                         break
         except BaseException as exc:  # noqa: BLE001 - an error here is a value, which `run` looks at
             return exc
         return None
+
+    async def _taken(self, file: File, keep: KeepFile) -> File | None:
+        """Copied as it is now: the agent may change it afterwards. None for one that cannot be taken: that is told."""
+        named = replace(file, name=clean_name(self._restore(file.name or file.path)))
+        try:
+            return await keep(named)
+        except (Refused, StoreError) as exc:
+            self._observer.file_refused(exc)
+            self.said.miss(named, str(exc))
+            return None
 
     def _preview(self, event: AgentEvent) -> None:
         """Pseudonyms never reach a screen, so text is shown as soon as none can be hiding at its end."""
@@ -193,6 +222,7 @@ class _Step:
     reasoning: Reasoning | None = None
     calls: dict[str, ToolCall] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)
+    files: list[File] = field(default_factory=list)
 
 
 class Said:
@@ -206,6 +236,7 @@ class Said:
         self._length = 0
         self.spent = Spent()
         self.used_tools = False
+        self.missed: list[str] = []
 
     def hear(self, event: AgentEvent) -> None:
         """Add one event."""
@@ -222,12 +253,25 @@ class Said:
                 self._hear_tool(event)
             case Usage():
                 self.spent = _with_usage(self.spent, event)
-            case Ask() | Send() | File():
+            case File():
+                self._step(closed_by_calls=True).files.append(event)
+            case Ask() | Send():
                 raise AgentError(f"the agent wanted to {_WISHES[event.type]}, which this version cannot do")
             case Done():
                 pass
             case _:
                 assert_never(event)
+
+    def miss(self, file: File, why: str) -> None:
+        """A file that the agent wanted to send and that was not taken."""
+        if len(self.missed) >= _MOST_MISSED:
+            raise AgentError(f"it wanted to send more than {_MOST_MISSED} files that cannot be sent")
+        self.missed.append(f"The file {file.name} was not sent: {why}.")
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        """What goes out beside the words."""
+        return tuple(file for step in self._steps for file in step.files)
 
     @property
     def text(self) -> str:
@@ -263,12 +307,12 @@ class Said:
 
     def _entries_of(self, step: _Step) -> list[Entry]:
         text = self._restore("".join(step.pieces))
-        if not (text.strip() or step.calls or step.reasoning):
+        if not (text.strip() or step.calls or step.reasoning or step.files):
             return []
         calls = tuple(replace(call, arguments=self._restore(call.arguments)) for call in step.calls.values())
         said = Entry(
             role=Role.ASSISTANT,
-            content=(Text(text),) if text.strip() else (),
+            content=(*((Text(text),) if text.strip() else ()), *map(_sent_file, step.files)),
             at=step.at,
             tool_calls=calls,
             reasoning=step.reasoning,
@@ -286,11 +330,22 @@ def _length(event: AgentEvent) -> int:
             return len(text)
         case Tool(input=given, output=got):
             return len(given or "") + len(got or "")
+        case File(path=path, name=name):
+            return len(path) + len(name or "")
         case _:
             return 0
 
 
-_WISHES = {"ask": "ask a question with buttons", "send": "write to somebody else", "file": "send a file"}
+def _sent_file(file: File) -> Media:
+    """Its copy is gone once it has arrived, so a transcript knows its name only."""
+    return Media(type=MediaType.FILE, name=file.name)
+
+
+async def _nothing_is_taken(file: File) -> File:
+    raise Refused("files cannot be sent from here")
+
+
+_WISHES = {"ask": "ask a question with buttons", "send": "write to somebody else"}
 
 
 def restored_tool(tool: Tool, restore: Restore) -> Tool:

@@ -8,8 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 
+from gateway.attachments import Attachments
 from gateway.delivery import Delivery, DeliveryRules
+from gateway.files import Files
 from gateway.lanes import LaneRules
 from gateway.model import Entry, InboundMessage, Session, SessionSource
 from gateway.observe import Observer
@@ -82,6 +85,7 @@ async def at_work(
     adapter: RecordingAdapter | None = None,
     others: dict[tuple[str, str], Adapter] | None = None,
     retry_for: timedelta = timedelta(hours=24),
+    files: Files | None = None,
 ) -> AsyncIterator[AtWork]:
     """Leaving the block cuts off whatever runs, as a crash would."""
     observer, adapter = Observer(), adapter or RecordingAdapter()
@@ -89,11 +93,13 @@ async def at_work(
         async with asyncio.TaskGroup() as tasks:
             delivery = Delivery(DeliveryRules(retry_for=retry_for), store, clock, observer, tasks)
             delivery.connect({(adapter.platform, "main"): adapter, **(others or {})})
+            kept = files or Files(Path("no-files-here"))
             pipeline = Pipeline(
                 policy=policy,
                 lane_rules=rules,
                 store=store,
                 delivery=delivery,
+                attachments=Attachments(files=kept, policy=policy, store=store, delivery=delivery, observer=observer),
                 observer=observer,
                 clock=clock,
                 tasks=tasks,

@@ -11,7 +11,8 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 
-from gateway.model import AgentEvent, Done, Origin, Role, Text, Turn, Usage
+from gateway.files import written_size
+from gateway.model import AgentEvent, Attachment, Done, Origin, Role, Text, Turn, Usage
 
 # Words with the blanks after them. A long text comes in as many pieces, each of more words.
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
@@ -41,7 +42,20 @@ def make() -> EchoAgent:
 def _answer(turn: Turn) -> str:
     """The text comes last and as it was, so that whatever it holds (an open code block) spoils nothing after it."""
     heard = "\n\n".join(filter(None, (message.text for message in turn.messages))) or "(nothing in words)"
-    return f"{_where(turn)} You said:\n\n{heard}"
+    return f"{_where(turn)}{_files(turn)} You said:\n\n{heard}"
+
+
+def _files(turn: Turn) -> str:
+    files = [each for message in turn.messages for each in message.attachments]
+    if not files:
+        return ""
+    described = "; ".join(map(_described, files))
+    return f" ({len(files)} {'file' if len(files) == 1 else 'files'}: {described})"
+
+
+def _described(file: Attachment) -> str:
+    size = written_size(file.size) if file.size is not None else None
+    return ", ".join(filter(None, (file.name or file.type.value, file.mime, size)))
 
 
 def _where(turn: Turn) -> str:

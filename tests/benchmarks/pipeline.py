@@ -21,8 +21,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
+from gateway.attachments import Attachments
 from gateway.clock import SystemClock
 from gateway.delivery import Delivery, DeliveryRules
+from gateway.files import Files
 from gateway.lanes import LaneRules
 from gateway.model import AgentEvent, Done, InboundMessage, MessageKind, Part, Sent, SessionSource, Text, Turn
 from gateway.observe import Observer, configure_logging
@@ -91,11 +93,13 @@ async def _through_pipeline(
     async with asyncio.TaskGroup() as tasks:
         delivery = Delivery(DeliveryRules(), store, clock, observer, tasks)
         delivery.connect({("web", "main"): adapter})
+        files = Files(Path("no-files-here"))
         pipeline = Pipeline(
             policy=policy,
             lane_rules=LaneRules(debounce=timedelta(0)),
             store=store,
             delivery=delivery,
+            attachments=Attachments(files=files, policy=policy, store=store, delivery=delivery, observer=observer),
             observer=observer,
             clock=clock,
             tasks=tasks,

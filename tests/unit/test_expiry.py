@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from gateway.errors import StoreUnavailable
 from gateway.expiry import sweep
+from gateway.files import Files
 from gateway.model import InboxState
 from gateway.observe import Observer
 from gateway.stores.memory import MemoryStore
@@ -31,10 +33,10 @@ class Moody(MemoryStore):
 
 @hurried
 class TestSweep:
-    async def test_a_repeated_message_is_known_for_a_week_and_forgotten_after_it(self) -> None:
+    async def test_a_repeated_message_is_known_for_a_week_and_forgotten_after_it(self, tmp_path: Path) -> None:
         store = MemoryStore(LoopClock())
         await exchange(store, id="1")
-        sweeping = asyncio.create_task(sweep(store, Observer()))
+        sweeping = asyncio.create_task(sweep(store, Files(tmp_path / "files"), LoopClock(), Observer()))
 
         await asyncio.sleep(6.9 * DAY)
         assert (await store.accept(message(id="1"), key_of())).duplicate
@@ -43,10 +45,10 @@ class TestSweep:
         assert not (await store.accept(message(id="1"), key_of())).duplicate
         sweeping.cancel()
 
-    async def test_a_store_that_cannot_be_swept_is_swept_the_next_time(self) -> None:
+    async def test_a_store_that_cannot_be_swept_is_swept_the_next_time(self, tmp_path: Path) -> None:
         store = Moody(LoopClock())
         await exchange(store, id="1")
-        sweeping = asyncio.create_task(sweep(store, Observer()))
+        sweeping = asyncio.create_task(sweep(store, Files(tmp_path / "files"), LoopClock(), Observer()))
 
         await asyncio.sleep(8 * DAY)
 

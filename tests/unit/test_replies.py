@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,13 @@ from gateway.replies import asked, broken, commanded, parts, words_before
 from tests.fakes import NOON, assistant, dm, message, said, user
 
 PHOTO = Attachment(type=MediaType.IMAGE, ref="file-id", path="/tmp/x.png", mime="image/png", name="x.png")  # noqa: S108
+
+
+def kept_photo(folder: Path) -> Attachment:
+    """One whose bytes are there."""
+    path = folder / "photo"
+    path.write_bytes(b"x")
+    return replace(PHOTO, path=str(path))
 
 
 def reset_session(reason: EndReason | None, *, had_activity: bool) -> Session:
@@ -109,14 +117,30 @@ class TestHeard:
 
         assert heard([asked(first), asked(second)], [first, second]) == [first, second]
 
-    def test_a_question_that_is_asked_again_is_heard_with_its_own_words_and_files(self) -> None:
-        question = asked(replace(message("look", id="old"), attachments=(PHOTO,)))
+    def test_a_question_that_is_asked_again_is_heard_with_its_own_words_and_files(self, tmp_path: Path) -> None:
+        photo = kept_photo(tmp_path)
+        question = asked(replace(message("look", id="old"), attachments=(photo,)))
         command = message("/retry", id="new")
 
         (again,) = heard([question], [command])
 
         assert (again.id, again.text, again.source) == ("old", "look", command.source)
-        assert [each.path for each in again.attachments] == [PHOTO.path]
+        assert [each.path for each in again.attachments] == [photo.path]
+
+    def test_after_a_crash_the_transcript_knows_where_the_files_are(self, tmp_path: Path) -> None:
+        photo = kept_photo(tmp_path)
+        stored = replace(message("look"), attachments=(replace(photo, path=None),))
+
+        (again,) = heard([asked(replace(stored, attachments=(photo,)))], [stored])
+
+        assert (again.id, again.text) == (stored.id, "look")
+        assert [each.path for each in again.attachments] == [photo.path]
+
+    def test_a_file_that_is_gone_is_named_and_not_handed_over(self) -> None:
+        (again,) = heard([asked(replace(message("look", id="old"), attachments=(PHOTO,)))], [message("/retry")])
+
+        assert again.text == "look\n\n[file x.png is no longer here]"
+        assert again.attachments == ()
 
     def test_without_an_entry_the_messages_themselves_are_heard(self) -> None:
         assert heard([], [message("a")]) == [message("a")]

@@ -174,9 +174,7 @@ class TestEndings:
             await running
         assert agent.closed == 1
 
-    @pytest.mark.parametrize(
-        "event", [Ask(id="1", text="?", options=("a",)), Send(target="x", text="y"), File(path="z")]
-    )
+    @pytest.mark.parametrize("event", [Ask(id="1", text="?", options=("a",)), Send(target="x", text="y")])
     async def test_what_this_version_cannot_do_fails_with_words_that_say_so(self, event: AgentEvent) -> None:
         talk = listening(Text("Half a"), event)
 
