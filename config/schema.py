@@ -195,6 +195,7 @@ class Turns(Section):
     when_busy: Annotated[Literal["collect", "follow_up", "interrupt", "steer"], AsWritten] = "collect"
     debounce: Duration = timedelta(milliseconds=600)
     idle_timeout: SomeTime = timedelta(minutes=30)
+    answer_within: SomeTime = timedelta(hours=1)
     concurrent: Count = 64
     waiting_per_session: Count = 50
     drain: Duration = timedelta(seconds=20)

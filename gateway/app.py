@@ -265,6 +265,7 @@ def _policy(config: Config, lock: Lock) -> Policy:
         resets=config.reset_policies(),
         history=config.history_rules(),
         idle_timeout=config.turns.idle_timeout,
+        answer_within=config.turns.answer_within,
         privacy_key=read_or_make_key(lock.state.privacy_key) if config.privacy.redact else None,
         redact_emails=config.privacy.redact_emails,
         connected=(LOCAL_PLATFORM, WEB_PLATFORM),

@@ -33,7 +33,7 @@ from gateway.governor import Governor
 from gateway.model import LARGEST_NUMBER, File, Part, PartState, Sent, SessionSource, TurnId
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
-from gateway.ports import Adapter, Clock, EditsMessages, FetchesFiles, FindsSent, SendsFiles
+from gateway.ports import Adapter, AsksWithButtons, Clock, EditsMessages, FetchesFiles, FindsSent, SendsFiles
 from gateway.previews import Preview, Showing, Stage, follower_of, harmless
 from gateway.storing import Store
 
@@ -74,6 +74,10 @@ class Delivery:
     def connect(self, adapters: Mapping[_Account, Adapter]) -> None:
         """The accounts there are, by platform and name."""
         self._adapters.update(adapters)
+
+    def has_buttons(self, source: SessionSource) -> bool:
+        """Whether a question can be asked there with buttons."""
+        return isinstance(self._adapters.get(_account(source)), AsksWithButtons)
 
     def fetcher(self, source: SessionSource) -> FetchesFiles | None:
         """Whoever can fetch what was sent from there."""
@@ -232,6 +236,12 @@ async def _hand_over(adapter: Adapter, part: Part, *, in_doubt: bool, since: dat
             return await adapter.edit(part, part.edits)
     if in_doubt:
         return await _settle_doubt(adapter, part, since)
+    return await _send(adapter, part)
+
+
+async def _send(adapter: Adapter, part: Part) -> Sent:
+    if part.buttons and isinstance(adapter, AsksWithButtons):
+        return await adapter.ask(part)
     return await adapter.send(part)
 
 
@@ -258,8 +268,8 @@ def _in_words(part: Part, file: File) -> Part:
 async def _settle_doubt(adapter: Adapter, part: Part, since: datetime) -> Sent:
     """It may have arrived: look for it, and if nobody can, say that it may come twice."""
     if isinstance(adapter, FindsSent):
-        return await adapter.find_sent(part, since) or await adapter.send(part)
-    return await adapter.send(replace(part, text=_REPEAT + part.text))
+        return await adapter.find_sent(part, since) or await _send(adapter, part)
+    return await _send(adapter, replace(part, text=_REPEAT + part.text))
 
 
 class _Sending:

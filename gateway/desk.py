@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway import replies
@@ -37,6 +37,8 @@ class Desk:
             session=session,
             agent=self.policy.agent_of(session).name,
             store=self.store,
+            row=stored.id,
+            message=stored.message,
             stopped=stopped,
             busy=busy,
             waiting=len(self.lanes.waiting(key)),
@@ -45,7 +47,8 @@ class Desk:
         answer = await until_stored(lambda: call.command.run(request), self.observer)
         if isinstance(answer, Again):
             return answer
-        entries, parts = replies.commanded(stored.message, answer.text, self.clock.now())
+        message = stored.message if answer.said is None else replace(stored.message, text=answer.said)
+        entries, parts = replies.commanded(message, answer.text, self.clock.now(), edits=answer.edits)
         answering = partial(self.store.answer, stored.id, answer.session, entries=entries, parts=parts)
         outgoing = await until_stored(answering, self.observer)
         self.observer.commanded(call.command.name, answer.session)

@@ -15,7 +15,6 @@ from gateway import replies
 from gateway.admission import LONGEST_TEXT, authorize
 from gateway.attachments import Attachments, Gathered
 from gateway.briefing import brief, claimed, heard
-from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call
 from gateway.crashpoints import crashpoint
 from gateway.delivery import Delivery
@@ -27,8 +26,9 @@ from gateway.observe import Action, Observer
 from gateway.patience import pause_after, until_stored
 from gateway.policy import Policy
 from gateway.ports import Clock
+from gateway.questions import Heard, Questions
 from gateway.storing import Accepted, Begun, InboxItem, Outcome, Store
-from gateway.turns import Conversation
+from gateway.turns import Conversation, Hands
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,10 +45,14 @@ class Pipeline:
     tasks: asyncio.TaskGroup
     lanes: Lanes = field(init=False)
     desk: Desk = field(init=False)
+    questions: Questions = field(init=False)
 
     def __post_init__(self) -> None:
         self.lanes = Lanes(self.lane_rules, self._handle, self.tasks)
         self.desk = Desk(self.policy, self.store, self.lanes, self.observer, self.clock)
+        self.questions = Questions(
+            self.policy.answer_within, self.store, self.delivery, self.clock, self.observer, self.tasks, self.take_up
+        )
 
     async def receive(self, message: InboundMessage) -> None:
         """Called by adapters. Returning means stored; raises Refused for what is never taken, StoreError for a no."""
@@ -57,29 +61,34 @@ class Pipeline:
         if len(message.text) > LONGEST_TEXT:
             raise Refused(f"a message of {len(message.text):,} characters is too long; {LONGEST_TEXT:,} is the most")
         crashpoint("received")
-        key, call = self.policy.key_of(message.source), COMMANDS.find(message.text)
+        heard = self.questions.hear(message, key := self.policy.key_of(message.source))
         # The place is taken before the first await: nobody who comes later gets in front while this is being stored.
         # Whoever sent it may go away meanwhile; what is on disk by then is seen through all the same.
-        place, storing = self._place(key, call), asyncio.ensure_future(self.store.accept(message, key))
-        storing.add_done_callback(lambda _: self._stored(storing, place, message, alone=call is not None))
+        accepting = self.store.accept(heard.message, key, choosing=heard.choosing)
+        place, storing = self._place(key, heard.call), asyncio.ensure_future(accepting)
+        storing.add_done_callback(lambda _: self._stored(storing, place, heard))
         await asyncio.shield(storing)
         return crashpoint("accepted")
 
-    def _stored(self, storing: asyncio.Future[Accepted], place: Place, message: InboundMessage, *, alone: bool) -> None:
-        if storing.cancelled() or storing.exception() is not None:
+    def _stored(self, storing: asyncio.Future[Accepted], place: Place, heard: Heard) -> None:
+        accepted = None if storing.cancelled() or storing.exception() is not None else storing.result()
+        if accepted is not None:
+            action = Action.DUPLICATE if accepted.duplicate else Action.ACCEPTED
+            self.observer.received(heard.message.source, action)
+        if accepted is None or accepted.duplicate:
+            self.questions.give_back(heard)
             return place.leave()
-        accepted = storing.result()
-        self.observer.received(message.source, Action.DUPLICATE if accepted.duplicate else Action.ACCEPTED)
-        return place.leave() if accepted.duplicate else place.take(Stored(id=accepted.id, message=message, alone=alone))
+        return place.take(Stored(id=accepted.id, message=heard.message, alone=heard.call is not None))
 
     async def recover(self) -> None:
         """Go on with what an earlier run of the daemon left in the inbox, in the order in which it came."""
+        await self.questions.load()
         for item in await self.store.inbox(InboxState.WAITING, InboxState.RUNNING, limit=LARGEST_NUMBER):
             self.take_up(item)
 
     def take_up(self, item: InboxItem) -> None:
         """Go on with one of them."""
-        call = COMMANDS.find(item.message.text) if item.turn is None else None
+        call = self.questions.call_in(item.message) if item.turn is None else None
         stored = Stored(id=item.id, message=item.message, turn=item.turn, alone=bool(call), recovered=True)
         self._place(item.key, call).take(replace(stored, attempts=item.attempts))
 
@@ -94,7 +103,7 @@ class Pipeline:
     async def _handle(self, key: SessionKey, running: Running) -> None:
         """A batch whose turn has come. Whatever happens to it, its lane goes on."""
         message, first = running.batch[-1].message, running.batch[0]
-        call = COMMANDS.find(message.text) if first.alone else None
+        call = self.questions.call_in(message) if first.alone else None
         try:
             await (self._at_the_desk(key, running, call) if call or first.is_surplus else self._turn(running))
         except Refused as exc:
@@ -120,13 +129,16 @@ class Pipeline:
         started, begun = self.clock.now(), await until_stored(lambda: self.store.begin(claim), self.observer)
         crashpoint("reset" if begun.opened.notice and begun.opened.is_new else "turn-started")
         try:
-            outcome = replies.given_up(begun, messages[-1], started) or await self._converse(begun, gathered, running)
+            given_up = replies.given_up(begun, messages[-1], started)
+            given_up = self.questions.offering_rerun(given_up, begun, messages[-1])
+            outcome = given_up or await self._converse(begun, gathered, running)
         except Exception as exc:  # noqa: BLE001 - the lane boundary: the person hears of it, the lane goes on
             self.observer.bug(exc)
             outcome = replies.in_place_of(begun.preview, replies.broken(messages[-1], self.clock.now()))
         crashpoint("turn-finishing")
         outgoing = await until_stored(lambda: self.store.finish(begun.turn, outcome), self.observer)
         crashpoint("turn-finished")
+        self.questions.remember(*outgoing)
         running.answered()
         agent = self.policy.agent_of(begun.opened.session).name
         self.observer.turn_ended(begun, outcome, agent, self.clock.now() - started)
@@ -139,9 +151,13 @@ class Pipeline:
         preview = self.delivery.preview(message.source, begun.turn, running.ids, shown_in=begun.preview)
         conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
         running.stoppable(conversation.stop)
-        first_tool = partial(until_stored, partial(self.store.record_tool, begun.turn), self.observer)
-        keep_file = self.attachments.files.keeper(session.id)
-        ending = await conversation.run(briefing.turn, self.policy.idle_timeout, first_tool, keep_file)
+        hands = Hands(
+            first_tool=partial(until_stored, partial(self.store.record_tool, begun.turn), self.observer),
+            keep_file=self.attachments.files.keeper(session.id),
+            put_question=self.questions.asker(employed.agent, begun, message),
+        )
+        ending = await conversation.run(briefing.turn, self.policy.idle_timeout, hands)
+        self.questions.close(begun.turn)
         words = replies.words_before(session, self.policy.missing_agent(session), employed.name) + gathered.words
         outcome = replies.outcome(conversation, ending, message, words, self.clock.now())
         return replies.in_place_of(await preview.close(), outcome)

@@ -48,6 +48,7 @@ class Policy:
     resets: ResetPolicies = field(default_factory=ResetPolicies)
     history: HistoryRules = field(default_factory=HistoryRules)
     idle_timeout: timedelta = timedelta(minutes=30)
+    answer_within: timedelta = timedelta(hours=1)
     privacy_key: bytes | None = field(default=None, repr=False)
     redact_emails: bool = False
     connected: tuple[str, ...] = ()

@@ -41,6 +41,14 @@ class Agent(Protocol):
         """
 
 
+@runtime_checkable
+class TakesAnswers(Protocol):
+    """An agent that waits for the answers to its questions. To any other, an answer is the next message."""
+
+    async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
+        """What was chosen in a running turn, in the agent's own words; None: nobody answered in time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
     """At most `count` in any stretch of `per`."""
@@ -105,7 +113,7 @@ class EditsMessages(Protocol):
 
     async def edit(self, part: Part, message_id: str) -> Sent:
         """
-        Make `message_id` say `part`. Saying what it already says is success.
+        Make `message_id` say `part`, with its buttons or without any. Saying what it already says is success.
 
         Same errors as `send`; Undeliverable if the message is gone or can no longer be changed.
         """
@@ -162,7 +170,7 @@ class AsksWithButtons(Protocol):
         """
         Send a part with its buttons, once. A press comes back as a message of kind BUTTON with the nonce as its text.
 
-        Same errors as `send`. An edit without buttons takes them away.
+        Same errors as `send`.
         """
 
 

@@ -39,9 +39,12 @@ def asked(message: InboundMessage) -> Entry:
     )
 
 
-def commanded(message: InboundMessage, answer: str, now: datetime) -> tuple[tuple[Entry, ...], tuple[Part, ...]]:
+def commanded(
+    message: InboundMessage, answer: str, now: datetime, *, edits: str | None = None
+) -> tuple[tuple[Entry, ...], tuple[Part, ...]]:
     """A command and what it said, to keep and to send."""
-    return (replace(asked(message), origin=Origin.COMMAND), notice(answer, now)), parts(message, answer)
+    sending = tuple(replace(part, edits=edits) for part in parts(message, answer))
+    return (replace(asked(message), origin=Origin.COMMAND), notice(answer, now)), sending
 
 
 def notice(text: str, now: datetime) -> Entry:

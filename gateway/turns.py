@@ -7,7 +7,7 @@ An agent may talk for ten minutes, fall silent, or be told to stop. Whatever hap
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -55,7 +55,35 @@ Show = Callable[[AgentEvent], None]
 Restore = Callable[[str], str]
 FirstTool = Callable[[], Awaitable[None]]
 KeepFile = Callable[[File], Awaitable[File]]
+PutQuestion = Callable[[Ask, str, Sequence[str]], Awaitable[timedelta]]
 _Hearing = Coroutine[None, None, BaseException | None]
+
+
+async def _nothing_to_do() -> None:
+    """For a turn that leaves no trace."""
+
+
+async def _nothing_is_taken(file: File) -> File:
+    raise Refused("files cannot be sent from here")
+
+
+async def _nobody_is_asked(ask: Ask, text: str, labels: Sequence[str]) -> timedelta:
+    raise AgentError("the agent wanted to ask a question, and there is nobody here to answer it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hands:
+    """
+    What is done for a turn while it runs.
+
+    `first_tool` is awaited before the first tool is shown. `keep_file` gives the copy of a file that goes out, or
+    raises Refused or StoreError. `put_question` gets a question with the words that people are to read, and says how
+    much longer the agent may be silent that waits for the answer.
+    """
+
+    first_tool: FirstTool = _nothing_to_do
+    keep_file: KeepFile = _nothing_is_taken
+    put_question: PutQuestion = _nobody_is_asked
 
 
 class AgentWillNotStop(Exception):
@@ -80,10 +108,12 @@ class Conversation:
         self._show = show
         self._observer = observer
         self._limit: asyncio.Timeout | None = None
+        self._patience = 0.0
         self._stopped = self._given_up = self._finished = self._is_over = False
         self._words, self._thoughts = StreamRestorer(restore), StreamRestorer(restore)
         self.said = Said(restore=restore, clock=clock)
         self.failure: str | None = None
+        self.has_asked = False
 
     def stop(self) -> None:
         """Take no more from the agent. Harmless before the first word and after the last."""
@@ -91,23 +121,12 @@ class Conversation:
         if self._limit is not None and not self._limit.expired():
             self._limit.reschedule(asyncio.get_running_loop().time())
 
-    async def run(
-        self,
-        turn: Turn,
-        idle_timeout: timedelta,
-        first_tool: FirstTool | None = None,
-        keep_file: KeepFile | None = None,
-    ) -> Ending:
-        """
-        Until the agent is done, fails, is silent for too long, or is told to stop. What it said is in `said`.
-
-        `first_tool` is awaited before the first tool is shown, `keep_file` for every file: it gives the copy that goes
-        out, or raises Refused or StoreError.
-        """
+    async def run(self, turn: Turn, idle_timeout: timedelta, hands: Hands | None = None) -> Ending:
+        """Until the agent is done, fails, is silent for too long, or is told to stop. What it said is in `said`."""
         if self._stopped:
             return Ending.STOPPED
-        hearing = self._hear_all(turn, idle_timeout.total_seconds(), first_tool, keep_file or _nothing_is_taken)
-        error = await self._listen(hearing, idle_timeout.total_seconds())
+        self._patience = idle_timeout.total_seconds()
+        error = await self._listen(self._hear_all(turn, hands or Hands()))
         if isinstance(error, KeyboardInterrupt):
             raise error
         if isinstance(error, AgentError):
@@ -130,14 +149,14 @@ class Conversation:
             return Ending.SILENT
         return Ending.FAILED if self.failure is not None else Ending.DONE
 
-    async def _listen(self, hearing: _Hearing, patience: float) -> BaseException | None:
+    async def _listen(self, hearing: _Hearing) -> BaseException | None:
         """
         What ended it, if that was an error. The agent has a task of its own: one that takes no notice of being
         cancelled is left behind with it, and holds up nobody.
         """
         listening = asyncio.ensure_future(hearing)
         try:
-            async with asyncio.timeout(patience) as self._limit:
+            async with asyncio.timeout(self._patience) as self._limit:
                 await asyncio.wait({listening})
         except TimeoutError:
             self._given_up = True
@@ -149,23 +168,18 @@ class Conversation:
             self._show_rest()
         return listening.result() if listening.done() else AgentWillNotStop()
 
-    async def _hear_all(
-        self, turn: Turn, patience: float, first_tool: FirstTool | None, keep_file: KeepFile
-    ) -> BaseException | None:
+    async def _hear_all(self, turn: Turn, hands: Hands) -> BaseException | None:
         """An agent is somebody else's code: whatever it raises ends the turn and no task, and what it said is kept."""
-        loop = asyncio.get_running_loop()
         try:
             async with aclosing(self._agent.run(turn)) as events:
                 async for event in events:
                     if self._stopped or self._given_up or self._is_over:
                         break
-                    if self._limit is not None and not self._limit.expired():
-                        self._limit.reschedule(loop.time() + patience)
+                    self._wait_longer()
                     crashpoint("mid-stream")
-                    if isinstance(event, Tool) and first_tool and not self.said.used_tools:
-                        await first_tool()  # on disk before anybody sees it: after a crash it must not run again
-                    taken = await self._taken(event, keep_file) if isinstance(event, File) else event
-                    if taken is not None:
+                    if isinstance(event, Ask):
+                        await self._put(event, hands)
+                    elif (taken := await self._taken(event, hands)) is not None:
                         self.said.hear(taken)
                         self._preview(taken)
                     if isinstance(event, Done):
@@ -175,11 +189,29 @@ class Conversation:
             return exc
         return None
 
-    async def _taken(self, file: File, keep: KeepFile) -> File | None:
-        """Copied as it is now: the agent may change it afterwards. None for one that cannot be taken: that is told."""
+    def _wait_longer(self) -> None:
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time() + self._patience)
+
+    async def _put(self, ask: Ask, hands: Hands) -> None:
+        """Whoever waits for an answer may be silent as long as people may think about it."""
+        self._show_rest()
+        longer = await hands.put_question(ask, self._restore(ask.text), tuple(map(self._restore, ask.options)))
+        self._patience += longer.total_seconds() if not self.has_asked else 0.0
+        self.has_asked = True
+        self._wait_longer()
+
+    async def _taken(self, event: AgentEvent, hands: Hands) -> AgentEvent | None:
+        """What is kept of it. A tool at work is on disk before anybody sees it: after a crash it must not run again."""
+        if isinstance(event, Tool) and not self.said.used_tools:
+            await hands.first_tool()
+        return await self._copied(event, hands) if isinstance(event, File) else event
+
+    async def _copied(self, file: File, hands: Hands) -> File | None:
+        """As it is now: the agent may change it afterwards. None for one that cannot be taken: that is told."""
         named = replace(file, name=clean_name(self._restore(file.name or file.path)))
         try:
-            return await keep(named)
+            return await hands.keep_file(named)
         except (Refused, StoreError) as exc:
             self._observer.file_refused(exc)
             self.said.miss(named, str(exc))
@@ -255,9 +287,9 @@ class Said:
                 self.spent = _with_usage(self.spent, event)
             case File():
                 self._step(closed_by_calls=True).files.append(event)
-            case Ask() | Send():
-                raise AgentError(f"the agent wanted to {_WISHES[event.type]}, which this version cannot do")
-            case Done():
+            case Send():
+                raise AgentError("the agent wanted to write to somebody else, which this version cannot do")
+            case Ask() | Done():
                 pass
             case _:
                 assert_never(event)
@@ -339,13 +371,6 @@ def _length(event: AgentEvent) -> int:
 def _sent_file(file: File) -> Media:
     """Its copy is gone once it has arrived, so a transcript knows its name only."""
     return Media(type=MediaType.FILE, name=file.name)
-
-
-async def _nothing_is_taken(file: File) -> File:
-    raise Refused("files cannot be sent from here")
-
-
-_WISHES = {"ask": "ask a question with buttons", "send": "write to somebody else"}
 
 
 def restored_tool(tool: Tool, restore: Restore) -> Tool:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from gateway.model import Entry, EntryId, Session, SessionId
+from gateway.model import Entry, EntryId, InboundMessage, InboxId, Session, SessionId
 from gateway.storing import Store
 
 # A slash, a word, and then nothing or a blank: "/etc/hosts" and "/2" are text.
@@ -27,6 +27,8 @@ class Request:
     session: Session
     agent: str
     store: Store
+    row: InboxId
+    message: InboundMessage
     stopped: bool = False
     busy: bool = False
     waiting: int = 0
@@ -35,10 +37,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What to say, and the session that keeps it."""
+    """
+    What to say, and the session that keeps it.
+
+    `said` is what the command is kept as, if not as it was written; `edits` is a message that becomes the answer.
+    """
 
     text: str
     session: SessionId
+    said: str | None = None
+    edits: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from gateway.model import (
 )
 from gateway.model import Turn as AgentTurn
 from gateway.stores.memory import MemoryStore
-from gateway.storing import Accepted, SessionFilter, Store
+from gateway.storing import Accepted, Choice, SessionFilter, Store
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
@@ -515,9 +515,9 @@ class TestUndo:
     ) -> None:
         store, clock = memory()
 
-        async def accept(message: InboundMessage, key: SessionKey) -> Accepted:
+        async def accept(message: InboundMessage, key: SessionKey, **more: Choice | None) -> Accepted:
             await asyncio.sleep(2 if message.text == command else 0)
-            return await store.accept(message, key)
+            return await store.accept(message, key, **more)
 
         async def a_second(turn: AgentTurn) -> AsyncIterator[AgentEvent]:
             await asyncio.sleep(1)

@@ -40,7 +40,7 @@ from gateway.routing import Route
 from gateway.sessions import ResetPolicies
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Accepted, Store
+from gateway.storing import Accepted, Choice, Store
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
@@ -115,10 +115,10 @@ class TestOneMessage:
         order: list[str] = []
         store, clock = memory()
 
-        async def accept(message: InboundMessage, key: SessionKey) -> Accepted:
+        async def accept(message: InboundMessage, key: SessionKey, **more: Choice | None) -> Accepted:
             await asyncio.sleep(1)
             order.append("stored")
-            return await store.accept(message, key)
+            return await store.accept(message, key, **more)
 
         async with at_work(policy_for(ScriptedAgent()), Odd(store, accept=accept), clock) as work:  # type: ignore[arg-type]
             await work.say("hi")
@@ -152,8 +152,8 @@ class TestOneMessage:
     async def test_one_whose_sender_went_away_while_it_was_being_stored_is_answered_all_the_same(self) -> None:
         store, clock = memory()
 
-        async def accept(message: InboundMessage, key: SessionKey) -> Accepted:
-            accepted = await store.accept(message, key)
+        async def accept(message: InboundMessage, key: SessionKey, **more: Choice | None) -> Accepted:
+            accepted = await store.accept(message, key, **more)
             await asyncio.sleep(1)  # the commit: what was handed to the disk cannot be taken back
             return accepted
 
@@ -204,9 +204,9 @@ class TestOrder:
         store, clock = memory()
         chance, agent = random.Random(60), ScriptedAgent(answer=echo)
 
-        async def accept(message: InboundMessage, key: SessionKey) -> Accepted:
+        async def accept(message: InboundMessage, key: SessionKey, **more: Choice | None) -> Accepted:
             await asyncio.sleep(chance.random())
-            return await store.accept(message, key)
+            return await store.accept(message, key, **more)
 
         async with at_work(policy_for(agent), Odd(store, accept=accept), clock) as work:  # type: ignore[arg-type]
             await asyncio.gather(*(work.say(f"{number}") for number in range(60)))

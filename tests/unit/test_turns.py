@@ -16,7 +16,6 @@ from gateway.model import (
     Cost,
     CostStatus,
     Done,
-    File,
     Reasoning,
     Role,
     Send,
@@ -174,13 +173,19 @@ class TestEndings:
             await running
         assert agent.closed == 1
 
-    @pytest.mark.parametrize("event", [Ask(id="1", text="?", options=("a",)), Send(target="x", text="y")])
-    async def test_what_this_version_cannot_do_fails_with_words_that_say_so(self, event: AgentEvent) -> None:
-        talk = listening(Text("Half a"), event)
+    async def test_what_this_version_cannot_do_fails_with_words_that_say_so(self) -> None:
+        talk = listening(Text("Half a"), Send(target="x", text="y"))
 
         assert await talk.run() is Ending.FAILED
         assert talk.talk.failure
         assert "cannot do" in talk.talk.failure
+
+    async def test_where_there_is_nobody_to_ask_a_question_fails(self) -> None:
+        talk = listening(Text("Half a"), Ask(id="1", text="?", options=("a",)))
+
+        assert await talk.run() is Ending.FAILED
+        assert talk.talk.failure
+        assert "nobody here to answer" in talk.talk.failure
 
     async def test_what_is_no_event_at_all_is_a_breakdown_and_is_shown_to_nobody(self) -> None:
         talk = listening(Text("Half a "), "words")  # type: ignore[arg-type]
