@@ -7,7 +7,7 @@ line or a decision.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from enum import StrEnum
 from typing import ClassVar, NewType
@@ -173,6 +173,11 @@ class SessionSource:
         return self.user_id_alt or self.user_id
 
     @property
+    def nameless(self) -> SessionSource:
+        """The same place and person without what they are called."""
+        return replace(self, chat_name=None, user_name=None, chat_topic=None)
+
+    @property
     def description(self) -> str:
         """For people: "DM with Ann", "group: Ops, thread: 7", "CLI terminal"."""
         if self.platform == LOCAL_PLATFORM:
@@ -211,7 +216,8 @@ class InboundMessage:
     What a person did, normalised.
 
     `event_ids` are all the names under which the platform may deliver this very event again. Of a press of a button the
-    text is the button's nonce. What is `forwarded` was written by somebody else; who brings it speaks for himself.
+    text is the button's nonce; an edit has the id of the message it changes. What is `forwarded` was written by
+    somebody else; who brings it speaks for himself.
     """
 
     id: str
@@ -225,6 +231,11 @@ class InboundMessage:
     addressed_to_bot: bool = False
     from_bot: bool = False
     forwarded: bool = False
+
+    @property
+    def wordless(self) -> InboundMessage:
+        """That there was a message: neither what it said nor what people and places are called."""
+        return replace(self, source=self.source.nameless, text="", attachments=(), reply_to=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from gateway.model import (
     Spent,
     TurnId,
 )
+from gateway.people import People
 
 LOST_PREVIEW = ""
 """In place of the id of a message: it was sent, and the answer that would have told its id never came."""
@@ -253,7 +254,7 @@ class Imported:
     problems: tuple[str, ...] = ()
 
 
-class Store(Protocol):
+class Store(People, Protocol):
     """
     Everything that outlives the process. Each verb is atomic and durable when it returns, but for `prune`, which goes
     in steps so that no turn has to wait for it.
@@ -270,8 +271,18 @@ class Store(Protocol):
         With `choosing` it answers that question, unless it is no longer open.
         """
 
-    async def inbox(self, *states: InboxState, limit: int = 1000) -> list[InboxItem]:
-        """Messages in these states, oldest first. Called at start to go on with what was left."""
+    async def turn_away(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
+        """Leave a row that says why nobody answers: ids, reason and time, no words and no names. Never repeated."""
+
+    async def amend(self, inbox: InboxId, text: str) -> bool:
+        """Its sender has put a message that still waits into other words. False if it no longer waits."""
+
+    async def inbox(self, *states: InboxState, limit: int = 1000, with_settled: bool = True) -> list[InboxItem]:
+        """
+        Messages in these states, oldest first. Called at start to go on with what was left.
+
+        Without what is settled only those are found that something can still be done about.
+        """
 
     async def open(self, opening: Opening) -> Opened:
         """Find the current session of a key, reset it first if that is due, or make it. Moves no other clock."""
@@ -307,6 +318,9 @@ class Store(Protocol):
 
     async def answered(self, inbox: InboxId) -> Asked | None:
         """The question that this message answered."""
+
+    async def say(self, *parts: Part) -> tuple[Part, ...]:
+        """Put words into the outbox that belong to no session: said to somebody who has none."""
 
     async def account(self, platform: str, account: str) -> AccountRecord:
         """What is remembered of an account. `received_at` may lag behind by some seconds."""

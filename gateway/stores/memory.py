@@ -35,6 +35,7 @@ from gateway.model import (
     Spent,
     TurnId,
 )
+from gateway.people import Approval, Approved, Invitation, Judged, Pending, Person
 from gateway.ports import Clock
 from gateway.sessions import (
     answered,
@@ -52,6 +53,7 @@ from gateway.sessions import (
     with_moved_marks,
 )
 from gateway.stores import jsonl
+from gateway.stores.memory_people import MemoryPeople
 from gateway.stores.memory_questions import MemoryQuestions
 from gateway.stores.texts import contains_words, on_one_line, query_words, scrub, scrubbed
 from gateway.storing import (
@@ -93,7 +95,7 @@ class _Turn:
 
 @dataclass(slots=True)
 class _Outgoing:
-    session: SessionId
+    session: SessionId | None
     part: Part
     born: datetime
     steps: list[Step] = field(default_factory=list)
@@ -119,6 +121,7 @@ class MemoryStore:
         self._settled: dict[InboxId, datetime] = {}
         self._accounts: dict[str, AccountRecord] = {}
         self._questions = MemoryQuestions(self._sent_id)
+        self._people = MemoryPeople()
 
     async def accept(self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None) -> Accepted:
         source = message.source
@@ -139,9 +142,27 @@ class MemoryStore:
                 self._seen.setdefault(event, (id_, now))
             return Accepted(id=id_, duplicate=bool(known))
 
-    async def inbox(self, *states: InboxState, limit: int = 1000) -> list[InboxItem]:
+    async def turn_away(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
         with self._lock:
-            return [item for _, item in sorted(self._inbox.items()) if item.state in states][: max(limit, 0)]
+            accepted = await self.accept(message, key)
+            if not accepted.duplicate:
+                item = self._inbox[accepted.id]
+                self._inbox[item.id] = _wordless(item, InboxState.REFUSED, scrub(reason))
+                self._settled[item.id] = self._clock.now()
+            return accepted
+
+    async def amend(self, inbox: InboxId, text: str) -> bool:
+        with self._lock:
+            item = self._inbox.get(inbox)
+            if item is None or item.state is not InboxState.WAITING:
+                return False
+            self._inbox[inbox] = replace(item, message=scrubbed(replace(item.message, text=text)))
+            return True
+
+    async def inbox(self, *states: InboxState, limit: int = 1000, with_settled: bool = True) -> list[InboxItem]:
+        with self._lock:
+            items = [item for _, item in sorted(self._inbox.items()) if item.state in states]
+            return [item for item in items if with_settled or item.id not in self._settled][: max(limit, 0)]
 
     async def open(self, opening: Opening) -> Opened:
         with self._lock:
@@ -220,6 +241,34 @@ class MemoryStore:
     async def answered(self, inbox: InboxId) -> Asked | None:
         with self._lock:
             return self._questions.answered_by(inbox)
+
+    async def say(self, *parts: Part) -> tuple[Part, ...]:
+        with self._lock:
+            return tuple(self._put_out(None, None, part, self._clock.now()) for part in parts)
+
+    async def invite(self, invitation: Invitation) -> tuple[Part, ...]:
+        with self._lock:
+            is_told = self._people.invite(invitation, self._clock.now())
+            return (self._put_out(None, None, invitation.words, self._clock.now()),) if is_told else ()
+
+    async def approve(self, approval: Approval) -> Judged:
+        with self._lock:
+            judged, words = self._people.approve(approval, self._clock.now())
+            if words is None:
+                return judged
+            return replace(judged, parts=(self._put_out(None, None, words, self._clock.now()),))
+
+    async def revoke(self, platform: str, account: str | None, person: str) -> tuple[Person, ...]:
+        with self._lock:
+            return self._people.revoke(platform, account, person, self._clock.now())
+
+    async def approved(self) -> list[Approved]:
+        with self._lock:
+            return self._people.approved()
+
+    async def pending(self) -> list[Pending]:
+        with self._lock:
+            return self._people.pending(self._clock.now())
 
     async def account(self, platform: str, account: str) -> AccountRecord:
         with self._lock:
@@ -777,7 +826,7 @@ class MemoryStore:
         for id_ in self._turns[turn].inbox:
             self._settled.setdefault(id_, self._clock.now())
 
-    def _put_out(self, session: SessionId, turn: TurnId | None, part: Part, now: datetime) -> Part:
+    def _put_out(self, session: SessionId | None, turn: TurnId | None, part: Part, now: datetime) -> Part:
         new = replace(part, state=PartState.PENDING, attempts=0, sent_id=None, reason=None, not_before=None)
         id_ = PartId(next(self._numbers))
         stored = scrubbed(replace(new, id=id_, session=session, turn=turn, created_at=now))
@@ -841,11 +890,9 @@ class MemoryStore:
             del self._outbox[part]
         for event in events:
             del self._seen[event]
-        return len(items) + len(parts) + len(events) + self._questions.forget(before)
+        return len(items) + len(parts) + len(events) + self._questions.forget(before) + self._people.forget(before)
 
 
 def _wordless(item: InboxItem, state: InboxState, reason: str | None) -> InboxItem:
     """Settled: neither what was said nor what people and places are called."""
-    source = replace(item.message.source, chat_name=None, user_name=None, chat_topic=None)
-    message = replace(item.message, source=source, text="", attachments=(), reply_to=None)
-    return replace(item, state=state, reason=reason, message=message)
+    return replace(item, state=state, reason=reason, message=item.message.wordless)

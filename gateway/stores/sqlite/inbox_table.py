@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from datetime import datetime
 
 from gateway.errors import AlreadySettled, StoreDamaged, UnknownWork
@@ -35,6 +36,27 @@ def accept(db: sqlite3.Connection, message: InboundMessage, key: SessionKey, now
     # Under a new name a known message is remembered too: the platform may repeat it under that one.
     db.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", [(event, inbox, micros(now)) for event in events])
     return Accepted(id=InboxId(inbox or 0), duplicate=first is not None)
+
+
+def turn_away(db: sqlite3.Connection, message: InboundMessage, key: SessionKey, reason: str, now: datetime) -> Accepted:
+    """Accepted only to be refused. Its words are left out before, for what was once in a file stays there a while."""
+    accepted = accept(db, message.wordless, key, now)
+    if not accepted.duplicate:
+        settle(db, accepted.id, "refused", reason, now)
+    return accepted
+
+
+def amend(db: sqlite3.Connection, inbox: InboxId, text: str) -> bool:
+    """Other words for a message that still waits for its first turn."""
+    row = db.execute(
+        f"SELECT n, {INBOX_COLUMNS}, checksum FROM inbox WHERE n = ? AND state = 'waiting'", (inbox,)
+    ).fetchone()
+    if row is None:
+        return False
+    item = inbox_from_row(row)
+    values = [item.key, message_json(replace(item.message, text=text))]
+    db.execute("UPDATE inbox SET message = ?, checksum = ? WHERE n = ?", (values[1], checksum(values), inbox))
+    return True
 
 
 def _first_seen(db: sqlite3.Connection, events: list[str]) -> int | None:

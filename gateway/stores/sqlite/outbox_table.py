@@ -16,9 +16,14 @@ from gateway.stores.texts import scrub
 
 
 def put_out(
-    db: sqlite3.Connection, n: int, session: SessionId, turn: TurnId | None, parts: Sequence[Part], now: datetime
+    db: sqlite3.Connection,
+    n: int | None,
+    session: SessionId | None,
+    turn: TurnId | None,
+    parts: Sequence[Part],
+    now: datetime,
 ) -> tuple[Part, ...]:
-    """Into the outbox, to be sent."""
+    """Into the outbox, to be sent. What is said to strangers belongs to no session."""
     stored = []
     for part in parts:
         values = part_to_row(part)
@@ -28,7 +33,7 @@ def put_out(
             [n, turn, *values, micros(now), checksum(values)],
         ).lastrowid
         new = replace(new_part(PartId(id_ or 0), session, turn, values, now), question=part.question)
-        if new.question is not None:
+        if new.question is not None and n is not None:
             question_table.put(db, n, new)
         stored.append(new)
     return tuple(stored)

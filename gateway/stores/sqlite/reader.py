@@ -156,7 +156,14 @@ class Reader:
         return sessions
 
     async def work(
-        self, table: str, columns: str, states: Sequence[str], known: Iterable[str], limit: int
+        self,
+        table: str,
+        columns: str,
+        states: Sequence[str],
+        known: Iterable[str],
+        limit: int,
+        *,
+        with_settled: bool = True,
     ) -> list[Fetched]:
         """
         Rows of the inbox or outbox in these states, oldest first.
@@ -164,7 +171,7 @@ class Reader:
         What is open is found by its index, however much is settled. A state that no version ever wrote comes along, so
         that it is seen as damage instead of being lost in silence.
         """
-        is_open = not set(states) & _SETTLED
+        is_open = not with_settled or not set(states) & _SETTLED
         source = f"{table} INDEXED BY {table}_open WHERE settled_at IS NULL AND" if is_open else f"{table} WHERE"
         asked, names = _marks(states), list(known)
         query = f"SELECT n, {columns}, checksum FROM {source} (state IN ({asked}) OR state NOT IN ({_marks(names)}))"

@@ -107,7 +107,7 @@ def session_to_row(session: Session) -> list[Value]:
         session.id,
         session.key,
         int(session.current),
-        _source_json(session.origin),
+        source_json(session.origin),
         session.owner,
         micros(session.started_at),
         micros(session.last_interaction_at),
@@ -177,7 +177,7 @@ def session_from_row(row: Fetched) -> Session:
         id=SessionId(id_),
         key=SessionKey(key),
         current=bool(current),
-        origin=_source(origin),
+        origin=source_from_json(origin),
         owner=owner,
         started_at=moment(started_at),
         last_interaction_at=moment(last_interaction_at),
@@ -290,7 +290,7 @@ def part_to_row(part: Part) -> list[Value]:
     """ordinal, target, text, reply_to, edits, more: what a part says and where it goes."""
     return [
         _bounded(part.ordinal),
-        _source_json(part.target),
+        source_json(part.target),
         scrub(part.text),
         part.reply_to and scrub(part.reply_to),
         part.edits and scrub(part.edits),
@@ -298,7 +298,7 @@ def part_to_row(part: Part) -> list[Value]:
     ]
 
 
-def new_part(id_: PartId, session: SessionId, turn: TurnId | None, values: Sequence[Any], now: datetime) -> Part:
+def new_part(id_: PartId, session: SessionId | None, turn: TurnId | None, values: Sequence[Any], now: datetime) -> Part:
     """A part as `part_to_row` has just written it: new, whatever became of the one it was made from."""
     ordinal, target, text, reply_to, edits, more = values
     return Part(
@@ -306,7 +306,7 @@ def new_part(id_: PartId, session: SessionId, turn: TurnId | None, values: Seque
         session=session,
         turn=turn,
         ordinal=ordinal,
-        target=_source(target),
+        target=source_from_json(target),
         text=text,
         reply_to=reply_to,
         edits=edits,
@@ -344,7 +344,7 @@ def part_from_row(row: Fetched) -> Part:
         session=session,
         turn=None if turn is None else TurnId(turn),
         ordinal=ordinal,
-        target=_source(target),
+        target=source_from_json(target),
         text=text,
         reply_to=reply_to,
         edits=edits,
@@ -405,10 +405,12 @@ def _json_or_none(value: object | None) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _source_json(source: SessionSource) -> str:
+def source_json(source: SessionSource) -> str:
+    """Where something comes from or goes to, as it is stored."""
     return _json(source)
 
 
 @lru_cache(maxsize=1024)
-def _source(text: str) -> SessionSource:
+def source_from_json(text: str) -> SessionSource:
+    """As it was stored."""
     return from_dict(SessionSource, json.loads(text))

@@ -36,6 +36,7 @@ from gateway.model import (
     Spent,
     TurnId,
 )
+from gateway.people import Approval, Approved, Invitation, Judged, Pending, Person
 from gateway.ports import Clock
 from gateway.sessions import answered, interacted, touched, with_moved_marks
 from gateway.stores import jsonl
@@ -44,6 +45,7 @@ from gateway.stores.sqlite import (
     entry_table,
     inbox_table,
     outbox_table,
+    people_table,
     question_table,
     turn_table,
     upkeep,
@@ -133,16 +135,27 @@ class SqliteStore:
 
     async def accept(self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None) -> Accepted:
         now = self._clock.now()
-        name = f"{message.source.platform}/{message.source.account}"
 
         def write(db: sqlite3.Connection) -> Accepted:
-            self._accounts.note_message(db, name, now)
+            self._accounts.note_message(db, _account_of(message), now)
             accepted = inbox_table.accept(db, message, key, now)
             if choosing is not None and not accepted.duplicate:
                 question_table.choose(db, choosing, accepted.id)
             return accepted
 
         return await self._writer.run(write)
+
+    async def turn_away(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> Accepted:
+            self._accounts.note_message(db, _account_of(message), now)
+            return inbox_table.turn_away(db, message, key, reason, now)
+
+        return await self._writer.run(write)
+
+    async def amend(self, inbox: InboxId, text: str) -> bool:
+        return await self._writer.run(lambda db: inbox_table.amend(db, inbox, text))
 
     async def open(self, opening: Opening) -> Opened:
         now = self._clock.now()
@@ -196,6 +209,30 @@ class SqliteStore:
     async def answered(self, inbox: InboxId) -> Asked | None:
         rows = await self._reader.rows(f"SELECT {question_table.COLUMNS} FROM questions WHERE answered_by = ?", inbox)
         return question_table.asked_from_row(rows[0]) if rows else None
+
+    async def say(self, *parts: Part) -> tuple[Part, ...]:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: outbox_table.put_out(db, None, None, None, parts, now))
+
+    async def invite(self, invitation: Invitation) -> tuple[Part, ...]:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: people_table.invite(db, invitation, now))
+
+    async def approve(self, approval: Approval) -> Judged:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: people_table.approve(db, approval, now))
+
+    async def revoke(self, platform: str, account: str | None, person: str) -> tuple[Person, ...]:
+        now = self._clock.now()
+        return await self._writer.run(lambda db: people_table.revoke(db, platform, account, person, now))
+
+    async def approved(self) -> list[Approved]:
+        rows = await self._reader.rows(people_table.APPROVED)
+        return [self._reader.decoded(people_table.approved_from_row, row) for row in rows]
+
+    async def pending(self) -> list[Pending]:
+        rows = await self._reader.rows(people_table.PENDING, micros(self._clock.now()))
+        return [people_table.pending_from_row(row) for row in rows]
 
     async def account(self, platform: str, account: str) -> AccountRecord:
         rows = await self._reader.rows(account_table.SELECT, scrub(f"{platform}/{account}"))
@@ -336,7 +373,9 @@ class SqliteStore:
         for table, born in (("inbox", "received_at"), ("turns", "started_at"), ("outbox", "created_at")):
             work = partial(upkeep.forget_work, table=table, born=born, before=now - forget_after)
             total += await self._in_steps(work, 0)
-        total += Pruned(forgotten=await self._writer.run(lambda db: question_table.forget(db, now - forget_after)))
+        codes = await self._writer.run(lambda db: people_table.forget(db, now - forget_after))
+        questions = await self._writer.run(lambda db: question_table.forget(db, now - forget_after))
+        total += Pruned(forgotten=codes + questions)
         return total + await self._in_steps(partial(upkeep.forget_seen, before=now - forget_after), "")
 
     async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -436,8 +475,8 @@ class SqliteStore:
         known = await self._reader.rows("SELECT count(*) FROM sessions WHERE id = ?", scrub(session))
         return bool(made and made[0][0] > known[0][0])
 
-    async def inbox(self, *states: InboxState, limit: int = 1000) -> list[InboxItem]:
-        rows = await self._reader.work("inbox", INBOX_COLUMNS, states, InboxState, limit)
+    async def inbox(self, *states: InboxState, limit: int = 1000, with_settled: bool = True) -> list[InboxItem]:
+        rows = await self._reader.work("inbox", INBOX_COLUMNS, states, InboxState, limit, with_settled=with_settled)
         return [self._reader.decoded(inbox_from_row, row) for row in rows]
 
     async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
@@ -558,6 +597,10 @@ class SqliteStore:
             total += done.pruned
             position = done.after
         return total
+
+
+def _account_of(message: InboundMessage) -> str:
+    return f"{message.source.platform}/{message.source.account}"
 
 
 def _swapped(step: Callable[[sqlite3.Connection, Position], T], position: Position, db: sqlite3.Connection) -> T:

@@ -140,6 +140,37 @@ CREATE INDEX questions_open ON questions (turn) WHERE state = 'open';
 CREATE INDEX questions_answered ON questions (answered_by) WHERE answered_by IS NOT NULL;
 CREATE INDEX questions_by_expiry ON questions (expires_at);
 
+-- Who was let in by a pairing code, by the ids that people keep for life.
+CREATE TABLE people (
+    platform TEXT NOT NULL,
+    account  TEXT NOT NULL,
+    id       TEXT NOT NULL,
+    at       INTEGER NOT NULL,
+    by       TEXT NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (platform, account, id)
+) WITHOUT ROWID;
+
+CREATE TABLE pairings (
+    digest   TEXT PRIMARY KEY,  -- a keyed hash of the code; the code itself is nowhere
+    platform TEXT NOT NULL,
+    account  TEXT NOT NULL,
+    person   TEXT NOT NULL,
+    target   TEXT NOT NULL,     -- where the person is told
+    asked_at INTEGER NOT NULL,
+    until    INTEGER NOT NULL,
+    state    TEXT NOT NULL,     -- pending, used, taken back
+    checksum INTEGER NOT NULL   -- of who it lets in
+) WITHOUT ROWID;
+
+-- Wrong codes, by the way they came in.
+CREATE TABLE guesses (
+    way          TEXT PRIMARY KEY,
+    wrong        INTEGER NOT NULL,
+    since        INTEGER NOT NULL,
+    locked_until INTEGER
+) WITHOUT ROWID;
+
 -- Written by whoever asks whether the store takes writes.
 CREATE TABLE probe (
     only INTEGER PRIMARY KEY CHECK (only = 1),

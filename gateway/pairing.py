@@ -1,0 +1,140 @@
+"""
+Pairing: a stranger gets a code, and whoever runs the bot lets in the person who shows it to him.
+
+Codes are random, short-lived and single-use, and only a keyed hash of them is kept. Those who were let in are in memory
+too, because a message must be judged before anything is waited for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from gateway.errors import Refused
+from gateway.model import MAIN_ACCOUNT, Part, SessionSource
+from gateway.people import Approval, Approved, Guess, Invitation, Judged, Pending, People, Person
+
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+"""Nothing that could be taken for something else: no I beside 1, no O beside 0."""
+CODE_LENGTH = 8
+VALID_FOR = timedelta(hours=1)
+MOST_PENDING = 3
+MOST_WRONG = 5
+LOCKED_FOR = timedelta(hours=1)
+
+BY_COMMAND = "command line"
+"""The way in of whoever has the machine."""
+
+WELCOME = "You can talk to me now."
+_INVITATION = (
+    "I do not know you yet, so I have not read your message. Show this code to whoever runs this bot. "
+    "Once it was approved, you can talk to me: `{code}`\n\nIt is good for one hour."
+)
+_WHO = re.compile(r"(?P<platform>[^:/\s]+)(?:/(?P<account>[a-z0-9_-]+))?:(?P<id>[^:\s]+)")
+_WHY_NOT = {
+    Guess.WRONG: "there is no such code; read it again from the person's screen",
+    Guess.EXPIRED: "this code has expired; the person gets a new one by writing again",
+    Guess.USED: "this code was used already; a code lets in one person once",
+    Guess.TAKEN_BACK: "this code was taken back; the person gets a new one by writing again after an hour",
+}
+
+
+@dataclass(slots=True)
+class Pairing:
+    """
+    Codes, and who was let in by one. `approved` is what the store has, since `open`.
+
+    `send_on` takes up words that are in the outbox; without it the next start of the daemon does.
+    """
+
+    people: People
+    key: bytes = field(repr=False)
+    send_on: Callable[[Part], None] = lambda part: None
+    approved: set[Person] = field(default_factory=set)
+
+    async def open(self) -> None:
+        """Read who was let in. Called before the first message."""
+        self.approved = {each.person for each in await self.people.approved()}
+
+    async def invite(self, source: SessionSource, message_id: str) -> None:
+        """Give a stranger a code, unless he has one, or too many wait: then he hears nothing."""
+        person = Person.behind(source)
+        if person is None:
+            return
+        code = "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
+        invitation = Invitation(
+            person=person,
+            digest=self._digest(code),
+            words=Part(target=source.nameless, text=_INVITATION.format(code=code), reply_to=message_id),
+            valid_for=VALID_FOR,
+            most_pending=MOST_PENDING,
+        )
+        self._send(await self.people.invite(invitation))
+
+    async def approve(self, code: str, *, way: str, by: str) -> Person:
+        """Let in whoever got this code. Refused in words for the approver; too many wrong codes lock his way in."""
+        judged = await self.people.approve(
+            Approval(
+                digest=self._digest(_as_given(code)),
+                way=way,
+                by=by,
+                words=WELCOME,
+                most_wrong=MOST_WRONG,
+                locked_for=LOCKED_FOR,
+            )
+        )
+        if judged.person is None:
+            raise Refused(_refusal(judged))
+        self.approved.add(judged.person)
+        self._send(judged.parts)
+        return judged.person
+
+    async def revoke(self, who: str) -> tuple[Person, ...]:
+        """Let somebody in no longer, from now on. Refused if nobody of that name was let in or asks to be."""
+        written = _WHO.fullmatch(who.strip())
+        if written is None:
+            raise Refused("write who it is as `pair list` does: PLATFORM:ID or PLATFORM/ACCOUNT:ID")
+        gone = await self.people.revoke(written["platform"], written["account"], written["id"])
+        if not gone:
+            raise Refused(
+                f"{who.strip()} was not paired; whom the config allows is taken out of access.allow and access.admins"
+            )
+        self.approved.difference_update(gone)
+        return gone
+
+    async def listed(self) -> tuple[list[Approved], list[Pending]]:
+        """Who was let in, and who waits for it."""
+        return await self.people.approved(), await self.people.pending()
+
+    def _send(self, parts: tuple[Part, ...]) -> None:
+        for part in parts:
+            self.send_on(part)
+
+    def _digest(self, code: str) -> str:
+        return hmac.new(self.key, b"pairing code " + code.encode(), hashlib.sha256).hexdigest()
+
+
+def way_of(source: SessionSource) -> str:
+    """The way in of whoever writes there: each admin has his own."""
+    account = "" if source.account == MAIN_ACCOUNT else f"/{source.account}"
+    return f"{source.platform}{account}:{source.participant_id or ''}"
+
+
+def _as_given(code: str) -> str:
+    """People write small letters and put in blanks and dashes. Nothing of any other shape can be a code."""
+    given = re.sub(r"[\s-]", "", code[:100]).upper()
+    return given if given.isascii() else ""
+
+
+def _refusal(judged: Judged) -> str:
+    if judged.guess is Guess.LOCKED and judged.locked_until is not None:
+        return (
+            f"{MOST_WRONG} wrong codes were given here, so no code is taken here "
+            f"until {judged.locked_until:%Y-%m-%d %H:%M} UTC"
+        )
+    return _WHY_NOT[judged.guess]

@@ -1,0 +1,129 @@
+"""People and pairing codes as rows, inside the caller's transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+
+from gateway.errors import StoreDamaged
+from gateway.model import Part
+from gateway.people import Approval, Approved, Guess, Invitation, Judged, Pending, Person
+from gateway.stores.sqlite import outbox_table
+from gateway.stores.sqlite.rows import Fetched, Value, checksum, micros, moment, source_from_json, source_json
+from gateway.stores.texts import scrub
+
+APPROVED = "SELECT platform, account, id, at, by, checksum FROM people ORDER BY at, platform, account, id"
+PENDING = (
+    "SELECT platform, account, person, asked_at, until FROM pairings WHERE state = 'pending' AND until > ?"
+    " ORDER BY asked_at, platform, account, person"
+)
+_AFTERWARDS = {"used": Guess.USED, "taken back": Guess.TAKEN_BACK}
+
+
+def invite(db: sqlite3.Connection, invitation: Invitation, now: datetime) -> tuple[Part, ...]:
+    """A code, unless he has one or too many wait."""
+    who = _who(invitation.person)
+    asked = db.execute(
+        "SELECT 1 FROM pairings WHERE platform = ? AND account = ? AND person = ? AND until > ?", (*who, micros(now))
+    ).fetchone()
+    waiting = db.execute(
+        "SELECT count(*) FROM pairings WHERE platform = ? AND account = ? AND state = 'pending' AND until > ?",
+        (*who[:2], micros(now)),
+    ).fetchone()[0]
+    if asked is not None or waiting >= invitation.most_pending:
+        return ()
+    values: list[Value] = [invitation.digest, *who, source_json(invitation.words.target)]
+    db.execute(
+        "INSERT INTO pairings VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?)",
+        [*values, micros(now), micros(now + invitation.valid_for), checksum(values)],
+    )
+    return outbox_table.put_out(db, None, None, None, (invitation.words,), now)
+
+
+def approve(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged:
+    """Let in whoever was given this code; a wrong one counts against the way it came in."""
+    locked_until = _locked_until(db, approval.way, now)
+    if locked_until is not None:
+        return Judged(guess=Guess.LOCKED, locked_until=locked_until)
+    row = db.execute(
+        "SELECT digest, platform, account, person, target, checksum, until, state FROM pairings WHERE digest = ?",
+        (approval.digest,),
+    ).fetchone()
+    if row is None:
+        return _count_wrong(db, approval, now)
+    *values, written, until, state = row
+    if checksum(values) != written:
+        raise StoreDamaged("the row of a pairing code is not what was written")
+    if state != "pending":
+        return Judged(guess=_AFTERWARDS[state])
+    if until <= micros(now):
+        return Judged(guess=Guess.EXPIRED)
+    person = Person(platform=values[1], account=values[2], id=values[3])
+    _let_in(db, person, approval, now)
+    words = Part(target=source_from_json(values[4]), text=approval.words)
+    return Judged(guess=Guess.RIGHT, person=person, parts=outbox_table.put_out(db, None, None, None, (words,), now))
+
+
+def revoke(
+    db: sqlite3.Connection, platform: str, account: str | None, person: str, now: datetime
+) -> tuple[Person, ...]:
+    """Out of the list, and his codes with him."""
+    where = "platform = ? AND account = coalesce(?, account)"
+    who = (scrub(platform), account and scrub(account), scrub(person))
+    gone = db.execute(f"DELETE FROM people WHERE {where} AND id = ? RETURNING platform, account, id", who).fetchall()
+    gone += db.execute(
+        f"UPDATE pairings SET state = 'taken back' WHERE {where} AND person = ? AND state = 'pending' AND until > ?"
+        " RETURNING platform, account, person",
+        (*who, micros(now)),
+    ).fetchall()
+    return tuple(sorted({Person(platform=row[0], account=row[1], id=row[2]) for row in gone}))
+
+
+def forget(db: sqlite3.Connection, before: datetime) -> int:
+    """Codes that are long over, and ways in that were wrong long ago."""
+    forgotten = db.execute("DELETE FROM pairings WHERE until < ?", (micros(before),)).rowcount
+    return forgotten + db.execute("DELETE FROM guesses WHERE since < ?", (micros(before),)).rowcount
+
+
+def approved_from_row(row: Fetched) -> Approved:
+    """From the columns of APPROVED."""
+    *values, written = row
+    if checksum(values) != written:
+        raise StoreDamaged("the row of a person who was let in is not what was written")
+    platform, account, id_, at, by = values
+    return Approved(person=Person(platform=platform, account=account, id=id_), at=moment(at), by=by)
+
+
+def pending_from_row(row: Fetched) -> Pending:
+    """From the columns of PENDING."""
+    platform, account, person, asked_at, until = row
+    who = Person(platform=platform, account=account, id=person)
+    return Pending(person=who, asked_at=moment(asked_at), until=moment(until))
+
+
+def _let_in(db: sqlite3.Connection, person: Person, approval: Approval, now: datetime) -> None:
+    values: list[Value] = [*_who(person), micros(now), scrub(approval.by)]
+    db.execute("INSERT OR REPLACE INTO people VALUES (?, ?, ?, ?, ?, ?)", [*values, checksum(values)])
+    db.execute("UPDATE pairings SET state = 'used' WHERE digest = ?", (approval.digest,))
+    db.execute("DELETE FROM guesses WHERE way = ?", (scrub(approval.way),))
+
+
+def _locked_until(db: sqlite3.Connection, way: str, now: datetime) -> datetime | None:
+    row = db.execute("SELECT locked_until FROM guesses WHERE way = ?", (scrub(way),)).fetchone()
+    return moment(row[0]) if row is not None and row[0] is not None and row[0] > micros(now) else None
+
+
+def _count_wrong(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged:
+    """The last of too many locks; those of long ago do not count."""
+    row = db.execute(
+        "SELECT wrong, since FROM guesses WHERE way = ? AND since > ? AND locked_until IS NULL",
+        (scrub(approval.way), micros(now - approval.locked_for)),
+    ).fetchone()
+    wrong, since = (row[0] + 1, row[1]) if row is not None else (1, micros(now))
+    locked = micros(now + approval.locked_for) if wrong >= approval.most_wrong else None
+    db.execute("INSERT OR REPLACE INTO guesses VALUES (?, ?, ?, ?)", (scrub(approval.way), wrong, since, locked))
+    return Judged(guess=Guess.WRONG)
+
+
+def _who(person: Person) -> tuple[str, str, str]:
+    return scrub(person.platform), scrub(person.account), scrub(person.id)
