@@ -102,9 +102,23 @@ def _person(entry: AccessEntry) -> AccessEntry:
     return entry
 
 
+def _bot(entry: AccessEntry) -> AccessEntry:
+    if entry.whom is not Whom.USER:
+        raise ValueError(f"a {entry.whom} is no bot; write the ids of the bots one by one")
+    return entry
+
+
+def _place(entry: AccessEntry) -> AccessEntry:
+    if entry.whom is Whom.USER:
+        raise ValueError("this is a person; a mode is for a chat, a guild or a team, such as telegram:chat:-100123")
+    return entry
+
+
 _SHAPE = (
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "examples": ["telegram:12345", "slack/work:U2", "discord:guild:9"]}),
 )
 Allowed = Annotated[AccessEntry, BeforeValidator(parse_entry), *_SHAPE]
+Chat = Annotated[AccessEntry, BeforeValidator(lambda value: _place(parse_entry(value))), *_SHAPE]
+Bot = Annotated[AccessEntry, BeforeValidator(lambda value: _bot(parse_entry(value))), *_SHAPE]
 Admin = Annotated[AccessEntry, BeforeValidator(lambda value: _person(parse_entry(value))), *_SHAPE]

@@ -43,8 +43,10 @@ def _slack_entries_without_workspace(document: Document) -> Iterator[tuple[Path,
     """An id of Slack means a person only inside one workspace."""
     if not any(platform == "slack" and len(accounts) > 1 for platform, accounts in _accounts(document)):
         return
-    for path, entry in every_value(document.data.get("access"), ("access",)):
-        if isinstance(entry, str) and entry.startswith("slack:") and path[1] in ("allow", "admins"):
+    for path, value in every_value(document.data.get("access"), ("access",)):
+        entry = path[-1] if path[1:2] == ("group_modes",) else value
+        lists_entries = path[1:2] in (("allow",), ("admins",), ("bots",), ("group_modes",))
+        if lists_entries and isinstance(entry, str) and entry.startswith("slack:"):
             what = f"{dotted(path)}: which workspace? there are several; write slack/ACCOUNT:{quoted(entry[6:])[1:-1]}"
             yield path, Mistake(document.place(path), what)
 

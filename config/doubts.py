@@ -23,6 +23,9 @@ def find_doubts(document: Document) -> list[Mistake]:
             doubts.append(
                 Mistake(document.keys[path], f"warning: {dotted(path)}: the echo agent does not use it; remove it")
             )
+        if path == ("access", "direct") and value == "open-dangerously":
+            what = "warning: access.direct: DANGER: everybody who finds the bot can talk to it; write pairing instead"
+            doubts.append(Mistake(document.values[path], what))
     return sorted(doubts)
 
 

@@ -25,8 +25,6 @@ NOT_BUILT_YET = (
     "agents.*.object",
     "agents.*.options",
     "storage.url = postgres",
-    "access.direct",
-    "access.groups",
     "delivery.max_parts",
 )
 

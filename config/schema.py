@@ -7,9 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Strict, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Strict, Tag
 
-from config.access import Admin, Allowed
+from config.access import Admin, Allowed, Bot, Chat
 from config.fields import (
     AsWritten,
     ClockTime,
@@ -30,13 +30,16 @@ from config.fields import (
     Text,
     WebAddress,
     Zone,
+    unambiguous,
 )
+from config.patterns import WakeWord
 from gateway.history import HistoryRules
 from gateway.model import MAIN_ACCOUNT, ChatType, ResetPolicy
 from gateway.sessions import ResetPolicies
 
 PlatformName = Literal["telegram", "discord", "slack", "local", "web"]
 ChatTypeName = Literal["dm", "group", "channel", "thread"]
+GroupMode = Annotated[Literal["mention", "all", "off"], AsWritten]
 LogLevel = Literal["debug", "info", "warning", "error"]
 AgentKind = Literal["echo", "openai", "anthropic", "command", "acp", "http", "python"]
 
@@ -155,9 +158,13 @@ class Access(Section):
     """Who may talk to the bot, and when it answers in a group."""
 
     direct: Annotated[Literal["pairing", "listed", "open-dangerously"], AsWritten] = "pairing"
-    groups: Annotated[Literal["mention", "all", "off"], AsWritten] = "mention"
+    groups: GroupMode = "mention"
+    group_modes: Mapping[Chat, GroupMode] = Field(default={})
+    wake_words: Annotated[tuple[WakeWord, ...], Strict(False)] = ()
+    background: Annotated[int, Strict(), Field(ge=0, le=200), BeforeValidator(unambiguous)] = 0
     allow: Annotated[tuple[Allowed, ...], Strict(False)] = ()
     admins: Annotated[tuple[Admin, ...], Strict(False)] = ()
+    bots: Annotated[tuple[Bot, ...], Strict(False)] = ()
 
 
 class Reset(Section):

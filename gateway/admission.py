@@ -1,17 +1,62 @@
-"""Who is let in: the one place that decides. Pure, and whoever is not named here gets nothing."""
+"""
+Who is let in: the one place that decides. Pure, and whoever is not named here gets nothing.
+
+Asked about everything a person can do: messages, commands, edits, files, buttons, reactions, wherever they come from.
+It looks at ids and never at names; what is quoted or forwarded gives nobody the rights of whoever wrote it first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
-from gateway.model import LOCAL_PLATFORM, WEB_PLATFORM, ChatType, SessionSource
+from gateway.model import LOCAL_PLATFORM, WEB_PLATFORM, ChatType, InboundMessage, MessageKind, SessionSource
+from gateway.people import Person
 
 LONGEST_TEXT = 1_000_000
 """More than any platform lets a person write; what is longer is a file or an attack."""
 
+SAID = (MessageKind.NEW, MessageKind.COMMAND)
+"""What can become a turn. The rest is done to a message that is there already."""
+
+ACTED = (*SAID, MessageKind.BUTTON)
+"""What is stored, because something is to be done."""
+
 # A browser with the web chat's cookie and the terminal of this machine are the operator himself.
 _OWN_SCREENS = (LOCAL_PLATFORM, WEB_PLATFORM)
+# Whoever calls the bot does it at the beginning; and what is short is searched in no time.
+_SEARCHED = 200
+
+
+class Direct(StrEnum):
+    """Whose direct messages are taken: those of people who are listed or paired, of listed ones alone, everybody's."""
+
+    PAIRING = "pairing"
+    LISTED = "listed"
+    OPEN = "open-dangerously"
+
+
+class Groups(StrEnum):
+    """What is answered in an allowed chat: what is addressed to the bot, everything, or nothing."""
+
+    MENTION = "mention"
+    ALL = "all"
+    OFF = "off"
+
+
+class Refusal(StrEnum):
+    """Why nobody answers, in the words that `trace` says."""
+
+    STRANGER = "nobody has allowed this person"
+    UNPAIRED = "this person is not paired yet"
+    NAMELESS = "the platform does not say who wrote this"
+    CHAT = "this chat is not allowed"
+    BOT = "another bot wrote this"
+    STANDOFF = "bots were answering each other"
+    OFF = "the bot is switched off in this chat"
+    UNADDRESSED = "this was not addressed to the bot"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,16 +69,103 @@ class Allowed:
     chat: str | None = None
     scope: str | None = None
 
-    def lets_in(self, source: SessionSource) -> bool:
-        """A person is let in for direct messages alone, a chat or scope for everything but those."""
-        if self.platform != source.platform or self.account not in (None, source.account):
+    def names(self, source: SessionSource) -> bool:
+        """Whether it is this person."""
+        return self._fits(source) and self.person is not None and self.person == source.participant_id
+
+    def holds(self, source: SessionSource) -> bool:
+        """Whether it is this chat, or one inside this scope. A direct chat is inside of nothing."""
+        if not self._fits(source) or source.chat_type is ChatType.DM:
             return False
-        if source.chat_type is ChatType.DM:
-            return self.person is not None and self.person in (source.user_id, source.user_id_alt)
-        inside = (self.chat is not None and self.chat == source.chat_id, self.scope and self.scope == source.scope)
-        return any(inside)
+        in_chat = self.chat is not None and self.chat == source.chat_id
+        return in_chat or (self.scope is not None and self.scope == source.scope)
+
+    def _fits(self, source: SessionSource) -> bool:
+        return self.platform == source.platform and self.account in (None, source.account)
 
 
-def authorize(source: SessionSource, allowed: Collection[Allowed]) -> bool:
-    """Whether what comes from there may reach the gateway."""
-    return source.platform in _OWN_SCREENS or any(entry.lets_in(source) for entry in allowed)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What the operator decided. `modes` are for single chats and scopes; `background` counts overheard messages."""
+
+    allow: tuple[Allowed, ...] = ()
+    admins: tuple[Allowed, ...] = ()
+    bots: tuple[Allowed, ...] = ()
+    direct: Direct = Direct.PAIRING
+    groups: Groups = Groups.MENTION
+    modes: tuple[tuple[Allowed, Groups], ...] = ()
+    wake_words: tuple[re.Pattern[str], ...] = ()
+    background: int = 0
+
+    def mode_of(self, source: SessionSource) -> Groups:
+        """What is answered there: a word about the chat counts more than one about its scope, with an account more."""
+        fitting = [(entry, mode) for entry, mode in self.modes if entry.holds(source)]
+        ranked = sorted(fitting, key=lambda each: (each[0].chat is not None, each[0].account is not None))
+        return ranked[-1][1] if ranked else self.groups
+
+    def is_addressed(self, message: InboundMessage) -> bool:
+        """Mentioned, answered or called by a wake word, in the person's own words."""
+        if message.addressed_to_bot or (message.reply_to is not None and message.reply_to.to_bot):
+            return True
+        start = "" if message.forwarded else message.text[:_SEARCHED]
+        return any(word.search(start) for word in self.wake_words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Let in, with or without an admin's rights; or refused, for a reason."""
+
+    refusal: Refusal | None = None
+    is_admin: bool = False
+
+
+def authorize(
+    message: InboundMessage, access: Access, approved: Collection[Person] = (), *, takes_part: bool = False
+) -> Decision:
+    """
+    Whether what somebody did may have an effect. `approved` are those who were paired.
+
+    `takes_part`: the bot has a conversation in this very thread, so that what is said there needs no address.
+    """
+    source = message.source
+    if source.platform in _OWN_SCREENS:
+        return Decision(is_admin=True)
+    if source.chat_type is ChatType.DM:
+        refusal = _refused_directly(message, access, approved)
+    else:
+        refusal = _refused_in_chat(message, access, takes_part=takes_part)
+    is_admin = refusal is None and not message.from_bot and _named(source, access.admins)
+    return Decision(refusal=refusal, is_admin=is_admin)
+
+
+def _refused_directly(message: InboundMessage, access: Access, approved: Collection[Person]) -> Refusal | None:
+    source, person = message.source, Person.behind(message.source)
+    if person is None:
+        return Refusal.NAMELESS
+    if message.from_bot:
+        return None if _named(source, access.bots) else Refusal.BOT
+    if _named(source, (*access.allow, *access.admins)) or access.direct is Direct.OPEN:
+        return None
+    if access.direct is Direct.LISTED:
+        return Refusal.STRANGER
+    return None if person in approved else Refusal.UNPAIRED
+
+
+def _refused_in_chat(message: InboundMessage, access: Access, *, takes_part: bool) -> Refusal | None:
+    source = message.source
+    if not any(entry.holds(source) for entry in access.allow):
+        return Refusal.CHAT
+    if message.from_bot and not _named(source, access.bots):
+        return Refusal.BOT
+    mode = access.mode_of(source)
+    if mode is Groups.OFF:
+        return Refusal.OFF
+    # Who presses a button of ours or reacts says nothing that could be meant for somebody else.
+    needs_address = mode is Groups.MENTION and message.kind in (*SAID, MessageKind.EDIT)
+    if needs_address and not takes_part and not access.is_addressed(message):
+        return Refusal.UNADDRESSED
+    return None
+
+
+def _named(source: SessionSource, entries: Iterable[Allowed]) -> bool:
+    return any(entry.names(source) for entry in entries)

@@ -17,15 +17,17 @@ from types import MappingProxyType
 
 from adapters.screens import Screens
 from config.access import AccessEntry, Whom
+from config.schema import Access as AccessConfig
 from config.schema import Config
 from gateway import __version__, replies
-from gateway.admission import Allowed
+from gateway.admission import Access, Allowed, Direct, Groups
 from gateway.agents import load_agent
 from gateway.attachments import Attachments
 from gateway.clock import SystemClock
 from gateway.commands import COMMANDS
 from gateway.control.chat import chat_requests
 from gateway.control.chat_events import ChatCommand
+from gateway.control.pair import pair_requests
 from gateway.control.queue import queue_requests
 from gateway.control.requests import Args, Line
 from gateway.control.server import ControlServer
@@ -199,6 +201,7 @@ async def running(
         requests = {
             **session_requests(store, pipeline.lanes.stop),
             **status_requests(store, gateway.status),
+            **pair_requests(pipeline.door.pairing),
             **queue_requests(store, clock, pipeline.take_up, delivery.take_up, pipeline.lanes.let_go),
             **chat_requests(local, _chat_commands()),
             "web.link": gateway.link,
@@ -212,6 +215,8 @@ async def running(
             opened.callback(listening.cancel)
         tasks.create_task(sweep(store, files, clock, observer), name="sweep")
         await asyncio.sleep(0)  # let them begin to listen
+        if policy.access.direct is Direct.OPEN:
+            observer.open_to_everybody()
         address = gateway.web.address if gateway.web else None
         observer.started(address=address, version=__version__, pid=os.getpid())
         yield gateway
@@ -258,7 +263,7 @@ def _policy(config: Config, lock: Lock) -> Policy:
     }
     return Policy(
         agents=agents,
-        allowed=tuple(map(_allowed, (*config.access.allow, *config.access.admins))),
+        access=_access(config.access),
         routes=[Route(agent=route.agent, **route.match.model_dump()) for route in config.routes],
         per_user_in_groups=config.sessions.per_user_in_groups,
         per_user_in_threads=config.sessions.per_user_in_threads,
@@ -267,8 +272,22 @@ def _policy(config: Config, lock: Lock) -> Policy:
         idle_timeout=config.turns.idle_timeout,
         answer_within=config.turns.answer_within,
         privacy_key=read_or_make_key(lock.state.privacy_key) if config.privacy.redact else None,
+        pairing_key=read_or_make_key(lock.state.privacy_key),
         redact_emails=config.privacy.redact_emails,
         connected=(LOCAL_PLATFORM, WEB_PLATFORM),
+    )
+
+
+def _access(written: AccessConfig) -> Access:
+    return Access(
+        allow=tuple(map(_allowed, written.allow)),
+        admins=tuple(map(_allowed, written.admins)),
+        bots=tuple(map(_allowed, written.bots)),
+        direct=Direct(written.direct),
+        groups=Groups(written.groups),
+        modes=tuple((_allowed(entry), Groups(mode)) for entry, mode in written.group_modes.items()),
+        wake_words=written.wake_words,
+        background=written.background,
     )
 
 

@@ -12,6 +12,7 @@ from gateway.files import Files
 from gateway.history import estimate_text_tokens, window
 from gateway.lanes import Running
 from gateway.model import Attachment, Entry, InboundMessage, Media, Session, Turn
+from gateway.overheard import Remark
 from gateway.policy import Employed, Policy
 from gateway.privacy import Redactor
 from gateway.prompt import PromptFacts, context_prompt
@@ -39,7 +40,12 @@ def claimed(policy: Policy, running: Running, messages: Sequence[InboundMessage]
 
 
 def brief(
-    policy: Policy, employed: Employed, begun: Begun, messages: Sequence[InboundMessage], files: Files
+    policy: Policy,
+    employed: Employed,
+    begun: Begun,
+    messages: Sequence[InboundMessage],
+    files: Files,
+    overheard: Sequence[Remark] = (),
 ) -> Briefing:
     """Tell the redactor every id first: a person may be named in a text that was written before he joined."""
     source = messages[-1].source
@@ -47,7 +53,10 @@ def brief(
     if redactor is not None:
         redactor.know_source(begun.opened.session.origin)
         _tell(redactor, begun.history, messages)
-    context = context_prompt(_facts(policy, begun.opened.session, messages), redactor)
+        for remark in overheard:
+            redactor.know_source(remark.source)
+    facts = replace(_facts(policy, begun.opened.session, messages), overheard=tuple(overheard))
+    context = context_prompt(facts, redactor)
     prompt = estimate_text_tokens(employed.system + context) + sum(map(estimate_text_tokens, _texts(messages)))
     mark = begun.opened.session.consolidated_through
     turn = Turn(

@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway import replies
+from gateway.admission import authorize
+from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call, Request
-from gateway.lanes import Lanes, Running
-from gateway.model import Part, SessionKey
-from gateway.observe import Observer
+from gateway.lanes import Lanes, Place, Running
+from gateway.model import InboundMessage, InboxId, MessageKind, Part, SessionKey
+from gateway.observe import Action, Observer
+from gateway.pairing import Pairing
 from gateway.patience import until_stored
 from gateway.policy import Policy
 from gateway.ports import Clock
@@ -25,6 +28,31 @@ class Desk:
     lanes: Lanes
     observer: Observer
     clock: Clock
+    pairing: Pairing
+
+    def place(self, key: SessionKey, call: Call | None) -> Place:
+        """Commands wait for no turn. What comes after one that stops a turn waits for it: it may change the session."""
+        if call is None:
+            return self.lanes.join(key)
+        if call.command.needs_quiet:
+            return self.lanes.when_quiet(key)
+        return self.lanes.beside(key, holding=call.command.stops_turn)
+
+    async def note(self, key: SessionKey, message: InboundMessage) -> None:
+        """
+        What is done to a message that is there already. None of it begins a turn.
+
+        An edit changes a message that still waits for its turn; what is being answered or was answered stays as it was
+        asked. An edit makes no command of a message, nor another of one.
+        """
+        inbox = self._waiting(key, message) if message.kind is MessageKind.EDIT else None
+        amended = inbox is not None and await self.store.amend(inbox, message.text)
+        self.observer.received(message.source, Action.AMENDED if amended else Action.NOTED)
+
+    def _waiting(self, key: SessionKey, edit: InboundMessage) -> InboxId | None:
+        if COMMANDS.find(edit.text) is not None:
+            return None
+        return self.lanes.amend(key, edit)
 
     async def command(self, key: SessionKey, running: Running, call: Call) -> Again | tuple[Part, ...]:
         """Do what a command says: its answer for the outbox, or the question that is to be asked again."""
@@ -39,6 +67,8 @@ class Desk:
             store=self.store,
             row=stored.id,
             message=stored.message,
+            pairing=self.pairing,
+            is_admin=authorize(stored.message, self.policy.access).is_admin,
             stopped=stopped,
             busy=busy,
             waiting=len(self.lanes.waiting(key)),

@@ -49,6 +49,15 @@ class Stored:
     is_surplus: bool = False
     is_first_surplus: bool = False
 
+    def is_changed_by(self, edit: InboundMessage) -> bool:
+        """Whether it is this message, of this very person, and not yet claimed by a turn."""
+        mine, yours = self.message.source, edit.source
+        same = self.message.id == edit.id and (mine.chat_id, mine.participant_id) == (
+            yours.chat_id,
+            yours.participant_id,
+        )
+        return same and not self.alone and self.turn is None
+
     def goes_with(self, other: Stored) -> bool:
         """Whether one turn may answer both."""
         return not (self.alone or other.alone) and self.turn == other.turn
@@ -230,6 +239,16 @@ class Lanes:
         if place is not None:
             place.leave()
         return place is not None
+
+    def amend(self, key: SessionKey, edit: InboundMessage) -> InboxId | None:
+        """Let a message that waits there say what its sender has made of it. None if there is no such message."""
+        lane = self._lanes.get(key)
+        for place in lane.places if lane else ():
+            if place.stored is not None and place.stored.is_changed_by(edit):
+                message = replace(place.stored.message, text=edit.text)
+                place.stored = replace(place.stored, message=message)
+                return place.stored.id
+        return None
 
     def depth(self) -> tuple[int, int]:
         """How many lanes run a turn, and how many messages wait."""

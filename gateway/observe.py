@@ -35,6 +35,8 @@ class Action(StrEnum):
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
     REFUSED = "refused"
+    AMENDED = "amended"
+    NOTED = "noted"
     COMMAND = "command"
     AGENT = "agent"
     TURN = "turn"
@@ -42,6 +44,7 @@ class Action(StrEnum):
     SENT = "sent"
     UNSENT = "unsent"
     PREVIEW = "preview"
+    ACCESS = "access"
     ACCOUNT = "account"
     STORE = "store"
     FILE = "file"
@@ -103,6 +106,7 @@ class Observer:
         self._registry = CollectorRegistry()
         ProcessCollector(namespace="turngate", registry=self._registry)
         self._messages = self._counter("messages", "Inbound messages by what became of them.", "platform", "outcome")
+        self._refusals = self._counter("refusals", "Messages that were not let in, by reason.", "platform", "reason")
         self._commands = self._counter("commands", "Chat commands that were run.", "command")
         self._turns = self._counter("turns", "Turns by agent and outcome.", "agent", "outcome")
         self._parts = self._counter("parts", "Outbound parts by what became of them.", "platform", "outcome")
@@ -129,9 +133,21 @@ class Observer:
         self._log.info("the gateway is down", action=Action.STOPPED)
 
     def received(self, source: SessionSource, outcome: Action) -> None:
-        """A message was accepted, known already, or refused."""
+        """A message was accepted, known already, or refused; or something was done to one that is there."""
         self._messages.labels(source.platform, outcome.value).inc()
         self._log.debug("a message came in", action=outcome, platform=source.platform, account=source.account)
+
+    def turned_away(self, source: SessionSource, reason: str) -> None:
+        """A message was not let in. The reason is one word of a small list."""
+        self._refusals.labels(source.platform, reason).inc()
+        self.received(source, Action.REFUSED)
+
+    def open_to_everybody(self) -> None:
+        """Said at every start, so that nobody forgets."""
+        self._log.warning(
+            "DANGER: everybody who finds the bot can talk to it and spend what it costs; set access.direct to pairing",
+            action=Action.ACCESS,
+        )
 
     def commanded(self, command: str, session: SessionId) -> None:
         """A chat command was answered."""

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gateway import replies
-from gateway.admission import LONGEST_TEXT, authorize
+from gateway.admission import ACTED
 from gateway.attachments import Attachments, Gathered
 from gateway.briefing import brief, claimed, heard
 from gateway.commands.registry import Again, Call
 from gateway.crashpoints import crashpoint
 from gateway.delivery import Delivery
 from gateway.desk import Desk
+from gateway.doorkeeper import Doorkeeper
 from gateway.errors import Refused, StoreError
 from gateway.lanes import LaneRules, Lanes, Place, Running, Stored
 from gateway.model import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
@@ -45,32 +46,35 @@ class Pipeline:
     tasks: asyncio.TaskGroup
     lanes: Lanes = field(init=False)
     desk: Desk = field(init=False)
+    door: Doorkeeper = field(init=False)
     questions: Questions = field(init=False)
 
     def __post_init__(self) -> None:
         self.lanes = Lanes(self.lane_rules, self._handle, self.tasks)
-        self.desk = Desk(self.policy, self.store, self.lanes, self.observer, self.clock)
+        self.door = Doorkeeper(self.policy, self.store, self.observer, self.clock, self.delivery.take_up)
+        self.desk = Desk(self.policy, self.store, self.lanes, self.observer, self.clock, self.door.pairing)
         self.questions = Questions(
             self.policy.answer_within, self.store, self.delivery, self.clock, self.observer, self.tasks, self.take_up
         )
 
     async def receive(self, message: InboundMessage) -> None:
         """Called by adapters. Returning means stored; raises Refused for what is never taken, StoreError for a no."""
-        if not authorize(message.source, self.policy.allowed):
-            return self.observer.received(message.source, Action.REFUSED)
-        if len(message.text) > LONGEST_TEXT:
-            raise Refused(f"a message of {len(message.text):,} characters is too long; {LONGEST_TEXT:,} is the most")
+        refusal, key = self.door.judge(message), self.policy.key_of(message.source)
+        if refusal is not None:
+            return await self.door.turn_away(message, refusal)
+        if message.kind not in ACTED:
+            return await self.desk.note(key, message)
         crashpoint("received")
-        heard = self.questions.hear(message, key := self.policy.key_of(message.source))
+        heard = self.questions.hear(message, key)
         # The place is taken before the first await: nobody who comes later gets in front while this is being stored.
         # Whoever sent it may go away meanwhile; what is on disk by then is seen through all the same.
-        accepting = self.store.accept(heard.message, key, choosing=heard.choosing)
-        place, storing = self._place(key, heard.call), asyncio.ensure_future(accepting)
+        accept = partial(self.store.accept, heard.message, key, choosing=heard.choosing)
+        place, storing = self.desk.place(key, heard.call), asyncio.ensure_future(self.door.admit(message, key, accept))
         storing.add_done_callback(lambda _: self._stored(storing, place, heard))
         await asyncio.shield(storing)
         return crashpoint("accepted")
 
-    def _stored(self, storing: asyncio.Future[Accepted], place: Place, heard: Heard) -> None:
+    def _stored(self, storing: asyncio.Future[Accepted | None], place: Place, heard: Heard) -> None:
         accepted = None if storing.cancelled() or storing.exception() is not None else storing.result()
         if accepted is not None:
             action = Action.DUPLICATE if accepted.duplicate else Action.ACCEPTED
@@ -82,6 +86,7 @@ class Pipeline:
 
     async def recover(self) -> None:
         """Go on with what an earlier run of the daemon left in the inbox, in the order in which it came."""
+        await self.door.pairing.open()
         await self.questions.load()
         for item in await self.store.inbox(InboxState.WAITING, InboxState.RUNNING, limit=LARGEST_NUMBER):
             self.take_up(item)
@@ -90,15 +95,7 @@ class Pipeline:
         """Go on with one of them."""
         call = self.questions.call_in(item.message) if item.turn is None else None
         stored = Stored(id=item.id, message=item.message, turn=item.turn, alone=bool(call), recovered=True)
-        self._place(item.key, call).take(replace(stored, attempts=item.attempts))
-
-    def _place(self, key: SessionKey, call: Call | None) -> Place:
-        """Commands wait for no turn. What comes after one that stops a turn waits for it: it may change the session."""
-        if call is None:
-            return self.lanes.join(key)
-        if call.command.needs_quiet:
-            return self.lanes.when_quiet(key)
-        return self.lanes.beside(key, holding=call.command.stops_turn)
+        self.desk.place(item.key, call).take(replace(stored, attempts=item.attempts))
 
     async def _handle(self, key: SessionKey, running: Running) -> None:
         """A batch whose turn has come. Whatever happens to it, its lane goes on."""
@@ -147,7 +144,8 @@ class Pipeline:
     async def _converse(self, begun: Begun, gathered: Gathered, running: Running) -> Outcome:
         session, employed = begun.opened.session, self.policy.agent_of(begun.opened.session)
         message = (messages := heard(begun.said, gathered.messages))[-1]
-        briefing = brief(self.policy, employed, begun, messages, self.attachments.files)
+        overheard = self.door.overheard.take(message)
+        briefing = brief(self.policy, employed, begun, messages, self.attachments.files, overheard)
         preview = self.delivery.preview(message.source, begun.turn, running.ids, shown_in=begun.preview)
         conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
         running.stoppable(conversation.stop)

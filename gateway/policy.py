@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from gateway.admission import Allowed
+from gateway.admission import Access
 from gateway.history import HistoryRules
 from gateway.keys import build_session_key, owner_of
 from gateway.model import Session, SessionKey, SessionSource
@@ -38,10 +38,10 @@ class Employed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Fixed while the daemon runs. `privacy_key` is None where ids need not be hidden."""
+    """Fixed while the daemon runs. `privacy_key` is None where ids need not be hidden; `pairing_key` hides codes."""
 
     agents: Mapping[str, Employed]
-    allowed: tuple[Allowed, ...] = ()
+    access: Access = field(default_factory=Access)
     routes: Sequence[Route] = ()
     per_user_in_groups: bool = True
     per_user_in_threads: bool = False
@@ -50,6 +50,7 @@ class Policy:
     idle_timeout: timedelta = timedelta(minutes=30)
     answer_within: timedelta = timedelta(hours=1)
     privacy_key: bytes | None = field(default=None, repr=False)
+    pairing_key: bytes = field(default=b"", repr=False)
     redact_emails: bool = False
     connected: tuple[str, ...] = ()
     homes: tuple[HomeChannel, ...] = ()

@@ -17,6 +17,7 @@ from rich.status import Status
 from config.load import load
 from gateway.clock import SystemClock
 from gateway.control.client import ControlClient
+from gateway.control.pair import pair_requests
 from gateway.control.queue import queue_requests
 from gateway.control.reach import ask, reach
 from gateway.control.requests import Requests
@@ -24,7 +25,8 @@ from gateway.control.sessions import session_requests
 from gateway.control.status import status_requests
 from gateway.dicts import Json
 from gateway.errors import Refused
-from gateway.state_dir import StateDir
+from gateway.pairing import Pairing
+from gateway.state_dir import StateDir, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
 
 _SILENCE = 2.0
@@ -79,7 +81,12 @@ async def _own_requests(state: StateDir) -> AsyncIterator[Requests]:
     clock = SystemClock()
     store = await SqliteStore.connect(state.database, clock)
     try:
-        yield {**session_requests(store), **status_requests(store), **queue_requests(store, clock)}
+        yield {
+            **session_requests(store),
+            **status_requests(store),
+            **queue_requests(store, clock),
+            **pair_requests(Pairing(store, read_or_make_key(state.privacy_key))),
+        }
     finally:
         await store.close()
 

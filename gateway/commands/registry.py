@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from gateway.model import Entry, EntryId, InboundMessage, InboxId, Session, SessionId
+from gateway.pairing import Pairing
 from gateway.storing import Store
 
 # A slash, a word, and then nothing or a blank: "/etc/hosts" and "/2" are text.
@@ -21,6 +22,7 @@ class Request:
 
     `stopped`: a turn was running and has been stopped for this command. `waiting`: messages that wait for their turn.
     `recovered`: an earlier run of the daemon may have done it already, and died before it could say so.
+    `is_admin`: given by somebody who may decide for others.
     """
 
     argument: str
@@ -29,6 +31,8 @@ class Request:
     store: Store
     row: InboxId
     message: InboundMessage
+    pairing: Pairing
+    is_admin: bool = False
     stopped: bool = False
     busy: bool = False
     waiting: int = 0
@@ -108,6 +112,10 @@ class Registry:
         if known is not None:
             return Call(command=known, argument=argument)
         return Call(command=Command(name="unknown", summary="", run=self._unknown), argument=name)
+
+    def call_in(self, message: InboundMessage) -> Call | None:
+        """The command that somebody gave. What he only passed on was another's word, and is text."""
+        return None if message.forwarded else self.find(message.text)
 
     async def _help(self, request: Request) -> Answer:
         lines = [f"- `{command.usage}` {command.summary}" for command in self.commands]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from gateway.admission import Refusal
 from gateway.control.requests import Args, Line, Requests, taking
 from gateway.dicts import Json
 from gateway.errors import Refused, TurngateError, UnknownSession, UnknownWork
@@ -22,6 +23,7 @@ from gateway.storing import InboxItem, Step, Store, Trace
 _MOST_LISTED = 1000
 _NOT_SENT = (PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD)
 _NAME = re.compile(r"(?P<table>in|out)(?P<number>[0-9]{1,18})")
+_TURNED_AWAY = frozenset(refusal.value for refusal in Refusal)
 _BY_HAND = "dropped by hand"
 
 GoOn = Callable[[InboxItem], None]
@@ -66,10 +68,11 @@ class _QueueVerbs:
         self._let_go = let_go
 
     async def list(self, args: Args, line: Line) -> Json:
-        """Everything that is not done. The names are part of the contract."""
+        """Everything that is not done and not given up for good. The names are part of the contract."""
         now = self._clock.now()
         given_up = (InboxState.FAILED, InboxState.DEAD, InboxState.REFUSED)
-        items = await self._store.inbox(InboxState.WAITING, InboxState.RUNNING, *given_up, limit=_MOST_LISTED)
+        states = (InboxState.WAITING, InboxState.RUNNING, *given_up)
+        items = await self._store.inbox(*states, limit=_MOST_LISTED, with_settled=False)
         parts = await self._store.outbox(*_NOT_SENT, limit=_MOST_LISTED)
         keys = await self._keys(parts)
         return {
@@ -171,6 +174,8 @@ def _row(written: str) -> tuple[str, int]:
 
 def _whole_life(trace: Trace) -> list[Step]:
     came = Step(at=trace.item.received_at, step="received", detail=trace.item.message.source.platform)
+    if trace.item.reason in _TURNED_AWAY:
+        return [came, Step(at=trace.item.received_at, step="refused", detail=trace.item.reason)]
     admitted = Step(at=trace.item.received_at, step="admitted")
     steps = [came, admitted, *trace.steps]
     if trace.item.state is InboxState.REFUSED and not any(step.step == "refused" for step in steps):

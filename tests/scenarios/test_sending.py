@@ -16,7 +16,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gateway.admission import Allowed
+from gateway.admission import Access, Allowed
 from gateway.clock import SystemClock
 from gateway.model import Done, InboxState, Part, PartState, Sent, Text
 from gateway.ports import Agent
@@ -26,7 +26,7 @@ from tests.fakes import ScriptedAgent
 from tests.simulators.scripted_adapter import PLATFORM, EditingAdapter, FindingAdapter, ScriptedAdapter
 
 PATIENCE = 30.0
-ANN = (Allowed(platform=PLATFORM, person="ann"),)
+ANN = Access(allow=(Allowed(platform=PLATFORM, person="ann"),))
 
 
 @dataclass
@@ -86,7 +86,7 @@ async def daemon(folder: Path, agent: Agent, adapter: ScriptedAdapter) -> AsyncI
     clock = SystemClock()
     store = await SqliteStore.connect(folder / "state.db", clock)
     try:
-        async with at_work(policy_for(agent, allowed=ANN), store, clock, adapter=adapter) as work:
+        async with at_work(policy_for(agent, access=ANN), store, clock, adapter=adapter) as work:
             await work.delivery.recover()
             await work.pipeline.recover()
             work.pipeline.tasks.create_task(adapter.run(work.pipeline.receive))

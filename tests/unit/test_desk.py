@@ -15,6 +15,7 @@ from gateway.errors import AlreadySettled, StoreUnavailable
 from gateway.lanes import LaneRules, Lanes, Running, Stored
 from gateway.model import InboxState, Origin, Part, Role, SessionKey
 from gateway.observe import Observer
+from gateway.pairing import Pairing
 from gateway.policy import Policy
 from gateway.replies import TOO_MANY, asked
 from gateway.stores.memory import MemoryStore
@@ -56,7 +57,7 @@ class Counter:
         self.key = self.policy.key_of(at_desk())
         self.store = store
         self.lanes = Lanes(LaneRules(), self._work, tasks)
-        self.desk = Desk(self.policy, store, self.lanes, Observer(), clock)
+        self.desk = Desk(self.policy, store, self.lanes, Observer(), clock, Pairing(store, b""))
         self.stopped = 0
 
     async def _work(self, key: SessionKey, running: Running) -> None:

@@ -1,0 +1,58 @@
+"""Letting people in from a chat: /pair. For admins, and only where nobody else reads along."""
+
+from __future__ import annotations
+
+from gateway.commands.registry import Answer, Command, Request
+from gateway.errors import Refused
+from gateway.model import ChatType
+from gateway.pairing import way_of
+from gateway.people import Approved, Pending
+
+_USAGE = "`/pair list`, `/pair approve CODE` or `/pair revoke WHO`."
+_MOST_LISTED = 50
+
+
+async def _pair(request: Request) -> Answer:
+    return Answer(text=await _done(request), session=request.session.id)
+
+
+async def _done(request: Request) -> str:
+    if not request.is_admin:
+        return "Only an admin can let people in or out."
+    if request.message.source.chat_type is not ChatType.DM:
+        return "Not here, where others read along: write to me directly."
+    verb, _, argument = request.argument.partition(" ")
+    try:
+        match verb.lower(), argument.strip():
+            case "list", "":
+                return _listing(*await request.pairing.listed())
+            case "approve", code if code:
+                way = way_of(request.message.source)
+                return f"{await request.pairing.approve(code, way=way, by=way)} can talk to me now."
+            case "revoke", who if who:
+                gone = await request.pairing.revoke(who)
+                return f"No longer let in: {', '.join(map(str, gone))}."
+            case _:
+                return _USAGE
+    except Refused as refused:
+        return f"That was not done: {refused}."
+
+
+def _listing(approved: list[Approved], pending: list[Pending]) -> str:
+    lines = [f"- `{each.person}` since {each.at:%Y-%m-%d %H:%M} UTC, by {each.by}" for each in approved[-_MOST_LISTED:]]
+    waiting = [f"- `{each.person}` with a code until {each.until:%H:%M} UTC" for each in pending]
+    if not lines and not waiting:
+        return "Nobody was paired, and nobody asks to be."
+    heads = ["Let in by a code:", ""] if lines else []
+    more = [*([""] if lines else []), "Waiting, each with a code that only they know:", ""] if waiting else []
+    return "\n".join([*heads, *lines, *more, *waiting])
+
+
+COMMANDS = (
+    Command(
+        name="pair",
+        argument="list | approve CODE | revoke WHO",
+        summary="lets people talk to the bot, or no longer (admins only)",
+        run=_pair,
+    ),
+)

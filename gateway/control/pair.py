@@ -1,0 +1,62 @@
+"""`pair`: who was let in by a code, who asks to be, and letting them in or out. Codes themselves are never shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.control.requests import Args, Line, Requests, taking
+from gateway.dicts import Json
+from gateway.pairing import BY_COMMAND, Pairing
+from gateway.people import Person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """As the stranger shows it."""
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    """As `pair list` names people."""
+
+    who: str
+
+
+def pair_requests(pairing: Pairing) -> Requests:
+    """The verbs by name."""
+    verbs = _PairVerbs(pairing)
+    return {
+        "pair.list": verbs.list,
+        "pair.approve": taking(Code, verbs.approve),
+        "pair.revoke": taking(Who, verbs.revoke),
+    }
+
+
+class _PairVerbs:
+    def __init__(self, pairing: Pairing) -> None:
+        self._pairing = pairing
+
+    async def list(self, args: Args, line: Line) -> Json:
+        """Everybody who was let in by a code, and every code that can be approved, by whom it was given to."""
+        approved, pending = await self._pairing.listed()
+        return {
+            "approved": [{**_person(each.person), "at": each.at.isoformat(), "by": each.by} for each in approved],
+            "pending": [
+                {**_person(each.person), "asked_at": each.asked_at.isoformat(), "until": each.until.isoformat()}
+                for each in pending
+            ],
+        }
+
+    async def approve(self, asked: Code, line: Line) -> Json:
+        """Whoever got this code is let in at once, and told so."""
+        return _person(await self._pairing.approve(asked.code, way=BY_COMMAND, by=BY_COMMAND))
+
+    async def revoke(self, asked: Who, line: Line) -> Json:
+        """Whom it concerned; from now on they are strangers."""
+        return {"revoked": [_person(person) for person in await self._pairing.revoke(asked.who)]}
+
+
+def _person(person: Person) -> dict[str, Json]:
+    return {"who": str(person), "platform": person.platform, "account": person.account, "id": person.id}
