@@ -1,8 +1,13 @@
 """`turngate check`: is the config right?"""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from gateway.cli.options import ConfigFile, StateDir
+
+if TYPE_CHECKING:
+    from config.schema import Access
 
 
 def check(config: ConfigFile = None, state_dir: StateDir = None) -> None:
@@ -16,3 +21,16 @@ def check(config: ConfigFile = None, state_dir: StateDir = None) -> None:
         typer.echo("There is no config file, and none is needed: the defaults are in effect.")
     else:
         typer.echo(f"{loaded.file} is valid.")
+    typer.echo(_who_may_talk(loaded.config.access))
+
+
+def _who_may_talk(access: "Access") -> str:
+    """The door in a sentence: what it is set to matters more than any other key."""
+    direct = {
+        "pairing": "strangers who write directly get a pairing code",
+        "listed": "strangers who write directly hear nothing",
+        "open-dangerously": "EVERYBODY may write directly",
+    }
+    answered = {"mention": "what is addressed to the bot", "all": "everything", "off": "nothing"}
+    named = f"{len(access.allow)} allowed, {len(access.admins)} admins"
+    return f"Who may talk: {named}; {direct[access.direct]}; in allowed chats {answered[access.groups]} is answered."
