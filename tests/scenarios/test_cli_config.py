@@ -11,6 +11,10 @@ import pytest
 import yaml
 
 CANARY = "canary-9e07"
+CLOSED = (
+    "Who may talk: 0 allowed, 0 admins; strangers who write directly get a pairing code; "
+    "in allowed chats what is addressed to the bot is answered.\n"
+)
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
 
 
@@ -40,7 +44,7 @@ def test_without_a_file_everything_is_fine(home: Path) -> None:
     result = run(home, "check")
 
     assert result.returncode == 0
-    assert result.stdout == "There is no config file, and none is needed: the defaults are in effect.\n"
+    assert result.stdout == f"There is no config file, and none is needed: the defaults are in effect.\n{CLOSED}"
     assert result.stderr == ""
 
 
@@ -49,7 +53,7 @@ def test_a_valid_file_is_named(home: Path) -> None:
 
     result = run(home, "check")
 
-    assert (result.returncode, result.stdout, result.stderr) == (0, "turngate.yaml is valid.\n", "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"turngate.yaml is valid.\n{CLOSED}", "")
 
 
 def test_a_valid_file_may_earn_warnings(home: Path) -> None:
@@ -58,9 +62,20 @@ def test_a_valid_file_may_earn_warnings(home: Path) -> None:
     result = run(home, "check")
 
     assert result.returncode == 0
-    assert result.stdout == "turngate.yaml is valid.\n"
+    assert result.stdout == f"turngate.yaml is valid.\n{CLOSED}"
     assert "turngate.yaml:1:26: warning: agents.main.api_key: a secret in the file itself" in result.stderr
     assert CANARY not in result.stdout + result.stderr
+
+
+def test_a_door_that_is_open_to_everybody_is_told_of_in_capitals(home: Path) -> None:
+    write(home, "access: {direct: open-dangerously, groups: all, allow: [telegram:1], admins: [telegram:2]}\n")
+
+    result = run(home, "check")
+
+    assert "turngate.yaml:1:18: warning: access.direct: DANGER: everybody" in result.stderr
+    assert result.stdout.splitlines()[1] == (
+        "Who may talk: 1 allowed, 1 admins; EVERYBODY may write directly; in allowed chats everything is answered."
+    )
 
 
 @pytest.mark.parametrize("command", [("check",), ("config", "show"), ("config", "show", "--json")])

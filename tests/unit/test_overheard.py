@@ -1,0 +1,72 @@
+"""What was said to others: bounded in every direction, told once, and only where it was said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.model import ChatType, InboundMessage, SessionSource
+from gateway.overheard import LONGEST_REMARK, MOST_CHARACTERS, MOST_PLACES, Overheard
+from tests.fakes import message
+
+CHAT = SessionSource(platform="slack", chat_type=ChatType.CHANNEL, chat_id="C1", user_id="U1")
+
+
+def said(text: str, id: str = "1", **where: str) -> InboundMessage:  # noqa: A002
+    return message(text, id=id, source=replace(CHAT, **where))
+
+
+def texts(overheard: Overheard, at: InboundMessage) -> list[str]:
+    return [remark.text for remark in overheard.take(at)]
+
+
+def test_the_last_remarks_of_a_place_are_told_once_oldest_first() -> None:
+    overheard = Overheard(2)
+    for text in ("one", "two", "three"):
+        overheard.add(said(text))
+
+    assert texts(overheard, said("bot?")) == ["two", "three"]
+    assert texts(overheard, said("bot?")) == []
+
+
+def test_another_chat_account_platform_or_thread_is_told_nothing() -> None:
+    overheard = Overheard(5)
+    overheard.add(said("secret"))
+    overheard.add(said("private thread", thread_id="t1"))
+
+    for elsewhere in ({"chat_id": "C2"}, {"account": "work"}, {"platform": "discord"}, {"thread_id": "t2"}):
+        assert texts(overheard, said("bot?", **elsewhere)) == []
+    assert texts(overheard, said("bot?")) == ["secret"]
+    assert texts(overheard, said("bot?", thread_id="t1")) == ["private thread"]
+
+
+def test_a_message_that_begins_a_thread_is_said_in_the_chat_itself() -> None:
+    overheard = Overheard(5)
+    overheard.add(said("the server is down", id="100.1", thread_id="100.1"))
+
+    assert texts(overheard, said("bot?", id="100.2", thread_id="100.2")) == ["the server is down"]
+
+
+def test_nothing_is_kept_where_nothing_is_wanted_and_no_empty_remark() -> None:
+    nothing, some = Overheard(0), Overheard(5)
+    nothing.add(said("hello"))
+    some.add(said(" \n"))
+
+    assert texts(nothing, said("bot?")) == texts(some, said("bot?")) == []
+
+
+def test_it_is_bounded_in_length_in_all_and_in_places() -> None:
+    overheard = Overheard(200)
+    for number in range(200):
+        overheard.add(said(f"{number} " + "x" * 10_000))
+    for number in range(2 * MOST_PLACES):
+        overheard.add(said("hello", chat_id=f"D{number}"))
+    overheard.add(said("still here", chat_id="D1999"))
+
+    assert len(overheard._places) == MOST_PLACES
+    assert texts(overheard, said("bot?")) == []
+    for number in range(200):
+        overheard.add(said(f"{number} " + "x" * 10_000))
+    kept = texts(overheard, said("bot?"))
+    assert max(map(len, kept)) == LONGEST_REMARK
+    assert sum(map(len, kept)) <= MOST_CHARACTERS
+    assert kept[-1].startswith("199 ")
