@@ -215,7 +215,7 @@ async def running(
             opened.callback(listening.cancel)
         tasks.create_task(sweep(store, files, clock, observer), name="sweep")
         await asyncio.sleep(0)  # let them begin to listen
-        if policy.access.direct is Direct.OPEN:
+        if policy.access.direct is Direct.OPEN and (doors or accounts):
             observer.open_to_everybody()
         address = gateway.web.address if gateway.web else None
         observer.started(address=address, version=__version__, pid=os.getpid())
