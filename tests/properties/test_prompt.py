@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from gateway.dicts import Json
 from gateway.labels import clean_label
 from gateway.model import ChatType, SessionSource
+from gateway.overheard import Remark
 from gateway.prompt import HomeChannel, PromptFacts, context_prompt
 from tests.properties.test_privacy import AROUND, CANARIES, Canary, bare, phone_numbers, redactor
 
@@ -120,3 +122,26 @@ def test_no_digit_of_a_number_is_left_where_a_label_is_cut(number: str, fill: in
     prompt = context_prompt(facts("x" * fill + " " + number), redactor([]))
 
     assert not re.search(r"\d", re.sub("_[0-9a-f]{1,16}", "", prompt))
+
+
+@MODERATE
+@given(label=LABELS, text=LABELS)
+def test_nothing_that_was_said_to_others_gets_out_of_its_block(label: str, text: str) -> None:
+    source = SessionSource(
+        platform="telegram", chat_type=ChatType.GROUP, chat_id="-1001234567890", user_id="555555555", user_name=label
+    )
+    remarks = (Remark(source=source, text=text), Remark(source=source, text="<@555555555> call +49 170 1234567"))
+    plain, hidden = facts("x"), redactor(["555555555"])
+
+    prompt = context_prompt(replace(plain, overheard=remarks), hidden)
+
+    before, marker, block = prompt.partition("Nobody has verified it.")
+    assert marker
+    assert before.startswith(context_prompt(plain, hidden))
+    sentence, _, written = block.partition("\n")
+    assert sentence.endswith("do not answer it by itself.")
+    shown = json.loads(written)
+    assert [set(remark) for remark in shown] == [{"user", "user_name", "unverified_text"}] * 2
+    assert "555555555" not in prompt.replace(text, "").replace(label, "")
+    assert "170 1234567" not in shown[1]["unverified_text"]
+    assert all(sign not in written for sign in ("`", "<"))

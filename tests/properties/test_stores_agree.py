@@ -26,6 +26,7 @@ from gateway.model import (
     Sent,
     Text,
 )
+from gateway.people import Approval, Invitation, Person
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.storing import Claim, Outcome, SessionFilter, Store
@@ -46,6 +47,7 @@ class World:
         self.clock = clock
         self.messages = 0
         self.exports: list[list[str]] = []
+        self.codes: list[str] = []
 
     def next_id(self) -> str:
         """A message id that was never used."""
@@ -133,6 +135,39 @@ class World:
     async def repeat_a_message(self, which: int, number: int, entries: list[Entry]) -> object:
         source = dm(str(which % 3))
         return (await self.store.accept(message(id=str(number), source=source), key_of(source))).duplicate
+
+    async def turn_somebody_away(self, which: int, number: int, entries: list[Entry]) -> object:
+        stranger = message(f"strange {number}", id=str(number), source=dm(str(which)))
+        return (await self.store.turn_away(stranger, key_of(dm(str(which))), f"nobody \ud83d {number}")).duplicate
+
+    async def amend(self, which: int, number: int, entries: list[Entry]) -> object:
+        items = await self.store.inbox(*InboxState, with_settled=bool(which % 2))
+        return [await self.store.amend(item.id, f"amended \ud83d {number}") for item in items[: number % 3]]
+
+    async def invite(self, which: int, number: int, entries: list[Entry]) -> object:
+        self.codes.append(f"code {len(self.codes)}")
+        person = Person(platform="telegram", account=f"a{which % 2}", id=str(number))
+        words = Part(target=dm(str(number)), text="a code")
+        invitation = Invitation(
+            person=person, digest=self.codes[-1], words=words, valid_for=timedelta(hours=1), most_pending=3
+        )
+        return [(part.text, part.target, part.session) for part in await self.store.invite(invitation)]
+
+    async def approve(self, which: int, number: int, entries: list[Entry]) -> object:
+        codes = [*self.codes, "wrong"]
+        approval = Approval(
+            digest=codes[(which * 8 + number) % len(codes)],
+            way=f"way {which % 2}",
+            by=f"by \ud83d {which}",
+            words="welcome",
+            most_wrong=2,
+            locked_for=timedelta(hours=1),
+        )
+        judged = await self.store.approve(approval)
+        return judged.guess, judged.person, judged.locked_until, [part.target for part in judged.parts]
+
+    async def revoke(self, which: int, number: int, entries: list[Entry]) -> object:
+        return await self.store.revoke("telegram", (None, "a0", "a1")[which % 3], str(number))
 
     async def append(self, which: int, number: int, entries: list[Entry]) -> object:
         return len(await self.store.append(await self._pick(which), entries))
@@ -250,7 +285,8 @@ async def seen(store: Store) -> object:
         [(step.at, step.step, step.detail) for step in (await store.trace(item.id)).steps]
         for item in await store.inbox(*InboxState)
     ]
-    return sessions, inbox, outbox, found, owned, steps, await store.depth()
+    people = await store.approved(), await store.pending()
+    return sessions, inbox, outbox, found, owned, steps, people, await store.depth()
 
 
 ENTRIES = st.lists(
