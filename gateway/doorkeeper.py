@@ -23,10 +23,10 @@ from gateway.standoff import Standoff
 from gateway.storing import Accepted, Store
 
 MOST_ROWS_A_MINUTE = 60
-"""For each account. What is more is counted and not written down."""
+"""For each account, directly and in chats. What is more is counted and not written down."""
 
 _MINUTE = timedelta(minutes=1)
-_Account = tuple[str, str]
+_Account = tuple[str, str, bool]
 Accept = Callable[[], Awaitable[Accepted]]
 
 
@@ -53,13 +53,10 @@ class Doorkeeper:
         refusal = authorize(message, self.policy.access, self.pairing.approved).refusal
         if not message.from_bot and refusal in (None, Refusal.UNADDRESSED):
             self._standoff.person_spoke(message.source)
-        if _may_take_part(message, refusal):
-            refusal = None
-        if message.from_bot and refusal is None and self._standoff.bot_spoke(message.source, self.clock.now()):
-            return Refusal.STANDOFF
-        if refusal is None and len(message.text) > LONGEST_TEXT:
+        may_take_part = _may_take_part(message, refusal)
+        if (refusal is None or may_take_part) and len(message.text) > LONGEST_TEXT:
             raise Refused(f"a message of {len(message.text):,} characters is too long; {LONGEST_TEXT:,} is the most")
-        return refusal
+        return None if may_take_part else refusal or self._silence(message)
 
     async def admit(self, message: InboundMessage, key: SessionKey, accept: Accept) -> Accepted | None:
         """Accept what was judged well. None for talk to others in a thread that the bot takes no part in."""
@@ -67,7 +64,7 @@ class Doorkeeper:
         refusal = authorize(message, access, approved).refusal
         if _may_take_part(message, refusal):
             takes_part = await self.store.current(key) is not None
-            refusal = authorize(message, access, approved, takes_part=takes_part).refusal
+            refusal = authorize(message, access, approved, takes_part=takes_part).refusal or self._silence(message)
         if refusal is not None:
             await self.turn_away(message, refusal)
             return None
@@ -85,13 +82,20 @@ class Doorkeeper:
             await self.pairing.invite(message.source, message.id)
         return None
 
+    def _silence(self, message: InboundMessage) -> Refusal | None:
+        """For one bot too many, of those that would be answered."""
+        stands = message.from_bot and self._standoff.bot_spoke(message.source, self.clock.now())
+        return Refusal.STANDOFF if stands else None
+
     def _is_talk_among_others(self, message: InboundMessage, refusal: Refusal) -> bool:
         """What goes on in an allowed chat, and is none of the bot's business, is not to be written down."""
         in_chat = message.source.chat_type is not ChatType.DM
         return in_chat and refusal in (Refusal.BOT, Refusal.OFF) and not self.policy.access.is_addressed(message)
 
     def _has_room(self, message: InboundMessage) -> bool:
-        account, now = (message.source.platform, message.source.account), self.clock.now()
+        """Direct messages have room of their own: a noisy group must not keep strangers from getting a code."""
+        source, now = message.source, self.clock.now()
+        account = source.platform, source.account, source.chat_type is ChatType.DM
         since, count = self._rows.get(account, (now, 0))
         if not timedelta(0) <= now - since < _MINUTE:
             since, count = now, 0

@@ -184,6 +184,15 @@ class TestStrangers:
             await at.hear("spam", dm("late"))
             assert len(await at.reasons()) == MOST_ROWS_A_MINUTE + 1
 
+    async def test_a_noisy_group_keeps_nobody_from_getting_a_code(self) -> None:
+        async with desk(Access()) as at:
+            for _ in range(2 * MOST_ROWS_A_MINUTE):
+                await at.hear("noise", GROUP)
+            await at.hear("hello", dm("666"))
+
+            assert "Show this code" in (await at.answers(1))[0]
+            assert len(await at.reasons()) == MOST_ROWS_A_MINUTE + 1
+
     async def test_a_flood_of_new_people_gets_three_codes_in_an_hour(self) -> None:
         async with desk(Access()) as at:
             for number in range(50):
@@ -388,6 +397,19 @@ class TestBots:
             await at.call("beep again", self.BOT, from_bot=True)
             assert len(await at.answers(4)) == 4
             assert at.heard == ["beep 0", "beep 1", "beep 2", "beep again"]
+
+    async def test_in_a_thread_only_what_would_be_answered_counts(self) -> None:
+        thread = replace(self.BOT, thread_id="7")
+        async with desk(self.ACCESS) as at:
+            for _ in range(10):
+                await at.hear("chatter", thread, from_bot=True)
+            await at.call("hello", replace(GROUP, thread_id="7"))
+            await at.answers(1)
+            for number in range(10):
+                await at.hear("chatter", thread, from_bot=True)
+                await at.answers(min(number + 2, 4))
+
+            assert at.heard == ["hello", "chatter", "chatter", "chatter"]
 
 
 class TestWhatIsDoneToMessages:
