@@ -30,6 +30,7 @@ _FEWEST = {"d": 2}  # 24h says more than 1d
 _DURATION = re.compile(r"(?P<amount>[0-9]{1,9})(?P<unit>ms|s|m|h|d)")
 _LONGEST = timedelta(days=3650)
 _BYTES = {"GB": 1_000_000_000, "MB": 1_000_000, "kB": 1000}
+_LARGEST = 10 * _BYTES["GB"]
 _SIZE = re.compile(r"(?P<amount>[0-9]{1,9})(?P<unit>kB|MB|GB)")
 _CLOCK = re.compile(r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])")
 _NAME = re.compile(r"[a-z0-9_-]+")
@@ -174,25 +175,27 @@ SomeTime = Annotated[Duration, AfterValidator(_longer_than_nothing)]
 
 def _size(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        raise ValueError(f"{str(value)[:12]} has no unit; write 500kB, 20MB or 1GB")
     written = matched(_SIZE, value)
     if written is None:
         raise ValueError("this is no size; write a number and a unit: 500kB, 20MB or 1GB")
-    return int(written["amount"]) * _BYTES[written["unit"]]
+    size = int(written["amount"]) * _BYTES[written["unit"]]
+    if not 0 < size <= _LARGEST:
+        raise ValueError("write 1kB or more, and at most 10GB")
+    return size
 
 
-def written_size(size: int) -> str | int:
+def written_size(size: int) -> str:
     """As people would write it: 500kB, 20MB."""
-    fitting = (f"{size // amount}{unit}" for unit, amount in _BYTES.items() if size and size % amount == 0)
-    return next(fitting, size)
+    unit, amount = next((unit, amount) for unit, amount in _BYTES.items() if size % amount == 0)
+    return f"{size // amount}{unit}"
 
 
 Size = Annotated[
     int,
-    Field(ge=1, le=10_000_000_000),
     BeforeValidator(_size),
-    PlainSerializer(written_size),
-    WithJsonSchema({"anyOf": [{"type": "string", "pattern": "^[0-9]{1,9}(kB|MB|GB)$"}, {"type": "integer"}]}),
+    PlainSerializer(written_size, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,9}(kB|MB|GB)$"}),
 ]
 
 

@@ -199,7 +199,7 @@ async def running(
             await gateway.web.start()
             opened.push_async_callback(gateway.web.stop)
         requests = {
-            **session_requests(store, pipeline.lanes.stop),
+            **session_requests(store, pipeline.lanes.stop, files.forget),
             **status_requests(store, gateway.status),
             **pair_requests(pipeline.door.pairing),
             **queue_requests(store, clock, pipeline.take_up, delivery.take_up, pipeline.lanes.let_go),
@@ -347,5 +347,6 @@ def _web_door(gateway: Gateway, policy: Policy, screens: Screens, host: str, por
         metrics_type=METRICS_TYPE,
         clock=gateway.clock,
         cookie_key=read_or_make_key(lock.state.web_key),
+        forget=gateway.pipeline.attachments.files.forget,
     )
     return WebServer(host, port, needs)

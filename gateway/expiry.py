@@ -30,13 +30,13 @@ async def sweep(store: Store, files: Files, clock: Clock, observer: Observer) ->
         try:
             pruned = await store.prune(empty_after=EMPTY_AFTER, archive_after=ARCHIVE_AFTER, forget_after=FORGET_AFTER)
             observer.swept(pruned)
-            await _sweep_files(store, files, clock, observer)
+            await sweep_files(store, files, clock, observer)
         except StoreError as exc:
             observer.store_failed(exc)
         await asyncio.sleep(EVERY.total_seconds())
 
 
-async def _sweep_files(store: Store, files: Files, clock: Clock, observer: Observer) -> None:
+async def sweep_files(store: Store, files: Files, clock: Clock, observer: Observer) -> None:
     """Delete the folders of sessions that are gone or rest for long, and what the others no longer need."""
     sessions = await files.sessions()
     if not sessions:

@@ -205,7 +205,7 @@ def written_size(size: int) -> str:
     """For people: 35 MB, 12 kB, 7 bytes."""
     for unit, amount in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)):
         if size >= amount:
-            return f"{size / amount:.3g} {unit}"
+            return f"{size / amount:,.1f}".removesuffix(".0") + f" {unit}"
     return f"{size} bytes"
 
 

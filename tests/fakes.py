@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from gateway.model import (
     AgentEvent,
+    Attachment,
     ChatType,
     Entry,
     InboundMessage,
@@ -27,6 +29,7 @@ from gateway.ports import Limits, Receive
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
 Step = AgentEvent | BaseException | asyncio.Event | float
+Piece = bytes | BaseException | asyncio.Event
 Answering = Callable[[Turn], AsyncIterator[AgentEvent]]
 
 
@@ -142,3 +145,36 @@ class RecordingAdapter:
         """Wait for that many parts to arrive."""
         async with self.arrived:
             await self.arrived.wait_for(lambda: len(self.sent) >= count)
+
+
+class FileAdapter(RecordingAdapter):
+    """
+    Takes files and gives them: `held` by their ref, as bytes, as an error to raise, or as both in a list of pieces.
+
+    What was sent is kept with the bytes that could be read at that moment.
+    """
+
+    def __init__(self, *outcomes: BaseException | None, **held: bytes | BaseException | list[Piece]) -> None:
+        super().__init__(*outcomes)
+        self.held = held
+        self.fetched: list[str] = []
+        self.files: list[tuple[str | None, bytes]] = []
+
+    async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """Piece by piece."""
+        ref = attachment.ref or ""
+        self.fetched.append(ref)
+        held = self.held[ref]
+        for piece in held if isinstance(held, list) else [held]:
+            if isinstance(piece, BaseException):
+                raise piece
+            if isinstance(piece, asyncio.Event):
+                await piece.wait()
+            else:
+                yield piece
+
+    async def send_file(self, part: Part) -> Sent:
+        """By the next outcome."""
+        assert part.file is not None
+        self.files.append((part.file.name, Path(part.file.path).read_bytes()))
+        return await self.send(part)

@@ -22,6 +22,7 @@ from gateway.model import (
     Origin,
     Part,
     Role,
+    SessionId,
     SessionKey,
     SessionSource,
     Text,
@@ -189,6 +190,11 @@ class Door:
     pipeline: ScriptedPipeline
     readiness: Readiness = field(default=Readiness(ready=True))
     server: WebServer = field(init=False)
+    forgotten: list[SessionId] = field(default_factory=list)
+
+    async def forget(self, session: SessionId) -> None:
+        """Here nobody has files."""
+        self.forgotten.append(session)
 
 
 def needs_of(door: Door) -> Needs:
@@ -208,6 +214,7 @@ def needs_of(door: Door) -> Needs:
         metrics_type="text/plain; version=0.0.4; charset=utf-8",
         clock=door.pipeline.clock,
         cookie_key=COOKIE_KEY,
+        forget=door.forget,
     )
 
 

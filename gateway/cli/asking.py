@@ -25,6 +25,7 @@ from gateway.control.sessions import session_requests
 from gateway.control.status import status_requests
 from gateway.dicts import Json
 from gateway.errors import Refused
+from gateway.files import Files
 from gateway.pairing import Pairing
 from gateway.state_dir import StateDir, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
@@ -80,13 +81,10 @@ async def _own_requests(state: StateDir) -> AsyncIterator[Requests]:
     """What can be asked when no daemon runs."""
     clock = SystemClock()
     store = await SqliteStore.connect(state.database, clock)
+    sessions = session_requests(store, forget=Files(state.files).forget)
     try:
-        yield {
-            **session_requests(store),
-            **status_requests(store),
-            **queue_requests(store, clock),
-            **pair_requests(Pairing(store, read_or_make_key(state.privacy_key))),
-        }
+        pairing = Pairing(store, read_or_make_key(state.privacy_key))
+        yield {**sessions, **status_requests(store), **queue_requests(store, clock), **pair_requests(pairing)}
     finally:
         await store.close()
 

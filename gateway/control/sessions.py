@@ -16,17 +16,23 @@ from gateway.storing import SessionFilter, Store
 _CANDIDATES_TOLD = 10
 
 Stop = Callable[[SessionKey], Awaitable[object]]
+Forget = Callable[[SessionId], Awaitable[None]]
 
 
 async def nothing_runs(key: SessionKey) -> None:
     """For whoever works without a daemon."""
 
 
-def session_requests(store: Store, stop: Stop = nothing_runs) -> Requests:
+async def no_files(session: SessionId) -> None:
+    """For whoever keeps none."""
+
+
+def session_requests(store: Store, stop: Stop = nothing_runs, forget: Forget = no_files) -> Requests:
     """
-    The verbs by name. `stop` ends the running turn of a key before its session is taken away, and returns when it has.
+    The verbs by name. `stop` ends the running turn of a key before its session is taken away, and returns when it has;
+    `forget` deletes the files of a session that was deleted.
     """
-    verbs = _SessionVerbs(store, stop)
+    verbs = _SessionVerbs(store, stop, forget)
     return {
         "sessions.list": taking(SessionFilter, verbs.list),
         "sessions.show": taking(Show, verbs.show),
@@ -90,9 +96,10 @@ class Prune:
 
 
 class _SessionVerbs:
-    def __init__(self, store: Store, stop: Stop) -> None:
+    def __init__(self, store: Store, stop: Stop, forget: Forget) -> None:
         self._store = store
         self._stop = stop
+        self._forget = forget
 
     async def list(self, wanted: SessionFilter, line: Line) -> Json:
         """Each session is an item."""
@@ -156,6 +163,7 @@ class _SessionVerbs:
         if session.current:
             await self._stop(session.key)
         await self._store.delete(session.id)
+        await self._forget(session.id)
         return session_json(session)
 
     async def prune(self, asked: Prune, line: Line) -> Json:

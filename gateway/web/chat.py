@@ -163,6 +163,7 @@ class Tab:
                 # What was said before a /new belongs to the same conversation for whoever deletes it.
                 for one in await store.sessions(SessionFilter(key=session.key)):
                     await store.delete(one.id)
+                    await self._needs.forget(one.id)
             case _:
                 assert_never(asked)
         self._chat.changed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from gateway.model import InboundMessage, SessionKey, SessionSource
+from gateway.model import InboundMessage, SessionId, SessionKey, SessionSource
 from gateway.ports import Clock
 from gateway.storing import Store
 from gateway.watching import Screens
@@ -24,6 +24,7 @@ class Needs:
     """
     `waiting`: the stored messages of a key whose turn has not begun, oldest first. `commands`: name without the slash,
     hint of its arguments, one line of help. `cookie_key`: secret, the same after a restart.
+    `forget`: deletes the files of a session that was deleted.
     """
 
     store: Store
@@ -36,3 +37,4 @@ class Needs:
     metrics_type: str
     clock: Clock
     cookie_key: bytes
+    forget: Callable[[SessionId], Awaitable[None]]

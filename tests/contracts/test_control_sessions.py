@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -12,6 +13,7 @@ from gateway.control.sessions import session_requests
 from gateway.control.status import AccountStatus, DaemonStatus, status_requests
 from gateway.dicts import Json
 from gateway.errors import MalformedRecord, Refused, UnknownSession
+from gateway.files import Files
 from gateway.model import Cost, Entry, Role, SessionKey, Spent, Tokens, ToolCall
 from gateway.storing import Store
 from tests.fakes import NOON, FrozenClock, dm, message
@@ -184,6 +186,20 @@ async def test_a_session_is_put_away_and_taken_back(store: Store) -> None:
 
     assert (await ask(requests, "sessions.archive", id=session.id))[1]["archived"] is True
     assert (await ask(requests, "sessions.archive", id=session.id, undo=True))[1]["archived"] is False
+
+
+async def test_the_files_of_a_session_go_with_it_and_only_then(store: Store, tmp_path: Path) -> None:
+    files = Files(tmp_path / "files")
+    requests = session_requests(store, forget=files.forget)
+    session, other = await exchange(store), await exchange(store, id="2", source=dm("2"))
+    for each in (session, other):
+        files.workdir(each.id)
+
+    await ask(requests, "sessions.reset", id=session.id)
+    assert len(await files.sessions()) == 2
+    await ask(requests, "sessions.delete", id=session.id)
+
+    assert await files.sessions() == [other.id]
 
 
 async def test_reset_and_resume_and_delete_end_a_running_turn_first(store: Store) -> None:

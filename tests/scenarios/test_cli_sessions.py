@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway.clock import SystemClock
+from gateway.files import Files
 from gateway.model import Session
 from gateway.state_dir import take_lock
 from gateway.stores.sqlite import SqliteStore
@@ -204,6 +205,8 @@ def test_an_export_that_cannot_be_written_leaves_nothing_behind(state: Path) -> 
 
 def test_each_change_says_what_it_did(state: Path) -> None:
     session = talk(state)
+    files = Files(state / "files")
+    workdir = Path(files.workdir(session.id))
 
     renamed = turngate(state, "sessions", "rename", session.id, "Plans \x1b[31m")
     archived = turngate(state, "sessions", "archive", session.id)
@@ -223,6 +226,7 @@ def test_each_change_says_what_it_did(state: Path) -> None:
     assert pruned.stdout == "Deleted 1 empty session, put 0 old ones away, forgot 0 settled pieces of work.\n"
     assert deleted.stdout == f"Deleted: {named}"
     assert none.stdout == "There is no such session.\n"
+    assert not workdir.parent.exists()
 
 
 def test_an_ambiguous_beginning_names_the_candidates(state: Path) -> None:

@@ -305,6 +305,7 @@ async def test_deleting_takes_everything_that_was_said_there(browser: Browser) -
     assert "nothing has been said" in refused["reason"]
     key = build_session_key(SessionSource.browser("one"))
     assert await browser.door.store.sessions(SessionFilter(key=key)) == []
+    assert len(browser.door.forgotten) == 2  # the files of both sessions
 
 
 async def test_a_long_conversation_is_shown_page_by_page(browser: Browser) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.configs import mistakes_in
 
 QUOTES = "put it in quotes if text is meant"
+SIZE = "this is no size; write a number and a unit: 500kB, 20MB or 1GB"
 DURATION = "this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
 NO_ENTRY = 'this is no entry; write PLATFORM:ID or PLATFORM/ACCOUNT:ID in quotes, e.g. "telegram:12345"'
 BELOW = "keys with values are expected here; write them below, indented, or {} for none"
@@ -82,6 +83,14 @@ TABLE = [
     ("turns: {drain: -20s}", f"1:16: turns.drain: {DURATION}"),
     ("turns: {drain: 1h30m}", f"1:16: turns.drain: {DURATION}"),
     ("turns: {drain: [20s]}", f"1:16: turns.drain: {DURATION}"),
+    ("files: {largest: 20}", "1:18: files.largest: 20 has no unit; write 500kB, 20MB or 1GB"),
+    ("files: {largest: 20 MB}", f"1:18: files.largest: {SIZE}"),
+    ("files: {largest: 20M}", f"1:18: files.largest: {SIZE}"),
+    ("files: {largest: -20MB}", f"1:18: files.largest: {SIZE}"),
+    ("files: {largest: 1.5MB}", f"1:18: files.largest: {SIZE}"),
+    ("files: {largest: true}", f"1:18: files.largest: {SIZE}"),
+    ("files: {largest: 0MB}", "1:18: files.largest: write 1kB or more, and at most 10GB"),
+    ("files: {largest_out: 11GB}", "1:22: files.largest_out: write 1kB or more, and at most 10GB"),
     ("turns: {drain: 999999999d}", "1:16: turns.drain: longer than ten years; write at most 3650d"),
     ("turns: {idle_timeout: 0s}", "1:23: turns.idle_timeout: this must be longer than nothing; write 1s or more"),
     ("sessions: {reset: {idle: 0ms}}", "1:26: sessions.reset.idle: this must be longer than nothing; write 1s or more"),

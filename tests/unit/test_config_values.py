@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from config.access import AccessEntry, Whom
-from config.fields import ListenAddress, written_duration
+from config.fields import ListenAddress, written_duration, written_size
 from config.schema import Config, Log
 from gateway.history import HistoryRules
 from gateway.model import ChatType, ResetPolicy
@@ -39,6 +39,17 @@ def test_a_duration_is_read_and_written_alike(written: str, length: timedelta) -
 
     assert config.turns.drain == length
     assert written_duration(length) == written.strip('"')
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [("500kB", 500_000), ("20MB", 20_000_000), ("2GB", 2_000_000_000), ('"1MB"', 1_000_000)],
+)
+def test_a_size_is_read_and_written_alike(written: str, size: int) -> None:
+    config = config_of(f"files: {{largest: {written}}}")
+
+    assert config.files.largest == size
+    assert written_size(size) == written.strip('"')
 
 
 @pytest.mark.parametrize(("written", "flag"), [("true", True), ("no", False), ("Off", False), ("yes", True)])

@@ -7,7 +7,20 @@ from dataclasses import replace
 import pytest
 
 from gateway.agents import load_agent
-from gateway.model import Done, Origin, Role, Session, SessionId, SessionKey, Text, Turn, TurnId, Usage
+from gateway.model import (
+    Attachment,
+    Done,
+    MediaType,
+    Origin,
+    Role,
+    Session,
+    SessionId,
+    SessionKey,
+    Text,
+    Turn,
+    TurnId,
+    Usage,
+)
 from tests.fakes import NOON, assistant, dm, message, said, user
 from tests.hurry import hurried
 
@@ -29,6 +42,16 @@ async def answer(turn: Turn) -> str:
 class TestEcho:
     async def test_it_says_what_it_heard_and_where(self) -> None:
         assert await answer(TURN) == "Turn 1 of session `s1`. You said:\n\nhello there"
+
+    async def test_it_says_which_files_came(self) -> None:
+        photo = Attachment(type=MediaType.IMAGE, path="/x", name="photo.jpg", mime="image/jpeg", size=12_000)
+        voice = Attachment(type=MediaType.AUDIO)
+
+        one = await answer(replace(TURN, messages=(replace(message("look"), attachments=(photo,)),)))
+        two = await answer(replace(TURN, messages=(replace(message(""), attachments=(photo, voice)),)))
+
+        assert "session `s1`. (1 file: photo.jpg, image/jpeg, 12 kB) You said:\n\nlook" in one
+        assert "(2 files: photo.jpg, image/jpeg, 12 kB; audio) You said:\n\n(nothing in words)" in two
 
     async def test_it_names_the_session_by_its_title(self) -> None:
         assert "session `s1` “Plans”." in await answer(replace(TURN, session=replace(SESSION, title="Plans")))

@@ -9,13 +9,16 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.errors import AgentError
+from gateway.errors import AgentError, Refused, StoreUnavailable
 from gateway.model import (
     AgentEvent,
     Ask,
     Cost,
     CostStatus,
     Done,
+    File,
+    Media,
+    MediaType,
     Reasoning,
     Role,
     Send,
@@ -599,3 +602,72 @@ class TestPseudonyms:
         await talk.run()
 
         assert talk.shown == [Text("Let me "), Text("see"), tool("1", STARTED), Text("Found"), Done()]
+
+
+async def kept(file: File) -> File:
+    return File(path="/out/1", name=file.name)
+
+
+async def refused(file: File) -> File:
+    raise Refused("it is not here")
+
+
+async def no_room(file: File) -> File:
+    raise StoreUnavailable("the disk is full")
+
+
+@hurried
+class TestFiles:
+    async def test_a_file_is_kept_before_it_is_shown_and_comes_with_the_words(self) -> None:
+        talk = listening(Text("Here it is."), File(path="report.pdf"), Text(" Enjoy."), Done())
+
+        assert await talk.talk.run(a_turn(), IDLE, keep_file=kept) is Ending.DONE
+
+        assert talk.talk.said.files == (File(path="/out/1", name="report.pdf"),)
+        assert talk.talk.said.text == "Here it is. Enjoy."
+        assert File(path="/out/1", name="report.pdf") in talk.shown
+        (entry,) = talk.talk.said.entries()
+        assert entry.content == (Text("Here it is. Enjoy."), Media(type=MediaType.FILE, name="report.pdf"))
+
+    async def test_a_file_alone_is_an_entry(self) -> None:
+        talk = listening(File(path="a/b.txt", name=None), Done())
+
+        await talk.talk.run(a_turn(), IDLE, keep_file=kept)
+
+        assert [entry.content for entry in talk.talk.said.entries()] == [(Media(type=MediaType.FILE, name="b.txt"),)]
+
+    @pytest.mark.parametrize(("keep", "why"), [(refused, "it is not here"), (no_room, "the disk is full")])
+    async def test_a_file_that_cannot_be_taken_costs_a_sentence_and_not_the_turn(self, keep: object, why: str) -> None:
+        talk = listening(Text("Half a"), File(path="/etc/passwd"), Text(" word"), Done())
+
+        assert await talk.talk.run(a_turn(), IDLE, keep_file=keep) is Ending.DONE  # type: ignore[arg-type]
+
+        assert talk.talk.said.text == "Half a word"
+        assert talk.talk.said.files == ()
+        assert talk.talk.said.missed == [f"The file passwd was not sent: {why}."]
+        assert not [event for event in talk.shown if isinstance(event, File)]
+
+    async def test_its_name_is_restored_and_clean(self) -> None:
+        restored = Conversation(
+            ScriptedAgent(File(path="x", name="for user_1/\nlist.txt"), Done()),
+            lambda text: text.replace("user_1", "Ann"),
+            lambda event: None,
+            FrozenClock(),
+            Observer(),
+        )
+
+        await restored.run(a_turn(), IDLE, keep_file=kept)
+
+        assert [file.name for file in restored.said.files] == ["list.txt"]
+
+    async def test_an_agent_that_offers_bad_files_for_ever_is_stopped(self) -> None:
+        talk = listening(*[File(path="x")] * 1000)
+
+        assert await talk.talk.run(a_turn(), IDLE, keep_file=refused) is Ending.FAILED
+        assert len(talk.talk.said.missed) == 20
+
+    async def test_where_nothing_is_taken_that_is_told(self) -> None:
+        talk = listening(File(path="x"), Done())
+
+        assert await talk.run() is Ending.DONE
+        assert talk.talk.said.missed == ["The file x was not sent: files cannot be sent from here."]
