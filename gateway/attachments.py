@@ -7,7 +7,7 @@ A file that cannot be had spoils no turn: the agent reads in its place why not, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
@@ -15,7 +15,7 @@ from gateway.delivery import Delivery
 from gateway.errors import Refused, Retryable, Throttled, TurngateError
 from gateway.files import Files, clean_name, too_large
 from gateway.lanes import Running
-from gateway.model import Attachment, InboundMessage, SessionId
+from gateway.model import Attachment, Entry, InboundMessage, SessionId
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
 from gateway.policy import Policy
@@ -26,17 +26,9 @@ LONGEST_FETCH = 300.0
 """Seconds for all files of a turn together; what has not come by then is not waited for."""
 
 _PAUSES = 0.5, 1.0
-_NOT_IN_TIME = "it took too long"
+_BETWEEN = "\n\n"
 
 _Found = Attachment | str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
-    """The messages with what could be fetched, and what their sender should know of the rest."""
-
-    messages: list[InboundMessage]
-    words: list[str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,18 +41,17 @@ class Attachments:
     delivery: Delivery
     observer: Observer
 
-    async def gather(self, running: Running) -> Gathered:
+    async def gather(self, running: Running) -> list[InboundMessage]:
         """
-        Before the turn of a batch begins; a turn that had begun before has the paths in its transcript.
+        The messages of a batch with their files, before its turn begins. Being stopped ends it at once.
 
-        Being stopped ends it at once.
+        Of a turn that had begun before, the transcript has the files.
         """
         messages = [stored.message for stored in running.batch]
         if not any(message.attachments for message in messages) or running.batch[0].turn is not None:
-            return Gathered(messages=messages, words=[])
-        opening = self.policy.opening(messages[-1].source)
+            return messages
+        opening, found = self.policy.opening(messages[-1].source), list[_Found]()
         session = (await until_stored(lambda: self.store.open(opening), self.observer)).session.id
-        found: list[_Found] = []
         fetching = asyncio.ensure_future(self._fetch_all(session, messages, found))
         running.stoppable(lambda: _cut_off(fetching))
         try:
@@ -68,19 +59,24 @@ class Attachments:
         finally:
             fetching.cancel()
         await asyncio.wait({fetching})
-        return _gathered(messages, found)
+        answers = chain(found, repeat("it took too long"))
+        return [_with_files(message, zip(self._wanted(message), answers, strict=False)) for message in messages]
+
+    def _wanted(self, message: InboundMessage) -> Sequence[Attachment]:
+        return message.attachments[: self.files.rules.per_message]
 
     async def _fetch_all(self, session: SessionId, messages: Sequence[InboundMessage], found: list[_Found]) -> None:
         """One after the other, so that what has come is there whenever this is cut off."""
         for message in messages:
             fetcher = self.delivery.fetcher(message.source)
-            for at, attachment in enumerate(message.attachments):
-                found.append(await self._fetch(session, attachment, fetcher, at))
+            for attachment in self._wanted(message):
+                found.append(await self._fetch(session, attachment, fetcher))  # noqa: PERF401 - not lost when cut off
 
-    async def _fetch(self, session: SessionId, attachment: Attachment, fetcher: FetchesFiles | None, at: int) -> _Found:
+    async def _fetch(self, session: SessionId, attachment: Attachment, fetcher: FetchesFiles | None) -> _Found:
         """Where it is now, or why it is not here."""
         try:
-            self._check(attachment, at)
+            if attachment.size is not None and attachment.size > self.files.rules.largest:
+                raise Refused(too_large(attachment.size, self.files.rules.largest))
             if fetcher is None:
                 raise Refused("files cannot be taken from there")
             return await self._until_it_came(session, attachment, fetcher)
@@ -90,13 +86,6 @@ class Attachments:
         except Exception as exc:  # noqa: BLE001 - an adapter's bug costs this file, never the turn
             self.observer.bug(exc)
             return "something went wrong here"
-
-    def _check(self, attachment: Attachment, at: int) -> None:
-        rules = self.files.rules
-        if at >= rules.per_message:
-            raise Refused(f"{rules.per_message} files are the most with one message")
-        if attachment.size is not None and attachment.size > rules.largest:
-            raise Refused(too_large(attachment.size, rules.largest))
 
     async def _until_it_came(self, session: SessionId, attachment: Attachment, fetcher: FetchesFiles) -> Attachment:
         """A connection may break: another try costs little, and a file that is missing may cost the answer."""
@@ -108,22 +97,41 @@ class Attachments:
         return await self.files.receive(session, attachment, fetcher.fetch(attachment))
 
 
+def not_fetched(said: Sequence[Entry], running: Running) -> list[str]:
+    """
+    What the senders of a batch should know before the answer: which of their files the agent does not have.
+
+    Found in what was said, after what they wrote themselves, so that a crash cannot swallow it.
+    """
+    written = {stored.message.id: stored.message.text for stored in running.batch if stored.message.attachments}
+    added = [_added(entry.text, written[entry.message_id]) for entry in said if entry.message_id in written]
+    stand_ins = filter(None, _BETWEEN.join(added).split(_BETWEEN))
+    told = [f"{each[1].upper()}{each[2:-1]}." for each in stand_ins]
+    return ["\n".join(told)] if told else []
+
+
+def _added(said: str, written: str) -> str:
+    return said.removeprefix(written) if said.startswith(written) else ""
+
+
+def _with_files(message: InboundMessage, results: Iterable[tuple[Attachment, _Found]]) -> InboundMessage:
+    """What could be fetched stays with the message; of the rest its text says why."""
+    came, stand_ins, looked_at = [], [], 0
+    for attachment, found in results:
+        looked_at += 1
+        if isinstance(found, Attachment):
+            came.append(found)
+        else:
+            stand_ins.append(f"[file {_name(attachment)} could not be fetched: {found}]")
+    if more := len(message.attachments) - looked_at:
+        stand_ins.append(f"[{more} more of the files were not fetched: {looked_at} are the most with one message]")
+    text = _BETWEEN.join(filter(None, (message.text, *stand_ins)))
+    return replace(message, text=text, attachments=tuple(came))
+
+
+def _name(attachment: Attachment) -> str:
+    return clean_name(attachment.name or attachment.type.value)
+
+
 def _cut_off(fetching: asyncio.Future[None]) -> None:
     fetching.cancel()
-
-
-def _gathered(messages: Sequence[InboundMessage], found: Sequence[_Found]) -> Gathered:
-    answers, whole, words = chain(found, repeat(_NOT_IN_TIME)), [], list[str]()
-    for message in messages:
-        results = list(zip(message.attachments, answers, strict=False))  # the answers go on with the next message
-        missing = [_missing(attachment, why) for attachment, why in results if isinstance(why, str)]
-        text = "\n\n".join(filter(None, (message.text, *(f"[{each}]" for each in missing))))
-        came = tuple(each for _, each in results if isinstance(each, Attachment))
-        whole.append(replace(message, text=text, attachments=came))
-        words += [f"{each[0].upper()}{each[1:]}." for each in missing]
-    return Gathered(messages=whole, words=words)
-
-
-def _missing(attachment: Attachment, why: str) -> str:
-    name = clean_name(attachment.name or attachment.type.value)
-    return f"file {name} could not be fetched: {why}"

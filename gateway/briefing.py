@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from gateway import replies
 from gateway.commands.registry import Again
@@ -74,35 +73,30 @@ def brief(
     return Briefing(turn=redactor.turn(turn), restore=redactor.restore)
 
 
-def heard(said: Sequence[Entry], messages: Sequence[InboundMessage]) -> list[InboundMessage]:
+def heard(said: Sequence[Entry], messages: Sequence[InboundMessage], files: Files) -> list[InboundMessage]:
     """
     The messages as the transcript has them: a question that is asked again came with a command, not with words; and
     where the files are that came with a message, only the transcript knows after a crash.
     """
     by_id = {message.id: message for message in messages}
-    return [_as_heard(by_id.get(entry.message_id or ""), entry, messages[-1]) for entry in said] or list(messages)
+    return [_as_heard(by_id.get(entry.message_id or ""), entry, messages[-1], files) for entry in said] or [*messages]
 
 
-def _as_heard(message: InboundMessage | None, entry: Entry, last: InboundMessage) -> InboundMessage:
+def _as_heard(message: InboundMessage | None, entry: Entry, last: InboundMessage, files: Files) -> InboundMessage:
     if message is not None and all(each.path for each in message.attachments):
         return message
-    files = (block for block in entry.content if isinstance(block, Media))
-    attachments = tuple(map(_as_attachment, files))
-    gone = [f"[file {each.name or each.type.value} is no longer here]" for each in attachments if not _is_here(each)]
+    media = [block for block in entry.content if isinstance(block, Media)]
+    here = [each for each in media if each.path is not None and files.holds(each.path)]
+    gone = [f"[file {each.name or each.type.value} is no longer here]" for each in media if each not in here]
+    attachments = tuple(map(_as_attachment, here))
     text = "\n\n".join(filter(None, (entry.text, *gone)))
-    whole = tuple(filter(_is_here, attachments))
     if message is not None:
-        return replace(message, text=text, attachments=whole)
-    return replace(last, id=entry.message_id or last.id, text=text, attachments=whole, reply_to=None)
+        return replace(message, text=text, attachments=attachments)
+    return replace(last, id=entry.message_id or last.id, text=text, attachments=attachments, reply_to=None)
 
 
 def _as_attachment(media: Media) -> Attachment:
     return Attachment(type=media.type, path=media.path, mime=media.mime, name=media.name)
-
-
-def _is_here(attachment: Attachment) -> bool:
-    """What was kept for as long as files are kept is gone after that."""
-    return attachment.path is not None and Path(attachment.path).is_file()
 
 
 def _tell(redactor: Redactor, history: Sequence[Entry], messages: Sequence[InboundMessage]) -> None:

@@ -78,6 +78,11 @@ class Files:
             raise
         return replace(attachment, path=str(path), name=name, mime=_clean_mime(attachment.mime), size=size)
 
+    def holds(self, path: str) -> bool:
+        """Whether this is a file that somebody sent, and still here: a transcript that was imported may name any."""
+        named = Path(path)
+        return named.parent.name == "in" and named.parents[2:3] == (self._root,) and _is_plain(named)
+
     def keeper(self, session: SessionId) -> Keeper:
         """Takes the files of one answer."""
         return Keeper(self, session)
@@ -264,8 +269,9 @@ async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
 
 
 def _append(path: Path, piece: bytes) -> None:
+    """To a file that is there: a thread that is late must not bring back what was deleted meanwhile."""
     try:
-        with path.open("ab") as target:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC), "ab") as target:
             target.write(piece)
     except OSError as exc:
         raise _no_room(exc) from exc

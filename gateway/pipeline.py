@@ -13,7 +13,7 @@ from functools import partial
 
 from gateway import replies
 from gateway.admission import ACTED
-from gateway.attachments import Attachments, Gathered
+from gateway.attachments import Attachments, not_fetched
 from gateway.briefing import brief, claimed, heard
 from gateway.commands.registry import Again, Call
 from gateway.crashpoints import crashpoint
@@ -119,8 +119,7 @@ class Pipeline:
         return await self.delivery.deliver(answer)
 
     async def _turn(self, running: Running, again: Again | None = None) -> None:
-        gathered = await self.attachments.gather(running)
-        messages = gathered.messages
+        messages = await self.attachments.gather(running)
         claim = claimed(self.policy, running, messages, again)
         await pause_after(running.batch[0].attempts)
         started, begun = self.clock.now(), await until_stored(lambda: self.store.begin(claim), self.observer)
@@ -128,7 +127,7 @@ class Pipeline:
         try:
             given_up = replies.given_up(begun, messages[-1], started)
             given_up = self.questions.offering_rerun(given_up, begun, messages[-1])
-            outcome = given_up or await self._converse(begun, gathered, running)
+            outcome = given_up or await self._converse(begun, messages, running)
         except Exception as exc:  # noqa: BLE001 - the lane boundary: the person hears of it, the lane goes on
             self.observer.bug(exc)
             outcome = replies.in_place_of(begun.preview, replies.broken(messages[-1], self.clock.now()))
@@ -141,21 +140,22 @@ class Pipeline:
         self.observer.turn_ended(begun, outcome, agent, self.clock.now() - started)
         await self.delivery.deliver(outgoing)
 
-    async def _converse(self, begun: Begun, gathered: Gathered, running: Running) -> Outcome:
+    async def _converse(self, begun: Begun, messages: list[InboundMessage], running: Running) -> Outcome:
         session, employed = begun.opened.session, self.policy.agent_of(begun.opened.session)
-        message = (messages := heard(begun.said, gathered.messages))[-1]
-        overheard = self.door.overheard.take(message)
-        briefing = brief(self.policy, employed, begun, messages, self.attachments.files, overheard)
+        files = self.attachments.files
+        message = (messages := heard(begun.said, messages, files))[-1]
+        briefing = brief(self.policy, employed, begun, messages, files, self.door.overheard.take(message))
         preview = self.delivery.preview(message.source, begun.turn, running.ids, shown_in=begun.preview)
         conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
         running.stoppable(conversation.stop)
         hands = Hands(
             first_tool=partial(until_stored, partial(self.store.record_tool, begun.turn), self.observer),
-            keep_file=self.attachments.files.keeper(session.id),
+            keep_file=files.keeper(session.id),
             put_question=self.questions.asker(employed.agent, begun, message),
         )
         ending = await conversation.run(briefing.turn, self.policy.idle_timeout, hands)
         self.questions.close(begun.turn)
-        words = replies.words_before(session, self.policy.missing_agent(session), employed.name) + gathered.words
+        words = replies.words_before(session, self.policy.missing_agent(session), employed.name)
+        words += not_fetched(begun.said, running)
         outcome = replies.outcome(conversation, ending, message, words, self.clock.now())
         return replies.in_place_of(await preview.close(), outcome)

@@ -176,14 +176,25 @@ class TestInbound:
         assert [each.name for each in heard.attachments] == ["photo.jpg"]
         assert "report.pdf could not be fetched: gone" in heard.text
 
+    async def test_all_that_is_missing_is_told_at_once(self, tmp_path: Path) -> None:
+        adapter = FileAdapter(photo=Refused("gone"), report=Refused("not for us"))
+        async with desk(ScriptedAgent(Text("Well."), Done()), tmp_path, adapter=adapter) as at:
+            await at.say("[file x could not be fetched: said Ann]", PHOTO, REPORT)
+            told = await at.hears(2)
+
+        assert told == [
+            "File photo.jpg could not be fetched: gone.\nFile report.pdf could not be fetched: not for us.",
+            "Well.",
+        ]
+
     async def test_one_message_brings_only_so_many(self, tmp_path: Path) -> None:
         agent = ScriptedAgent(Text("Well."), Done())
         async with desk(agent, tmp_path, adapter=FileAdapter(photo=b"x")) as at:
             await at.say("look", *[PHOTO] * 5)
-            told = await at.hears(3)
+            told = await at.hears(2)
 
         assert len(agent.turns[0].messages[0].attachments) == 3
-        assert told[:2] == ["File photo.jpg could not be fetched: 3 files are the most with one message."] * 2
+        assert told[0] == "2 more of the files were not fetched: 3 are the most with one message."
 
     async def test_a_connection_that_breaks_off_is_tried_again(self, tmp_path: Path) -> None:
         class Flaky(FileAdapter):
@@ -288,9 +299,10 @@ class TestCrashes:
         second = await SqliteStore.connect(tmp_path / "db", SystemClock())
         async with desk(agent, tmp_path, adapter=adapter, store=second) as at:
             await at.work.pipeline.recover()
-            await at.hears(1)
+            told = await at.hears(2)
         await second.close()
 
+        assert told == ["File report.pdf could not be fetched: gone.", "Nice."]
         assert adapter.fetched == ["photo", "report"]
         assert agent.turns[0].messages[0].text == hanging.turns[0].messages[0].text
         assert [each.path for each in agent.turns[0].messages[0].attachments] == [

@@ -207,6 +207,19 @@ def test_where_there_is_no_room_nothing_half_written_stays(tmp_path: Path) -> No
     assert "left: ['big']" in done.stdout
 
 
+async def test_only_what_somebody_sent_and_is_still_here_is_held(files: Files, tmp_path: Path) -> None:
+    kept = await files.receive(ANN, REPORT, chunks(b"x"))
+    assert kept.path is not None
+    link = Path(kept.path).with_name("link")
+    link.symlink_to("/etc/passwd")
+
+    assert files.holds(kept.path)
+    for other in ("/etc/passwd", "/x/in/y", str(link), f"{kept.path}/../link", str(Path(kept.path).parent), "", "in/x"):
+        assert not files.holds(other)
+    Path(kept.path).unlink()
+    assert not files.holds(kept.path)
+
+
 class TestSessions:
     @pytest.mark.parametrize(
         "id_", ["..", ".", "../../x", "/etc", "a/b", "a\x00b", "%2e%2e", "é", "x" * 60, "~", "-rf"]

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.briefing import heard
 from gateway.commands.turn import last_question
+from gateway.files import Files
 from gateway.model import (
     Attachment,
     EndReason,
@@ -27,11 +28,13 @@ from gateway.replies import asked, broken, commanded, parts, words_before
 from tests.fakes import NOON, assistant, dm, message, said, user
 
 PHOTO = Attachment(type=MediaType.IMAGE, ref="file-id", path="/tmp/x.png", mime="image/png", name="x.png")  # noqa: S108
+NO_FILES = Files(Path("/no-files-here"))
 
 
 def kept_photo(folder: Path) -> Attachment:
     """One whose bytes are there."""
-    path = folder / "photo"
+    path = folder / "s_ann" / "in" / "photo"
+    path.parent.mkdir(parents=True)
     path.write_bytes(b"x")
     return replace(PHOTO, path=str(path))
 
@@ -115,14 +118,14 @@ class TestHeard:
     def test_messages_are_heard_as_they_came(self) -> None:
         first, second = message("a", id="1"), message("b", id="2")
 
-        assert heard([asked(first), asked(second)], [first, second]) == [first, second]
+        assert heard([asked(first), asked(second)], [first, second], NO_FILES) == [first, second]
 
     def test_a_question_that_is_asked_again_is_heard_with_its_own_words_and_files(self, tmp_path: Path) -> None:
         photo = kept_photo(tmp_path)
         question = asked(replace(message("look", id="old"), attachments=(photo,)))
         command = message("/retry", id="new")
 
-        (again,) = heard([question], [command])
+        (again,) = heard([question], [command], Files(tmp_path))
 
         assert (again.id, again.text, again.source) == ("old", "look", command.source)
         assert [each.path for each in again.attachments] == [photo.path]
@@ -131,19 +134,31 @@ class TestHeard:
         photo = kept_photo(tmp_path)
         stored = replace(message("look"), attachments=(replace(photo, path=None),))
 
-        (again,) = heard([asked(replace(stored, attachments=(photo,)))], [stored])
+        (again,) = heard([asked(replace(stored, attachments=(photo,)))], [stored], Files(tmp_path))
 
         assert (again.id, again.text) == (stored.id, "look")
         assert [each.path for each in again.attachments] == [photo.path]
 
     def test_a_file_that_is_gone_is_named_and_not_handed_over(self) -> None:
-        (again,) = heard([asked(replace(message("look", id="old"), attachments=(PHOTO,)))], [message("/retry")])
+        question = asked(replace(message("look", id="old"), attachments=(PHOTO,)))
+
+        (again,) = heard([question], [message("/retry")], NO_FILES)
 
         assert again.text == "look\n\n[file x.png is no longer here]"
         assert again.attachments == ()
 
+    def test_a_path_that_no_file_of_ours_has_is_not_handed_over(self, tmp_path: Path) -> None:
+        """A transcript may have been imported."""
+        secret = tmp_path / "secret"
+        secret.write_bytes(b"x")
+        question = asked(replace(message("look", id="old"), attachments=(replace(PHOTO, path=str(secret)),)))
+
+        (again,) = heard([question], [message("/retry")], Files(tmp_path / "files"))
+
+        assert again.attachments == ()
+
     def test_without_an_entry_the_messages_themselves_are_heard(self) -> None:
-        assert heard([], [message("a")]) == [message("a")]
+        assert heard([], [message("a")], NO_FILES) == [message("a")]
 
 
 class TestLastQuestion:
