@@ -47,7 +47,7 @@ class FileRules:
 
 
 class Files:
-    """The folders of all sessions. Nothing is made before it is needed; what touches the disk does so in a thread."""
+    """The folders of all sessions. Nothing is made before it is needed; whatever takes time does so in a thread."""
 
     def __init__(self, root: Path, rules: FileRules | None = None) -> None:
         # An agent that is told of a folder may answer with the real name of it.
@@ -153,6 +153,7 @@ class Files:
         folder = self._folder(session)
         try:
             with suppress(FileNotFoundError):
+                _unlock(folder)
                 shutil.rmtree(folder)
         except OSError as exc:
             raise StoreUnavailable(f"the files of session {session} cannot be deleted ({exc.strerror})") from exc
@@ -294,7 +295,23 @@ def _is_plain(path: Path) -> bool:
 def _older_than(age: timedelta, folder: Path, now: datetime) -> list[Path]:
     if not folder.is_dir():
         return []
-    return [each for each in folder.iterdir() if now - datetime.fromtimestamp(each.lstat().st_mtime, UTC) > age]
+    return [each for each in folder.iterdir() if _age(each, now) > age]
+
+
+def _age(path: Path, now: datetime) -> timedelta:
+    """None at all if it has just been deleted."""
+    try:
+        return now - datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+    except FileNotFoundError:
+        return timedelta(0)
+
+
+def _unlock(folder: Path) -> None:
+    """Tools make folders that not even their owner may change, caches above all: they could not be deleted."""
+    for here, names, _ in os.walk(folder):
+        for each in (Path(here, name) for name in names):
+            if not each.is_symlink():
+                each.chmod(0o700)
 
 
 def _no_room(exc: OSError) -> StoreUnavailable:

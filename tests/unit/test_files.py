@@ -166,6 +166,25 @@ class TestReceiving:
         assert len(left(files)) == 1
 
 
+LOCKED_FOLDERS = """
+import asyncio, concurrent.futures.thread, os, tempfile
+from pathlib import Path
+from gateway.files import Files
+from gateway.model import SessionId
+
+if os.getuid() == 0:
+    os.setuid(65534)
+with tempfile.TemporaryDirectory() as folder:
+    files, session = Files(Path(folder) / "files"), SessionId("s")
+    cache = Path(files.workdir(session)) / "cache"
+    (cache / "deeper").mkdir(parents=True)
+    (cache / "deeper" / "x").write_bytes(b"x")
+    (cache / "deeper").chmod(0o000)
+    cache.chmod(0o555)
+    asyncio.run(files.forget(session))
+    print("still there" if cache.exists() else "gone")
+"""
+
 FULL_DISK = """
 import asyncio, resource, signal, sys
 from pathlib import Path
@@ -259,6 +278,14 @@ class TestSessions:
 
         assert (tmp_path / "precious" / "x").exists()
         assert await files.sessions() == []
+
+    def test_folders_that_are_locked_are_forgotten_too(self) -> None:
+        """Root may delete everything, so this is done as somebody else."""
+        done = subprocess.run(
+            [sys.executable, "-c", LOCKED_FOLDERS], capture_output=True, text=True, cwd=Path(__file__).parents[2]
+        )
+
+        assert (done.stdout, done.stderr) == ("gone\n", "")
 
     async def test_what_cannot_be_made_is_told(self, tmp_path: Path) -> None:
         (tmp_path / "files").write_bytes(b"no folder")
