@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from adapters.download import Downloads
 from gateway.clock import SystemClock
 from gateway.errors import Refused, StoreUnavailable, Unreachable
 from gateway.files import FileRules, Files
@@ -252,6 +253,37 @@ class TestInbound:
         first, again = (turn.messages[0].attachments[0].path for turn in agent.turns)
         assert first == again
         assert adapter.fetched == ["photo"]
+
+
+class TestOverHttp:
+    async def test_an_endless_body_ends_at_the_largest_size_and_the_server_is_let_go(self, tmp_path: Path) -> None:
+        let_go = asyncio.Event()
+
+        async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            with suppress(ConnectionError):
+                while True:
+                    writer.write(bytes(1000))
+                    await writer.drain()
+            writer.close()
+            let_go.set()
+
+        class Fetching(FileAdapter):
+            def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+                return Downloads(hosts=frozenset(), own_server=url).fetch(f"{url}/{attachment.ref}")
+
+        server = await asyncio.start_server(endless, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with desk(ScriptedAgent(Text("Well."), Done()), tmp_path, adapter=Fetching()) as at:
+            await at.say("look", PHOTO)
+            told = await at.hears(2)
+            left = at.left()
+        await asyncio.wait_for(let_go.wait(), PATIENCE)
+        server.close()
+
+        assert told[0] == "File photo.jpg could not be fetched: too large (more than 1 kB)."
+        assert left == []
 
 
 class TestCrashes:
