@@ -22,6 +22,7 @@ from gateway.model import AgentEvent, Part, Sent, SessionSource, Text, Tool, Too
 from gateway.observe import Observer
 from gateway.patience import until_stored
 from gateway.ports import Adapter, EditsMessages, FollowsTurns, Limits, ShowsTyping
+from gateway.rendering import beginning
 from gateway.storing import LOST_PREVIEW, Store
 
 _MARK = " …"
@@ -291,27 +292,13 @@ class Words:
             return self._cut
         text = "".join(self._pieces).strip()
         if not text:
-            return cut(f"Using {self._tool}", self._limits) if self._tool else ""
-        self._cut = cut(text, self._limits)
-        self._is_full = self._cut != text + _MARK
+            return self._beginning(f"Using {self._tool}")[0] if self._tool else ""
+        self._cut, shown = self._beginning(text)
+        self._is_full = shown < len(text)
         return self._cut
 
-
-def cut(text: str, limits: Limits) -> str:
-    """As much of its beginning as fits into one message, and the mark. Empty if the platform cannot even take that."""
-    text = text[: 4 * limits.largest_part]  # markup may count for nothing, but a megabyte is not measured for a hint
-
-    def marked(end: int) -> str:
-        return text[:end].rstrip() + _MARK
-
-    fits, does_not = 0, len(text) + 1
-    while does_not - fits > 1:
-        middle = (fits + does_not) // 2 if does_not <= len(text) else len(text)
-        if limits.measure(marked(middle)) <= limits.largest_part:
-            fits = middle
-        else:
-            does_not = middle
-    return marked(fits) if fits else ""
+    def _beginning(self, text: str) -> tuple[str, int]:
+        return beginning(text, self._limits.largest_part, self._limits.measure, _MARK)
 
 
 def follower_of(adapter: object) -> FollowsTurns | None:

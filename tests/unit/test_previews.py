@@ -15,7 +15,7 @@ from gateway.errors import NotSent, Retryable, Throttled, Unauthorized, Undelive
 from gateway.model import Done, Part, Reasoning, Sent, SessionSource, Text, Tool, ToolStatus
 from gateway.observe import Observer
 from gateway.ports import Adapter, Limits, Rate
-from gateway.previews import Preview, Words, cut
+from gateway.previews import Preview, Words
 from gateway.replies import MAY_STAND_ABOVE, in_place_of
 from gateway.stores.memory import MemoryStore
 from gateway.storing import LOST_PREVIEW, Begun, Outcome
@@ -531,15 +531,21 @@ class TestTyping:
         assert len(adapter.typed_at) <= 1
 
 
+def shown(text: str, limits: Limits) -> str:
+    words = Words(limits)
+    words.hear(Text(text))
+    return words.so_far()
+
+
 class TestCutting:
     @pytest.mark.parametrize("length", [0, 1, 17, 18, 19, 40, 1000])
     def test_as_much_as_fits_is_kept_from_the_beginning(self, length: int) -> None:
         limits = Limits(largest_part=20, measure=len, edit_every=SECOND)
 
-        assert cut("x" * length, limits) == ("x" * min(length, 18) + " …" if length else "")
+        assert shown("x" * length, limits) == ("x" * min(length, 18) + " …" if length else "")
 
     def test_a_platform_that_takes_nothing_is_given_nothing(self) -> None:
-        assert cut("hello", Limits(largest_part=1, measure=len, edit_every=SECOND)) == ""
+        assert shown("hello", Limits(largest_part=1, measure=len, edit_every=SECOND)) == ""
 
     def test_what_no_message_has_room_for_is_neither_kept_nor_measured(self) -> None:
         measured: list[int] = []
@@ -556,4 +562,24 @@ class TestCutting:
     def test_a_measure_that_jumps_is_never_exceeded(self) -> None:
         limits = Limits(largest_part=20, measure=lambda text: len(text) + 7 * (text.count("`") % 2), edit_every=SECOND)
 
-        assert limits.measure(cut("ab`cd`" * 30, limits)) <= 20
+        assert limits.measure(shown("ab`cd`" * 30, limits)) <= 20
+
+    def test_code_that_is_still_being_written_is_closed(self) -> None:
+        words = Words(Limits(largest_part=60, measure=len, edit_every=SECOND))
+        words.hear(Text("Look:\n```py\nx = 1"))
+        half = words.so_far()
+        words.hear(Text("\n```\nDone."))
+
+        assert half == "Look:\n```py\nx = 1\n```\n …"
+        assert words.so_far() == "Look:\n```py\nx = 1\n```\nDone. …"
+
+    def test_code_that_is_cut_is_closed(self) -> None:
+        limits = Limits(largest_part=40, measure=len, edit_every=SECOND)
+
+        assert shown("```py\n" + "word = 1\n" * 30, limits) == "```py\n" + "word = 1\n" * 3 + "```\n …"
+
+    def test_no_word_and_no_emoji_is_cut_in_half(self) -> None:
+        limits = Limits(largest_part=16, measure=len, edit_every=SECOND)
+
+        assert shown("words of an answer", limits) == "words of an …"
+        assert shown("👨‍👩‍👧" * 10, limits) == "👨‍👩‍👧" * 2 + " …"

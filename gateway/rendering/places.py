@@ -1,0 +1,196 @@
+"""
+Where to cut a stretch of Markdown that is too long: between paragraphs, else lines, sentences, words, characters.
+
+What stands together is left together as long as there is any other place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from gateway.rendering.blocks import Blocks, Fence
+from gateway.rendering.graphemes import last_boundary
+from gateway.rendering.inline import Inline, Span, Spans, find_inline, merged
+
+_PARAGRAPH_END = re.compile(r"\n(?:[ \t]*\r?\n)+")
+_SENTENCE_END = re.compile(r"""[.!?…]["'”’»)\]*_]*[ \n]+|[。！？][」』”’）]*""")
+_BLOCK_START = re.compile(r"[ \t]*(?:[-+*][ \t]|\d{1,9}[.)][ \t]|\#|>|```|~~~|\||\r?\n)")
+_LINE, _BLANK = ("\n",), (" ", "\n", "\t")
+_MOST_STEPS = 256
+_MOST_OBSTACLES = 16  # one behind the other without a gap: then any place will do
+_MOST_MEASURED = 3
+
+
+def looks_closed_by_us(text: str) -> bool:
+    """Whether it ends as a part does that was cut inside code: in a fence and one or two blanks."""
+    bare = text[-5:].rstrip(" ")
+    return bare.endswith(("```", "~~~")) and 1 <= len(text[-5:]) - len(bare) <= 2
+
+
+@dataclass(slots=True, kw_only=True)
+class Stretch:
+    """
+    A text from `start` to `end`, of which a part is to be cut that shows something, so not before `low`.
+
+    `fits` says whether a piece has room in a part of its own; `can_reopen` whether a fence's lines have.
+    """
+
+    text: str
+    start: int
+    low: int
+    end: int
+    blocks: Blocks
+    fits: Callable[[str], bool]
+    can_reopen: Callable[[Fence], bool]
+    _paragraph: tuple[int, int, Spans, Spans] | None = field(default=None, init=False)
+
+    def best_cut(self) -> int:
+        """Where a reader minds it least."""
+        third, half = (max(self.low, self.start + (self.end - self.start) // share) for share in (3, 2))
+        for places in (
+            filter(self._starts_flat, self._paragraph_ends(third)),
+            filter(self._starts_flat, self._line_ends(third)),
+            self._paragraph_ends(third),
+            self._line_ends(third),
+            filter(self._leaves_all_whole, self._after(_LINE, third)),
+            filter(self._leaves_all_whole, self._sentence_ends(half)),
+        ):
+            for place in places:
+                return place
+        return self.last_word()
+
+    def last_word(self) -> int:
+        """Behind the last word that fits; inside a word only if it is all there is."""
+        for place in self._after(_BLANK, self.low):
+            if self._leaves_all_whole(place):
+                return place
+        return (
+            self._settled(self.end, self._spans_at)
+            or next(filter(self._leaves_links_whole, self._after(_BLANK, self.low)), None)
+            or self._settled(self.end, self._firm_spans_at)
+            or self._settled(self.end, lambda _: Spans())
+            or self._undisguised(last_boundary(self.text, self.low, self.end))
+        )
+
+    def _paragraph_ends(self, low: int) -> Iterator[int]:
+        for place in reversed([found.end() for found in _PARAGRAPH_END.finditer(self.text, low, self.end)]):
+            if self._block_start(place) is None and self._is_free(place):
+                yield place
+
+    def _line_ends(self, low: int) -> Iterator[int]:
+        """Those between blocks, and those of plain text."""
+        place = self.end
+        for _ in range(_MOST_STEPS):
+            place = self.text.rfind("\n", low - 1, place)
+            if place < 0:
+                return
+            block_start = self._block_start(place + 1)
+            if block_start is not None:
+                place = max(0, block_start)
+            elif self._may_end_line(place + 1):
+                yield place + 1
+
+    def _may_end_line(self, place: int) -> bool:
+        return self._is_free(place) if _BLOCK_START.match(self.text, place) else self._leaves_all_whole(place)
+
+    def _sentence_ends(self, low: int) -> Iterator[int]:
+        yield from reversed([found.end() for found in _SENTENCE_END.finditer(self.text, low, self.end)])
+
+    def _after(self, signs: tuple[str, ...], low: int) -> Iterator[int]:
+        """The places behind these signs, last first."""
+        place = self.end
+        for _ in range(_MOST_STEPS):
+            found = max(self.text.rfind(sign, low - 1, place) for sign in signs)
+            if found < 0:
+                return
+            yield found + 1
+            place = found
+
+    def _starts_flat(self, place: int) -> bool:
+        """Whether the next part would begin with anything but a block of code that is none."""
+        return not self.text.startswith(("    ", "\t"), place)
+
+    def _block_start(self, place: int) -> int | None:
+        """Where the code or the table begins that a cut here would part."""
+        fence, table = self._fence_around(place), self.blocks.table_around(place)
+        return fence.start if fence is not None else table[0] if table is not None else None
+
+    def _fence_around(self, place: int) -> Fence | None:
+        fence = self.blocks.fence_around(place)
+        return fence if fence is not None and self.can_reopen(fence) else None
+
+    def _is_free(self, place: int) -> bool:
+        return self._settled(place, lambda _: Spans()) == place
+
+    def _leaves_all_whole(self, place: int) -> bool:
+        return self._settled(place, self._spans_at) == place
+
+    def _leaves_links_whole(self, place: int) -> bool:
+        return self._settled(place, self._firm_spans_at) == place
+
+    def _settled(self, place: int, spans_at: Callable[[int], Spans]) -> int | None:
+        """The last place up to this one that parts nothing."""
+        for _ in range(_MOST_OBSTACLES):
+            if place < self.low:
+                return None
+            earlier = self._earlier(place, spans_at)
+            if earlier == place:
+                return place
+            place = earlier
+        return None
+
+    def _earlier(self, place: int, spans_at: Callable[[int], Spans]) -> int:
+        fence = self._fence_around(place)
+        if fence is not None and place <= fence.first_visible:
+            return fence.start
+        if fence is not None and place > fence.last_visible:
+            return fence.last_visible
+        span = spans_at(place).around(place) if fence is None else None
+        if span is not None:
+            return span[0]
+        boundary = last_boundary(self.text, self.low, place)
+        return self._undisguised(place) if boundary == place and fence is None else boundary
+
+    def _undisguised(self, place: int) -> int:
+        """Cut so that the part does not look as if it were closed by us."""
+        while looks_closed_by_us(self.text[max(self.start, place - 5) : place]):
+            place -= 1
+        return place
+
+    def _spans_at(self, place: int) -> Spans:
+        return self._paragraph_around(place)[2]
+
+    def _firm_spans_at(self, place: int) -> Spans:
+        return self._paragraph_around(place)[3]
+
+    def _paragraph_around(self, place: int) -> tuple[int, int, Spans, Spans]:
+        known = self._paragraph
+        if known is None or not known[0] < place <= known[1]:
+            known = self._paragraph = self._read_paragraph(place)
+        return known
+
+    def _read_paragraph(self, place: int) -> tuple[int, int, Spans, Spans]:
+        ahead = min(len(self.text), 2 * self.end - self.start)
+        start = max([self.start, self.text.rfind("\n\n", self.start, place - 1) + 2])
+        end = self.text.find("\n\n", place, ahead) + 1 or ahead
+        for fence in self.blocks.fences:
+            start = fence.end if start < fence.end <= place else start
+            end = fence.start if place <= fence.start < end else end
+        inline = find_inline(self.text, start, end)
+        firm, loose = self._keepable(inline)
+        return start, end, merged([*firm, *loose]), merged(firm)
+
+    def _keepable(self, inline: Inline) -> tuple[list[Span], list[Span]]:
+        """What goes beyond the end can be kept whole only if it fits into the next part."""
+        crossing = {span for span in (*inline.firm, *inline.loose) if span[0] < self.end < span[1]}
+        too_large = set()
+        for span in sorted(crossing, key=lambda span: (span[0], -span[1]))[:_MOST_MEASURED]:
+            if span[0] >= self.low and self.fits(self.text[slice(*span)]):
+                break
+            too_large.add(span)
+        too_large |= {span for span in crossing if span[0] < self.low or span[1] - span[0] > self.end - self.start}
+        return [span for span in inline.firm if span not in too_large], [
+            span for span in inline.loose if span not in too_large
+        ]
