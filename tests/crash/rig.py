@@ -126,13 +126,13 @@ class Rig:
         """A person writes something that no other message says."""
         self._counted += 1
         token = f"tok{self._counted}"
-        self._call("/people/say", {"chat": chat, "user": PERSON, "text": f"{token} {text}".strip()})
+        self._call("/_control/say", {"chat": chat, "user": PERSON, "text": f"{token} {text}".strip()})
         self.said.append(token)
         return token
 
     def break_next(self, *faults: dict[str, object]) -> None:
         """What goes wrong on the platform's side."""
-        self._call("/faults", list(faults))
+        self._call("/_control/faults", list(faults))
 
     def settle(self) -> bool:
         """Wait until everything that was said has been answered, or has a notice, and nothing is on its way."""
@@ -147,7 +147,7 @@ class Rig:
         """From the platform's log and, for what was given up, from the command line."""
         verdict, noticed = Verdict(said=len(self.said)), False
         answers, marked, halves = Counter[str](), Counter[str](), Counter[str]()
-        for message in self._call("/people/messages"):
+        for message in self._call("/_control/messages", {}):
             text = message["text"]
             noticed = noticed or any(words in text for words in NOTICES)
             counts = halves if text.endswith(UNFINISHED) else marked if text.startswith(REPEAT) else answers

@@ -7,13 +7,10 @@ Time is real here, and nothing depends on how much of it passes: each step waits
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from gateway.admission import Access, Allowed
@@ -23,61 +20,27 @@ from gateway.ports import Agent
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import ScriptedAgent
+from tests.simulators.running import PATIENCE, Remote, as_process
 from tests.simulators.scripted_adapter import PLATFORM, EditingAdapter, FindingAdapter, ScriptedAdapter
 
-PATIENCE = 30.0
 ANN = Access(allow=(Allowed(platform=PLATFORM, person="ann"),))
 
 
-@dataclass
-class Platform:
-    """The simulator, as its people see it."""
-
-    url: str
-    http: aiohttp.ClientSession
-
-    async def say(self, text: str, chat: str = "ann") -> None:
-        await self._post("/people/say", {"chat": chat, "user": "ann", "text": text})
-
-    async def break_next(self, on: str, do: str, **more: object) -> None:
-        await self._post("/faults", [{"on": on, "do": do, **more}])
-
-    async def texts(self) -> list[str]:
-        return [message["text"] for message in await self._get("/people/messages")]
-
-    async def history(self) -> list[str]:
-        """Everything that the first message ever said."""
-        first = (await self._get("/people/messages"))[0]
-        return [*first["edits"], first["text"]]
-
-    async def calls(self) -> dict[str, int]:
-        return await self._get("/calls")
-
-    async def until(self, *texts: str) -> None:
-        """Wait until people see exactly this."""
-        async with asyncio.timeout(PATIENCE):
-            while await self.texts() != list(texts):
-                await asyncio.sleep(0.01)
-
-    async def _post(self, path: str, body: object) -> None:
-        async with self.http.post(self.url + path, json=body) as response:
-            response.raise_for_status()
-
-    async def _get(self, path: str) -> object:
-        async with self.http.get(self.url + path) as response:
-            return await response.json()
-
-
 @pytest.fixture
-async def platform() -> AsyncIterator[Platform]:
-    command = [sys.executable, "-m", "tests.simulators.scripted"]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    assert process.stdout is not None
-    url = (await process.stdout.readline()).decode().strip()
-    async with aiohttp.ClientSession() as http:
-        yield Platform(url, http)
-    process.kill()
-    await process.communicate()
+async def platform() -> AsyncIterator[Remote]:
+    async with as_process("tests.simulators.scripted") as remote:
+        yield remote
+        assert await remote.violations() == []
+
+
+async def say_hi(platform: Remote) -> None:
+    await platform.say("hi", chat="ann", user="ann")
+
+
+async def history(platform: Remote) -> list[str]:
+    """Everything that the first message ever said."""
+    first = (await platform.messages())[0]
+    return [*first["edits"], first["text"]]
 
 
 @asynccontextmanager
@@ -104,59 +67,59 @@ async def until_settled(work: AtWork) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_streamed_answer_ends_as_one_message_without_a_mark(platform: Platform, tmp_path: Path) -> None:
+async def test_a_streamed_answer_ends_as_one_message_without_a_mark(platform: Remote, tmp_path: Path) -> None:
     goes_on, ends = asyncio.Event(), asyncio.Event()
     agent = ScriptedAgent(Text("Hello "), goes_on, Text("Ann "), ends, Text("Lee."), Done())
     async with daemon(tmp_path, agent, EditingAdapter(platform.url)) as work:
-        await platform.say("hi")
-        await platform.until("Hello …")
+        await say_hi(platform)
+        await platform.until_shown("Hello …")
         goes_on.set()
-        await platform.until("Hello Ann …")
+        await platform.until_shown("Hello Ann …")
         ends.set()
         await until_settled(work)
 
         assert await platform.texts() == ["Hello Ann Lee."]
-        assert await platform.history() == ["Hello …", "Hello Ann …", "Hello Ann Lee."]
+        assert await history(platform) == ["Hello …", "Hello Ann …", "Hello Ann Lee."]
 
 
-async def test_a_send_whose_answer_was_lost_is_found_and_not_repeated(platform: Platform, tmp_path: Path) -> None:
-    await platform.break_next("send", "lost answer")
+async def test_a_send_whose_answer_was_lost_is_found_and_not_repeated(platform: Remote, tmp_path: Path) -> None:
+    await platform.fault("lost answer", method="send")
     async with daemon(tmp_path, ScriptedAgent(Text("Hello."), Done()), FindingAdapter(platform.url)) as work:
-        await platform.say("hi")
-        await platform.until("Hello.")
+        await say_hi(platform)
+        await platform.until_shown("Hello.")
         await until_settled(work)
 
         assert await platform.texts() == ["Hello."]
-        assert (await platform.calls())["find"] == 1
+        assert len(await platform.calls(method="sent")) == 1
         assert [part.sent_id for part in await work.store.outbox(PartState.SENT)] == ["b1"]
 
 
-async def test_a_send_that_a_reset_swallowed_is_looked_for_and_made_again(platform: Platform, tmp_path: Path) -> None:
-    await platform.break_next("send", "reset")
+async def test_a_send_that_a_reset_swallowed_is_looked_for_and_made_again(platform: Remote, tmp_path: Path) -> None:
+    await platform.fault("reset", method="send")
     async with daemon(tmp_path, ScriptedAgent(Text("Hello."), Done()), FindingAdapter(platform.url)) as work:
-        await platform.say("hi")
-        await platform.until("Hello.")
+        await say_hi(platform)
+        await platform.until_shown("Hello.")
         await until_settled(work)
 
         assert await platform.texts() == ["Hello."]
 
 
-async def test_where_nobody_can_look_the_repeat_says_so(platform: Platform, tmp_path: Path) -> None:
-    await platform.break_next("send", "lost answer")
+async def test_where_nobody_can_look_the_repeat_says_so(platform: Remote, tmp_path: Path) -> None:
+    await platform.fault("lost answer", method="send")
     async with daemon(tmp_path, ScriptedAgent(Text("Hello."), Done()), ScriptedAdapter(platform.url)) as work:
-        await platform.say("hi")
-        await platform.until("Hello.", "(possible repeat)\n\nHello.")
+        await say_hi(platform)
+        await platform.until_shown("Hello.", "(possible repeat)\n\nHello.")
         await until_settled(work)
 
 
 @pytest.mark.parametrize("fault", ["500", "429"])
 async def test_what_was_refused_before_the_effect_is_repeated_without_a_word(
-    platform: Platform, tmp_path: Path, fault: str
+    platform: Remote, tmp_path: Path, fault: str
 ) -> None:
-    await platform.break_next("send", fault, retry_after=0.1)
+    await platform.fault(fault, method="send", retry_after=0.1)
     async with daemon(tmp_path, ScriptedAgent(Text("Hello."), Done()), ScriptedAdapter(platform.url)) as work:
-        await platform.say("hi")
-        await platform.until("Hello.")
+        await say_hi(platform)
+        await platform.until_shown("Hello.")
         await until_settled(work)
 
         assert await platform.texts() == ["Hello."]
@@ -164,32 +127,32 @@ async def test_what_was_refused_before_the_effect_is_repeated_without_a_word(
 
 @pytest.mark.parametrize("fault", ["lost answer", "reset", "500", "429"])
 async def test_whatever_happens_to_the_last_edit_the_answer_is_one_message(
-    platform: Platform, tmp_path: Path, fault: str
+    platform: Remote, tmp_path: Path, fault: str
 ) -> None:
     ends = asyncio.Event()
     agent = ScriptedAgent(Text("Hello "), ends, Text("Ann."), Done())
     async with daemon(tmp_path, agent, EditingAdapter(platform.url)) as work:
-        await platform.say("hi")
-        await platform.until("Hello …")
-        await platform.break_next("edit", fault, retry_after=0.1)
+        await say_hi(platform)
+        await platform.until_shown("Hello …")
+        await platform.fault(fault, method="edit", retry_after=0.1)
         ends.set()
         await until_settled(work)
 
         assert await platform.texts() == ["Hello Ann."]
 
 
-async def test_after_a_kill_in_the_middle_the_answer_replaces_the_preview(platform: Platform, tmp_path: Path) -> None:
+async def test_after_a_kill_in_the_middle_the_answer_replaces_the_preview(platform: Remote, tmp_path: Path) -> None:
     goes_on, never = asyncio.Event(), asyncio.Event()
     agent = ScriptedAgent(Text("Hello "), goes_on, Text("Ann "), never)
     async with daemon(tmp_path, agent, EditingAdapter(platform.url)):
-        await platform.say("hi")
-        await platform.until("Hello …")
+        await say_hi(platform)
+        await platform.until_shown("Hello …")
         goes_on.set()
-        await platform.until("Hello Ann …")  # it is edited only when it is on disk
+        await platform.until_shown("Hello Ann …")  # it is edited only when it is on disk
     goes_on = asyncio.Event()
     agent = ScriptedAgent(Text("Good "), goes_on, Text("morning."), Done())
     async with daemon(tmp_path, agent, EditingAdapter(platform.url)) as work:
-        await platform.until("Good …")
+        await platform.until_shown("Good …")
         goes_on.set()
         await until_settled(work)
 
@@ -198,7 +161,7 @@ async def test_after_a_kill_in_the_middle_the_answer_replaces_the_preview(platfo
 
 
 async def test_an_answer_that_was_on_its_way_in_a_kill_replaces_the_preview_too(
-    platform: Platform, tmp_path: Path
+    platform: Remote, tmp_path: Path
 ) -> None:
     class Dying(EditingAdapter):
         """The process ends with the last edit."""
@@ -212,10 +175,10 @@ async def test_an_answer_that_was_on_its_way_in_a_kill_replaces_the_preview_too(
     ends = asyncio.Event()
     agent = ScriptedAgent(Text("Hello "), ends, Text("Ann."), Done())
     async with daemon(tmp_path, agent, Dying(platform.url)):
-        await platform.say("hi")
-        await platform.until("Hello …")
+        await say_hi(platform)
+        await platform.until_shown("Hello …")
         ends.set()
-        await platform.until("Hello Ann.")
+        await platform.until_shown("Hello Ann.")
     async with daemon(tmp_path, ScriptedAgent(), EditingAdapter(platform.url)) as work:
         await until_settled(work)
 
