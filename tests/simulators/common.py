@@ -24,11 +24,12 @@ real SDK talks to the platform's own addresses. Everything below `/_control/` is
     say {account, chat, user, text, at?, id?, repeat?, file?: {name, mime, content in base64}}     -> {id}
     change {account, chat, id, text}             a person edits what he wrote
     press {account, chat, user, message, nonce}  a person presses a button
+    open {account, chat}                         this chat exists, though nobody has said anything there
     block {account, chat}                        this chat takes nothing from the bot any more
     delete {account, id}                         somebody removes a message of the bot
     forget {account, before}                     the platform no longer knows what came before
     messages {account}  what people see of the bot: [{id, chat, text, size, edits, buttons, reactions, file, reply_to}]
-    updates {account}   what people did and how far it has come: [{id, chat, text, handed_out, acknowledged}]
+    updates {account}   what people did and how far it has come: [{id, chat, text, reactions, acknowledged}]
     typing {account}    the chats that were shown that the bot writes, once for each time
 
 Strictness: a parameter that is missing, unknown or of another type is refused and recorded as a violation. So is a

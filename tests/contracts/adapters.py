@@ -1,0 +1,169 @@
+"""
+Which adapters the suite of `test_adapter.py` runs over, and what it needs to know of each.
+
+A new platform brings a simulator (`tests/simulators`) and one `AdapterUnderTest`, and is listed in `UNDER_TEST`. What
+people do and see is asked of every simulator in the same words (`tests/simulators/common.py`), so only what differs
+between platforms stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from gateway.model import MAIN_ACCOUNT, SessionSource
+from gateway.ports import (
+    Adapter,
+    AsksWithButtons,
+    CatchesUp,
+    EditsMessages,
+    FetchesFiles,
+    FindsSent,
+    Reacts,
+    SendsFiles,
+    ShowsTyping,
+    TellsProgress,
+)
+from tests.simulators.common import Simulator
+from tests.simulators.running import Remote, in_process
+from tests.simulators.scripted import Scripted
+from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM, Patience
+
+CAPABILITIES = (
+    AsksWithButtons,
+    CatchesUp,
+    EditsMessages,
+    FetchesFiles,
+    FindsSent,
+    Reacts,
+    SendsFiles,
+    ShowsTyping,
+    TellsProgress,
+)
+OTHER_ACCOUNT = "support"
+
+
+class AdapterUnderTest(Protocol):
+    """One adapter and its platform."""
+
+    @property
+    def name(self) -> str:
+        """As in the names of the tests."""
+
+    @property
+    def capabilities(self) -> frozenset[type]:
+        """Which of CAPABILITIES it must have, and no others."""
+
+    @property
+    def hands_out_again(self) -> bool:
+        """Whether the platform hands out what was not acknowledged, until it is. Else only `catch_up` has it."""
+
+    @property
+    def own_faults(self) -> frozenset[str]:
+        """Which of "duplicate" and "reorder" its simulator knows."""
+
+    @property
+    def chats(self) -> tuple[SessionSource, SessionSource]:
+        """Two direct conversations of the main account, open from the start, for the other account too."""
+
+    @property
+    def nowhere(self) -> SessionSource:
+        """A chat that the platform does not know."""
+
+    @property
+    def texts(self) -> SearchStrategy[str]:
+        """Words that arrive as they were sent: a platform that trims or escapes says here what it leaves alone."""
+
+    def simulator(self) -> AbstractAsyncContextManager[Remote]:
+        """The platform, fresh."""
+
+    def adapter(
+        self,
+        sim: Remote,
+        *,
+        account: str = MAIN_ACCOUNT,
+        trusted: bool = True,
+        hasty: bool = False,
+        url: str | None = None,
+    ) -> AbstractAsyncContextManager[Adapter]:
+        """
+        The adapter of one account; leaving hangs up. With `trusted` its credentials are right.
+
+        It gives up waiting for an answer after ten seconds or so, and takes a minute's silence for deafness. A `hasty`
+        one does both after a third of a second: for tests in which no answer comes.
+        """
+
+    async def refuse_formatting(self, sim: Remote, *, does: str) -> None:
+        """Let the platform find fault with the formatting of whatever comes next, but not with its words."""
+
+
+_ANN, _BOB, _NOBODY = (
+    SessionSource(platform=PLATFORM, chat_id=name, user_id=name) for name in ("ann", "bob", "nobody")
+)
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=50)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedUnderTest:
+    """One shape of the scripted adapter."""
+
+    name: str
+    capabilities: frozenset[type]
+    hands_out_again: bool = True
+    own_faults: frozenset[str] = frozenset({"duplicate", "reorder"})
+    chats: tuple[SessionSource, SessionSource] = (_ANN, _BOB)
+    nowhere: SessionSource = _NOBODY
+    texts: SearchStrategy[str] = _TEXTS
+
+    @asynccontextmanager
+    async def simulator(self) -> AsyncIterator[Remote]:
+        """On this event loop: a process of its own would cost each test a third of a second."""
+        async with in_process(Simulator(Scripted(lossy=not self.hands_out_again))) as sim:
+            for account in (MAIN_ACCOUNT, OTHER_ACCOUNT):
+                for chat in self.chats:
+                    await sim.do("open", account=account, chat=chat.chat_id)
+            yield sim
+
+    @asynccontextmanager
+    async def adapter(
+        self,
+        sim: Remote,
+        *,
+        account: str = MAIN_ACCOUNT,
+        trusted: bool = True,
+        hasty: bool = False,
+        url: str | None = None,
+    ) -> AsyncIterator[Adapter]:
+        """As the protocol says."""
+        patience = Patience(poll=0.2, answer=0.3 if hasty else 10.0, pause=0.01, deaf=0.3 if hasty else 60.0)
+        token = None if trusted else "somebody else's"
+        make = ADAPTERS[self.name.removeprefix("scripted ")]
+        adapter = make(url or sim.url, account=account, token=token, patience=patience)
+        try:
+            yield adapter
+        finally:
+            await adapter.close()
+
+    async def refuse_formatting(self, sim: Remote, *, does: str) -> None:
+        """Once, and only markup."""
+        await sim.fault("unparsable", does=does)
+
+
+_SCRIPTED = {TellsProgress}
+
+UNDER_TEST: tuple[AdapterUnderTest, ...] = (
+    ScriptedUnderTest(name="scripted plain", capabilities=frozenset(_SCRIPTED)),
+    ScriptedUnderTest(name="scripted finding", capabilities=frozenset(_SCRIPTED | {FindsSent})),
+    ScriptedUnderTest(
+        name="scripted catching-up",
+        capabilities=frozenset(_SCRIPTED | {FindsSent, CatchesUp}),
+        hands_out_again=False,
+    ),
+    ScriptedUnderTest(name="scripted editing", capabilities=frozenset(_SCRIPTED | {EditsMessages})),
+    ScriptedUnderTest(name="scripted everything", capabilities=frozenset(CAPABILITIES)),
+)
