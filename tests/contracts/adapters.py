@@ -95,8 +95,14 @@ class AdapterUnderTest(Protocol):
         The adapter of one account; leaving hangs up. With `trusted` its credentials are right.
 
         It gives up waiting for an answer after ten seconds or so, and takes a minute's silence for deafness. A `hasty`
-        one does both after a third of a second: for tests in which no answer comes.
+        one does both after half a second: for tests in which no answer comes.
         """
+
+    async def go_deaf(self, sim: Remote) -> None:
+        """Let the platform answer nothing that receives, over open connections and new ones, until it is healed."""
+
+    async def revoke(self, sim: Remote) -> None:
+        """Let the credentials of the main account hold no longer, for connections that are open too."""
 
     async def refuse_formatting(self, sim: Remote, *, does: str) -> None:
         """Let the platform find fault with the formatting of whatever comes next, but not with its words."""
@@ -140,7 +146,7 @@ class ScriptedUnderTest:
         url: str | None = None,
     ) -> AsyncIterator[Adapter]:
         """As the protocol says."""
-        patience = Patience(poll=0.2, answer=0.3 if hasty else 10.0, pause=0.01, deaf=0.3 if hasty else 60.0)
+        patience = Patience(poll=0.2, answer=0.5 if hasty else 10.0, pause=0.01, deaf=0.5 if hasty else 60.0)
         token = None if trusted else "somebody else's"
         make = ADAPTERS[self.name.removeprefix("scripted ")]
         adapter = make(url or sim.url, account=account, token=token, patience=patience)
@@ -148,6 +154,14 @@ class ScriptedUnderTest:
             yield adapter
         finally:
             await adapter.close()
+
+    async def go_deaf(self, sim: Remote) -> None:
+        """A poll that is open ends by itself."""
+        await sim.fault("half-open", does="receive", times=None)
+
+    async def revoke(self, sim: Remote) -> None:
+        """From the next poll on."""
+        await sim.fault("401", account=MAIN_ACCOUNT, times=None)
 
     async def refuse_formatting(self, sim: Remote, *, does: str) -> None:
         """Once, and only markup."""

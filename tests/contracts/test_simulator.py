@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from contextlib import nullcontext
 
 import aiohttp
 import pytest
@@ -169,6 +170,9 @@ class Careless:
 
         return [web.get("/{method}", answer)]
 
+    def at_work(self) -> nullcontext[None]:
+        return nullcontext()
+
     def reply(self, answer: Json) -> web.Response:
         return web.json_response(answer)
 
@@ -194,3 +198,18 @@ async def test_a_simulator_that_is_wrong_itself_is_a_violation(
             assert response.status >= 400
 
         assert [violation["what"] for violation in await sim.violations()] == [trouble]
+
+
+async def test_a_frame_on_a_socket_is_checked_recorded_and_broken_like_a_request() -> None:
+    simulator = Simulator(Scripted())
+    simulator.faults.add({"kind": "reorder", "match": {"does": "receive", "account": "main"}})
+
+    frame = simulator.frame("updates", {"wait": 1.0}, account="main")
+    with pytest.raises(Refusal, match="colour is unknown"):
+        simulator.frame("updates", {"colour": "red"}, account="main")
+
+    assert frame.fault is not None
+    assert frame.fault.kind == "reorder"
+    async with in_process(simulator) as sim:
+        assert [call["answered"].split(":")[0] for call in await sim.calls(method="updates")] == ["done", "refused"]
+        assert [violation["rule"] for violation in await sim.violations()] == ["parameters"]

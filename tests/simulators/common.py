@@ -41,6 +41,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -151,6 +152,9 @@ class Platform(Protocol):
     def routes(self, simulator: Simulator) -> Iterable[web.RouteDef]:
         """Its own addresses. A handler makes a request into a call and returns `await simulator.serve(...)`."""
 
+    def at_work(self) -> AbstractAsyncContextManager[object]:
+        """Entered while the simulator answers: for what happens without being asked for, such as retries."""
+
     def reply(self, answer: Json) -> web.StreamResponse:
         """What an answer looks like."""
 
@@ -168,6 +172,10 @@ class Simulator:
         self._violations: list[dict[str, object]] = []
         self._connections: set[asyncio.BaseTransport] = set()
 
+    def at_work(self) -> AbstractAsyncContextManager[object]:
+        """Whatever happens there without being asked for."""
+        return self._platform.at_work()
+
     def application(self) -> web.Application:
         """Everything it answers."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
@@ -184,28 +192,54 @@ class Simulator:
         account: str | None = None,
         chat: str | None = None,
     ) -> web.StreamResponse:
-        """Answer one call: checked, recorded, and with whatever goes wrong with it."""
+        """Answer one request: checked, recorded, and with whatever goes wrong with it."""
         if request.transport is not None:
             self._connections.add(request.transport)
-        asked = self._platform.methods.get(method)
-        does = asked.does if asked else None
-        call = Call(method=method, parameters=parameters, does=does, account=account, chat=chat)
-        self._calls.append(call)
+        call = self._recorded(method, parameters, account, chat)
         try:
-            if asked is None:
-                raise Refusal(404, f"there is no method {method}", rule=METHODS)
-            check(method, asked, parameters)
+            asked = self._checked(call)
             return await self._answer(request, asked, call)
         except Refusal as refusal:
             call.answered = f"refused: {refusal.status} {refusal.text}"
             self._note(call, refusal)
             return self._platform.refuse(refusal)
 
+    def frame(
+        self, method: str, parameters: Mapping[str, object], *, account: str | None = None, chat: str | None = None
+    ) -> Call:
+        """
+        The same for one frame on a socket, whichever way it goes: recorded and checked, and `fault` says what is to go
+        wrong with it. The platform does that itself. Raises Refusal for what is wrong already.
+        """
+        call = self._recorded(method, parameters, account, chat)
+        try:
+            self._checked(call)
+        except Refusal as refusal:
+            call.answered = f"refused: {refusal.text}"
+            self._note(call, refusal)
+            raise
+        call.fault, call.answered = self.faults.take(call.facts), "done"
+        return call
+
     def note_violation(self, what: str, rule: Rule, call: Call | None = None) -> None:
         """For what is found out of the ordinary way, on a socket for example."""
         self._violations.append(
             {"rule": rule.name, "source": rule.source, "what": what, "method": call.method if call else None}
         )
+
+    def _recorded(self, method: str, parameters: Mapping[str, object], account: str | None, chat: str | None) -> Call:
+        asked = self._platform.methods.get(method)
+        does = asked.does if asked else None
+        call = Call(method=method, parameters=parameters, does=does, account=account, chat=chat)
+        self._calls.append(call)
+        return call
+
+    def _checked(self, call: Call) -> Method:
+        asked = self._platform.methods.get(call.method)
+        if asked is None:
+            raise Refusal(404, f"there is no method {call.method}", rule=METHODS)
+        check(call.method, asked, call.parameters)
+        return asked
 
     async def _answer(self, request: web.Request, asked: Method, call: Call) -> web.StreamResponse:
         fault = call.fault = self.faults.take(call.facts)

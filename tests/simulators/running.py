@@ -155,7 +155,8 @@ async def _listening(simulator: Simulator, port: int) -> AsyncIterator[str]:
     try:
         await web.TCPSite(runner, "127.0.0.1", port).start()
         host, taken = runner.addresses[0][:2]
-        yield f"http://{host}:{taken}"
+        async with simulator.at_work():
+            yield f"http://{host}:{taken}"
     finally:
         await runner.cleanup()
 

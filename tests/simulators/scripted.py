@@ -29,6 +29,7 @@ import asyncio
 import base64
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 
 from aiohttp import web
@@ -146,6 +147,10 @@ class Scripted:
             return await simulator.serve(request, name, parameters, account=account, chat=chat)
 
         return [web.route("*", "/api/{method}", answer), web.get("/api/{method}/{ref}", answer)]
+
+    def at_work(self) -> nullcontext[None]:
+        """Nothing happens here by itself."""
+        return nullcontext()
 
     def reply(self, answer: Json) -> web.Response:
         """As it is."""
