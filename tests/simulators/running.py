@@ -133,6 +133,8 @@ async def as_process(module: str, *arguments: str) -> AsyncIterator[Remote]:
     try:
         async with asyncio.timeout(PATIENCE):
             url = (await process.stdout.readline()).decode().strip()
+        if not url:
+            raise RuntimeError(f"{module} ended before it said where it is")
         async with _remote(url) as remote:
             yield remote
     finally:
