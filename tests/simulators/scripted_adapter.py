@@ -209,8 +209,13 @@ class EverythingAdapter(CatchingUpAdapter):
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """As it comes."""
-        async for chunk in self._api.download(attachment.ref or ""):
-            yield chunk
+        try:
+            async for chunk in self._api.download(attachment.ref or ""):
+                yield chunk
+        except Undeliverable as exc:
+            raise Refused("the platform does not have the file any more") from exc
+        except NotSent as exc:
+            raise Unreachable("the platform does not give the file now") from exc
 
     async def show_typing(self, target: SessionSource) -> None:
         """For a few seconds."""
