@@ -25,7 +25,6 @@ NOT_BUILT_YET = (
     "agents.*.object",
     "agents.*.options",
     "storage.url = postgres",
-    "delivery.max_parts",
 )
 
 

@@ -39,6 +39,7 @@ from gateway.dicts import Json
 from gateway.errors import Refused, StoreError
 from gateway.expiry import sweep
 from gateway.files import FileRules, Files
+from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, WhenBusy
 from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
 from gateway.observe import METRICS_TYPE, Observer, reason_of
@@ -168,6 +169,7 @@ async def running(
         files = _files(config, state)
         pipeline = Pipeline(
             policy=policy,
+            fitting=Fitting(delivery=delivery, files=files, most_parts=config.delivery.max_parts),
             lane_rules=_lane_rules(config),
             store=store,
             delivery=delivery,

@@ -33,12 +33,15 @@ from gateway.governor import Governor
 from gateway.model import LARGEST_NUMBER, File, Part, PartState, Sent, SessionSource, TurnId
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
-from gateway.ports import Adapter, AsksWithButtons, Clock, EditsMessages, FetchesFiles, FindsSent, SendsFiles
+from gateway.ports import Adapter, AsksWithButtons, Clock, EditsMessages, FetchesFiles, FindsSent, Limits, SendsFiles
 from gateway.previews import Preview, Showing, Stage, follower_of, harmless
 from gateway.storing import Store
 
 _OPEN = (PartState.PENDING, PartState.SENDING, PartState.FAILED)
 _REPEAT = "(possible repeat)\n\n"
+ROOM_FOR_MARK = 2 * len(_REPEAT)
+"""A part leaves so much of its platform's limit to the mark that it may be sent with."""
+
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0
 _LONGEST_WAIT_AT_START = 3600.0
 
@@ -74,6 +77,15 @@ class Delivery:
     def connect(self, adapters: Mapping[_Account, Adapter]) -> None:
         """The accounts there are, by platform and name."""
         self._adapters.update(adapters)
+
+    def limits(self, source: SessionSource) -> Limits | None:
+        """What can be sent there at once; None if its account is gone."""
+        adapter = self._adapters.get(_account(source))
+        return None if adapter is None else adapter.limits
+
+    def takes_files(self, source: SessionSource) -> bool:
+        """Whether files can be sent there."""
+        return isinstance(self._adapters.get(_account(source)), SendsFiles)
 
     def has_buttons(self, source: SessionSource) -> bool:
         """Whether a question can be asked there with buttons."""

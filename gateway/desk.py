@@ -9,6 +9,7 @@ from gateway import replies
 from gateway.admission import authorize
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call, Request
+from gateway.fitting import Fitting
 from gateway.lanes import Lanes, Place, Running
 from gateway.model import InboundMessage, InboxId, MessageKind, Part, SessionKey
 from gateway.observe import Action, Observer
@@ -25,10 +26,11 @@ class Desk:
 
     policy: Policy
     store: Store
-    lanes: Lanes
     observer: Observer
     clock: Clock
+    lanes: Lanes
     pairing: Pairing
+    fitting: Fitting
 
     def place(self, key: SessionKey, call: Call | None) -> Place:
         """Commands wait for no turn. What comes after one that stops a turn waits for it: it may change the session."""
@@ -79,7 +81,8 @@ class Desk:
             return answer
         message = stored.message if answer.said is None else replace(stored.message, text=answer.said)
         entries, parts = replies.commanded(message, answer.text, self.clock.now(), edits=answer.edits)
-        answering = partial(self.store.answer, stored.id, answer.session, entries=entries, parts=parts)
+        fitted = await self.fitting.parts(parts, answer.session)
+        answering = partial(self.store.answer, stored.id, answer.session, entries=entries, parts=fitted)
         outgoing = await until_stored(answering, self.observer)
         self.observer.commanded(call.command.name, answer.session)
         return outgoing

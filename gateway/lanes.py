@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from gateway.model import InboundMessage, InboxId, SessionKey, TurnId
+from gateway.storing import InboxItem
 
 _MOST_PAUSES = 10
 """A stream of messages that never pauses for long enough is answered after so many pauses."""
@@ -57,6 +58,12 @@ class Stored:
             yours.participant_id,
         )
         return same and not self.alone and self.turn is None
+
+    @classmethod
+    def recovered_from(cls, item: InboxItem, *, alone: bool) -> Stored:
+        """A message that an earlier run left."""
+        attempts = item.attempts
+        return cls(id=item.id, message=item.message, turn=item.turn, alone=alone, recovered=True, attempts=attempts)
 
     def goes_with(self, other: Stored) -> bool:
         """Whether one turn may answer both."""

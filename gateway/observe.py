@@ -21,7 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from gateway.errors import Refused, TurngateError
 from gateway.model import Part, SessionId, SessionSource
-from gateway.storing import Begun, Outcome, Pruned
+from gateway.storing import Accepted, Begun, Outcome, Pruned
 
 METRICS_TYPE = CONTENT_TYPE_LATEST
 
@@ -136,6 +136,11 @@ class Observer:
         """A message was accepted, known already, or refused; or something was done to one that is there."""
         self._messages.labels(source.platform, outcome.value).inc()
         self._log.debug("a message came in", action=outcome, platform=source.platform, account=source.account)
+
+    def stored(self, source: SessionSource, accepted: Accepted | None) -> None:
+        """A message is in the inbox, or was before; None if it is not, which whoever kept it out has told."""
+        if accepted is not None:
+            self.received(source, Action.DUPLICATE if accepted.duplicate else Action.ACCEPTED)
 
     def turned_away(self, source: SessionSource, reason: str) -> None:
         """A message was not let in. The reason is one word of a small list."""

@@ -8,7 +8,7 @@ on disk. What the agent said becomes transcript, tokens, parts and "done" in one
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from gateway import replies
@@ -21,15 +21,16 @@ from gateway.delivery import Delivery
 from gateway.desk import Desk
 from gateway.doorkeeper import Doorkeeper
 from gateway.errors import Refused, StoreError
+from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, Lanes, Place, Running, Stored
 from gateway.model import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
-from gateway.observe import Action, Observer
+from gateway.observe import Observer
 from gateway.patience import pause_after, until_stored
 from gateway.policy import Policy
 from gateway.ports import Clock
 from gateway.questions import Heard, Questions
 from gateway.storing import Accepted, Begun, InboxItem, Outcome, Store
-from gateway.turns import Conversation, Hands
+from gateway.turns import Conversation
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class Pipeline:
     store: Store
     delivery: Delivery
     attachments: Attachments
+    fitting: Fitting
     observer: Observer
     clock: Clock
     tasks: asyncio.TaskGroup
@@ -51,11 +53,10 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.lanes = Lanes(self.lane_rules, self._handle, self.tasks)
-        self.door = Doorkeeper(self.policy, self.store, self.observer, self.clock, self.delivery.take_up)
-        self.desk = Desk(self.policy, self.store, self.lanes, self.observer, self.clock, self.door.pairing)
-        self.questions = Questions(
-            self.policy.answer_within, self.store, self.delivery, self.clock, self.observer, self.tasks, self.take_up
-        )
+        house = self.policy, self.store, self.observer, self.clock
+        self.door = Doorkeeper(*house, self.delivery.take_up)
+        self.desk = Desk(*house, self.lanes, self.door.pairing, self.fitting)
+        self.questions = Questions(*house, self.delivery, self.tasks, self.take_up)
 
     async def receive(self, message: InboundMessage) -> None:
         """Called by adapters. Returning means stored; raises Refused for what is never taken, StoreError for a no."""
@@ -76,26 +77,22 @@ class Pipeline:
 
     def _stored(self, storing: asyncio.Future[Accepted | None], place: Place, heard: Heard) -> None:
         accepted = None if storing.cancelled() or storing.exception() is not None else storing.result()
-        if accepted is not None:
-            action = Action.DUPLICATE if accepted.duplicate else Action.ACCEPTED
-            self.observer.received(heard.message.source, action)
-        if accepted is None or accepted.duplicate:
-            self.questions.give_back(heard)
-            return place.leave()
-        return place.take(Stored(id=accepted.id, message=heard.message, alone=heard.call is not None))
+        self.observer.stored(heard.message.source, accepted)
+        if accepted is not None and not accepted.duplicate:
+            return place.take(Stored(id=accepted.id, message=heard.message, alone=heard.call is not None))
+        self.questions.give_back(heard)
+        return place.leave()
 
     async def recover(self) -> None:
         """Go on with what an earlier run of the daemon left in the inbox, in the order in which it came."""
-        await self.door.pairing.open()
-        await self.questions.load()
+        await asyncio.gather(self.door.pairing.open(), self.questions.load())
         for item in await self.store.inbox(InboxState.WAITING, InboxState.RUNNING, limit=LARGEST_NUMBER):
             self.take_up(item)
 
     def take_up(self, item: InboxItem) -> None:
         """Go on with one of them."""
         call = self.questions.call_in(item.message) if item.turn is None else None
-        stored = Stored(id=item.id, message=item.message, turn=item.turn, alone=bool(call), recovered=True)
-        self.desk.place(item.key, call).take(replace(stored, attempts=item.attempts))
+        self.desk.place(item.key, call).take(Stored.recovered_from(item, alone=call is not None))
 
     async def _handle(self, key: SessionKey, running: Running) -> None:
         """A batch whose turn has come. Whatever happens to it, its lane goes on."""
@@ -119,15 +116,12 @@ class Pipeline:
         return await self.delivery.deliver(answer)
 
     async def _turn(self, running: Running, again: Again | None = None) -> None:
-        messages = await self.attachments.gather(running)
-        claim = claimed(self.policy, running, messages, again)
+        claim = claimed(self.policy, running, messages := await self.attachments.gather(running), again)
         await pause_after(running.batch[0].attempts)
-        started, begun = self.clock.now(), await until_stored(lambda: self.store.begin(claim), self.observer)
+        start, begun = self.clock.now(), await until_stored(lambda: self.store.begin(claim), self.observer)
         crashpoint("reset" if begun.opened.notice and begun.opened.is_new else "turn-started")
         try:
-            given_up = replies.given_up(begun, messages[-1], started)
-            given_up = self.questions.offering_rerun(given_up, begun, messages[-1])
-            outcome = given_up or await self._converse(begun, messages, running)
+            outcome = self.questions.given_up(begun, messages[-1]) or await self._converse(begun, messages, running)
         except Exception as exc:  # noqa: BLE001 - the lane boundary: the person hears of it, the lane goes on
             self.observer.bug(exc)
             outcome = replies.in_place_of(begun.preview, replies.broken(messages[-1], self.clock.now()))
@@ -136,8 +130,8 @@ class Pipeline:
         crashpoint("turn-finished")
         self.questions.remember(*outgoing)
         running.answered()
-        agent = self.policy.agent_of(begun.opened.session).name
-        self.observer.turn_ended(begun, outcome, agent, self.clock.now() - started)
+        agent, took = self.policy.agent_of(begun.opened.session).name, self.clock.now() - start
+        self.observer.turn_ended(begun, outcome, agent, took)
         await self.delivery.deliver(outgoing)
 
     async def _converse(self, begun: Begun, messages: list[InboundMessage], running: Running) -> Outcome:
@@ -148,14 +142,9 @@ class Pipeline:
         preview = self.delivery.preview(message.source, begun.turn, running.ids, shown_in=begun.preview)
         conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
         running.stoppable(conversation.stop)
-        hands = Hands(
-            first_tool=partial(until_stored, partial(self.store.record_tool, begun.turn), self.observer),
-            keep_file=files.keeper(session.id),
-            put_question=self.questions.asker(employed.agent, begun, message),
-        )
+        hands = self.attachments.hands(begun, self.questions.asker(employed.agent, begun, message))
         ending = await conversation.run(briefing.turn, self.policy.idle_timeout, hands)
         self.questions.close(begun.turn)
-        words = replies.words_before(session, self.policy.missing_agent(session), employed.name)
-        words += not_fetched(begun.said, running)
+        words = replies.words_before(self.policy, session) + not_fetched(begun.said, running)
         outcome = replies.outcome(conversation, ending, message, words, self.clock.now())
-        return replies.in_place_of(await preview.close(), outcome)
+        return await self.fitting.fit(replies.in_place_of(await preview.close(), outcome), session.id)

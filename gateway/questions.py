@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
+from gateway import replies
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Answer, Call, Command, Request
 from gateway.delivery import Delivery
@@ -35,6 +36,7 @@ from gateway.model import (
 )
 from gateway.observe import Observer
 from gateway.patience import until_stored
+from gateway.policy import Policy
 from gateway.ports import Agent, Clock, TakesAnswers
 from gateway.storing import Asked, Begun, Choice, InboxItem, Outcome, Store
 from gateway.turns import PutQuestion
@@ -73,11 +75,11 @@ class Questions:
 
     def __init__(
         self,
-        answer_within: timedelta,
+        policy: Policy,
         store: Store,
-        delivery: Delivery,
-        clock: Clock,
         observer: Observer,
+        clock: Clock,
+        delivery: Delivery,
         tasks: asyncio.TaskGroup,
         rerun: Callable[[InboxItem], None],
     ) -> None:
@@ -86,7 +88,7 @@ class Questions:
         self._clock = clock
         self._observer = observer
         self._tasks = tasks
-        self._answer_within = answer_within
+        self._answer_within = policy.answer_within
         self._rerun = rerun
         self._open: dict[PartId, Part] = {}
         self._by_nonce: dict[str, Choice] = {}
@@ -156,8 +158,9 @@ class Questions:
             return self._answer_within
         return timedelta(0)
 
-    def offering_rerun(self, given_up: Outcome | None, begun: Begun, message: InboundMessage) -> Outcome | None:
-        """What is said of a turn that was given up, with a button that runs it again; elsewhere, words do."""
+    def given_up(self, begun: Begun, message: InboundMessage) -> Outcome | None:
+        """What is said of a turn that must not run, with a button that runs it all the same. None: let it run."""
+        given_up = replies.given_up(begun, message, self._clock.now())
         if given_up is None or not self._delivery.has_buttons(message.source):
             return given_up
         first, *rest = given_up.parts

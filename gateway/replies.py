@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gateway.model import EndReason, Entry, File, InboundMessage, Media, Origin, Part, Role, Session, Text
+from gateway.policy import Policy
 from gateway.storing import LOST_PREVIEW, Begun, Outcome
 from gateway.turns import Conversation, Ending
 
@@ -128,7 +129,7 @@ def broken(message: InboundMessage, now: datetime) -> Outcome:
     return Outcome(entries=(notice(text, now),), parts=parts(message, text), failure="an unexpected error")
 
 
-def words_before(session: Session, missing: str | None, instead: str) -> list[str]:
+def words_before(policy: Policy, session: Session) -> list[str]:
     """
     What the person should know before the answer.
 
@@ -138,8 +139,8 @@ def words_before(session: Session, missing: str | None, instead: str) -> list[st
     words, reset = [], session.notice
     if reset is not None and reset.is_way_back:
         words.append(f"The conversation before this one ended {_WHY_ENDED[reset.reason]}. /resume brings it back.")
-    if missing:
-        words.append(f"The agent {missing} is no longer there; {instead} answers.")
+    if (missing := policy.missing_agent(session)) is not None:
+        words.append(f"The agent {missing} is no longer there; {policy.agent_of(session).name} answers.")
     return words
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from gateway.attachments import Attachments
 from gateway.delivery import Delivery, DeliveryRules
 from gateway.files import Files
+from gateway.fitting import Fitting
 from gateway.lanes import LaneRules
 from gateway.model import Entry, InboundMessage, Session, SessionSource
 from gateway.observe import Observer
@@ -99,6 +100,7 @@ async def at_work(
                 lane_rules=rules,
                 store=store,
                 delivery=delivery,
+                fitting=Fitting(delivery=delivery, files=kept),
                 attachments=Attachments(files=kept, policy=policy, store=store, delivery=delivery, observer=observer),
                 observer=observer,
                 clock=clock,

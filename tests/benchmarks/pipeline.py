@@ -25,6 +25,7 @@ from gateway.attachments import Attachments
 from gateway.clock import SystemClock
 from gateway.delivery import Delivery, DeliveryRules
 from gateway.files import Files
+from gateway.fitting import Fitting
 from gateway.lanes import LaneRules
 from gateway.model import AgentEvent, Done, InboundMessage, MessageKind, Part, Sent, SessionSource, Text, Turn
 from gateway.observe import Observer, configure_logging
@@ -99,6 +100,7 @@ async def _through_pipeline(
             lane_rules=LaneRules(debounce=timedelta(0)),
             store=store,
             delivery=delivery,
+            fitting=Fitting(delivery=delivery, files=files),
             attachments=Attachments(files=files, policy=policy, store=store, delivery=delivery, observer=observer),
             observer=observer,
             clock=clock,

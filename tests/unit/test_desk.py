@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call
+from gateway.delivery import Delivery, DeliveryRules
 from gateway.desk import Desk
 from gateway.errors import AlreadySettled, StoreUnavailable
+from gateway.files import Files
+from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, Lanes, Running, Stored
 from gateway.model import InboxState, Origin, Part, Role, SessionKey
 from gateway.observe import Observer
@@ -57,7 +61,9 @@ class Counter:
         self.key = self.policy.key_of(at_desk())
         self.store = store
         self.lanes = Lanes(LaneRules(), self._work, tasks)
-        self.desk = Desk(self.policy, store, self.lanes, Observer(), clock, Pairing(store, b""))
+        delivery = Delivery(DeliveryRules(), store, clock, Observer(), tasks)
+        fitting = Fitting(delivery=delivery, files=Files(Path("no-files-here")))
+        self.desk = Desk(self.policy, store, Observer(), clock, self.lanes, Pairing(store, b""), fitting)
         self.stopped = 0
 
     async def _work(self, key: SessionKey, running: Running) -> None:

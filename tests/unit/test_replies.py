@@ -25,7 +25,8 @@ from gateway.model import (
     Text,
 )
 from gateway.replies import asked, broken, commanded, parts, words_before
-from tests.fakes import NOON, assistant, dm, message, said, user
+from tests.at_work import policy_for
+from tests.fakes import NOON, ScriptedAgent, assistant, dm, message, said, user
 
 PHOTO = Attachment(type=MediaType.IMAGE, ref="file-id", path="/tmp/x.png", mime="image/png", name="x.png")  # noqa: S108
 NO_FILES = Files(Path("/no-files-here"))
@@ -92,17 +93,19 @@ class TestOurOwnWords:
         ("reason", "words"), [(EndReason.IDLE, "after a long silence"), (EndReason.DAILY, "with the day")]
     )
     def test_a_reset_is_told_with_its_reason_and_the_way_back(self, reason: EndReason, words: str) -> None:
-        (told,) = words_before(reset_session(reason, had_activity=True), None, "main")
+        (told,) = words_before(policy_for(ScriptedAgent()), reset_session(reason, had_activity=True))
 
         assert words in told
         assert "/resume" in told
 
     def test_a_reset_that_took_nothing_is_not_told(self) -> None:
-        assert words_before(reset_session(EndReason.IDLE, had_activity=False), None, "main") == []
-        assert words_before(reset_session(None, had_activity=False), None, "main") == []
+        assert words_before(policy_for(ScriptedAgent()), reset_session(EndReason.IDLE, had_activity=False)) == []
+        assert words_before(policy_for(ScriptedAgent()), reset_session(None, had_activity=False)) == []
 
     def test_an_agent_that_is_no_longer_there_is_named(self) -> None:
-        (told,) = words_before(reset_session(None, had_activity=False), "coder", "main")
+        (told,) = words_before(
+            policy_for(ScriptedAgent()), replace(reset_session(None, had_activity=False), agent="coder")
+        )
 
         assert told == "The agent coder is no longer there; main answers."
 

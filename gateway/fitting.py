@@ -1,0 +1,77 @@
+"""
+What is said, cut to the size that its platform takes; what would be too many messages becomes a file.
+
+Cut before it goes into the outbox: a part is what is sent once, so it must not change between two tries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gateway.delivery import ROOM_FOR_MARK, Delivery
+from gateway.files import Files
+from gateway.model import Part, SessionId
+from gateway.ports import Limits
+from gateway.rendering import beginning, split
+from gateway.storing import Outcome
+
+_IN_FILE = "\n\n*(This is the beginning. All of it is in the file.)*"
+# What is shown of a text that comes as a file: enough to know whether to open it.
+_SHOWN = 600
+# Longer texts are cut in a thread: a megabyte of the worst kind takes seconds, and nobody else is to wait for it.
+_QUICK = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitting:
+    """At most `most_parts` messages for one text, where files can be sent instead."""
+
+    delivery: Delivery
+    files: Files
+    most_parts: int = 20
+
+    async def fit(self, outcome: Outcome, session: SessionId) -> Outcome:
+        """What a turn says, in parts that fit. Raises StoreUnavailable if a file is needed and there is no room."""
+        return replace(outcome, parts=await self.parts(outcome.parts, session))
+
+    async def parts(self, parts: Sequence[Part], session: SessionId) -> tuple[Part, ...]:
+        """The same words, in parts that fit, numbered from the first."""
+        fitted = [piece for part in parts for piece in await self._fit(part, session)]
+        start = parts[0].ordinal if parts else 0
+        return tuple(replace(part, ordinal=ordinal) for ordinal, part in enumerate(fitted, start=start))
+
+    async def _fit(self, part: Part, session: SessionId) -> list[Part]:
+        limits = self.delivery.limits(part.target)
+        if limits is None or part.file is not None or not part.text.strip():
+            return [part]
+        largest = max(limits.largest_part - ROOM_FOR_MARK, 1)
+        if len(part.text) <= _QUICK:
+            pieces = split(part.text, largest, limits.measure)
+        else:
+            pieces = await asyncio.to_thread(split, part.text, largest, limits.measure)
+        if len(pieces) > self.most_parts and self.delivery.takes_files(part.target):
+            return await self._as_file(part, limits, session)
+        return _pieces_of(part, pieces)
+
+    async def _as_file(self, part: Part, limits: Limits, session: SessionId) -> list[Part]:
+        file = await self.files.as_file(part.text, session)
+        shown, _ = beginning(part.text, min(_SHOWN, limits.largest_part - ROOM_FOR_MARK), limits.measure, _IN_FILE)
+        return [
+            replace(part, text=shown or _IN_FILE.strip()),
+            replace(part, text="", file=file, edits=None, buttons=(), question=None),
+        ]
+
+
+def _pieces_of(part: Part, pieces: Sequence[str]) -> list[Part]:
+    """The first takes the place of a preview, the last has the buttons."""
+    if len(pieces) < 2:
+        return [part]
+    plain = replace(part, edits=None, buttons=(), question=None)
+    first, *between, last = pieces
+    return [
+        replace(plain, text=first, edits=part.edits),
+        *(replace(plain, text=piece) for piece in between),
+        replace(part, text=last, edits=None),
+    ]
