@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from config.schema import Config
 from gateway.app import Gateway, running
 from gateway.errors import Refused
 from gateway.model import ChatType, InboundMessage, InboxState, SessionSource
-from gateway.observe import configure_logging
 from gateway.ports import Receive
 from gateway.state_dir import take_lock
 from tests.configs import config_of
@@ -128,18 +127,16 @@ async def test_a_gap_is_told_once_in_each_chat_of_that_account(config: Config) -
             }
 
 
-async def test_a_door_that_is_open_to_everybody_is_told_of_at_every_start(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    configure_logging("warning", sys.stderr)
+async def test_a_door_that_is_open_to_everybody_is_told_of_at_every_start(tmp_path: Path) -> None:
     config = config_of(
         f"state_dir: {tmp_path / 'state'}\naccess: {{direct: open-dangerously}}\nweb: {{listen: null}}\n"
     )
-    for _ in range(2):
-        async with gateway(config, doors=True):
-            assert "DANGER: everybody who finds the bot can talk to it" in capfd.readouterr().err
-    async with gateway(config):
-        assert "DANGER" not in capfd.readouterr().err
+    for doors in (True, True, False):
+        with capture_logs() as lines:
+            async with gateway(config, doors=doors):
+                pass
+        warnings = [line["event"] for line in lines if line["log_level"] == "warning"]
+        assert [words.startswith("DANGER: everybody") for words in warnings] == [True] * doors
 
 
 async def test_with_the_doors_shut_there_is_no_link(config: Config) -> None:

@@ -167,14 +167,15 @@ class TestOneMessage:
 
             assert work.adapter.texts == ["hi"]
 
-    async def test_a_stranger_gets_nothing_and_leaves_nothing(self) -> None:
+    async def test_a_stranger_gets_no_turn_and_leaves_no_word(self) -> None:
         agent = ScriptedAgent(answer=echo)
         async with at_work(policy_for(agent), *memory()) as work:
             await work.say("hi", source=SessionSource(platform="telegram", chat_id="1", user_id="1"))
             await later()
 
             assert agent.turns == []
-            assert await inbox(work) == {}
+            (item,) = await work.store.inbox(*InboxState)
+            assert (item.state, item.message.text) == (InboxState.REFUSED, "")
 
     async def test_a_text_that_is_longer_than_any_message_is_refused_with_the_reason(self) -> None:
         async with at_work(policy_for(ScriptedAgent(answer=echo)), *memory()) as work:

@@ -434,17 +434,17 @@ class TestWhatIsDoneToMessages:
             await at.answers(2)
             assert at.heard == ["first", "second"]
 
-    async def test_what_was_answered_is_not_asked_again_by_an_edit_a_reaction_or_a_button(self) -> None:
+    async def test_what_was_answered_is_not_asked_again_by_an_edit_a_deletion_or_a_reaction(self) -> None:
         async with desk(Access(allow=(ANN,))) as at:
             asked = await at.hear("hello", dm("ann"))
             await at.answers(1)
-            for kind in (MessageKind.EDIT, MessageKind.DELETE, MessageKind.REACTION, MessageKind.BUTTON):
+            for kind in (MessageKind.EDIT, MessageKind.DELETE, MessageKind.REACTION):
                 await at.work.pipeline.receive(replace(asked, text="/new", kind=kind, event_ids=(kind.value,)))
 
             assert await at.store.inbox(*OPEN_WORK) == []
             assert at.heard == ["hello"]
             metrics = at.work.observer.metrics(busy=0, waiting=0)
-            assert b'turngate_messages_total{outcome="noted",platform="telegram"} 4.0' in metrics
+            assert b'turngate_messages_total{outcome="noted",platform="telegram"} 3.0' in metrics
 
     async def test_forwarded_words_are_no_command_not_even_after_a_restart(self) -> None:
         async with desk(Access(allow=(ANN,))) as at:
