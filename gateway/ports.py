@@ -95,7 +95,8 @@ class Adapter(Protocol):
         """
         Receive until cancelled. `await receive(m)` returning means stored: only then may the platform be told so.
 
-        If it raises, the message is not stored and must not be confirmed.
+        If it raises, the message is not stored and must not be confirmed; but Refused means that it never will be, and
+        then it is over: what comes after it must not wait.
         """
 
     async def send(self, part: Part) -> Sent:

@@ -41,4 +41,5 @@ def test_a_repeat_that_cannot_be_avoided_is_marked(tmp_path: Path) -> None:
     outcome = kill_at(tmp_path, "sent", 1, kind="plain")
 
     assert outcome.reached
-    assert (outcome.verdict.lost, outcome.verdict.twice, outcome.verdict.marked) == ([], [], 1)
+    assert (outcome.verdict.lost, outcome.verdict.twice) == ([], [])
+    assert outcome.verdict.marked  # one answer, which may be to several messages

@@ -36,7 +36,7 @@ from gateway.model import (
 from gateway.observe import Observer
 from gateway.ports import Agent
 from gateway.privacy import Redactor
-from gateway.turns import LONGEST_ANSWER, SECONDS_TO_LET_GO, Conversation, Ending, Said
+from gateway.turns import LONGEST_ANSWER, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Said
 from tests.fakes import NOON, FrozenClock, ScriptedAgent, Step, dm, message
 from tests.hurry import hurried, later
 
@@ -621,7 +621,7 @@ class TestFiles:
     async def test_a_file_is_kept_before_it_is_shown_and_comes_with_the_words(self) -> None:
         talk = listening(Text("Here it is."), File(path="report.pdf"), Text(" Enjoy."), Done())
 
-        assert await talk.talk.run(a_turn(), IDLE, keep_file=kept) is Ending.DONE
+        assert await talk.talk.run(a_turn(), IDLE, Hands(keep_file=kept)) is Ending.DONE
 
         assert talk.talk.said.files == (File(path="/out/1", name="report.pdf"),)
         assert talk.talk.said.text == "Here it is. Enjoy."
@@ -632,7 +632,7 @@ class TestFiles:
     async def test_a_file_alone_is_an_entry(self) -> None:
         talk = listening(File(path="a/b.txt", name=None), Done())
 
-        await talk.talk.run(a_turn(), IDLE, keep_file=kept)
+        await talk.talk.run(a_turn(), IDLE, Hands(keep_file=kept))
 
         assert [entry.content for entry in talk.talk.said.entries()] == [(Media(type=MediaType.FILE, name="b.txt"),)]
 
@@ -640,7 +640,7 @@ class TestFiles:
     async def test_a_file_that_cannot_be_taken_costs_a_sentence_and_not_the_turn(self, keep: object, why: str) -> None:
         talk = listening(Text("Half a"), File(path="/etc/passwd"), Text(" word"), Done())
 
-        assert await talk.talk.run(a_turn(), IDLE, keep_file=keep) is Ending.DONE  # type: ignore[arg-type]
+        assert await talk.talk.run(a_turn(), IDLE, Hands(keep_file=keep)) is Ending.DONE  # type: ignore[arg-type]
 
         assert talk.talk.said.text == "Half a word"
         assert talk.talk.said.files == ()
@@ -656,14 +656,14 @@ class TestFiles:
             Observer(),
         )
 
-        await restored.run(a_turn(), IDLE, keep_file=kept)
+        await restored.run(a_turn(), IDLE, Hands(keep_file=kept))
 
         assert [file.name for file in restored.said.files] == ["list.txt"]
 
     async def test_an_agent_that_offers_bad_files_for_ever_is_stopped(self) -> None:
         talk = listening(*[File(path="x")] * 1000)
 
-        assert await talk.talk.run(a_turn(), IDLE, keep_file=refused) is Ending.FAILED
+        assert await talk.talk.run(a_turn(), IDLE, Hands(keep_file=refused)) is Ending.FAILED
         assert len(talk.talk.said.missed) == 20
 
     async def test_where_nothing_is_taken_that_is_told(self) -> None:
