@@ -646,6 +646,16 @@ async def test_an_edit_without_buttons_takes_them_away(at: Scene) -> None:
     assert (shown["text"], shown["buttons"]) == ("Sure? Yes.", [])
 
 
+@for_adapters(AsksWithButtons, EditsMessages)
+async def test_an_edit_may_bring_buttons(at: Scene) -> None:
+    sent = await at.adapter.send(part(at.here, "Using pay ..."))
+
+    await at.adapter.edit(replace(part(at.here, "I was interrupted."), buttons=YES_NO), sent.message_id)
+
+    (shown,) = await at.sim.messages()
+    assert [button["nonce"] for button in shown["buttons"]] == [button.nonce for button in YES_NO]
+
+
 @for_adapters(ShowsTyping)
 async def test_typing_is_shown_where_the_answer_will_be(at: Scene) -> None:
     await at.adapter.show_typing(at.there)
