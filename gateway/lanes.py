@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from gateway.model import InboundMessage, InboxId, SessionKey, TurnId
+from gateway.slots import Slot, Slots
 from gateway.storing import InboxItem
 
 _MOST_PAUSES = 10
@@ -108,11 +109,15 @@ class Running:
     A batch whose turn has come. Whoever works on it says how it can be stopped, and when all but the sending is done.
 
     `beside`: not in the lane but next to it, while a turn may be running there. `holds`: the place that it keeps there.
+    `slot`: the room that it takes from others.
     """
 
-    def __init__(self, batch: Sequence[Stored], *, beside: bool = False, holds: Place | None = None) -> None:
+    def __init__(
+        self, batch: Sequence[Stored], *, beside: bool = False, holds: Place | None = None, slot: Slot | None = None
+    ) -> None:
         self.batch = tuple(batch)
         self.beside = beside
+        self._slot = slot
         self.on_stop: Callable[[], None] | None = None
         self.over = asyncio.Event()
         self.is_answered = False
@@ -130,6 +135,16 @@ class Running:
         if self._holds is not None:
             self._holds.leave()
             self._holds = None
+
+    def rest(self) -> None:
+        """It waits for people, and lets others work meanwhile."""
+        if self._slot is not None:
+            self._slot.rest()
+
+    async def go_on(self) -> None:
+        """Wait until it may work again."""
+        if self._slot is not None:
+            await self._slot.go_on()
 
     def stoppable(self, stop: Callable[[], None]) -> None:
         """From now on it can be stopped, and at once if that was asked for before."""
@@ -187,7 +202,7 @@ class Lanes:
         self._rules = rules
         self._work = work
         self._tasks = tasks
-        self._slots = asyncio.Semaphore(rules.concurrent)  # first come, first served: fair between chats
+        self._slots = Slots(rules.concurrent)
         self._lanes: dict[SessionKey, _Lane] = {}
         self._beside: dict[SessionKey, _Lane] = {}
         self._closing = asyncio.Event()
@@ -300,13 +315,13 @@ class Lanes:
                 continue
             if comes_just_now:
                 await self._settle(lane)
-            async with self._slots:
+            async with Slot(self._slots) as slot:
                 if self._closing.is_set():
                     break
                 if first not in lane.places:
                     continue
                 gathers = comes_just_now or self._rules.when_busy is not WhenBusy.FOLLOW_UP
-                lane.running = Running(self._take_out(lane, gathers=gathers))
+                lane.running = Running(self._take_out(lane, gathers=gathers), slot=slot)
                 await self._work_on(lane, lane.running)
         del self._lanes[lane.key]
 

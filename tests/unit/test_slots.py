@@ -1,0 +1,71 @@
+"""Room for turns: who waits for people takes none, who has the answer waits for his turn, and none is ever lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.slots import Slot, Slots
+
+
+def is_free(slots: Slots) -> bool:
+    """Whether somebody could begin now."""
+    return not slots.free.locked()
+
+
+async def test_who_rests_lets_another_work() -> None:
+    slots = Slots(1)
+    async with Slot(slots) as slot:
+        assert not is_free(slots)
+        slot.rest()
+        assert is_free(slots)
+        await slot.go_on()
+        assert not is_free(slots)
+    assert is_free(slots)
+
+
+async def test_who_goes_on_waits_until_there_is_room() -> None:
+    slots = Slots(1)
+    async with Slot(slots) as slot:
+        slot.rest()
+        async with Slot(slots):
+            going_on = asyncio.ensure_future(slot.go_on())
+            await asyncio.sleep(0)
+            assert not going_on.done()
+        await going_on
+
+
+async def test_only_as_many_may_rest_as_may_work() -> None:
+    slots = Slots(1)
+    async with Slot(slots) as first:
+        first.rest()
+        async with Slot(slots) as second:
+            second.rest()
+            assert not is_free(slots)
+        assert is_free(slots)
+
+
+async def test_several_questions_and_answers_take_and_give_one_slot() -> None:
+    slots = Slots(2)
+    async with Slot(slots) as slot:
+        slot.rest()
+        slot.rest()
+        async with Slot(slots), Slot(slots):
+            both = asyncio.gather(slot.go_on(), slot.go_on())
+            await asyncio.sleep(0)
+        await both
+        async with Slot(slots):
+            assert not is_free(slots)
+    assert slots.may_rest == 2
+
+
+async def test_an_answer_that_comes_when_the_turn_is_over_takes_nothing() -> None:
+    slots = Slots(1)
+    slot = await Slot(slots).__aenter__()
+    slot.rest()
+    async with Slot(slots):
+        late = asyncio.ensure_future(slot.go_on())
+        await asyncio.sleep(0)
+        await slot.__aexit__(None, None, None)
+    await late
+    assert is_free(slots)
+    assert slots.may_rest == 1
