@@ -208,6 +208,8 @@ async def running(
             **chat_requests(local, _chat_commands()),
             "web.link": gateway.link,
         }
+        await pipeline.door.pairing.open()
+        await pipeline.questions.load()
         await opened.enter_async_context(ControlServer(state.control_socket, requests))
         await delivery.recover()
         await pipeline.recover()

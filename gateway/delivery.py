@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ from gateway.errors import (
 )
 from gateway.files import discard, is_there
 from gateway.governor import Governor
-from gateway.model import LARGEST_NUMBER, File, Part, PartState, Sent, SessionSource, TurnId
+from gateway.model import LARGEST_NUMBER, File, Part, PartId, PartState, Sent, SessionSource, TurnId
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
 from gateway.ports import Adapter, AsksWithButtons, Clock, EditsMessages, FetchesFiles, FindsSent, Limits, SendsFiles
@@ -73,10 +73,15 @@ class Delivery:
         self._adapters: dict[_Account, Adapter] = {}
         self._queues: dict[_Chat, _Queue] = {}
         self._previews: dict[TurnId, Preview] = {}
+        self._tell_of_dead: Callable[[PartId], None] = _nobody_is_told
 
     def connect(self, adapters: Mapping[_Account, Adapter]) -> None:
         """The accounts there are, by platform and name."""
         self._adapters.update(adapters)
+
+    def when_dead(self, tell: Callable[[PartId], None]) -> None:
+        """Whom to tell, at once, of parts that are given up."""
+        self._tell_of_dead = tell
 
     def limits(self, source: SessionSource) -> Limits | None:
         """What can be sent there at once; None if its account is gone."""
@@ -174,6 +179,7 @@ class Delivery:
             pause = min(pause * 2, _LONGEST_PAUSE)
             part = await self._record_failure(part, failure, wait)
             if part.state is PartState.DEAD:
+                self._tell_of_dead(part.id)
                 return
 
     async def _try(self, adapter: Adapter | None, part: Part) -> TurngateError | None:
@@ -282,6 +288,10 @@ async def _settle_doubt(adapter: Adapter, part: Part, since: datetime) -> Sent:
     if isinstance(adapter, FindsSent):
         return await adapter.find_sent(part, since) or await _send(adapter, part)
     return await _send(adapter, replace(part, text=_REPEAT + part.text))
+
+
+def _nobody_is_told(part: PartId) -> None:
+    """A dead letter shows in the queue."""
 
 
 class _Sending:

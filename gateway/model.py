@@ -562,8 +562,9 @@ class Question:
     """
     What buttons are about: who may press one, until when, and what that does. Once, and only in the chat it stands in.
 
-    Without a person it is for everybody who may talk there. `ask` is what the agent calls it. `numbered`: there are no
-    buttons to press, so the number of an option counts, written by that person in the conversation `key`.
+    Without a person it is for everybody who may talk there. `ask` is what the agent calls it. `first_number`:
+    there are no buttons to press, so the numbers of the options count, from this one on, written by that person in the
+    conversation `key`.
     """
 
     does: Does
@@ -571,7 +572,7 @@ class Question:
     key: SessionKey
     expires_at: datetime
     ask: str = ""
-    numbered: bool = False
+    first_number: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

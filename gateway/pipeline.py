@@ -56,7 +56,7 @@ class Pipeline:
         house = self.policy, self.store, self.observer, self.clock
         self.door = Doorkeeper(*house, self.delivery.take_up)
         self.desk = Desk(*house, self.lanes, self.door.pairing, self.fitting)
-        self.questions = Questions(*house, self.delivery, self.tasks, self.take_up)
+        self.questions = Questions(*house, self.fitting, self.tasks, self.take_up)
 
     async def receive(self, message: InboundMessage) -> None:
         """Called by adapters. Returning means stored; raises Refused for what is never taken, StoreError for a no."""
@@ -85,7 +85,6 @@ class Pipeline:
 
     async def recover(self) -> None:
         """Go on with what an earlier run of the daemon left in the inbox, in the order in which it came."""
-        await asyncio.gather(self.door.pairing.open(), self.questions.load())
         for item in await self.store.inbox(InboxState.WAITING, InboxState.RUNNING, limit=LARGEST_NUMBER):
             self.take_up(item)
 
@@ -142,7 +141,7 @@ class Pipeline:
         preview = self.delivery.preview(message.source, begun.turn, running.ids, shown_in=begun.preview)
         conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
         running.stoppable(conversation.stop)
-        hands = self.attachments.hands(begun, self.questions.asker(employed.agent, begun, message))
+        hands = self.attachments.hands(begun, self.questions.asker(employed.agent, begun, message, running))
         ending = await conversation.run(briefing.turn, self.policy.idle_timeout, hands)
         self.questions.close(begun.turn)
         words = replies.words_before(self.policy, session) + not_fetched(begun.said, running)

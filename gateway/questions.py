@@ -11,19 +11,22 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import partial
+from itertools import count
 
 from gateway import replies
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Answer, Call, Command, Request
-from gateway.delivery import Delivery
-from gateway.errors import AgentError
+from gateway.errors import AgentError, Refused
+from gateway.fitting import Fitting
+from gateway.lanes import Running
 from gateway.model import (
     LARGEST_NUMBER,
     Ask,
     Button,
+    ChatType,
     Does,
     InboundMessage,
     InboxState,
@@ -39,10 +42,16 @@ from gateway.patience import until_stored
 from gateway.policy import Policy
 from gateway.ports import Agent, Clock, TakesAnswers
 from gateway.storing import Asked, Begun, Choice, InboxItem, Outcome, Store
-from gateway.turns import PutQuestion
+from gateway.turns import Answered, PutQuestion
 
 MOST_OPTIONS = 20
 LONGEST_LABEL = 64
+LONGEST_QUESTION = 20_000
+MOST_AT_ONCE = 20
+"""Of one turn. What was answered does not count."""
+MOST_OPEN = 10_000
+"""Of all turns together. Past it the oldest is forgotten as if its time were over."""
+
 RUN_AGAIN = "Run it again"
 
 _NOT_OPEN = "This question is no longer open."
@@ -63,11 +72,21 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Asker:
+    """A turn in which questions are asked."""
+
+    agent: Agent
+    begun: Begun
+    message: InboundMessage
+    running: Running
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Waiting:
-    """An agent that waits for an answer in a turn."""
+    """An agent that waits for an answer in a turn. None will come if the question did not arrive."""
 
     turn: TurnId
-    chosen: asyncio.Future[int]
+    chosen: asyncio.Future[int | None]
 
 
 class Questions:
@@ -79,12 +98,13 @@ class Questions:
         store: Store,
         observer: Observer,
         clock: Clock,
-        delivery: Delivery,
+        fitting: Fitting,
         tasks: asyncio.TaskGroup,
         rerun: Callable[[InboxItem], None],
     ) -> None:
         self._store = store
-        self._delivery = delivery
+        self._fitting = fitting
+        self._delivery = fitting.delivery
         self._clock = clock
         self._observer = observer
         self._tasks = tasks
@@ -92,13 +112,23 @@ class Questions:
         self._rerun = rerun
         self._open: dict[PartId, Part] = {}
         self._by_nonce: dict[str, Choice] = {}
-        self._by_number: dict[tuple[SessionKey, str | None], Part] = {}
+        self._by_writer: dict[tuple[SessionKey, str | None], dict[PartId, Part]] = {}
         self._waiting: dict[PartId, _Waiting] = {}
         self._press = Command(name="press", summary="", run=self._pressed)
+        self._delivery.when_dead(self._did_not_arrive)
 
     async def load(self) -> None:
-        """What earlier runs asked and nobody has answered yet."""
-        self.remember(*(asked.part for asked in await self._store.questions()))
+        """
+        What earlier runs asked and nobody has answered yet. Called before anything is sent.
+
+        The agents that waited died with their run, and ask again: what has not left yet is not asked for them.
+        """
+        for asked in await self._store.questions():
+            if _does(asked.part) is not Does.ANSWER:
+                self.remember(asked.part)
+                continue
+            with suppress(Refused):  # it is there to be read, or in doubt; its buttons say that they are too late
+                await self._store.drop_part(asked.id, "nobody waits for the answer")
 
     def hear(self, message: InboundMessage, key: SessionKey) -> Heard:
         """
@@ -115,7 +145,7 @@ class Questions:
             return Heard(message=message, call=self._call(nonce))
         part = self._open[choice.question]
         self._forget(choice.question)
-        if part.question is not None and part.question.does is Does.SAY:
+        if _does(part) is Does.SAY:
             words = self._as_words(part.buttons[choice.option].label)
             said = replace(message, kind=MessageKind.NEW, text=words)
             return Heard(message=said, choosing=choice, taken=part)
@@ -128,35 +158,45 @@ class Questions:
         return None if message.forwarded else COMMANDS.find(message.text)
 
     def give_back(self, heard: Heard) -> None:
-        """It was not stored after all, or was known before: what it chose may be chosen again."""
-        if heard.taken is not None:
-            self.remember(heard.taken)
+        """It was not stored after all, or was known before: what it chose may be chosen again, if anybody waits."""
+        part = heard.taken
+        if part is not None and (_does(part) is not Does.ANSWER or part.id in self._waiting):
+            self.remember(part)
 
-    def asker(self, agent: Agent, begun: Begun, message: InboundMessage) -> PutQuestion:
+    def asker(self, agent: Agent, begun: Begun, message: InboundMessage, running: Running) -> PutQuestion:
         """For the questions of one turn."""
-        return partial(self.ask, agent, begun, message)
+        return partial(self._ask, _Asker(agent=agent, begun=begun, message=message, running=running))
 
-    async def ask(
-        self, agent: Agent, begun: Begun, message: InboundMessage, ask: Ask, text: str, labels: Sequence[str]
-    ) -> timedelta:
+    async def _ask(self, asker: _Asker, ask: Ask, text: str, labels: Sequence[str], answered: Answered) -> bool:
         """
         Put a question of the agent's to the person who wrote. `text` and `labels` are what he is to read.
 
-        An agent that takes answers is told the option, or None if nobody answered in time. Returns how long it waits.
+        An agent that takes answers is told the option, or None if none will come. Returns whether it waits for that.
         """
+        turn, session = asker.begun.turn, asker.begun.opened.session
+        self._check(ask, text, turn)
+        does = Does.ANSWER if isinstance(asker.agent, TakesAnswers) else Does.SAY
+        part = self._question(asker.message, session.key, does, text, labels, ask.id)
+        parts = await self._fitting.parts((part,), session.id)
+        parts = await until_stored(partial(self._store.ask, turn, *parts), self._observer)
+        asked = next(part for part in parts if part.question is not None)
+        self.remember(asked)
+        self._tasks.create_task(self._delivery.deliver(parts), name="question")
+        if isinstance(asker.agent, TakesAnswers):
+            waiting = self._waiting[asked.id] = _Waiting(turn=turn, chosen=asyncio.Future())
+            asker.running.rest()
+            telling = self._tell(asker.agent, asked.id, ask, waiting, asker.running, answered)
+            self._tasks.create_task(telling, name="answer")
+            return True
+        return False
+
+    def _check(self, ask: Ask, text: str, turn: TurnId) -> None:
         if not 1 <= len(ask.options) <= MOST_OPTIONS:
             raise AgentError(f"a question needs options, at most {MOST_OPTIONS}; this one has {len(ask.options)}")
-        does = Does.ANSWER if isinstance(agent, TakesAnswers) else Does.SAY
-        part = self._question(message, begun.opened.session.key, does, text, labels, ask.id)
-        asked = await until_stored(partial(self._store.ask, begun.turn, part), self._observer)
-        self.remember(asked)
-        self._tasks.create_task(self._delivery.deliver((asked,)), name="question")
-        if isinstance(agent, TakesAnswers):
-            waiting = _Waiting(turn=begun.turn, chosen=asyncio.get_running_loop().create_future())
-            self._waiting[asked.id] = waiting
-            self._tasks.create_task(self._tell(agent, asked.id, ask, waiting), name="answer")
-            return self._answer_within
-        return timedelta(0)
+        if len(text) > LONGEST_QUESTION:
+            raise AgentError(f"it asked a question of more than {LONGEST_QUESTION:,} characters")
+        if sum(part.turn == turn for part in self._open.values()) >= MOST_AT_ONCE:
+            raise AgentError(f"it asked more than {MOST_AT_ONCE} questions at once")
 
     def given_up(self, begun: Begun, message: InboundMessage) -> Outcome | None:
         """What is said of a turn that must not run, with a button that runs it all the same. None: let it run."""
@@ -173,11 +213,17 @@ class Questions:
         for part in parts:
             if part.question is not None:
                 self._open[part.id] = part
-                if part.question.numbered:
-                    self._by_number[part.question.key, part.question.person] = part
+                if part.question.first_number is not None:
+                    self._by_writer.setdefault((part.question.key, part.question.person), {})[part.id] = part
                 for option, button in enumerate(part.buttons):
                     self._by_nonce[button.nonce] = Choice(question=part.id, option=option)
-        while self._open and self._is_late(oldest := next(iter(self._open.values()))):
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        while self._open:
+            oldest = next(iter(self._open.values()))
+            if len(self._open) <= MOST_OPEN and not self._is_late(oldest):
+                break
             self._forget(oldest.id)
 
     def close(self, turn: TurnId) -> None:
@@ -196,30 +242,44 @@ class Questions:
             key=key,
             expires_at=self._clock.now() + self._answer_within,
             ask=ask,
-            numbered=not self._delivery.has_buttons(source),
+            first_number=None if self._delivery.has_buttons(source) else self._next_number(key, source.participant_id),
         )
         buttons = tuple(Button(label=_label(label), nonce=secrets.token_hex(16)) for label in labels)
-        words = _numbered(text, buttons) if about.numbered else text
+        words = text if about.first_number is None else _numbered(text, buttons, about.first_number, source.chat_type)
         return Part(target=source, text=words, buttons=buttons, question=about, reply_to=message.id)
 
-    async def _tell(self, agent: TakesAnswers, id_: PartId, ask: Ask, waiting: _Waiting) -> None:
+    def _next_number(self, key: SessionKey, person: str | None) -> int:
+        """No two options that the same person can choose now have the same number."""
+        return 1 + max((_numbers(part)[-1] for part in self._by_writer.get((key, person), {}).values()), default=0)
+
+    def _did_not_arrive(self, id_: PartId) -> None:
+        """Nobody will answer what nobody can read."""
+        waiting = self._waiting.get(id_)
+        if waiting is not None and not waiting.chosen.done():
+            waiting.chosen.set_result(None)
+
+    async def _tell(
+        self, agent: TakesAnswers, id_: PartId, ask: Ask, waiting: _Waiting, running: Running, answered: Answered
+    ) -> None:
         """The agent, what was chosen."""
         try:
             async with asyncio.timeout(self._answer_within.total_seconds()):
-                option: str | None = ask.options[await waiting.chosen]
+                chosen = await waiting.chosen
         except TimeoutError:
-            option = None
-            self._forget(id_)
+            chosen = None
         except asyncio.CancelledError:
             if asyncio.current_task().cancelling():  # type: ignore[union-attr]  # a task runs this
                 raise
             return  # the turn is over
         finally:
             self._waiting.pop(id_, None)
+        self._forget(id_)
+        await running.go_on()
         try:
-            await agent.answer(waiting.turn, ask.id, option)
+            await agent.answer(waiting.turn, ask.id, None if chosen is None else ask.options[chosen])
         except Exception as exc:  # noqa: BLE001 - an agent's bug: the turn ends when it falls silent
             self._observer.bug(exc)
+        answered()
 
     async def _pressed(self, request: Request) -> Answer:
         """Do what the chosen option does, or say why nothing is done."""
@@ -237,11 +297,15 @@ class Questions:
         return Answer(text=text, session=request.session.id, said=label, edits=asked.message_id)
 
     async def _run_again(self, asked: Asked) -> str:
-        given_up = await self._store.inbox(InboxState.FAILED, InboxState.DEAD, limit=LARGEST_NUMBER)
-        of_turn = [item for item in given_up if item.turn == asked.part.turn]
+        """An earlier run of the daemon may have died after it took it back to work: then it runs already."""
+        states = InboxState.FAILED, InboxState.DEAD, InboxState.RUNNING
+        of_turn = [
+            item for item in await self._store.inbox(*states, limit=LARGEST_NUMBER) if item.turn == asked.part.turn
+        ]
         if not of_turn:
             return _GONE
-        self._rerun(await self._store.requeue(of_turn[0].id))
+        if of_turn[0].state is not InboxState.RUNNING:
+            self._rerun(await self._store.requeue(of_turn[0].id))
         return "It runs again."
 
     def _why_not_now(self, request: Request) -> str:
@@ -262,13 +326,17 @@ class Questions:
     def _choice_in(self, message: InboundMessage, key: SessionKey) -> Choice | None:
         if message.kind is MessageKind.BUTTON:
             return self._by_nonce.get(message.text)
-        part = self._by_number.get((key, message.source.participant_id))
-        if part is None or message.kind is not MessageKind.NEW or message.forwarded or self._is_late(part):
+        asked = self._by_writer.get((key, message.source.participant_id))
+        if asked is None or message.kind is not MessageKind.NEW or message.forwarded:
             return None
-        said = message.text.strip().rstrip(".)").casefold()
-        answers = ((str(number), button.label.casefold()) for number, button in enumerate(part.buttons, start=1))
-        option = next((option for option, names in enumerate(answers) if said in names), None)
-        return None if option is None else Choice(question=part.id, option=option)
+        said = _bare(message.text)
+        fitting = [
+            Choice(question=part.id, option=option)
+            for part in asked.values()
+            for option, (number, button) in enumerate(zip(_numbers(part), part.buttons, strict=True))
+            if said in (str(number), _bare(button.label)) and not self._is_late(part)
+        ]
+        return fitting[0] if len(fitting) == 1 else None
 
     def _is_late(self, part: Part) -> bool:
         return part.question is None or self._clock.now() >= part.question.expires_at
@@ -280,8 +348,10 @@ class Questions:
         for button in part.buttons:
             self._by_nonce.pop(button.nonce, None)
         writer = part.question.key, part.question.person
-        if self._by_number.get(writer) is part:
-            del self._by_number[writer]
+        if id_ in self._by_writer.get(writer, {}):
+            del self._by_writer[writer][id_]
+            if not self._by_writer[writer]:
+                del self._by_writer[writer]
 
     def _call(self, nonce: str) -> Call:
         return Call(command=self._press, argument=nonce)
@@ -291,11 +361,27 @@ class Questions:
         return f"“{label}”" if COMMANDS.find(label) else label
 
 
+def _does(part: Part) -> Does | None:
+    return None if part.question is None else part.question.does
+
+
 def _label(text: str) -> str:
     words = " ".join(text.split()) or "…"
     return words if len(words) <= LONGEST_LABEL else f"{words[: LONGEST_LABEL - 1].rstrip()}…"
 
 
-def _numbered(text: str, buttons: Sequence[Button]) -> str:
-    options = "\n".join(f"{number}. {button.label}" for number, button in enumerate(buttons, start=1))
-    return f"{text}\n\n{options}\n\nAnswer with the number."
+def _numbered(text: str, buttons: Sequence[Button], first: int, where: ChatType) -> str:
+    """Among others only what is addressed to the bot is heard, and a reply always is."""
+    options = "\n".join(f"{number}. {button.label}" for number, button in zip(count(first), buttons, strict=False))
+    how = "Answer with the number." if where is ChatType.DM else "Reply to this message with the number."
+    return f"{text}\n\n{options}\n\n{how}"
+
+
+def _numbers(part: Part) -> range:
+    """Of its options; none where there are buttons."""
+    first = part.question.first_number if part.question is not None else None
+    return range(0) if first is None else range(first, first + len(part.buttons))
+
+
+def _bare(text: str) -> str:
+    return text.strip().rstrip(".)").casefold()

@@ -310,8 +310,12 @@ class Store(People, Protocol):
     async def tell(self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]) -> tuple[Part, ...]:
         """Say something nobody asked for: transcript and outbox in one transaction. No interaction."""
 
-    async def ask(self, turn: TurnId, part: Part) -> Part:
-        """Say something in the middle of a turn. A part with a question makes it one, whichever verb puts it out."""
+    async def ask(self, turn: TurnId, *parts: Part) -> tuple[Part, ...]:
+        """
+        Say something in the middle of a turn. A part with a question makes it one, whichever verb puts it out.
+
+        When nobody waits for its answer any more, a question that has not left yet is not asked.
+        """
 
     async def questions(self) -> list[Asked]:
         """Those that are open, oldest first, expired ones included until they are pruned."""

@@ -55,7 +55,8 @@ Show = Callable[[AgentEvent], None]
 Restore = Callable[[str], str]
 FirstTool = Callable[[], Awaitable[None]]
 KeepFile = Callable[[File], Awaitable[File]]
-PutQuestion = Callable[[Ask, str, Sequence[str]], Awaitable[timedelta]]
+Answered = Callable[[], None]
+PutQuestion = Callable[[Ask, str, Sequence[str], Answered], Awaitable[bool]]
 _Hearing = Coroutine[None, None, BaseException | None]
 
 
@@ -67,7 +68,7 @@ async def _nothing_is_taken(file: File) -> File:
     raise Refused("files cannot be sent from here")
 
 
-async def _nobody_is_asked(ask: Ask, text: str, labels: Sequence[str]) -> timedelta:
+async def _nobody_is_asked(ask: Ask, text: str, labels: Sequence[str], answered: Answered) -> bool:
     raise AgentError("the agent wanted to ask a question, and there is nobody here to answer it")
 
 
@@ -77,8 +78,8 @@ class Hands:
     What is done for a turn while it runs.
 
     `first_tool` is awaited before the first tool is shown. `keep_file` gives the copy of a file that goes out, or
-    raises Refused or StoreError. `put_question` gets a question with the words that people are to read, and says how
-    much longer the agent may be silent that waits for the answer.
+    raises Refused or StoreError. `put_question` gets a question with the words that people are to read; True if the
+    agent waits, and then it calls back once the agent knows the answer.
     """
 
     first_tool: FirstTool = _nothing_to_do
@@ -109,11 +110,11 @@ class Conversation:
         self._observer = observer
         self._limit: asyncio.Timeout | None = None
         self._patience = 0.0
+        self._unanswered = 0
         self._stopped = self._given_up = self._finished = self._is_over = False
         self._words, self._thoughts = StreamRestorer(restore), StreamRestorer(restore)
         self.said = Said(restore=restore, clock=clock)
         self.failure: str | None = None
-        self.has_asked = False
 
     def stop(self) -> None:
         """Take no more from the agent. Harmless before the first word and after the last."""
@@ -190,15 +191,21 @@ class Conversation:
         return None
 
     def _wait_longer(self) -> None:
-        if self._limit is not None and not self._limit.expired():
-            self._limit.reschedule(asyncio.get_running_loop().time() + self._patience)
+        """Whoever waits for an answer may be silent: how long people may think is for others to say."""
+        if self._limit is not None and not (self._limit.expired() or self._stopped):
+            silent_until = asyncio.get_running_loop().time() + self._patience
+            self._limit.reschedule(None if self._unanswered else silent_until)
 
     async def _put(self, ask: Ask, hands: Hands) -> None:
-        """Whoever waits for an answer may be silent as long as people may think about it."""
         self._show_rest()
-        longer = await hands.put_question(ask, self._restore(ask.text), tuple(map(self._restore, ask.options)))
-        self._patience += longer.total_seconds() if not self.has_asked else 0.0
-        self.has_asked = True
+        self.said.hear(ask)
+        labels = tuple(map(self._restore, ask.options))
+        if await hands.put_question(ask, self._restore(ask.text), labels, self._was_answered):
+            self._unanswered += 1
+        self._wait_longer()
+
+    def _was_answered(self) -> None:
+        self._unanswered -= 1
         self._wait_longer()
 
     async def _taken(self, event: AgentEvent, hands: Hands) -> AgentEvent | None:
@@ -364,6 +371,8 @@ def _length(event: AgentEvent) -> int:
             return len(given or "") + len(got or "")
         case File(path=path, name=name):
             return len(path) + len(name or "")
+        case Ask(text=text, options=options):
+            return len(text) + sum(map(len, options))
         case _:
             return 0
 

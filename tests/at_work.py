@@ -106,6 +106,8 @@ async def at_work(
                 clock=clock,
                 tasks=tasks,
             )
+            await pipeline.door.pairing.open()
+            await pipeline.questions.load()
             yield AtWork(
                 pipeline=pipeline,
                 delivery=delivery,

@@ -230,9 +230,10 @@ class MemoryStore:
             self._sessions[session] = self._within_bounds(answered(found, stored, now, Spent(), told=False))
             return tuple(self._put_out(session, None, part, now) for part in parts)
 
-    async def ask(self, turn: TurnId, part: Part) -> Part:
+    async def ask(self, turn: TurnId, *parts: Part) -> tuple[Part, ...]:
         with self._lock:
-            return self._put_out(self._running_turn(turn).session, turn, part, self._clock.now())
+            session, now = self._running_turn(turn).session, self._clock.now()
+            return tuple(self._put_out(session, turn, part, now) for part in parts)
 
     async def questions(self) -> list[Asked]:
         with self._lock:
@@ -764,7 +765,7 @@ class MemoryStore:
             raise AlreadySettled(f"turn {turn} is being worked on")
         found.run = self.run
         found.attempt += 1
-        self._questions.close_of_turn(turn)
+        self._close_questions(turn)
         self._mark_inbox(turn, lambda item: replace(item, attempts=found.attempt))
         session = self._existing(found.session)
         history = self._history(session, count, before=found.first_seq)
@@ -812,7 +813,7 @@ class MemoryStore:
 
     def _end_turn(self, turn: TurnId, found: _Turn, outcome: Outcome, now: datetime) -> None:
         found.state = "failed" if outcome.failure is not None else "done"
-        self._questions.close_of_turn(turn)
+        self._close_questions(turn)
         if outcome.failure is None:
             found.steps.append(Step(at=now, step="finished"))
             self._settle_inbox(turn, InboxState.DONE, None)
@@ -834,6 +835,12 @@ class MemoryStore:
         if stored.question is not None:
             self._questions.put(stored)
         return stored
+
+    def _close_questions(self, turn: TurnId) -> None:
+        """Those that have not left yet are not asked."""
+        for part in self._questions.close_of_turn(turn):
+            if part in self._outbox and self._outbox[part].part.state in (PartState.PENDING, PartState.FAILED):
+                del self._outbox[part]
 
     def _sent_id(self, part: PartId) -> str | None:
         found = self._outbox.get(part)

@@ -28,12 +28,15 @@ class MemoryQuestions:
             answered = replace(asked, state=QuestionState.ANSWERED, option=choice.option, answered_by=by)
             self._asked[choice.question] = answered
 
-    def close_of_turn(self, turn: TurnId) -> None:
+    def close_of_turn(self, turn: TurnId) -> list[PartId]:
         """Nobody waits for these answers any more."""
+        closed = []
         for id_, asked in self._asked.items():
             waits = asked.part.question is not None and asked.part.question.does is Does.ANSWER
             if asked.part.turn == turn and waits and asked.state is QuestionState.OPEN:
                 self._asked[id_] = replace(asked, state=QuestionState.CLOSED)
+                closed.append(id_)
+        return closed
 
     def open(self) -> list[Asked]:
         """All that may be answered, oldest first."""

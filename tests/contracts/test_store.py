@@ -878,7 +878,7 @@ def question(does: Does = Does.SAY, *, expires_at: datetime = NOON + timedelta(h
 class TestQuestions:
     async def test_a_question_in_the_middle_of_a_turn_is_sent_and_open(self, store: Store) -> None:
         begun = await begin(store, message())
-        asked = await store.ask(begun.turn, question())
+        (asked,) = await store.ask(begun.turn, question())
 
         assert [part.id for part in await store.outbox(PartState.PENDING)] == [asked.id]
         (open_,) = await store.questions()
@@ -892,7 +892,7 @@ class TestQuestions:
         assert [asked.part.question for asked in await store.questions()] == [question(Does.RERUN).question]
 
     async def test_it_is_answered_with_the_message_that_chooses_and_only_once(self, store: Store) -> None:
-        asked = await store.ask((await begin(store, message())).turn, question())
+        (asked,) = await store.ask((await begin(store, message())).turn, question())
         await store.record_sending(asked.id)
         await store.record_sent(asked.id, Sent(message_id="b7", at=NOON))
         first = await store.accept(message(id="2"), key_of(), choosing=Choice(question=asked.id, option=1))
@@ -906,8 +906,8 @@ class TestQuestions:
         assert await store.answered(second.id) is None
 
     async def test_a_choice_that_the_platform_repeats_is_the_first_one(self, store: Store) -> None:
-        asked = await store.ask((await begin(store, message())).turn, question())
-        other = await store.ask((await begin(store, message(id="2", source=dm("7")))).turn, question())
+        (asked,) = await store.ask((await begin(store, message())).turn, question())
+        (other,) = await store.ask((await begin(store, message(id="2", source=dm("7")))).turn, question())
         press = message(id="3")
         await store.accept(press, key_of(), choosing=Choice(question=asked.id, option=0))
         again = await store.accept(press, key_of(), choosing=Choice(question=other.id, option=0))
@@ -922,6 +922,27 @@ class TestQuestions:
         await store.finish(begun.turn, Outcome())
 
         assert len(await store.questions()) == left
+
+    async def test_what_has_not_left_when_its_turn_is_over_is_not_asked(self, store: Store) -> None:
+        begun = await begin(store, message())
+        asked = [(await store.ask(begun.turn, question(Does.ANSWER)))[0] for _ in range(4)]
+        pending, failed, sending, sent = (part.id for part in asked)
+        for part in (failed, sending, sent):
+            await store.record_sending(part)
+        await store.record_unsent(failed, "slow down", retry_at=NOON + timedelta(minutes=1))
+        await store.record_sent(sent, Sent(message_id="b7", at=NOON))
+        await store.finish(begun.turn, Outcome())
+
+        assert {part.id for part in await store.outbox(*PartState)} == {sending, sent}
+        with pytest.raises(Refused):
+            await store.record_sending(pending)
+
+    async def test_a_question_may_come_in_several_parts(self, store: Store) -> None:
+        begun = await begin(store, message())
+        parts = await store.ask(begun.turn, Part(target=dm(), text="A long story."), question())
+
+        assert [part.id for part in await store.outbox(PartState.PENDING)] == [part.id for part in parts]
+        assert [open_.id for open_ in await store.questions()] == [parts[1].id]
 
     async def test_a_turn_that_begins_again_asks_again(self, store: Store) -> None:
         accepted = await store.accept(message(), key_of())

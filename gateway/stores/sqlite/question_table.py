@@ -44,11 +44,13 @@ def choose(db: sqlite3.Connection, choice: Choice, by: InboxId) -> None:
 
 
 def close_of_turn(db: sqlite3.Connection, turn: TurnId) -> None:
-    """Nobody waits for these answers any more."""
+    """Nobody waits for these answers any more, so what has not left yet is not asked."""
+    waits, values = "turn = ? AND does = ? AND state = 'open'", (turn, Does.ANSWER.value)
     db.execute(
-        "UPDATE questions SET state = 'closed' WHERE turn = ? AND does = ? AND state = 'open'",
-        (turn, Does.ANSWER.value),
+        f"DELETE FROM outbox WHERE state IN ('pending', 'failed') AND n IN (SELECT part FROM questions WHERE {waits})",
+        values,
     )
+    db.execute(f"UPDATE questions SET state = 'closed' WHERE {waits}", values)
 
 
 def forget(db: sqlite3.Connection, before: datetime) -> int:

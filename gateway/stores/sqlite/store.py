@@ -191,12 +191,12 @@ class SqliteStore:
 
         return await self._writer.run(write)
 
-    async def ask(self, turn: TurnId, part: Part) -> Part:
+    async def ask(self, turn: TurnId, *parts: Part) -> tuple[Part, ...]:
         now = self._clock.now()
 
-        def write(db: sqlite3.Connection) -> Part:
+        def write(db: sqlite3.Connection) -> tuple[Part, ...]:
             n, session = self._sessions.by_number(db, turn_table.running_session(db, turn))
-            return outbox_table.put_out(db, n, session.id, turn, (part,), now)[0]
+            return outbox_table.put_out(db, n, session.id, turn, parts, now)
 
         return await self._writer.run(write)
 
