@@ -169,7 +169,7 @@ async def running(
         files = _files(config, state)
         pipeline = Pipeline(
             policy=policy,
-            fitting=Fitting(delivery=delivery, files=files, most_parts=config.delivery.max_parts),
+            fitting=Fitting(delivery=delivery, files=files, observer=observer, most_parts=config.delivery.max_parts),
             lane_rules=_lane_rules(config),
             store=store,
             delivery=delivery,

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gateway.delivery import ROOM_FOR_MARK, Delivery
+from gateway.errors import Refused, StoreError
 from gateway.files import Files
 from gateway.model import Part, SessionId
+from gateway.observe import Observer
 from gateway.ports import Limits
 from gateway.rendering import beginning, split
 from gateway.storing import Outcome
@@ -26,14 +28,15 @@ _QUICK = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitting:
-    """At most `most_parts` messages for one text, where files can be sent instead."""
+    """At most `most_parts` messages for one text, where files can be sent instead. Nothing that was said gets lost."""
 
     delivery: Delivery
     files: Files
+    observer: Observer
     most_parts: int = 20
 
     async def fit(self, outcome: Outcome, session: SessionId) -> Outcome:
-        """What a turn says, in parts that fit. Raises StoreUnavailable if a file is needed and there is no room."""
+        """What a turn says, in parts that fit."""
         return replace(outcome, parts=await self.parts(outcome.parts, session))
 
     async def parts(self, parts: Sequence[Part], session: SessionId) -> tuple[Part, ...]:
@@ -46,13 +49,15 @@ class Fitting:
         limits = self.delivery.limits(part.target)
         if limits is None or part.file is not None or not part.text.strip():
             return [part]
-        largest = max(limits.largest_part - ROOM_FOR_MARK, 1)
-        if len(part.text) <= _QUICK:
-            pieces = split(part.text, largest, limits.measure)
-        else:
-            pieces = await asyncio.to_thread(split, part.text, largest, limits.measure)
-        if len(pieces) > self.most_parts and self.delivery.takes_files(part.target):
-            return await self._as_file(part, limits, session)
+        try:
+            pieces = await _cut(part.text, limits)
+            if len(pieces) > self.most_parts and self.delivery.takes_files(part.target):
+                return await self._as_file(part, limits, session)
+        except (StoreError, Refused) as exc:
+            self.observer.files_failed(exc)  # too many messages are better than none
+        except Exception as exc:  # noqa: BLE001 - an adapter's measure is somebody else's code: its bug costs no answer
+            self.observer.bug(exc)
+            return [part]
         return _pieces_of(part, pieces)
 
     async def _as_file(self, part: Part, limits: Limits, session: SessionId) -> list[Part]:
@@ -62,6 +67,13 @@ class Fitting:
             replace(part, text=shown or _IN_FILE.strip()),
             replace(part, text="", file=file, edits=None, buttons=(), question=None),
         ]
+
+
+async def _cut(text: str, limits: Limits) -> Sequence[str]:
+    largest = max(limits.largest_part - ROOM_FOR_MARK, 1)
+    if len(text) <= _QUICK:
+        return split(text, largest, limits.measure)
+    return await asyncio.to_thread(split, text, largest, limits.measure)
 
 
 def _pieces_of(part: Part, pieces: Sequence[str]) -> list[Part]:

@@ -100,7 +100,7 @@ async def at_work(
                 lane_rules=rules,
                 store=store,
                 delivery=delivery,
-                fitting=Fitting(delivery=delivery, files=kept),
+                fitting=Fitting(delivery=delivery, files=kept, observer=observer),
                 attachments=Attachments(files=kept, policy=policy, store=store, delivery=delivery, observer=observer),
                 observer=observer,
                 clock=clock,

@@ -100,7 +100,7 @@ async def _through_pipeline(
             lane_rules=LaneRules(debounce=timedelta(0)),
             store=store,
             delivery=delivery,
-            fitting=Fitting(delivery=delivery, files=files),
+            fitting=Fitting(delivery=delivery, files=files, observer=observer),
             attachments=Attachments(files=files, policy=policy, store=store, delivery=delivery, observer=observer),
             observer=observer,
             clock=clock,

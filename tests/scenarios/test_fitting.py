@@ -116,3 +116,26 @@ async def test_a_preview_becomes_the_first_part_and_buttons_stand_under_the_last
     assert (first.edits, bool(first.buttons)) == ("b1", False)
     assert (last.edits, bool(last.buttons)) == (None, True)
     assert all(each.edits is None and not each.buttons for each in between)
+
+
+async def test_an_answer_that_cannot_be_kept_as_a_file_comes_as_messages_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "files").write_text("no folder can be made here")
+    work = await answered(CODE, Filing(), tmp_path / "files" / "here", most=2)
+
+    assert len(work.adapter.texts) > 2
+    assert "value_39 = 39" in work.adapter.texts[-1]
+
+
+async def test_an_adapter_that_cannot_measure_costs_no_answer(tmp_path: Path) -> None:
+    def broken(text: str) -> int:
+        raise RuntimeError("a bug")
+
+    clock, adapter = FrozenClock(), RecordingAdapter()
+    adapter.limits = replace(SMALL, measure=broken)
+    agent = ScriptedAgent(Text("Paid."))
+    async with at_work(policy_for(agent), MemoryStore(clock), clock, adapter=adapter, files=Files(tmp_path)) as work:
+        await work.say("pay the bill")
+        await adapter.until_sent(1)
+
+        assert adapter.texts == ["Paid."]
+        assert (await work.texts())[-1] == "Paid."

@@ -62,7 +62,7 @@ class Counter:
         self.store = store
         self.lanes = Lanes(LaneRules(), self._work, tasks)
         delivery = Delivery(DeliveryRules(), store, clock, Observer(), tasks)
-        fitting = Fitting(delivery=delivery, files=Files(Path("no-files-here")))
+        fitting = Fitting(delivery=delivery, files=Files(Path("no-files-here")), observer=Observer())
         self.desk = Desk(self.policy, store, Observer(), clock, self.lanes, Pairing(store, b""), fitting)
         self.stopped = 0
 
