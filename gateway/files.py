@@ -73,6 +73,7 @@ class Files:
         path = await asyncio.to_thread(self._new, session, "in", _ending(name))
         try:
             size = await _write(path, chunks, self.rules.largest)
+            await asyncio.to_thread(_settle, path)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
@@ -81,7 +82,8 @@ class Files:
     def holds(self, path: str) -> bool:
         """Whether this is a file that somebody sent, and still here: a transcript that was imported may name any."""
         named = Path(path)
-        return named.parent.name == "in" and named.parents[2:3] == (self._root,) and _is_plain(named)
+        is_inside = named.parent.name == "in" and named.parents[2:3] == (self._root,) and ".." not in named.parts
+        return is_inside and _is_plain(named)
 
     def keeper(self, session: SessionId) -> Keeper:
         """Takes the files of one answer."""
@@ -132,6 +134,7 @@ class Files:
             path = self._new(session, "out", _ending(name))
             try:
                 _copy_bytes(source, path, most)
+                _settle(path)
             except BaseException:
                 path.unlink(missing_ok=True)
                 raise
@@ -144,6 +147,7 @@ class Files:
         except OSError as exc:
             path.unlink(missing_ok=True)
             raise _no_room(exc) from exc
+        _settle(path)
         return File(path=str(path), name="answer.md")
 
     def _sessions(self) -> list[SessionId]:
@@ -274,6 +278,19 @@ def _append(path: Path, piece: bytes) -> None:
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC), "ab") as target:
             target.write(piece)
+    except OSError as exc:
+        raise _no_room(exc) from exc
+
+
+def _settle(path: Path) -> None:
+    """On the disk, with its name: the next thing is a row that counts on it, and rows outlast a power cut."""
+    try:
+        for each in (path, path.parent, path.parent.parent):
+            descriptor = os.open(each, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
     except OSError as exc:
         raise _no_room(exc) from exc
 

@@ -231,8 +231,12 @@ async def test_only_what_somebody_sent_and_is_still_here_is_held(files: Files, t
     assert kept.path is not None
     link = Path(kept.path).with_name("link")
     link.symlink_to("/etc/passwd")
+    outside = Path(kept.path).parents[3] / "in" / "x"
+    outside.parent.mkdir()
+    outside.touch()
 
     assert files.holds(kept.path)
+    assert not files.holds(str(Path(kept.path).parents[2] / ".." / "in" / "x"))
     for other in ("/etc/passwd", "/x/in/y", str(link), f"{kept.path}/../link", str(Path(kept.path).parent), "", "in/x"):
         assert not files.holds(other)
     Path(kept.path).unlink()
