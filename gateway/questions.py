@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -181,14 +181,21 @@ class Questions:
         parts = await until_stored(partial(self._store.ask, turn, *parts), self._observer)
         asked = next(part for part in parts if part.question is not None)
         self.remember(asked)
-        self._tasks.create_task(self._delivery.deliver(parts), name="question")
+        self._begin(self._delivery.deliver(parts), name="question")
         if isinstance(asker.agent, TakesAnswers):
             waiting = self._waiting[asked.id] = _Waiting(turn=turn, chosen=asyncio.Future())
             asker.running.rest()
-            telling = self._tell(asker.agent, asked.id, ask, waiting, asker.running, answered)
-            self._tasks.create_task(telling, name="answer")
+            self._begin(self._tell(asker.agent, asked.id, ask, waiting, asker.running, answered), name="answer")
             return True
         return False
+
+    def _begin(self, work: Coroutine[None, None, None], *, name: str) -> None:
+        """A daemon that is being stopped begins nothing more, and what was not begun must not be left lying about."""
+        try:
+            self._tasks.create_task(work, name=name)
+        except RuntimeError:
+            work.close()
+            raise
 
     def _check(self, ask: Ask, text: str, turn: TurnId) -> None:
         if not 1 <= len(ask.options) <= MOST_OPTIONS:
