@@ -3,18 +3,19 @@ Questions with buttons: asked through the outbox, answered once, by the person t
 time.
 
 A button carries a nonce and nothing else; what it stands for is on disk, and in memory as long as it is open, so that a
-press finds its place in the lane before anything has to wait. Where there are no buttons, a number is as good.
+press finds its place in the lane before anything has to wait. Where there are no buttons, a number is as good; and
+where an agent waits, so are the words of an option, which would else wait behind it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
+from itertools import count, zip_longest
 
 from gateway import replies
 from gateway.commands import COMMANDS
@@ -220,7 +221,7 @@ class Questions:
         for part in parts:
             if part.question is not None:
                 self._open[part.id] = part
-                if part.question.first_number is not None:
+                if part.question.first_number is not None or part.question.does is Does.ANSWER:
                     self._by_writer.setdefault((part.question.key, part.question.person), {})[part.id] = part
                 for option, button in enumerate(part.buttons):
                     self._by_nonce[button.nonce] = Choice(question=part.id, option=option)
@@ -257,7 +258,7 @@ class Questions:
 
     def _next_number(self, key: SessionKey, person: str | None) -> int:
         """No two options that the same person can choose now have the same number."""
-        return 1 + max((_numbers(part)[-1] for part in self._by_writer.get((key, person), {}).values()), default=0)
+        return max((_numbers(part).stop for part in self._by_writer.get((key, person), {}).values()), default=0) or 1
 
     def _did_not_arrive(self, id_: PartId) -> None:
         """Nobody will answer what nobody can read."""
@@ -334,14 +335,14 @@ class Questions:
         if message.kind is MessageKind.BUTTON:
             return self._by_nonce.get(message.text)
         asked = self._by_writer.get((key, message.source.participant_id))
-        if asked is None or message.kind is not MessageKind.NEW or message.forwarded:
+        if asked is None or not _is_plain_talk(message):
             return None
         said = _bare(message.text)
         fitting = [
             Choice(question=part.id, option=option)
             for part in asked.values()
-            for option, (number, button) in enumerate(zip(_numbers(part), part.buttons, strict=True))
-            if said in (str(number), _bare(button.label)) and not self._is_late(part)
+            for option, names in enumerate(_names(part))
+            if said in names and not self._is_late(part)
         ]
         return fitting[0] if len(fitting) == 1 else None
 
@@ -388,6 +389,19 @@ def _numbers(part: Part) -> range:
     """Of its options; none where there are buttons."""
     first = part.question.first_number if part.question is not None else None
     return range(0) if first is None else range(first, first + len(part.buttons))
+
+
+def _names(part: Part) -> Iterator[tuple[str, ...]]:
+    """What each option is called by those who write: its words, and its number where it has one."""
+    for button, number in zip_longest(part.buttons, _numbers(part)):
+        yield (_bare(button.label),) if number is None else (_bare(button.label), str(number))
+
+
+def _is_plain_talk(message: InboundMessage) -> bool:
+    """A command stays one, whatever an agent calls its options; and a file is more than an answer."""
+    if message.kind is not MessageKind.NEW or message.forwarded or message.attachments:
+        return False
+    return COMMANDS.find(message.text) is None
 
 
 def _bare(text: str) -> str:

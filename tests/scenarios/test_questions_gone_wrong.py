@@ -15,9 +15,11 @@ from gateway.lanes import LaneRules
 from gateway.model import (
     AgentEvent,
     Ask,
+    Attachment,
     Button,
     Does,
     InboxState,
+    MediaType,
     Part,
     PartId,
     PartState,
@@ -140,6 +142,46 @@ class TestNumbers:
             await later(1)
 
             assert agent.told == [("a1", "Go on.")]
+
+
+@hurried
+class TestWords:
+    async def test_the_words_of_a_button_answer_an_agent_that_waits(self) -> None:
+        agent = Asking(DEPLOY)
+        async with talking(agent) as work:
+            await work.say("ship it")
+            question = await asked(work)
+            await work.say("1")
+            await work.say("Yes!")
+            await work.say("yes")
+            await later(1)
+            assert agent.told == [("a1", "Yes")]
+
+            await work.pipeline.receive(press(question.buttons[1].nonce))
+            await later(1)
+            assert "This question is no longer open." in work.adapter.texts
+
+    @pytest.mark.parametrize("adapter", [Buttoned, RecordingAdapter])
+    async def test_an_agent_cannot_take_commands_away(self, adapter: type) -> None:
+        agent = Asking(Ask(id="a1", text="?", options=("/stop", "/new")))
+        async with talking(agent, adapter()) as work:
+            await work.say("ship it")
+            await later(1)
+            await work.say("/stop")
+            await later(1)
+
+            assert agent.told == []
+            assert "Stopped." in work.adapter.texts
+
+    async def test_a_file_is_no_answer_whatever_it_is_called(self) -> None:
+        agent = Asking(DEPLOY)
+        async with talking(agent, RecordingAdapter()) as work:
+            await work.say("ship it")
+            await later(1)
+            await work.pipeline.receive(replace(work.message("1"), attachments=(Attachment(type=MediaType.FILE),)))
+            await later(1)
+
+            assert agent.told == []
 
 
 class Throttling(Buttoned):
