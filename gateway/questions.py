@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, zip_longest
@@ -20,7 +19,7 @@ from itertools import count, zip_longest
 from gateway import replies
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Answer, Call, Command, Request
-from gateway.errors import AgentError, Refused
+from gateway.errors import AgentError, Refused, StoreUnavailable
 from gateway.fitting import Fitting
 from gateway.lanes import Running
 from gateway.model import (
@@ -128,8 +127,12 @@ class Questions:
             if _does(asked.part) is not Does.ANSWER:
                 self.remember(asked.part)
                 continue
-            with suppress(Refused):  # it is there to be read, or in doubt; its buttons say that they are too late
+            try:
                 await self._store.drop_part(asked.id, "nobody waits for the answer")
+            except Refused:
+                continue  # it is there to be read, or may be; its buttons say that they are too late
+            except StoreUnavailable as exc:
+                self._observer.store_failed(exc)  # one that nobody waits for is asked, which harms nobody
 
     def hear(self, message: InboundMessage, key: SessionKey) -> Heard:
         """
@@ -283,11 +286,11 @@ class Questions:
             self._waiting.pop(id_, None)
         self._forget(id_)
         await running.go_on()
+        answered()
         try:
             await agent.answer(waiting.turn, ask.id, None if chosen is None else ask.options[chosen])
         except Exception as exc:  # noqa: BLE001 - an agent's bug: the turn ends when it falls silent
             self._observer.bug(exc)
-        answered()
 
     async def _pressed(self, request: Request) -> Answer:
         """Do what the chosen option does, or say why nothing is done."""

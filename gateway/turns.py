@@ -79,7 +79,7 @@ class Hands:
 
     `first_tool` is awaited before the first tool is shown. `keep_file` gives the copy of a file that goes out, or
     raises Refused or StoreError. `put_question` gets a question with the words that people are to read; True if the
-    agent waits, and then it calls back once the agent knows the answer.
+    agent waits, and then it calls back when the agent is told the answer.
     """
 
     first_tool: FirstTool = _nothing_to_do

@@ -297,3 +297,15 @@ class TestWaiting:
             await later(6 * 60)
 
             assert "fell silent" in work.adapter.texts[-1]
+
+    async def test_an_agent_that_never_takes_the_answer_is_given_up_too(self) -> None:
+        class Stuck(Asking):
+            async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
+                await asyncio.Event().wait()
+
+        async with talking(Stuck(DEPLOY)) as work:
+            await work.say("ship it")
+            await work.pipeline.receive(press((await asked(work)).buttons[0].nonce))
+            await later(6 * 60)
+
+            assert "fell silent" in work.adapter.texts[-1]
