@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count, zip_longest
+from itertools import count
 
 from gateway import replies
 from gateway.commands import COMMANDS
@@ -38,6 +38,7 @@ from gateway.model import (
     TurnId,
 )
 from gateway.observe import Observer
+from gateway.open_questions import OpenQuestions
 from gateway.patience import until_stored
 from gateway.policy import Policy
 from gateway.ports import Agent, Clock, TakesAnswers
@@ -49,14 +50,8 @@ LONGEST_LABEL = 64
 LONGEST_QUESTION = 20_000
 MOST_AT_ONCE = 20
 """Of one turn. What was answered does not count."""
-MOST_OPEN = 10_000
-"""Of all turns together. Past it the oldest is forgotten as if its time were over."""
-
 RUN_AGAIN = "Run it again"
 
-_NOT_OPEN = "This question is no longer open."
-_NOT_YOURS = "This question is for somebody else to answer."
-_TOO_LATE = "It is too late to answer this question."
 _NOBODY_WAITS = "Whoever asked this no longer waits for an answer."
 _GONE = "It is no longer there to be run again. Please write it once more."
 
@@ -110,9 +105,7 @@ class Questions:
         self._tasks = tasks
         self._answer_within = policy.answer_within
         self._rerun = rerun
-        self._open: dict[PartId, Part] = {}
-        self._by_nonce: dict[str, Choice] = {}
-        self._by_writer: dict[tuple[SessionKey, str | None], dict[PartId, Part]] = {}
+        self._open = OpenQuestions(clock)
         self._waiting: dict[PartId, _Waiting] = {}
         self._press = Command(name="press", summary="", run=self._pressed)
         self._delivery.when_dead(self._did_not_arrive)
@@ -140,15 +133,15 @@ class Questions:
 
         If the message cannot be stored, `give_back` undoes that.
         """
-        choice = self._choice_in(message, key)
+        choice = self._open.choice_in(message, key)
         if message.kind is not MessageKind.BUTTON and choice is None:
             return Heard(message=message, call=self.call_in(message))
-        nonce = self._open[choice.question].buttons[choice.option].nonce if choice else message.text
+        nonce = self._open.of(choice).buttons[choice.option].nonce if choice else message.text
         message = replace(message, kind=MessageKind.BUTTON, text=nonce)
-        if choice is None or self._why_not(choice, message) is not None:
+        if choice is None or self._open.why_not(choice, message) is not None:
             return Heard(message=message, call=self._call(nonce))
-        part = self._open[choice.question]
-        self._forget(choice.question)
+        part = self._open.of(choice)
+        self._open.forget(choice.question)
         if _does(part) is Does.SAY:
             words = self._as_words(part.buttons[choice.option].label)
             said = replace(message, kind=MessageKind.NEW, text=words)
@@ -206,7 +199,7 @@ class Questions:
             raise AgentError(f"a question needs options, at most {MOST_OPTIONS}; this one has {len(ask.options)}")
         if len(text) > LONGEST_QUESTION:
             raise AgentError(f"it asked a question of more than {LONGEST_QUESTION:,} characters")
-        if sum(part.turn == turn for part in self._open.values()) >= MOST_AT_ONCE:
+        if self._open.count_of(turn) >= MOST_AT_ONCE:
             raise AgentError(f"it asked more than {MOST_AT_ONCE} questions at once")
 
     def given_up(self, begun: Begun, message: InboundMessage) -> Outcome | None:
@@ -220,28 +213,14 @@ class Questions:
         return replace(given_up, parts=(first, *rest))
 
     def remember(self, *parts: Part) -> None:
-        """Those of them that are questions, as the store has them; and no longer those that are too old."""
-        for part in parts:
-            if part.question is not None:
-                self._open[part.id] = part
-                if part.question.first_number is not None or part.question.does is Does.ANSWER:
-                    self._by_writer.setdefault((part.question.key, part.question.person), {})[part.id] = part
-                for option, button in enumerate(part.buttons):
-                    self._by_nonce[button.nonce] = Choice(question=part.id, option=option)
-            self._forget_oldest()
-
-    def _forget_oldest(self) -> None:
-        while self._open:
-            oldest = next(iter(self._open.values()))
-            if len(self._open) <= MOST_OPEN and not self._is_late(oldest):
-                break
-            self._forget(oldest.id)
+        """Those of them that are questions, as the store has them."""
+        self._open.add(*parts)
 
     def close(self, turn: TurnId) -> None:
         """The turn is over: nobody waits for its answers any more."""
         for id_ in [id_ for id_, waiting in self._waiting.items() if waiting.turn == turn]:
             self._waiting.pop(id_).chosen.cancel()
-            self._forget(id_)
+            self._open.forget(id_)
 
     def _question(
         self, message: InboundMessage, key: SessionKey, does: Does, text: str, labels: Sequence[str], ask: str = ""
@@ -253,15 +232,13 @@ class Questions:
             key=key,
             expires_at=self._clock.now() + self._answer_within,
             ask=ask,
-            first_number=None if self._delivery.has_buttons(source) else self._next_number(key, source.participant_id),
+            first_number=None
+            if self._delivery.has_buttons(source)
+            else self._open.next_number(key, source.participant_id),
         )
         buttons = tuple(Button(label=_label(label), nonce=secrets.token_hex(16)) for label in labels)
         words = text if about.first_number is None else _numbered(text, buttons, about.first_number, source.chat_type)
         return Part(target=source, text=words, buttons=buttons, question=about, reply_to=message.id)
-
-    def _next_number(self, key: SessionKey, person: str | None) -> int:
-        """No two options that the same person can choose now have the same number."""
-        return max((_numbers(part).stop for part in self._by_writer.get((key, person), {}).values()), default=0) or 1
 
     def _did_not_arrive(self, id_: PartId) -> None:
         """Nobody will answer what nobody can read."""
@@ -284,7 +261,7 @@ class Questions:
             return  # the turn is over
         finally:
             self._waiting.pop(id_, None)
-        self._forget(id_)
+        self._open.forget(id_)
         await running.go_on()
         answered()
         try:
@@ -296,7 +273,9 @@ class Questions:
         """Do what the chosen option does, or say why nothing is done."""
         asked = await self._store.answered(request.row)
         if asked is None or asked.part.question is None or asked.option is None:
-            return Answer(text=self._why_not_now(request), session=request.session.id, said="")
+            return Answer(
+                text=self._open.why_not_nonce(request.argument, request.message), session=request.session.id, said=""
+            )
         label = asked.part.buttons[asked.option].label
         if asked.part.question.does is Does.RERUN:
             return Answer(text=await self._run_again(asked), session=request.session.id, said=label)
@@ -318,51 +297,6 @@ class Questions:
         if of_turn[0].state is not InboxState.RUNNING:
             self._rerun(await self._store.requeue(of_turn[0].id))
         return "It runs again."
-
-    def _why_not_now(self, request: Request) -> str:
-        choice = self._by_nonce.get(request.argument)
-        return _NOT_OPEN if choice is None else self._why_not(choice, request.message) or _NOT_OPEN
-
-    def _why_not(self, choice: Choice, message: InboundMessage) -> str | None:
-        """Why this press counts for nothing; None if it counts."""
-        part, source = self._open[choice.question], message.source
-        asked_in, about = part.target, part.question
-        here = (source.platform, source.account, source.chat_id, source.thread_id)
-        if here != (asked_in.platform, asked_in.account, asked_in.chat_id, asked_in.thread_id) or about is None:
-            return _NOT_YOURS
-        if about.person is not None and about.person != source.participant_id:
-            return _NOT_YOURS
-        return _TOO_LATE if self._is_late(part) else None
-
-    def _choice_in(self, message: InboundMessage, key: SessionKey) -> Choice | None:
-        if message.kind is MessageKind.BUTTON:
-            return self._by_nonce.get(message.text)
-        asked = self._by_writer.get((key, message.source.participant_id))
-        if asked is None or not _is_plain_talk(message):
-            return None
-        said = _bare(message.text)
-        fitting = [
-            Choice(question=part.id, option=option)
-            for part in asked.values()
-            for option, names in enumerate(_names(part))
-            if said in names and not self._is_late(part)
-        ]
-        return fitting[0] if len(fitting) == 1 else None
-
-    def _is_late(self, part: Part) -> bool:
-        return part.question is None or self._clock.now() >= part.question.expires_at
-
-    def _forget(self, id_: PartId) -> None:
-        part = self._open.pop(id_, None)
-        if part is None or part.question is None:
-            return
-        for button in part.buttons:
-            self._by_nonce.pop(button.nonce, None)
-        writer = part.question.key, part.question.person
-        if id_ in self._by_writer.get(writer, {}):
-            del self._by_writer[writer][id_]
-            if not self._by_writer[writer]:
-                del self._by_writer[writer]
 
     def _call(self, nonce: str) -> Call:
         return Call(command=self._press, argument=nonce)
@@ -386,26 +320,3 @@ def _numbered(text: str, buttons: Sequence[Button], first: int, where: ChatType)
     options = "\n".join(f"{number}. {button.label}" for number, button in zip(count(first), buttons, strict=False))
     how = "Answer with the number." if where is ChatType.DM else "Reply to this message with the number."
     return f"{text}\n\n{options}\n\n{how}"
-
-
-def _numbers(part: Part) -> range:
-    """Of its options; none where there are buttons."""
-    first = part.question.first_number if part.question is not None else None
-    return range(0) if first is None else range(first, first + len(part.buttons))
-
-
-def _names(part: Part) -> Iterator[tuple[str, ...]]:
-    """What each option is called by those who write: its words, and its number where it has one."""
-    for button, number in zip_longest(part.buttons, _numbers(part)):
-        yield (_bare(button.label),) if number is None else (_bare(button.label), str(number))
-
-
-def _is_plain_talk(message: InboundMessage) -> bool:
-    """A command stays one, whatever an agent calls its options; and a file is more than an answer."""
-    if message.kind is not MessageKind.NEW or message.forwarded or message.attachments:
-        return False
-    return COMMANDS.find(message.text) is None
-
-
-def _bare(text: str) -> str:
-    return text.strip().rstrip(".)").casefold()

@@ -208,11 +208,11 @@ class Questioned(RuleBasedStateMachine):
         assert all(count == 1 for count in self.agent.told.values()), self.agent.told
         assert "foreign" not in self.agent.options
         assert not any(len(text) == 32 for text in self.agent.heard)
-        assert (questions._waiting, questions._by_writer) == ({}, {})
+        assert (questions._waiting, questions._open._by_writer) == ({}, {})
         open_ = {asked.part.question.does for asked in await self.store.questions() if asked.part.question}
         assert open_ <= {Does.RERUN}
-        assert {choice.question for choice in questions._by_nonce.values()} == questions._open.keys()
-        assert {part.question.does for part in questions._open.values() if part.question} <= {Does.RERUN}
+        assert {choice.question for choice in questions._open._by_nonce.values()} == questions._open._open.keys()
+        assert {part.question.does for part in questions._open._open.values() if part.question} <= {Does.RERUN}
         assert (lanes._slots.free._value, lanes._slots.may_rest) == (2, 2)
 
 

@@ -30,7 +30,8 @@ from gateway.model import (
     Turn,
     TurnId,
 )
-from gateway.questions import LONGEST_QUESTION, MOST_AT_ONCE, MOST_OPEN
+from gateway.open_questions import MOST_OPEN
+from gateway.questions import LONGEST_QUESTION, MOST_AT_ONCE
 from gateway.stores.memory import MemoryStore
 from tests.at_work import at_desk, at_work, policy_for
 from tests.fakes import RecordingAdapter, ScriptedAgent
@@ -105,7 +106,7 @@ class TestTooMuch:
             buttons = (Button(label="Yes", nonce=str(number)) for number in range(1, MOST_OPEN + 100))
             questions.remember(*(replace(part, id=PartId(n), buttons=(each,)) for n, each in enumerate(buttons, 1)))
 
-            assert len(questions._open) == len(questions._by_nonce) == MOST_OPEN
+            assert len(questions._open._open) == len(questions._open._by_nonce) == MOST_OPEN
 
 
 @hurried

@@ -1,0 +1,134 @@
+"""
+The questions that may be answered now, in memory, so that a message is understood before anything has to wait.
+
+Found by the nonce of a button, and by words or numbers where the person may write them. Whoever presses must be the one
+who was asked, where he was asked, in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from gateway.commands import COMMANDS
+from gateway.model import Does, InboundMessage, MessageKind, Part, PartId, SessionKey, TurnId
+from gateway.ports import Clock
+from gateway.storing import Choice
+
+MOST_OPEN = 10_000
+"""Of all turns together. Past it the oldest is forgotten as if its time were over."""
+
+NOT_OPEN = "This question is no longer open."
+NOT_YOURS = "This question is for somebody else to answer."
+TOO_LATE = "It is too late to answer this question."
+
+
+class OpenQuestions:
+    """By their own number, by the nonces of their buttons, and by who may write the answer."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._open: dict[PartId, Part] = {}
+        self._by_nonce: dict[str, Choice] = {}
+        self._by_writer: dict[tuple[SessionKey, str | None], dict[PartId, Part]] = {}
+
+    def of(self, choice: Choice) -> Part:
+        """The question that a choice is about."""
+        return self._open[choice.question]
+
+    def count_of(self, turn: TurnId) -> int:
+        """How many a turn has open."""
+        return sum(part.turn == turn for part in self._open.values())
+
+    def add(self, *parts: Part) -> None:
+        """Those of them that are questions, as the store has them; and no longer those that are too old."""
+        for part in parts:
+            if part.question is not None:
+                self._open[part.id] = part
+                if part.question.first_number is not None or part.question.does is Does.ANSWER:
+                    self._by_writer.setdefault((part.question.key, part.question.person), {})[part.id] = part
+                for option, button in enumerate(part.buttons):
+                    self._by_nonce[button.nonce] = Choice(question=part.id, option=option)
+            self._forget_oldest()
+
+    def forget(self, id_: PartId) -> None:
+        """It was answered, or cannot be any more."""
+        part = self._open.pop(id_, None)
+        if part is None or part.question is None:
+            return
+        for button in part.buttons:
+            self._by_nonce.pop(button.nonce, None)
+        writer = part.question.key, part.question.person
+        if id_ in self._by_writer.get(writer, {}):
+            del self._by_writer[writer][id_]
+            if not self._by_writer[writer]:
+                del self._by_writer[writer]
+
+    def choice_in(self, message: InboundMessage, key: SessionKey) -> Choice | None:
+        """What a press or a word chooses. Words that fit two questions choose nothing."""
+        if message.kind is MessageKind.BUTTON:
+            return self._by_nonce.get(message.text)
+        asked = self._by_writer.get((key, message.source.participant_id))
+        if asked is None or not _is_plain_talk(message):
+            return None
+        said = _bare(message.text)
+        fitting = [
+            Choice(question=part.id, option=option)
+            for part in asked.values()
+            for option, names in enumerate(_names(part))
+            if said in names and not self._is_late(part)
+        ]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def why_not(self, choice: Choice, message: InboundMessage) -> str | None:
+        """Why this press counts for nothing; None if it counts."""
+        part, source = self._open[choice.question], message.source
+        asked_in, about = part.target, part.question
+        here = (source.platform, source.account, source.chat_id, source.thread_id)
+        if here != (asked_in.platform, asked_in.account, asked_in.chat_id, asked_in.thread_id) or about is None:
+            return NOT_YOURS
+        if about.person is not None and about.person != source.participant_id:
+            return NOT_YOURS
+        return TOO_LATE if self._is_late(part) else None
+
+    def why_not_nonce(self, nonce: str, message: InboundMessage) -> str:
+        """The same for a press that nothing was done for."""
+        choice = self._by_nonce.get(nonce)
+        return NOT_OPEN if choice is None else self.why_not(choice, message) or NOT_OPEN
+
+    def next_number(self, key: SessionKey, person: str | None) -> int:
+        """No two options that the same person can choose now have the same number."""
+        return max((_numbers(part).stop for part in self._by_writer.get((key, person), {}).values()), default=0) or 1
+
+    def _is_late(self, part: Part) -> bool:
+        return part.question is None or self._clock.now() >= part.question.expires_at
+
+    def _forget_oldest(self) -> None:
+        while self._open:
+            oldest = next(iter(self._open.values()))
+            if len(self._open) <= MOST_OPEN and not self._is_late(oldest):
+                break
+            self.forget(oldest.id)
+
+
+def _numbers(part: Part) -> range:
+    """Of its options; none where there are buttons."""
+    first = part.question.first_number if part.question is not None else None
+    return range(0) if first is None else range(first, first + len(part.buttons))
+
+
+def _names(part: Part) -> Iterator[tuple[str, ...]]:
+    """What each option is called by those who write: its words, and its number where it has one."""
+    for button, number in zip_longest(part.buttons, _numbers(part)):
+        yield (_bare(button.label),) if number is None else (_bare(button.label), str(number))
+
+
+def _is_plain_talk(message: InboundMessage) -> bool:
+    """A command stays one, whatever an agent calls its options; and a file is more than an answer."""
+    if message.kind is not MessageKind.NEW or message.forwarded or message.attachments:
+        return False
+    return COMMANDS.find(message.text) is None
+
+
+def _bare(text: str) -> str:
+    return text.strip().rstrip(".)").casefold()
