@@ -35,10 +35,9 @@ class Remote:
         self._http = http
 
     async def say(self, text: str, *, chat: str | None, user: str | None, **more: object) -> str:
-        """A person writes; returns what the platform calls it. `file` is a name and its bytes."""
-        file = more.pop("file", None)
-        if isinstance(file, tuple):
-            name, content = file
+        """A person writes; returns what the platform calls it. `file` is a name and its bytes, or as it is in JSON."""
+        if isinstance(more.get("file"), tuple):
+            name, content = more["file"]  # type: ignore[misc]
             more["file"] = {"name": name, "mime": "text/plain", "content": base64.b64encode(content).decode()}
         return str((await self.do("say", text=text, chat=chat, user=user, **more))["id"])
 

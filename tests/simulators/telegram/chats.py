@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from aiogram.enums import ChatAction
+from aiogram.types import ChatMemberAdministrator
 
 from tests.simulators.common import Call, Json
 from tests.simulators.telegram import rules
@@ -125,11 +126,8 @@ def _member(bot: Bot, chat: Chat, user_id: int) -> Raw:
         return {"status": "kicked", "user": user, "until_date": 0}
     if status != "administrator":
         return {"status": status, "user": user}
-    rights = (
-        "can_be_edited is_anonymous can_manage_chat can_delete_messages can_manage_video_chats can_restrict_members "
-        "can_promote_members can_change_info can_invite_users can_post_stories can_edit_stories can_delete_stories"
-    )
-    return {"status": status, "user": user, **dict.fromkeys(rights.split(), False)}
+    rights = [name for name, field in ChatMemberAdministrator.model_fields.items() if field.is_required()]
+    return {**dict.fromkeys(rights, False), "status": status, "user": user}
 
 
 def _scope(asked: Mapping[str, object]) -> str:

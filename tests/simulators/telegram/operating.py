@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.simulators.common import Call, Json
+from tests.simulators.telegram import rules
 from tests.simulators.telegram.server import Server
 from tests.simulators.telegram.world import Bot
 
@@ -17,7 +18,15 @@ async def bot(server: Server, mine: Bot, call: Call) -> Json:
     mine.privacy = bool(asked.get("privacy", mine.privacy))
     mine.topics_in_private = bool(asked.get("topics", mine.topics_in_private))
     mine.revoked = bool(asked.get("revoked", mine.revoked))
+    if "token" in asked or mine.revoked:
+        mine.queue.end_poll(rules.unauthorized())
     return {"id": mine.id, "token": mine.token, "username": mine.username}
+
+
+async def add_bot(server: Server, mine: Bot, call: Call) -> Json:
+    """One more account."""
+    made = server.add_bot(str(call.parameters["name"]), str(call.parameters["token"]))
+    return {"id": made.id, "token": made.token, "username": made.username}
 
 
 async def server(server: Server, mine: Bot, call: Call) -> Json:

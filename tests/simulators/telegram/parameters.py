@@ -192,7 +192,11 @@ def _fields(method: str) -> Mapping[str, tuple[type, bool]]:
 
 @cache
 def _adapter(method: str, parameter: str) -> TypeAdapter[Any]:
-    return TypeAdapter(METHODS[method].model_fields[parameter].annotation)
+    """Without aiogram's own word for what the bot has as its default."""
+    annotation = METHODS[method].model_fields[parameter].annotation
+    if get_origin(annotation) in (Union, types.UnionType):
+        return TypeAdapter(Union[tuple(member for member in get_args(annotation) if member is not Default)])  # noqa: UP007
+    return TypeAdapter(annotation)
 
 
 def _kind(annotation: object) -> type:
@@ -237,4 +241,4 @@ def _unknown(value: object) -> Iterator[str]:
 
 
 def _wrong(call: Call, trouble: str) -> Refusal:
-    return Refusal(400, f"Bad Request: {call.method}: {trouble} ({source(call.method)})", rule=PARAMETERS)
+    return Refusal(400, f"{call.method}: {trouble} ({source(call.method)})", rule=PARAMETERS)

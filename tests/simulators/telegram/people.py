@@ -132,7 +132,8 @@ async def open_(server: Server, bot: Bot, call: Call) -> Json:
 async def person(server: Server, bot: Bot, call: Call) -> Json:
     """How somebody is called."""
     what = {name: value for name, value in call.parameters.items() if name not in ("account", "user")}
-    bot.person(int(str(call.parameters["user"]))).update(what)
+    known = bot.person(int(str(call.parameters["user"])))
+    bot.people[known["id"]] = {**known, **what}  # what was said before was said under the old name
     return {}
 
 
@@ -276,7 +277,7 @@ def _thread(bot: Bot, chat: Chat, done: Mapping[str, Any]) -> Raw:
     if done.get("reply_to") and answered is None:
         raise rules.bad("there is no such message to reply to", rules.PEOPLE)
     thread = int(done.get("thread") or 0)
-    if thread and thread != GENERAL:
+    if thread and not (chat.forum and thread == GENERAL):
         if thread not in chat.topics:
             raise rules.bad("there is no such topic", rules.PEOPLE)
         found |= {"message_thread_id": thread, "is_topic_message": True}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from tests.simulators.common import Call, Json, Method, Refusal, Simulator
+from tests.simulators.common import COMMON_RULES, Call, Json, Method, Refusal, Simulator
 from tests.simulators.telegram import chats, files, messages, operating, parameters, people, receiving, rules, showing
 from tests.simulators.telegram.server import Asked, Server
 from tests.simulators.telegram.webhooks import Deliveries
@@ -84,6 +84,7 @@ _DEEDS = {
     "answers": _Deed(showing.answers, {}, {}),
     "commands": _Deed(showing.commands, {}, {}),
     "bot": _Deed(operating.bot, {}, _BOT),
+    "add_bot": _Deed(operating.add_bot, {"name": str, "token": str}, {}),
     "server": _Deed(operating.server, {}, _SETUP),
     "later": _Deed(operating.later, {"seconds": float}, {}),
 }
@@ -145,7 +146,7 @@ class Telegram:
         text, more = refusal.text, {}
         if refusal.rule is None:
             text = rules.FAULTS.get(refusal.status, text)
-        elif refusal.status == 400 and not text.startswith("Bad Request: "):
+        elif refusal.rule in COMMON_RULES and refusal.status == 400:
             text = f"Bad Request: {text}"
         if refusal.status == 429:
             seconds = max(1, math.ceil(refusal.retry_after))
@@ -181,10 +182,10 @@ class Telegram:
     def _asking(self, call: Call) -> Bot:
         """Whose call it is. Raises for a token that is nobody's, and for a bot that has said goodbye."""
         if call.account not in self._server.bots:
-            raise Refusal(401, "Unauthorized", rule=rules.TOKEN)
+            raise rules.unauthorized()
         bot = self._server.bots[call.account]
-        if bot.away_until > self._server.clock.now() and not self._server.local:
-            raise Refusal(401, "Unauthorized", rule=rules.GONE_AWAY)
+        if bot.logged_out_until > self._server.clock.now():
+            raise rules.logged_out()
         return bot
 
     def _deed(self, name: str, deed: _Deed) -> Method:

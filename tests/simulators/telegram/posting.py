@@ -93,7 +93,7 @@ def topic(chat: Chat, thread: object) -> Raw:
         return {}
     if not chat.forum and chat.type != "private":
         return {}
-    if thread == GENERAL or thread not in chat.topics:
+    if (chat.forum and thread == GENERAL) or thread not in chat.topics:
         raise rules.bad("message thread not found", rules.THREAD)
     if chat.topics[thread].closed:
         raise rules.bad("TOPIC_CLOSED", rules.THREAD)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from aiogram.types import Update as UpdateType
 
+from tests.simulators.common import Refusal
 from tests.simulators.telegram import rules
 from tests.simulators.telegram.clock import Clock
 
@@ -40,11 +41,11 @@ class Update:
 class UpdateQueue:
     """In order, each until it is confirmed or a day old."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, news: asyncio.Event) -> None:
         self.history: list[Update] = []
         self.allowed = TYPES - ONLY_IF_NAMED
         self.allowed_by_name: list[str] = []
-        self.news = asyncio.Event()
+        self.news = news
         self._clock = clock
         self._next = random.randrange(10**8, 9 * 10**8)
         self._last_at = clock.now()
@@ -115,7 +116,7 @@ class UpdateQueue:
         self.confirm(offset)
         if self.pending or not timeout:
             return self._from(offset)[:limit]
-        self.end_poll("terminated by other getUpdates request; make sure that only one bot instance is running")
+        self.end_poll(rules.conflict(rules.OTHER_POLLER, rules.ONE_POLLER))
         try:
             async with asyncio.timeout(timeout):
                 while not self._from(offset):
@@ -125,10 +126,10 @@ class UpdateQueue:
             return []
         return self._from(offset)[:limit]
 
-    def end_poll(self, why: str) -> None:
+    def end_poll(self, refusal: Refusal) -> None:
         """Whoever waits is sent away."""
         if self._poll is not None and not self._poll.done():
-            self._poll.set_exception(rules.conflict(why, rules.ONE_POLLER))
+            self._poll.set_exception(refusal)
         self._poll = None
 
     def _from(self, offset: int) -> list[Update]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.simulators.common import Call, Json
+from tests.simulators.common import Call, Json, Refusal
 from tests.simulators.telegram import rules
 from tests.simulators.telegram.posting import has_fault
 from tests.simulators.telegram.server import Asked, Server
@@ -61,14 +62,14 @@ async def set_webhook(server: Server, bot: Bot, call: Call) -> Json:
         told = "secret token is too long" if len(secret) > 256 else "secret token contains unallowed characters"
         raise rules.bad(told, rules.SECRET)
     bot.queue.allow(asked.get("allowed_updates"))
-    bot.queue.end_poll("terminated by setWebhook request")
+    bot.queue.end_poll(rules.conflict("terminated by setWebhook request", rules.WEBHOOK_OR_POLLING))
     if asked.get("drop_pending_updates"):
         bot.queue.drop()
     webhook = bot.webhook
     webhook.url, webhook.secret, webhook.last_error = url, secret, None
     webhook.max_connections = _number(asked.get("max_connections", 40))
     webhook.ip_address = str(asked["ip_address"]) if "ip_address" in asked else None
-    bot.queue.news.set()
+    server.news.set()
     return True
 
 
@@ -99,8 +100,18 @@ async def get_webhook_info(server: Server, bot: Bot, call: Call) -> Json:
 
 async def log_out(server: Server, bot: Bot, call: Call) -> Json:
     """https://core.telegram.org/bots/api#logout"""
-    bot.away_until = server.clock.now() + AWAY
-    bot.queue.end_poll("terminated by other getUpdates request; make sure that only one bot instance is running")
+    bot.logged_out_until = server.clock.now() + AWAY
+    bot.queue.end_poll(rules.logged_out())
+    return True
+
+
+async def close(server: Server, bot: Bot, call: Call) -> Json:
+    """https://core.telegram.org/bots/api#close"""
+    left = bot.launched_at + AWAY - server.clock.now()
+    if left > 0:
+        raise rules.slow_down(math.ceil(left))
+    bot.launched_at = server.clock.now()
+    bot.queue.end_poll(Refusal(500, "Internal Server Error: restart", rule=rules.GONE_AWAY))
     return True
 
 
@@ -130,5 +141,5 @@ METHODS: Asked = {
     "deleteWebhook": (delete_webhook, None),
     "getWebhookInfo": (get_webhook_info, None),
     "logOut": (log_out, None),
-    "close": (log_out, None),
+    "close": (close, None),
 }

@@ -35,7 +35,7 @@ COMMANDS = Rule(
 )
 ACTIONS = Rule("chat actions", source=_API + "sendchataction", strict=True)
 MEMBERS = Rule("chat members", source=_API + "getchatmember")
-GONE_AWAY = Rule("logged out or closed", source=_API + "logout and #close: nothing is answered for ten minutes")
+GONE_AWAY = Rule("logged out or closed", source=_API + "logout and #close: not again for ten minutes")
 RATES = Rule("rates", source=_FAQ + "my-bot-is-hitting-limits-how-do-i-avoid-this: 1/s a chat, 20/min a group, 30/s")
 PEOPLE = Rule("people", source="the docstring of tests/simulators/telegram: what people cannot do either")
 
@@ -70,11 +70,13 @@ ALL = (
     PEOPLE,
 )
 
+OTHER_POLLER = "terminated by other getUpdates request; make sure that only one bot instance is running"
+
 FAULTS = {
     401: "Unauthorized",
     403: "Forbidden: bot was blocked by the user",
     404: "Not Found",
-    409: "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running",
+    409: f"Conflict: {OTHER_POLLER}",
     500: "Internal Server Error",
 }
 """How Telegram words what goes wrong by a fault."""
@@ -101,6 +103,16 @@ def forbidden(text: str) -> Refusal:
 def conflict(text: str, rule: Rule) -> Refusal:
     """Two ways of receiving at once."""
     return Refusal(409, f"Conflict: {text}", rule=rule)
+
+
+def logged_out() -> Refusal:
+    """A bot that went to another server."""
+    return Refusal(400, "Logged out", rule=GONE_AWAY)
+
+
+def unauthorized() -> Refusal:
+    """A token that is nobody's."""
+    return Refusal(401, "Unauthorized", rule=TOKEN)
 
 
 def slow_down(seconds: int) -> Refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -31,6 +32,7 @@ class Server:
     uploads: Uploads = field(default_factory=Uploads)
     bots: dict[str, Bot] = field(default_factory=dict)
     folder: str = ""
+    news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         """With its first bots."""
@@ -43,7 +45,9 @@ class Server:
         if account in self.bots:
             self.bots[account].token = token
         else:
-            self.bots[account] = Bot(account=account, token=token, clock=self.clock, username=f"{account}_bot")
+            self.bots[account] = Bot(
+                account=account, token=token, clock=self.clock, news=self.news, username=f"{account}_bot"
+            )
         return self.bots[account]
 
     def account_of(self, token: str) -> str | None:

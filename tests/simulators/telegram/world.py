@@ -45,7 +45,7 @@ class Chat:
     blocked: bool = False
     migrated_to: int | None = None
     members: dict[int, str] = field(default_factory=dict)
-    numbers: count[int] = field(default_factory=lambda: count(1))
+    numbers: count[int] = field(default_factory=lambda: count(2))  # the first is that it was made
 
     def as_json(self, people: Mapping[int, Raw]) -> Raw:
         """As messages name it."""
@@ -125,7 +125,6 @@ class Webhook:
     max_connections: int = 40
     ip_address: str | None = None
     last_error: tuple[float, str] | None = None
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -135,11 +134,12 @@ class Bot:
     account: str
     token: str
     clock: Clock
+    news: asyncio.Event
     username: str
     privacy: bool = False
     topics_in_private: bool = False
     revoked: bool = False
-    away_until: float = 0.0
+    logged_out_until: float = 0.0
     people: dict[int, Raw] = field(default_factory=dict)
     chats: dict[int, Chat] = field(default_factory=dict)
     messages: dict[tuple[int, int], Message] = field(default_factory=dict)
@@ -153,7 +153,8 @@ class Bot:
 
     def __post_init__(self) -> None:
         """Nothing has happened yet."""
-        self.queue = UpdateQueue(self.clock)
+        self.queue = UpdateQueue(self.clock, self.news)
+        self.launched_at = self.clock.now()
 
     @property
     def id(self) -> int:
@@ -208,7 +209,8 @@ class Bot:
 
     def next_number(self, chat: Chat) -> int:
         """Private chats and small groups share the numbers of the bot, others have their own."""
-        return next(chat.numbers if chat.id < _SUPERGROUPS_BELOW else self.numbers)
+        numbers = chat.numbers if chat.id < _SUPERGROUPS_BELOW else self.numbers
+        return next(number for number in numbers if (chat.id, number) not in self.messages)
 
     def keep(self, message: Message) -> Message:
         """From now on it can be found."""
