@@ -6,7 +6,7 @@ import asyncio
 import base64
 import io
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -53,11 +53,14 @@ from aiogram.types import (
     Update,
 )
 from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.simulators import telegram
-from tests.simulators.common import Simulator
+from tests.simulators.common import Refusal, Simulator
 from tests.simulators.running import PATIENCE, Remote, as_process, in_process
 from tests.simulators.telegram import TOKENS, Telegram
+from tests.simulators.telegram.entities import formatted
 
 ANN = 7
 GROUP, SUPERGROUP, FORUM, CHANNEL = "-55", "-1001000000001", "-1001000000002", "-1001000000003"
@@ -709,6 +712,22 @@ async def test_old_markdown_is_read_too(sim: Remote, bot: Bot) -> None:
     assert shown["text"] == "a b c d _ 1.0"
 
 
+MARKS = [*"ab \n\r<>/&;=\"'_*~`|[]()!\\.#1", "<b>", "</b>", "<pre>", "<code>", "</code>", "</pre>", SMILE]
+
+
+@given(
+    text=st.lists(st.sampled_from(MARKS)).map("".join), parse_mode=st.sampled_from(["HTML", "MarkdownV2", "Markdown"])
+)
+def test_whatever_is_marked_is_read_or_refused_and_entities_lie_within(text: str, parse_mode: str) -> None:
+    with suppress(Refusal):
+        said = formatted(text, parse_mode, None)
+        plain = said.text.encode("utf-16-le")
+        for entity in said.entities:
+            start, end = 2 * entity["offset"], 2 * (entity["offset"] + entity["length"])
+            assert 0 <= start < end <= len(plain)
+            plain[start:end].decode("utf-16-le")
+
+
 async def test_there_is_no_other_parse_mode(bot: Bot) -> None:
     with refused("unsupported parse_mode"):
         await bot.send_message(ANN, "hi", parse_mode="BBCode")
@@ -1021,6 +1040,15 @@ async def test_a_stopped_draft_is_told_to_the_bot(sim: Remote, bot: Bot) -> None
     assert update.stopped_message_generation is not None
     assert (update.stopped_message_generation.draft_id, update.stopped_message_generation.chat.id) == (5, ANN)
     assert await sim.do("drafts") == []
+
+
+@pytest.mark.parametrize(("kept", "left"), [(True, ["Hello"]), (False, [])])
+async def test_a_stopped_draft_shows_nothing_more(sim: Remote, bot: Bot, kept: bool, left: list[str]) -> None:
+    await bot.send_message_draft(ANN, 5, text="Hello", can_stop=True, keep_on_stop=kept)
+    await sim.do("stop", chat="7", draft=5)
+    await bot.send_message_draft(ANN, 5, text="Hello again", can_stop=True)
+
+    assert [draft["text"] for draft in await sim.do("drafts")] == left
 
 
 async def test_a_rich_message_is_shown_as_its_blocks(sim: Remote, bot: Bot) -> None:

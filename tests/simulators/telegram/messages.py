@@ -123,7 +123,7 @@ def _draft(server: Server, bot: Bot, call: Call, text: str, rich: Raw | None = N
     thread = topic(chat, asked.get("message_thread_id")).get("message_thread_id")
     now, old = server.clock.now(), bot.drafts.get((chat.id, draft_id))
     if old is not None and old.stopped:
-        raise rules.bad("MESSAGE_DRAFT_STOPPED", rules.DRAFT)
+        return True
     shown = [*old.history, text] if old is not None else [text]
     bot.drafts[chat.id, draft_id] = Draft(
         chat=chat.id,

@@ -6,7 +6,8 @@ from typing import Any
 
 from tests.simulators.common import Call
 from tests.simulators.telegram import rules
-from tests.simulators.telegram.entities import Entity, Formatted, formatted
+from tests.simulators.telegram.entities import formatted
+from tests.simulators.telegram.markup import Entity, Formatted
 from tests.simulators.telegram.server import Server
 from tests.simulators.telegram.world import GENERAL, Bot, Chat, Message, Raw, StoredFile
 

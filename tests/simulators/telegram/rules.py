@@ -27,7 +27,7 @@ REPLY = Rule("reply", source=_API + "replyparameters")
 MARKUP = Rule("keyboards", source=_API + "inlinekeyboardbutton: callback_data has 1-64 bytes")
 EDITABLE = Rule("editable", source=_API + "editmessagetext; only the bot's own messages, and only to something else")
 DELETABLE = Rule("deletable", source=_API + "deletemessage: less than 48 hours ago, and what the bot may delete")
-CALLBACK = Rule("callback query", source=_API + "answercallbackquery: soon, and once")
+CALLBACK = Rule("callback query", source=_API + "answercallbackquery: not too late")
 REACTION = Rule("reaction", source=_API + "setmessagereaction: one of the emoji of ReactionTypeEmoji")
 FILES = Rule("files", source=_API + "getfile: 20 MB, a link for one hour; #sending-files: 50 MB, photos 10 MB")
 COMMANDS = Rule(

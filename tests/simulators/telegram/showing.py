@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from tests.simulators.common import Call, Json
-from tests.simulators.telegram.entities import units
+from tests.simulators.telegram.markup import units
 from tests.simulators.telegram.messages import DRAFT_LASTS, said_by
 from tests.simulators.telegram.queue import Update
 from tests.simulators.telegram.server import Server
