@@ -43,14 +43,15 @@ What they see, and what tests may want to know:
     typing {}      the chats; actions {}: [{chat, thread, action}]
     answers {}     what presses were answered with: [{id, text, alert}]
     commands {}    the menus by scope
-    deliveries {}  attempts of webhooks: [{account, update, status, at}]
+    deliveries {}  attempts of webhooks: [{account, update, status, pause}]; pause until it is tried again
 
 How it is run:
 
     bot {token?, username?, privacy?, topics?, revoked?}   what BotFather does; privacy mode is off at first
     add_bot {name, token}                                  one more account
     server {local?, rich?, rates?, webhook_pause?}         as the options above; the first pause before a retry
-    later {seconds}                                        the clock moves on: updates expire after a day, and so on
+    later {seconds, stop?}                                 the clock moves on: updates expire after a day, and so on;
+                                                           with `stop` it then moves by this deed only
 
 Faults besides the common ones: `duplicate` and `reorder` (of updates), `unparsable` (formatting is refused). Deliveries
 to webhooks know `duplicate`, `reorder`, `reset` and `lost answer`, by method "webhook". `does` is `receive` for

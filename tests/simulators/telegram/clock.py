@@ -6,15 +6,20 @@ import time
 
 
 class Clock:
-    """Ours, and ahead of it once it was moved."""
+    """Ours, ahead of it once it was moved, and still once it was stopped."""
 
     def __init__(self) -> None:
         self._ahead = 0.0
+        self._stopped_at: float | None = None
 
     def now(self) -> float:
         """Seconds since 1970."""
-        return time.time() + self._ahead
+        return (time.time() if self._stopped_at is None else self._stopped_at) + self._ahead
 
     def move_on(self, seconds: float) -> None:
         """As if so much time had passed."""
         self._ahead += seconds
+
+    def stop(self) -> None:
+        """From now on it is moved by hand only."""
+        self._stopped_at = self._stopped_at or time.time()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import mimetypes
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from aiohttp import web
 
 from tests.simulators.common import Call, Json, Refusal
 from tests.simulators.telegram import rules
+from tests.simulators.telegram.parameters import Upload
 from tests.simulators.telegram.posting import LONGEST_CAPTION, as_fields, place, post, words
 from tests.simulators.telegram.server import Answer, Asked, Server
 from tests.simulators.telegram.world import Bot, Raw, StoredFile
@@ -116,8 +117,15 @@ def _on_disk(server: Server, bot: Bot, file: StoredFile) -> str:
 
 
 def _attached(server: Server, bot: Bot, value: object, kind: str) -> StoredFile:
-    """An upload, something that was sent before, or an address on the web, which here is only an address."""
+    """
+    An upload, something that was sent before, a file on the disk of a server of one's own, or an address on the web,
+    which here is only an address.
+    """
+    address = urlsplit(str(value))
     upload = server.uploads.get(value)
+    if server.local and address.scheme == "file":
+        path = Path(unquote(address.path))
+        upload = Upload(name=path.name, mime=_guessed(path.name), content=path.read_bytes())
     if upload is not None:
         _check_size(server, len(upload.content), kind)
         mime = upload.mime if upload.mime != "application/octet-stream" else _guessed(upload.name)
@@ -125,7 +133,7 @@ def _attached(server: Server, bot: Bot, value: object, kind: str) -> StoredFile:
     known = bot.files.get(str(value))
     if known is not None:
         return known
-    if urlsplit(str(value)).scheme in ("http", "https"):
+    if address.scheme in ("http", "https"):
         return bot.keep_file(name=str(value).rpartition("/")[2], mime="", content=b"", folder=f"{kind}s")
     raise rules.bad("wrong file identifier/HTTP URL specified", rules.FILES)
 

@@ -38,8 +38,10 @@ async def server(server: Server, mine: Bot, call: Call) -> Json:
 
 
 async def later(server: Server, mine: Bot, call: Call) -> Json:
-    """As if so many seconds had passed."""
+    """As if so many seconds had passed; `stop` lets no more of them pass by themselves."""
     seconds = call.parameters["seconds"]
     assert isinstance(seconds, int | float)
     server.clock.move_on(seconds)
+    if call.parameters.get("stop"):
+        server.clock.stop()
     return {"now": server.clock.now()}

@@ -86,7 +86,7 @@ _DEEDS = {
     "bot": _Deed(operating.bot, {}, _BOT),
     "add_bot": _Deed(operating.add_bot, {"name": str, "token": str}, {}),
     "server": _Deed(operating.server, {}, _SETUP),
-    "later": _Deed(operating.later, {"seconds": float}, {}),
+    "later": _Deed(operating.later, {"seconds": float}, {"stop": bool}),
 }
 
 

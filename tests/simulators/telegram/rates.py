@@ -36,6 +36,11 @@ class Rates:
     def _pause(self, key: tuple[object, ...], limit: tuple[int, float], now: float) -> float:
         most, seconds = limit
         sent = self._sent[key]
-        while sent and sent[0] <= now - seconds:
+        while sent and self._left(sent[0], seconds, now) <= 0:
             sent.popleft()
-        return sent[0] + seconds - now if len(sent) >= most else 0.0
+        return self._left(sent[0], seconds, now) if len(sent) >= most else 0.0
+
+    @staticmethod
+    def _left(sent_at: float, seconds: float, now: float) -> float:
+        """To the millisecond: floats this large are not exact."""
+        return round(sent_at + seconds - now, 3)

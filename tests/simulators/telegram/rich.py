@@ -183,7 +183,7 @@ class _Html(HTMLParser):
         elif tag in ("ul", "ol"):
             self._flush()
             self._open.append((tag, {"type": "list", "items": []}, []))
-        elif tag in ("li", "blockquote"):
+        elif tag == "blockquote" or (tag == "li" and self._open and self._open[-1][0] in ("ul", "ol")):
             self._open.append((tag, {"type": tag}, []))
         elif tag in _HTML_BLOCKS:
             self._flush()
@@ -239,7 +239,10 @@ class _Html(HTMLParser):
 
 def _of_html(source: str) -> list[Block]:
     parser = _Html()
-    parser.feed(source)
+    try:
+        parser.feed(source)
+    except AssertionError as exc:  # what the library says to <![
+        raise rules.bad("can't parse entities: Unsupported start tag", rules.ENTITIES) from exc
     parser.close()
     return parser.blocks
 

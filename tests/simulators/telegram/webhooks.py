@@ -99,7 +99,8 @@ class Deliveries:
         finally:
             self._busy.discard(bot.account)
             self._server.news.set()
-        self._done.append({"account": bot.account, "update": update.id, "status": status, "at": time.time()})
+        attempt = {"account": bot.account, "update": update.id, "status": status, "pause": None}
+        self._done.append(attempt)
         waited = self._waiting.pop(update, None)
         if update not in bot.queue.pending:
             return
@@ -109,6 +110,7 @@ class Deliveries:
             return
         bot.webhook.last_error = (self._server.clock.now(), trouble)
         pause = min(waited.pause * 2 if waited else self._server.webhook_pause, LONGEST_PAUSE)
+        attempt["pause"] = pause
         self._waiting[update] = _Waiting(pause, time.monotonic() + pause)
 
     def _fault(self, bot: Bot, update: Update) -> str | None:
