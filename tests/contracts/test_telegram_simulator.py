@@ -1162,6 +1162,7 @@ async def test_an_album_is_several_messages_with_one_id(sim: Remote, bot: Bot) -
     assert first is not None
     assert second is not None
     assert (first.caption, second.caption) == ("both", None)
+    assert (first.content_type, second.content_type) == ("photo", "photo")
     assert first.media_group_id == second.media_group_id is not None
 
 
@@ -1335,6 +1336,24 @@ async def test_a_press_brings_its_data_and_can_be_answered_for_a_while(sim: Remo
     await sim.do("later", seconds=3600)
     with refused("query is too old and response timeout expired or query ID is invalid"):
         await bot.answer_callback_query(query.id)
+
+
+@pytest.mark.parametrize(
+    ("deed", "what", "told"),
+    [
+        ("change", {"chat": "404", "id": "1", "text": "x"}, "there is no such chat"),
+        ("change", {"chat": "7", "id": "404", "text": "x"}, "there is no such message"),
+        ("say", {"chat": "7", "text": "x", "reply_to": "404"}, "there is no such message to reply to"),
+        ("say", {"chat": "7", "text": "x", "thread": "404"}, "there is no such topic"),
+        ("delete_topic", {"chat": "7", "thread": "404"}, "there is no such topic"),
+        ("delete", {"id": "404"}, "there is no such message"),
+        ("say", {"chat": "7", "account": "nobody"}, "there is no account nobody; there are main, support"),
+        ("say", {"chat": "7", "file": {"size": 1, "kind": "scroll"}}, "there is no kind of file scroll"),
+    ],
+)
+async def test_what_people_cannot_do_is_said(sim: Remote, deed: str, what: dict[str, object], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        await sim.do(deed, **what)
 
 
 async def test_only_buttons_that_are_shown_can_be_pressed(sim: Remote, bot: Bot) -> None:

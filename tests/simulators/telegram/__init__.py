@@ -59,8 +59,9 @@ getUpdates and webhooks, `send`, `send_file`, `edit`, `draft`, `type`, `react`, 
 (method "download"), not for getFile.
 
 Not as at Telegram: each bot has a world of its own, so two bots never meet in a group; webhooks may be plain http on
-loopback; a bot cannot answer in the response to a webhook; a 409 comes at once each time. How Telegram words a rich
-message that is too large, or a draft in a group, is not known here, nor how long a press can be answered.
+loopback; a bot cannot answer in the response to a webhook; a 409 comes at once each time, and polls that repeat an
+offset are not slowed down. How Telegram words a rich message that is too large, or a draft in a group, is not known
+here, nor how long a press can be answered.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ async def album(server: Server, bot: Bot, call: Call) -> Json:
     assert isinstance(files, list)
     for nth, each in enumerate(files):
         file = uploaded(bot, each)
-        content = content_of(bot, {**said, "text": "" if nth else text}, file)
+        content = content_of(bot, {**said, "file": each, "text": "" if nth else text}, file)
         message = write(server, bot, chat, said, {**content, "media_group_id": group}, file)
         tell(bot, message)
         ids.append(str(message.id))
@@ -167,7 +167,7 @@ async def topic(server: Server, bot: Bot, call: Call) -> Json:
 async def close_topic(server: Server, bot: Bot, call: Call) -> Json:
     """Nobody but admins can write there any more."""
     chat = _place(bot, call.parameters)
-    chat.topics[int(str(call.parameters["thread"]))].closed = True
+    _topic(chat, call).closed = True
     message = write(server, bot, chat, call.parameters, {"forum_topic_closed": {}})
     tell(bot, message)
     return {"id": str(message.id)}
@@ -175,13 +175,14 @@ async def close_topic(server: Server, bot: Bot, call: Call) -> Json:
 
 async def delete_topic(server: Server, bot: Bot, call: Call) -> Json:
     """It is gone, and bots are not told."""
-    del bot.chats[int(str(call.parameters["chat"]))].topics[int(str(call.parameters["thread"]))]
+    chat = _known(bot, call)
+    del chat.topics[_topic(chat, call).id]
     return {}
 
 
 async def migrate(server: Server, bot: Bot, call: Call) -> Json:
     """A group becomes a supergroup, which has another id."""
-    old = bot.chats[int(str(call.parameters["chat"]))]
+    old = _known(bot, call)
     new_id = int(str(call.parameters.get("to") or -1_000_000_000_000 + old.id))
     new = bot.open(new_id, type="supergroup", title=old.title, members=dict(old.members))
     to = write(server, bot, old, call.parameters, {"migrate_to_chat_id": new.id})
@@ -228,9 +229,22 @@ def _place(bot: Bot, done: Mapping[str, object]) -> Chat:
     return chat
 
 
-def _found(bot: Bot, call: Call, name: str) -> Message:
+def _known(bot: Bot, call: Call) -> Chat:
     chat = bot.chats.get(int(str(call.parameters["chat"])))
-    message = bot.message(chat, int(str(call.parameters[name]))) if chat else None
+    if chat is None:
+        raise rules.bad("there is no such chat", rules.PEOPLE)
+    return chat
+
+
+def _topic(chat: Chat, call: Call) -> Topic:
+    topic = chat.topics.get(int(str(call.parameters["thread"])))
+    if topic is None:
+        raise rules.bad("there is no such topic", rules.PEOPLE)
+    return topic
+
+
+def _found(bot: Bot, call: Call, name: str) -> Message:
+    message = bot.message(_known(bot, call), int(str(call.parameters[name])))
     if message is None:
         raise rules.bad("there is no such message", rules.PEOPLE)
     return message

@@ -73,15 +73,13 @@ def _thread(bot: Bot, chat: Chat, done: Mapping[str, Any]) -> Raw:
 
 
 def content_of(bot: Bot, said: Mapping[str, Any], file: StoredFile | None) -> Raw:
-    content = _forwarded(bot, said["forward"]) if "forward" in said else {}
+    """What it says: words, or a file with a caption, and where that is from."""
+    origin = _forwarded(bot, said["forward"]) if "forward" in said else {}
     words = words_of(bot, said)
     if file is None:
-        return content | as_fields(words)
-    return (
-        content
-        | described(file, str(_dict(said.get("file")).get("kind", "document")), said.get("file"))
-        | as_fields(words, "caption", "caption_entities")
-    )
+        return origin | as_fields(words)
+    shown = described(file, str(said["file"].get("kind", "document")), said["file"])
+    return origin | shown | as_fields(words, "caption", "caption_entities")
 
 
 def words_of(bot: Bot, said: Mapping[str, Any]) -> Formatted:
@@ -169,10 +167,6 @@ def number(value: object) -> float:
     """What the check of parameters has found to be one."""
     assert isinstance(value, int | float)
     return value
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _list(value: object) -> list[Any]:
