@@ -47,7 +47,7 @@ class Governor:
     def has_to_wait(self, target: SessionSource, limits: Limits) -> bool:
         """Whether an answer could not go at once."""
         chat, account = self._gates(target)
-        return account.line.locked() or chat.wait(limits.per_chat) > 0 or account.wait(limits.per_account) > 0
+        return account.line.locked() or chat.wait(limits.rate_in(target)) > 0 or account.wait(limits.per_account) > 0
 
     async def admit(self, target: SessionSource, limits: Limits) -> None:
         """
@@ -57,12 +57,12 @@ class Governor:
         """
         account = self._gates(target)[1]
         while True:
-            await self._gates(target)[0].opened(limits.per_chat)
+            await self._gates(target)[0].opened(limits.rate_in(target))
             async with account.line:
                 await account.opened(limits.per_account)
                 chat = self._gates(target)[0]
-                if chat.wait(limits.per_chat) == 0:
-                    chat.count(limits.per_chat)
+                if chat.wait(limits.rate_in(target)) == 0:
+                    chat.count(limits.rate_in(target))
                     account.count(limits.per_account)
                     return
 
@@ -71,11 +71,11 @@ class Governor:
         """A hint's way out: whether it may go now. Half of the room is left to answers."""
         chat, account = self._gates(target)
         gives_way = _chat(target) in self._answers or account.line.locked()
-        is_full = chat.wait(limits.per_chat, sparing=True) or account.wait(limits.per_account, sparing=True)
+        is_full = chat.wait(limits.rate_in(target), sparing=True) or account.wait(limits.per_account, sparing=True)
         if gives_way or is_full:
             yield False
             return
-        chat.count(limits.per_chat)
+        chat.count(limits.rate_in(target))
         account.count(limits.per_account)
         with self.heeding(target):
             yield True

@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 from gateway.model import (
     AgentEvent,
     Attachment,
+    ChatType,
     InboundMessage,
     Part,
     Sent,
@@ -67,7 +68,8 @@ class Limits:
     """
     What a platform takes. `measure` counts a piece of Markdown as the platform will count it.
 
-    `edit_every` is the pace of previews, a second if it is zero. The rates hold for sends, edits and typing together.
+    `edit_every` is the pace of previews, a second if it is zero. The rates hold for sends, edits and typing together;
+    `per_group` takes the place of `per_chat` wherever more than one person can write.
     """
 
     largest_part: int
@@ -75,6 +77,11 @@ class Limits:
     edit_every: timedelta
     per_account: Rate | None = None
     per_chat: Rate | None = None
+    per_group: Rate | None = None
+
+    def rate_in(self, target: SessionSource) -> Rate | None:
+        """Of that chat."""
+        return self.per_chat if target.chat_type is ChatType.DM or self.per_group is None else self.per_group
 
 
 Receive = Callable[[InboundMessage], Awaitable[None]]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from gateway.errors import Throttled
 from gateway.governor import Governor
-from gateway.model import SessionSource
+from gateway.model import ChatType, SessionSource
 from gateway.ports import Limits, Rate
 from tests.at_work import at_desk
 from tests.hurry import hurried, later
@@ -55,6 +56,14 @@ def most_within(seconds: float, went: list[float]) -> int:
 
 @hurried
 class TestRates:
+    async def test_a_group_can_have_a_rate_of_its_own(self) -> None:
+        group = replace(at_desk(), chat_type=ChatType.GROUP)
+        both = replace(limits(per_chat=rate(1, 1)), per_group=rate(1, 3))
+
+        assert await answers(Governor(), both, 3) == [0.0, 1.0, 2.0]
+        began = now()
+        assert [went - began for went in await answers(Governor(), both, 3, group)] == [0.0, 3.0, 6.0]
+
     async def test_without_a_rate_nothing_waits(self) -> None:
         assert await answers(Governor(), limits(), 1000) == [0.0] * 1000
 
