@@ -1,0 +1,1 @@
+"""Telegram: the Bot API through aiogram, by polling or by webhook."""
