@@ -1,0 +1,223 @@
+"""
+From an update of Telegram to what a person did. Pure: `tests/golden/telegram` has an update of every kind.
+
+Entities say what is a mention, a command or a name, never the text alone: `foo@bot.example` calls nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from zlib import crc32
+
+from aiogram.types import (
+    CallbackQuery,
+    Chat,
+    InaccessibleMessage,
+    Message,
+    MessageEntity,
+    MessageReactionUpdated,
+    ReactionTypeEmoji,
+    Update,
+    User,
+)
+
+from adapters.telegram.contents import attachments_of, words_of
+from gateway.model import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+
+PLATFORM = "telegram"
+HANDLED = ("message", "edited_message", "channel_post", "edited_channel_post", "callback_query", "message_reaction")
+"""The kinds of updates that are asked for, and no others."""
+
+_CHAT_TYPES = {
+    "private": ChatType.DM,
+    "group": ChatType.GROUP,
+    "supergroup": ChatType.GROUP,
+    "channel": ChatType.CHANNEL,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Me:
+    """The bot itself: what Telegram calls it, what the config calls it, and the commands that it knows."""
+
+    id: int
+    username: str
+    account: str
+    commands: frozenset[str] = frozenset()
+
+
+def normalise(update: Update, me: Me, now: datetime) -> InboundMessage | None:
+    """What was done, or None if it concerns no bot: somebody joined, a title changed, another bot was called."""
+    number = f"update:{update.update_id}"
+    if (said := update.message or update.channel_post) is not None:
+        return _said(said, me, (number, f"message:{said.chat.id}:{said.message_id}"), MessageKind.NEW)
+    if (edited := update.edited_message or update.edited_channel_post) is not None:
+        # A person can change a message twice in a second, so that the time alone does not tell the changes apart.
+        version = f"{edited.edit_date}:{crc32(words_of(edited).encode('utf-8', 'replace'))}"
+        return _said(edited, me, (number, f"edit:{edited.chat.id}:{edited.message_id}:{version}"), MessageKind.EDIT)
+    if update.callback_query is not None:
+        return _pressed(update.callback_query, me, number, now)
+    if update.message_reaction is not None:
+        return _reacted(update.message_reaction, me, number)
+    return None
+
+
+def _said(message: Message, me: Me, event_ids: tuple[str, ...], kind: MessageKind) -> InboundMessage | None:
+    text, attachments, command = words_of(message), attachments_of(message), _command(message)
+    is_own = message.from_user is not None and message.from_user.id == me.id
+    if is_own or not (text or attachments) or (command is not None and not command.is_for(me)):
+        return None
+    if command is not None:
+        text = command.without_name(text)
+        kind = MessageKind.COMMAND if kind is MessageKind.NEW else kind
+    return InboundMessage(
+        id=str(message.message_id),
+        event_ids=event_ids,
+        source=_source(message, me),
+        sent_at=message.date,
+        text=text,
+        kind=kind,
+        attachments=attachments,
+        reply_to=_reply_to(message, me),
+        addressed_to_bot=_is_addressed(message, me, command),
+        from_bot=message.from_user is not None and message.from_user.is_bot and message.sender_chat is None,
+        forwarded=message.forward_origin is not None,
+    )
+
+
+def _source(message: Message, me: Me) -> SessionSource:
+    place = _place(message.chat, me, *_sender(message))
+    return replace(place, thread_id=_thread(message), chat_topic=_topic(message))
+
+
+def _thread(message: Message) -> str | None:
+    """The number of a thread stands on plain replies too; only a flag says that there is a topic. General is none."""
+    return str(message.message_thread_id) if message.is_topic_message else None
+
+
+def _sender(message: Message) -> tuple[str | None, str | None]:
+    """Whoever speaks. Behind a chat that speaks (an anonymous admin, a channel) there is a person nobody is told of."""
+    if message.chat.type == "channel":
+        return None, message.author_signature
+    if message.sender_chat is not None:
+        return str(message.sender_chat.id), message.author_signature or message.sender_chat.title
+    return _person(message.from_user)
+
+
+def _person(user: User | None) -> tuple[str | None, str | None]:
+    return (None, None) if user is None else (str(user.id), user.full_name)
+
+
+def _topic(message: Message) -> str | None:
+    """Telegram tells the name of a topic only with what answers the topic's beginning."""
+    begun = message.reply_to_message and message.reply_to_message.forum_topic_created
+    return begun.name if begun and message.is_topic_message else None
+
+
+def _reply_to(message: Message, me: Me) -> ReplyTo | None:
+    """What is answered. Whatever is said in a topic answers, on paper, the message with which the topic began."""
+    quoted = message.quote.text if message.quote is not None else None
+    answered = message.reply_to_message
+    if answered is not None and answered.forum_topic_created is None:
+        to_bot = answered.from_user is not None and answered.from_user.id == me.id
+        return ReplyTo(message_id=str(answered.message_id), text=quoted or words_of(answered), to_bot=to_bot)
+    elsewhere = message.external_reply
+    if elsewhere is not None and (quoted or elsewhere.message_id):
+        return ReplyTo(message_id=str(elsewhere.message_id or ""), text=quoted or "")
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Command:
+    """`/name@bot` at the beginning of a message."""
+
+    name: str
+    bot: str
+
+    def is_for(self, me: Me) -> bool:
+        return self.bot in ("", me.username.lower())
+
+    def is_known(self, me: Me) -> bool:
+        return bool(self.bot) or self.name in me.commands
+
+    def without_name(self, text: str) -> str:
+        """`/new@bot title` is `/new title`."""
+        called, rest = text[: len(self.name) + 1], text[len(self.name) + 1 :]
+        return called + rest[len(self.bot) + 1 :] if self.bot else text
+
+
+def _command(message: Message) -> _Command | None:
+    """What was forwarded is somebody else's word."""
+    first = next((each for each in _entities(message) if each.type == "bot_command" and each.offset == 0), None)
+    if first is None or message.forward_origin is not None:
+        return None
+    name, _, bot = first.extract_from(message.text or message.caption or "").removeprefix("/").partition("@")
+    return _Command(name=name.lower(), bot=bot.lower())
+
+
+def _is_addressed(message: Message, me: Me, command: _Command | None) -> bool:
+    if message.chat.type == "private" or (command is not None and command.is_known(me)):
+        return True
+    return message.forward_origin is None and any(_mentions(each, message, me) for each in _entities(message))
+
+
+def _mentions(entity: MessageEntity, message: Message, me: Me) -> bool:
+    """By name, or, of those who have none, by id."""
+    if entity.type == "text_mention":
+        return entity.user is not None and entity.user.id == me.id
+    called = entity.extract_from(message.text or message.caption or "").lower()
+    name = f"@{me.username.lower()}"
+    return (entity.type == "mention" and called == name) or (entity.type == "bot_command" and called.endswith(name))
+
+
+def _entities(message: Message) -> Iterator[MessageEntity]:
+    yield from message.entities or message.caption_entities or ()
+
+
+def _pressed(press: CallbackQuery, me: Me, number: str, now: datetime) -> InboundMessage | None:
+    """Its id is that of the message with the button: that is what an answer is an answer to."""
+    asked = press.message
+    if asked is None or press.data is None:
+        return None
+    who, name = _person(press.from_user)
+    thread = None if isinstance(asked, InaccessibleMessage) else _thread(asked)
+    return InboundMessage(
+        id=str(asked.message_id),
+        event_ids=(number, f"press:{press.id}"),
+        source=replace(_place(asked.chat, me, who, name), thread_id=thread),
+        sent_at=now,
+        text=press.data,
+        kind=MessageKind.BUTTON,
+        addressed_to_bot=True,
+        from_bot=press.from_user.is_bot,
+    )
+
+
+def _reacted(reaction: MessageReactionUpdated, me: Me, number: str) -> InboundMessage:
+    """All that is there now, without what was there before; nothing if it was taken back."""
+    who, name = _person(reaction.user)
+    if reaction.actor_chat is not None:
+        who, name = str(reaction.actor_chat.id), reaction.actor_chat.title
+    return InboundMessage(
+        id=str(reaction.message_id),
+        event_ids=(number,),
+        source=_place(reaction.chat, me, who, name),
+        sent_at=reaction.date,
+        text="".join(each.emoji for each in reaction.new_reaction if isinstance(each, ReactionTypeEmoji)),
+        kind=MessageKind.REACTION,
+        from_bot=reaction.user is not None and reaction.user.is_bot,
+    )
+
+
+def _place(chat: Chat, me: Me, who: str | None, name: str | None) -> SessionSource:
+    return SessionSource(
+        platform=PLATFORM,
+        account=me.account,
+        chat_type=_CHAT_TYPES[chat.type],
+        chat_id=str(chat.id),
+        user_id=who,
+        chat_name=chat.title,
+        user_name=name,
+    )
