@@ -28,7 +28,10 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 def for_adapters(
-    *capabilities: type, hands_out_again: bool | None = None, own_fault: str | None = None
+    *capabilities: type,
+    hands_out_again: bool | None = None,
+    own_fault: str | None = None,
+    says_whose_pause: bool | None = None,
 ) -> Callable[[Test], Test]:
     """A test for those that can do all of this. It fails when it takes too long, instead of waiting for ever."""
     able = [
@@ -37,6 +40,7 @@ def for_adapters(
         if each.capabilities.issuperset(capabilities)
         and hands_out_again in (None, each.hands_out_again)
         and (own_fault is None or own_fault in each.own_faults)
+        and says_whose_pause in (None, each.says_whose_pause)
     ]
     for_able = pytest.mark.parametrize("tested", able, ids=[each.name for each in able])
     return lambda test: for_able(test if is_hypothesis_test(test) else _bounded(test))

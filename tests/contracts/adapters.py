@@ -16,6 +16,7 @@ from typing import Protocol
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from adapters import telegram
 from gateway.model import MAIN_ACCOUNT, SessionSource
 from gateway.ports import (
     Adapter,
@@ -33,6 +34,8 @@ from tests.simulators.common import Simulator
 from tests.simulators.running import Remote, in_process
 from tests.simulators.scripted import Scripted
 from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM, Patience
+from tests.simulators.telegram import TOKENS as TELEGRAM_TOKENS
+from tests.simulators.telegram import Telegram
 
 CAPABILITIES = (
     AsksWithButtons,
@@ -66,6 +69,10 @@ class AdapterUnderTest(Protocol):
     @property
     def own_faults(self) -> frozenset[str]:
         """Which of "duplicate" and "reorder" its simulator knows."""
+
+    @property
+    def says_whose_pause(self) -> bool:
+        """Whether a pause that is asked for is said to be of a chat or of the whole account."""
 
     @property
     def chats(self) -> tuple[SessionSource, SessionSource]:
@@ -122,6 +129,7 @@ class ScriptedUnderTest:
     capabilities: frozenset[type]
     hands_out_again: bool = True
     own_faults: frozenset[str] = frozenset({"duplicate", "reorder"})
+    says_whose_pause: bool = True
     chats: tuple[SessionSource, SessionSource] = (_ANN, _BOB)
     nowhere: SessionSource = _NOBODY
     texts: SearchStrategy[str] = _TEXTS
@@ -168,6 +176,73 @@ class ScriptedUnderTest:
         await sim.fault("unparsable", does=does)
 
 
+_CLARA, _DORA, _STRANGER = (
+    SessionSource(platform="telegram", chat_id=number, user_id=number) for number in ("71001", "71002", "79999")
+)
+# Markdown changes blanks at the ends and everything that has a meaning, and Telegram trims.
+_WORDS = st.lists(st.text(st.characters(categories=["Lu", "Ll", "Lo", "So"]), min_size=1, max_size=9), min_size=1)
+_SENTENCES = _WORDS.map(" ".join)
+_NO_TOKEN = "110009:AAH-token-of-somebody-else-entirely-0009"  # noqa: S105 - nobody's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelegramUnderTest:
+    """The Telegram adapter, with the real aiogram."""
+
+    name: str = "telegram"
+    capabilities: frozenset[type] = frozenset(CAPABILITIES) - {CatchesUp, FindsSent}
+    hands_out_again: bool = True
+    own_faults: frozenset[str] = frozenset({"duplicate", "reorder"})
+    says_whose_pause: bool = False
+    chats: tuple[SessionSource, SessionSource] = (_CLARA, _DORA)
+    nowhere: SessionSource = _STRANGER
+    texts: SearchStrategy[str] = _SENTENCES
+
+    @asynccontextmanager
+    async def simulator(self) -> AsyncIterator[Remote]:
+        """On this event loop."""
+        async with in_process(Simulator(Telegram())) as sim:
+            for account in (MAIN_ACCOUNT, OTHER_ACCOUNT):
+                for chat in self.chats:
+                    await sim.do("open", account=account, chat=chat.chat_id)
+            yield sim
+
+    @asynccontextmanager
+    async def adapter(
+        self,
+        sim: Remote,
+        *,
+        account: str = MAIN_ACCOUNT,
+        trusted: bool = True,
+        hasty: bool = False,
+        url: str | None = None,
+    ) -> AsyncIterator[Adapter]:
+        """As the protocol says. A hasty one does not let polls wait: Telegram counts in whole seconds."""
+        patience = telegram.Patience(
+            poll=0 if hasty else 1, answer=0.5 if hasty else 10.0, pause=0.01, deaf=0.5 if hasty else 60.0
+        )
+        token = TELEGRAM_TOKENS[account] if trusted else _NO_TOKEN
+        adapter = telegram.TelegramAdapter(
+            telegram.Account(name=account, token=token, api_url=url or sim.url), patience
+        )
+        try:
+            yield adapter
+        finally:
+            await adapter.close()
+
+    async def go_deaf(self, sim: Remote) -> None:
+        """A poll that is open ends by itself."""
+        await sim.fault("half-open", does="receive", times=None)
+
+    async def revoke(self, sim: Remote) -> None:
+        """A poll that is open ends with it."""
+        await sim.do("bot", revoked=True)
+
+    async def refuse_formatting(self, sim: Remote, *, does: str) -> None:
+        """Once, and only entities."""
+        await sim.fault("unparsable", does=does)
+
+
 _SCRIPTED = {TellsProgress}
 
 UNDER_TEST: tuple[AdapterUnderTest, ...] = (
@@ -180,4 +255,5 @@ UNDER_TEST: tuple[AdapterUnderTest, ...] = (
     ),
     ScriptedUnderTest(name="scripted editing", capabilities=frozenset(_SCRIPTED | {EditsMessages})),
     ScriptedUnderTest(name="scripted everything", capabilities=frozenset(CAPABILITIES)),
+    TelegramUnderTest(),
 )

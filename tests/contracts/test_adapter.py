@@ -405,7 +405,7 @@ async def test_the_largest_part_is_taken_and_one_more_is_not(at: Scene, data: st
 
 @for_adapters()
 async def test_formatting_that_is_refused_is_left_out_and_no_word_with_it(at: Scene) -> None:
-    text = "**bold** `code` " + "word " * (at.adapter.limits.largest_part // 10)
+    text = "**bold** `code` " + "word " * (at.adapter.limits.largest_part // 10) + "end"
     await at.tested.refuse_formatting(at.sim, does="send")
 
     await at.adapter.send(part(at.here, text))
@@ -426,7 +426,7 @@ async def test_a_pause_that_is_asked_for_is_told_to_the_second_and_for_this_chat
     assert [message["chat"] for message in await at.sim.messages()] == [at.there.chat_id]
 
 
-@for_adapters()
+@for_adapters(says_whose_pause=True)
 async def test_a_pause_for_the_whole_account_is_told_as_such(at: Scene) -> None:
     await at.sim.fault("429", does="send", retry_after=3, everywhere=True)
 

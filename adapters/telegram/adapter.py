@@ -1,0 +1,94 @@
+"""One Telegram bot as the gateway sees it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+from adapters.telegram.account import Account, Patience
+from adapters.telegram.api import Api
+from adapters.telegram.downloads import Downloader
+from adapters.telegram.intake import Intake
+from adapters.telegram.markup import LARGEST_TEXT, marked
+from adapters.telegram.memory import Memory
+from adapters.telegram.normalise import PLATFORM
+from adapters.telegram.polling import poll
+from adapters.telegram.sending import Sender
+from adapters.telegram.webhook import listen
+from gateway.model import Attachment, Part, Sent, SessionSource
+from gateway.ports import Limits, Rate, Receive
+
+# https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this: a message a second in one chat, with
+# short bursts, twenty a minute in a group, and thirty a second in all.
+_PER_CHAT = Rate(count=3, per=timedelta(seconds=3))
+_PER_GROUP = Rate(count=5, per=timedelta(seconds=15))
+_PER_ACCOUNT = Rate(count=30, per=timedelta(seconds=1))
+
+
+class TelegramAdapter:
+    """Receives, sends, edits, asks, and fetches files. Whether a message arrived it cannot find out afterwards."""
+
+    def __init__(self, account: Account, patience: Patience = Patience()) -> None:  # noqa: B008 - frozen
+        self.platform = PLATFORM
+        self.progress_at: datetime | None = None
+        self.deaf_after = patience.deaf_after
+        self._account = account
+        self._patience = patience
+        self._memory = Memory()
+        self._api = Api(account, patience)
+        self._sender = Sender(self._api, self._memory)
+        self._downloader = Downloader(self._api, account, patience)
+        self.limits = Limits(
+            largest_part=LARGEST_TEXT,
+            measure=self._measure,
+            edit_every=timedelta(seconds=1),
+            per_account=_PER_ACCOUNT,
+            per_chat=_PER_CHAT,
+            per_group=_PER_GROUP,
+        )
+
+    async def run(self, receive: Receive) -> None:
+        """As the port has it."""
+        async with Intake(self._api, self._account, self._memory, receive) as intake:
+            if self._account.webhook is None:
+                await poll(self._api, intake, self._patience, self._progressed)
+            else:
+                await listen(self._api, intake, self._account.webhook, self._patience, self._progressed)
+
+    async def send(self, part: Part) -> Sent:
+        """As the port has it."""
+        return await self._sender.send(part)
+
+    async def edit(self, part: Part, message_id: str) -> Sent:
+        """As the port has it."""
+        return await self._sender.edit(part, message_id)
+
+    async def ask(self, part: Part) -> Sent:
+        """As the port has it."""
+        return await self._sender.send(part)
+
+    async def send_file(self, part: Part) -> Sent:
+        """As the port has it."""
+        return await self._sender.send_file(part)
+
+    def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """As the port has it."""
+        return self._downloader.fetch(attachment)
+
+    async def show_typing(self, target: SessionSource) -> None:
+        """As the port has it."""
+        await self._sender.type(target)
+
+    async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
+        """As the port has it."""
+        await self._sender.react(target, message_id, emoji)
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._api.close()
+
+    def _measure(self, markdown: str) -> int:
+        return marked(markdown, self._memory.name_of).size
+
+    def _progressed(self) -> None:
+        self.progress_at = datetime.now(UTC)

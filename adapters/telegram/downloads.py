@@ -1,0 +1,72 @@
+"""What people sent: Telegram is asked where a file is, and from there it is fetched, and from nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+from urllib.parse import quote
+
+from aiogram.methods import GetFile
+
+from adapters.download import Downloads
+from adapters.telegram.account import CLOUD, Account, Patience
+from adapters.telegram.api import Api
+from gateway.errors import NotSent, Refused, Undeliverable, Unreachable
+from gateway.model import Attachment
+
+LARGEST_IN_CLOUD = 20_000_000
+
+_CHUNK = 256 * 1024
+
+
+class Downloader:
+    """Of one bot."""
+
+    def __init__(self, api: Api, account: Account, patience: Patience) -> None:
+        self._api = api
+        self._account = account
+        own_server = None if account.is_in_cloud else account.api_url
+        hosts = frozenset({CLOUD.removeprefix("https://")})
+        self._downloads = Downloads(hosts=hosts, own_server=own_server, silence=patience.answer)
+
+    async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """As the port has it. Fewer or more bytes than Telegram announced are not the file."""
+        if self._account.is_in_cloud and (attachment.size or 0) > LARGEST_IN_CLOUD:
+            raise Refused("Telegram gives bots no files of more than 20 MB")
+        place, announced = await self._find(attachment)
+        count = 0
+        async for piece in self._pieces(place):
+            count += len(piece)
+            yield piece
+        if announced is not None and count != announced:
+            raise Unreachable("what came was not the whole file")
+
+    async def _find(self, attachment: Attachment) -> tuple[str, int | None]:
+        try:
+            file = await self._api.call(GetFile(file_id=attachment.ref or ""))
+        except Undeliverable as exc:
+            raise Refused("Telegram does not give the file") from exc
+        except NotSent as exc:
+            raise Unreachable("Telegram does not give the file now") from exc
+        if not file.file_path:
+            raise Refused("Telegram does not have the file any more")
+        return file.file_path, file.file_size
+
+    def _pieces(self, place: str) -> AsyncIterator[bytes]:
+        """A server of the operator's own may put files on the disk, and then tells their whole path."""
+        if PurePosixPath(place).is_absolute() and not self._account.is_in_cloud:
+            return _read(Path(place))
+        base = self._account.api_url.rstrip("/")
+        return self._downloads.fetch(f"{base}/file/bot{self._account.token}/{quote(place)}")
+
+
+async def _read(path: Path) -> AsyncIterator[bytes]:
+    try:
+        file: BinaryIO = await asyncio.to_thread(path.open, "rb")
+    except OSError as exc:
+        raise Refused("the Bot API server keeps the file where it cannot be read from here") from exc
+    with file:
+        while piece := await asyncio.to_thread(file.read, _CHUNK):
+            yield piece

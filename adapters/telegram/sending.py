@@ -1,0 +1,192 @@
+"""
+Everything that goes out: messages, edits, questions with buttons, files, typing, reactions.
+
+A message goes once. If Telegram finds fault with a part of it that can be left out (the formatting, a topic that is
+gone) or says where its chat has moved to, it was not sent, and goes without that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from aiogram.methods import EditMessageText, SendChatAction, SendMessage, SendRichMessage, SetMessageReaction
+from aiogram.types import (
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    LinkPreviewOptions,
+    Message,
+    ReactionTypeEmoji,
+)
+
+from adapters.telegram.api import (
+    Api,
+    ChatMoved,
+    FormattingRefused,
+    NotAsThis,
+    NothingChanged,
+    Result,
+    ThreadGone,
+)
+from adapters.telegram.markup import LARGEST_CAPTION, LARGEST_TEXT, Marked, marked, needs_rich, plain
+from adapters.telegram.memory import Memory
+from adapters.telegram.outgoing import Outgoing
+from adapters.telegram.uploads import Way, ways_to_send
+from gateway.errors import Undeliverable
+from gateway.model import ChatType, Part, Sent, SessionSource
+
+# Telegram calls the topic that every forum has 1, and does not take that name for it.
+_GENERAL = "1"
+_MOST_REPAIRS = 4
+_LONGEST_ROW = 24
+_NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+
+
+class Sender:
+    """Of one bot."""
+
+    def __init__(self, api: Api, memory: Memory) -> None:
+        self._api = api
+        self._memory = memory
+
+    async def send(self, part: Part) -> Sent:
+        """As a message of its own, with its buttons if it has any."""
+        out = self._outgoing(part, LARGEST_TEXT)
+        return _sent(await self._repaired(out, partial(self._send, _keyboard(part))))
+
+    async def edit(self, part: Part, message_id: str) -> Sent:
+        """In place. Its topic and what it answers stay as they are."""
+        out, attempt = self._outgoing(part, LARGEST_TEXT), partial(self._edit, _keyboard(part), _number(message_id))
+        with suppress(NothingChanged):
+            await self._repaired(out, attempt)
+        return Sent(message_id=message_id, at=datetime.now(UTC))
+
+    async def send_file(self, part: Part) -> Sent:
+        """As what it is, if Telegram agrees; a file that it does not agree about goes as a document."""
+        if part.file is None:
+            raise Undeliverable("this part has no file")
+        path = Path(part.file.path)
+        if not await asyncio.to_thread(path.is_file):
+            raise Undeliverable("the file cannot be read")
+        size = (await asyncio.to_thread(path.stat)).st_size
+        out = self._outgoing(part, LARGEST_CAPTION)
+        *closer, as_document = ways_to_send(path, part.file.name, size)
+        for way in closer:
+            with suppress(NotAsThis):
+                return _sent(await self._repaired(out, partial(self._upload, way)))
+        return _sent(await self._repaired(out, partial(self._upload, as_document)))
+
+    async def type(self, target: SessionSource) -> None:
+        """For five seconds, or until a message comes."""
+        thread = _thread(target)
+        await self._api.call(
+            SendChatAction(chat_id=self._memory.chat(target), action="typing", message_thread_id=thread)
+        )
+
+    async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
+        """A message that is gone, or that takes no such sign, needs none."""
+        reaction = SetMessageReaction(
+            chat_id=self._memory.chat(target), message_id=_number(message_id), reaction=[ReactionTypeEmoji(emoji=emoji)]
+        )
+        with suppress(Undeliverable):
+            await self._api.call(reaction)
+
+    async def _send(self, keyboard: InlineKeyboardMarkup | None, out: Outgoing) -> Message:
+        where = {"chat_id": out.chat, "message_thread_id": out.thread, "reply_parameters": out.reply}
+        if out.rich is not None:
+            return await self._api.call(
+                SendRichMessage(rich_message=out.rich_message, reply_markup=keyboard, **where)  # type: ignore[arg-type]
+            )
+        return await self._api.call(
+            SendMessage(
+                text=out.words.text,
+                entities=out.entities,
+                link_preview_options=_NO_PREVIEW,
+                reply_markup=keyboard,
+                **where,  # type: ignore[arg-type]
+            )
+        )
+
+    async def _edit(self, keyboard: InlineKeyboardMarkup | None, number: int, out: Outgoing) -> Message | bool:
+        edit = EditMessageText(chat_id=out.chat, message_id=number, reply_markup=keyboard)
+        if out.rich is not None:
+            return await self._api.call(edit.model_copy(update={"rich_message": out.rich_message}))
+        words = {"text": out.words.text, "entities": out.entities, "link_preview_options": _NO_PREVIEW}
+        return await self._api.call(edit.model_copy(update=words))
+
+    async def _upload(self, way: Way, out: Outgoing) -> Message:
+        return await self._api.call(way(out), upload=True)
+
+    def _outgoing(self, part: Part, largest: int) -> Outgoing:
+        words, unmarked = marked(part.text, self._memory.name_of), plain(part.text)
+        if unmarked.size > largest:
+            unmarked = Marked(words.text)
+        return Outgoing(
+            chat=self._memory.chat(part.target),
+            words=words,
+            unmarked=unmarked,
+            rich=part.text if largest == LARGEST_TEXT and needs_rich(part.text) else None,
+            thread=_thread(part.target),
+            answers=self._answered(part),
+        )
+
+    def _answered(self, part: Part) -> int | None:
+        """In a direct chat an answer to what was said last needs no quotation."""
+        if part.reply_to is None or not part.reply_to.isdecimal():
+            return None
+        is_plain = part.target.chat_type is ChatType.DM and self._memory.is_newest(part.target, part.reply_to)
+        return None if is_plain else _number(part.reply_to)
+
+    async def _repaired(self, out: Outgoing, attempt: Callable[[Outgoing], Awaitable[Result]]) -> Result:
+        for _ in range(_MOST_REPAIRS):
+            try:
+                return await attempt(out)
+            except FormattingRefused:
+                less = out.less_marked
+                if less is None:
+                    raise
+                out = less
+            except ThreadGone:
+                if out.thread is None:
+                    raise
+                out = replace(out, thread=None)
+            except ChatMoved as exc:
+                self._memory.moved(out.chat, exc.to)
+                out = replace(out, chat=exc.to, thread=None, answers=None)
+            except NothingChanged:
+                raise
+            except Undeliverable:
+                # An older server sees an empty message where a rich one stands.
+                if out.rich is None:
+                    raise
+                out = replace(out, rich=None)
+        return await attempt(out)
+
+
+def _sent(message: Message) -> Sent:
+    return Sent(message_id=str(message.message_id), at=datetime.now(UTC))
+
+
+def _number(message_id: str) -> int:
+    if not message_id.isdecimal():
+        raise Undeliverable("Telegram has no message of this name")
+    return int(message_id)
+
+
+def _thread(target: SessionSource) -> int | None:
+    thread = target.thread_id
+    return int(thread) if thread is not None and thread.isdecimal() and thread != _GENERAL else None
+
+
+def _keyboard(part: Part) -> InlineKeyboardMarkup | None:
+    """Short labels stand side by side, long ones below each other. All that a button carries is its nonce."""
+    buttons = [InlineKeyboardButton(text=each.label, callback_data=each.nonce) for each in part.buttons]
+    if not buttons:
+        return None
+    in_one_row = sum(len(each.label) for each in part.buttons) <= _LONGEST_ROW
+    return InlineKeyboardMarkup(inline_keyboard=[buttons] if in_one_row else [[each] for each in buttons])

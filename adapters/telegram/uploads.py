@@ -1,0 +1,59 @@
+"""Which kind of message a file becomes: people want to see a picture and to hear a voice, not to download them."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from aiogram.methods import SendAnimation, SendAudio, SendDocument, SendPhoto, SendVideo, SendVoice
+from aiogram.methods.base import TelegramMethod
+from aiogram.types import FSInputFile, Message
+
+from adapters.telegram.outgoing import Outgoing
+
+Way = Callable[[Outgoing], TelegramMethod[Message]]
+
+_LARGEST_PHOTO = 10_000_000
+_PHOTOS = {"image/jpeg", "image/png", "image/webp"}
+_VOICES = {"audio/ogg", "audio/opus"}
+_LONGEST_NAME = 128
+
+
+def ways_to_send(path: Path, name: str | None, size: int) -> list[Way]:
+    """The best way first. The last one, as a document, is always there."""
+    shown = _clean(name or path.name)
+    kind = mimetypes.guess_type(shown)[0] or ""
+    file = FSInputFile(path, filename=shown)
+    return [*_closer(file, kind, size), lambda out: SendDocument(document=file, **_common(out))]
+
+
+def _closer(file: FSInputFile, kind: str, size: int) -> list[Way]:
+    if kind in _PHOTOS and size <= _LARGEST_PHOTO:
+        return [lambda out: SendPhoto(photo=file, **_common(out))]
+    if kind == "image/gif":
+        return [lambda out: SendAnimation(animation=file, **_common(out))]
+    if kind in _VOICES:
+        return [lambda out: SendVoice(voice=file, **_common(out))]
+    if kind in ("audio/mpeg", "audio/mp4"):
+        return [lambda out: SendAudio(audio=file, **_common(out))]
+    if kind == "video/mp4":
+        return [lambda out: SendVideo(video=file, **_common(out))]
+    return []
+
+
+def _common(out: Outgoing) -> dict[str, Any]:
+    return {
+        "chat_id": out.chat,
+        "message_thread_id": out.thread,
+        "caption": out.words.text or None,
+        "caption_entities": out.entities,
+        "reply_parameters": out.reply,
+    }
+
+
+def _clean(name: str) -> str:
+    """It goes into a header of the request: one line, and no path."""
+    printable = "".join(character for character in name if character.isprintable()).rpartition("/")[2]
+    return printable[-_LONGEST_NAME:] or "file"
