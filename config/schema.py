@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Strict, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    SecretStr,
+    Strict,
+    Tag,
+)
 
 from config.access import Admin, Allowed, Bot, Chat
 from config.fields import (
@@ -91,12 +103,18 @@ class Route(Section):
     agent: Name
 
 
+def _sendable(secret: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,256}", secret.get_secret_value()):
+        raise ValueError("Telegram takes letters, digits, _ and -, at most 256 of them; write another secret")
+    return secret
+
+
 class Webhook(Section):
     """How Telegram reaches us, where it does not wait to be asked."""
 
     url: WebAddress
     listen: Listen
-    secret: Secret
+    secret: Annotated[Secret, AfterValidator(_sendable)]
 
 
 class ByWebhook(Section):

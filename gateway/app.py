@@ -20,6 +20,7 @@ from config.access import AccessEntry, Whom
 from config.schema import Access as AccessConfig
 from config.schema import Config
 from gateway import __version__, replies
+from gateway.accounts import connected, homes_of, platforms_of
 from gateway.admission import Access, Allowed, Direct, Groups
 from gateway.agents import load_agent
 from gateway.attachments import Attachments
@@ -73,6 +74,7 @@ class Gateway:
     hurry: asyncio.Event
     delivery: Delivery
     supervisors: list[Supervisor] = field(default_factory=list)
+    lives: list[asyncio.Task[None]] = field(default_factory=list)
     web: WebServer | None = None
     _probed: tuple[datetime, tuple[str, ...]] | None = None
 
@@ -137,6 +139,14 @@ class Gateway:
         busy, waiting = self.pipeline.lanes.depth()
         return self.observer.metrics(busy=busy, waiting=waiting)
 
+    async def until_refused(self) -> None:
+        """Returns when no platform takes our credentials and nobody could come in otherwise; else never."""
+        if self.lives:
+            await asyncio.wait(self.lives)
+        refused = [supervisor.report.state is AccountState.REFUSED for supervisor in self.supervisors]
+        if self.web is not None or not refused or not all(refused):
+            await asyncio.Event().wait()
+
     async def finish_what_runs(self) -> None:
         """Short turns end and are delivered. What takes longer than the drain is cut off, and goes on next time."""
         self.observer.stopping()
@@ -160,6 +170,8 @@ async def running(
     """
     clock, observer, state = SystemClock(), Observer(), lock.state
     async with AsyncExitStack() as opened:
+        if doors:
+            accounts = {**await opened.enter_async_context(connected(config)), **accounts}
         store = await SqliteStore.connect(state.database, clock)
         opened.push_async_callback(store.close)
         tasks = await opened.enter_async_context(_working())
@@ -214,9 +226,11 @@ async def running(
         await delivery.recover()
         await pipeline.recover()
         opened.push_async_callback(gateway.finish_what_runs)
-        for run in (local.run, browser.run, *(supervisor.run for supervisor in gateway.supervisors)):
-            listening = tasks.create_task(run(pipeline.receive), name="intake")
-            opened.callback(listening.cancel)
+        runs = (local.run, browser.run, *(supervisor.run for supervisor in gateway.supervisors))
+        listening = [tasks.create_task(run(pipeline.receive), name="intake") for run in runs]
+        gateway.lives = listening[2:]
+        for each in listening:
+            opened.callback(each.cancel)
         tasks.create_task(sweep(store, files, clock, observer), name="sweep")
         await asyncio.sleep(0)  # let them begin to listen
         if policy.access.direct is Direct.OPEN and (doors or accounts):
@@ -278,7 +292,8 @@ def _policy(config: Config, lock: Lock) -> Policy:
         privacy_key=read_or_make_key(lock.state.privacy_key) if config.privacy.redact else None,
         pairing_key=read_or_make_key(lock.state.privacy_key),
         redact_emails=config.privacy.redact_emails,
-        connected=(LOCAL_PLATFORM, WEB_PLATFORM),
+        connected=(LOCAL_PLATFORM, WEB_PLATFORM, *platforms_of(config)),
+        homes=tuple(homes_of(config)),
     )
 
 

@@ -1,16 +1,20 @@
 """`turngate check`: is the config right?"""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.exits import Exit
 from gateway.cli.options import ConfigFile, StateDir
+from gateway.cli.printable import printable
 
 if TYPE_CHECKING:
-    from config.schema import Access
+    from config.schema import Access, Config
+
+Online = Annotated[bool, typer.Option("--online", help="Also ask each platform who we are and what is wrong.")]
 
 
-def check(config: ConfigFile = None, state_dir: StateDir = None) -> None:
+def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online = False) -> None:
     """Validate the config: every mistake at once, each with its place and its cure."""
     from config.load import load
 
@@ -22,6 +26,30 @@ def check(config: ConfigFile = None, state_dir: StateDir = None) -> None:
     else:
         typer.echo(f"{loaded.file} is valid.")
     typer.echo(_who_may_talk(loaded.config.access))
+    if online and not _works(loaded.config):
+        raise typer.Exit(Exit.FAILED)
+
+
+def _works(config: "Config") -> bool:
+    import asyncio
+
+    return asyncio.run(_examine(config))
+
+
+async def _examine(config: "Config") -> bool:
+    """Whether every account would work."""
+    from gateway.accounts import examined
+
+    works, count = True, 0
+    async for (platform, account), findings in examined(config):
+        count += 1
+        for finding in findings:
+            works = works and not finding.is_error
+            mark = "error: " if finding.is_error else ""
+            typer.echo(printable(f"{platform}/{account}: {mark}{finding.words}"))
+    if not count:
+        typer.echo("No account of any platform is configured.")
+    return works
 
 
 def _who_may_talk(access: "Access") -> str:

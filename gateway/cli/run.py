@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from gateway.cli.options import ConfigFile, StateDir
+from gateway.errors import Unauthorized
 from gateway.state_dir import Lock, take_lock
 
 if TYPE_CHECKING:
+    import asyncio
+
     from config.schema import Config
+    from gateway.app import Gateway
 
 _PATIENCE = 2.0  # a short command may be at work in the state folder
 
@@ -46,4 +50,19 @@ async def _serve(config: "Config", lock: Lock) -> None:
             typer.echo("The link works once; `turngate web link` makes another. Ctrl-C stops the gateway.")
         else:
             typer.echo("The gateway runs without a web door. `turngate chat` talks to it; Ctrl-C stops it.")
-        await stopping.wait()
+        await _until_over(gateway, stopping)
+
+
+async def _until_over(gateway: "Gateway", stopping: "asyncio.Event") -> None:
+    """Until it is asked to stop. Raises Unauthorized if there is nobody left who could be heard."""
+    import asyncio
+
+    asked = asyncio.ensure_future(stopping.wait())
+    refused = asyncio.ensure_future(gateway.until_refused())
+    await asyncio.wait({asked, refused}, return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    refused.cancel()
+    if not stopping.is_set():
+        raise Unauthorized(
+            "every account was refused and there is no web door; `turngate check --online` says what is wrong"
+        )

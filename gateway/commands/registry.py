@@ -98,7 +98,7 @@ class Registry:
     """All commands by name."""
 
     def __init__(self, commands: Iterable[Command]) -> None:
-        help_ = Command(name="help", summary="lists the commands", run=self._help)
+        help_ = Command(name="help", summary="lists the commands", run=self._help, aliases=("start",))
         self.commands = (help_, *commands)
         self._by_name = {name: command for command in self.commands for name in (command.name, *command.aliases)}
 

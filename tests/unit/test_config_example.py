@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import SecretStr
 
 from config.not_built import NOT_BUILT_YET
-from config.schema import Config, Section
+from config.schema import Config, Section, TelegramAccount
 from config.show import as_yaml, json_schema, masked
 from config.validate import section_at
 from tests.configs import config_of
@@ -20,11 +21,22 @@ ENVIRONMENT = dict.fromkeys(("TELEGRAM_BOT_TOKEN", "DISCORD_BOT_TOKEN", "SLACK_B
 
 def with_everything() -> str:
     """The example once all is built: the keys behind a # without a space are uncommented."""
-    return re.sub(r"^#(?=[a-z]| {2,})", "", EXAMPLE, flags=re.MULTILINE).replace("platforms: {}\n", "")
+    return re.sub(r"^#(?=[a-z]| {2,})", "", with_a_bot(), flags=re.MULTILINE)
+
+
+def with_a_bot() -> str:
+    """The example with the one entry that it shows."""
+    return re.sub(r"^  # (?=- |  )", "  ", EXAMPLE, flags=re.MULTILINE).replace("telegram: []", "telegram:")
 
 
 def test_the_example_equals_the_defaults() -> None:
     assert config_of(EXAMPLE) == config_of("state_dir: ~/.local/state/turngate")
+
+
+def test_the_entry_of_the_example_has_every_default_of_a_bot() -> None:
+    config = config_of(with_a_bot(), **ENVIRONMENT)
+
+    assert config.platforms.telegram == (TelegramAccount(token=SecretStr("canary")),)
 
 
 def test_the_example_works_when_everything_is_built() -> None:
@@ -61,7 +73,7 @@ def test_the_schema_offers_what_is_built_and_nothing_else() -> None:
 
     assert agent["kind"]["enum"] == ["echo"]
     assert "argv" not in agent
-    assert schema["$defs"]["Platforms"]["properties"] == {}
+    assert list(schema["$defs"]["Platforms"]["properties"]) == ["telegram"]
     assert schema["$defs"]["Turns"]["properties"]["debounce"]["default"] == "600ms"
     assert schema["$defs"]["Web"]["properties"]["listen"]["default"] == "127.0.0.1:8765"
     assert schema["$defs"]["Turns"]["properties"]["concurrent"]["minimum"] == 1

@@ -172,7 +172,7 @@ TABLE = [
         "1:19: access.admins[0]: a chat cannot be an admin; write the people one by one",
     ),
     # Not built yet
-    ("platforms:\n  telegram: []", f"2:3: platforms.telegram {NOT_YET}"),
+    ("platforms:\n  discord: []", f"2:3: platforms.discord {NOT_YET}"),
     ("platforms: {slack: 3}", f"1:13: platforms.slack {NOT_YET}"),
     ("agents: {main: {kind: openai}}", f"1:23: agents.main.kind openai {NOT_YET}"),
     ("agents: {main: {argv: [x]}}", f"1:17: agents.main.argv {NOT_YET}"),
@@ -236,7 +236,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
 
 
 def test_what_is_below_a_refused_key_is_not_complained_about() -> None:
-    assert mistakes_in("platforms: {telegram: [{tokn: 1}, 7]}") == [f"turngate.yaml:1:13: platforms.telegram {NOT_YET}"]
+    assert mistakes_in("platforms: {discord: [{tokn: 1}, 7]}") == [f"turngate.yaml:1:13: platforms.discord {NOT_YET}"]
 
 
 def test_a_key_plays_no_tricks_on_the_terminal() -> None:
@@ -290,6 +290,11 @@ BUILT = {
     "a webhook without a secret": (
         "platforms: {telegram: [{token: x, receive: {webhook: {url: https://x.org, listen: 127.0.0.1:1}}}]}",
         "1:54: platforms.telegram[0].receive.webhook lacks the key secret; add it",
+    ),
+    "a secret that Telegram would not take": (
+        "platforms: {telegram: [{token: x, receive: {webhook: {url: https://x.y, listen: 127.0.0.1:1, secret: ä}}}]}",
+        "1:102: platforms.telegram[0].receive.webhook.secret: Telegram takes letters, digits, _ and -, at most 256 of "
+        "them; write another secret",
     ),
     "an id that YAML rounds": (
         "platforms: {telegram: [{token: x, home: 17000.123456}]}",

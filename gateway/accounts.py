@@ -1,0 +1,101 @@
+"""
+The accounts of the config, as adapters.
+
+Each platform's SDK takes seconds to import, so it is imported here, by name, and only for those who have an account
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from types import ModuleType
+from typing import Protocol
+
+from config.schema import ByWebhook, Config, TelegramAccount
+from gateway.commands import COMMANDS
+from gateway.errors import ConfigError
+from gateway.ports import Adapter
+from gateway.prompt import HomeChannel
+
+AccountName = tuple[str, str]
+
+
+class _Line(Adapter, Protocol):
+    """An adapter that can hang up."""
+
+    async def close(self) -> None: ...
+
+
+class Finding(Protocol):
+    """What was found out about an account, in words, and whether it keeps the account from working."""
+
+    @property
+    def words(self) -> str: ...
+
+    @property
+    def is_error(self) -> bool: ...
+
+
+@asynccontextmanager
+async def connected(config: Config) -> AsyncIterator[dict[AccountName, Adapter]]:
+    """By platform and name. Nothing is sent or received yet; leaving hangs up."""
+    async with AsyncExitStack() as opened:
+        adapters: dict[AccountName, Adapter] = {}
+        for account in config.platforms.telegram:
+            telegram = _load("telegram")
+            adapter: _Line = telegram.TelegramAdapter(_telegram(telegram, account))
+            opened.push_async_callback(adapter.close)
+            adapters["telegram", account.account] = adapter
+        yield adapters
+
+
+async def examined(config: Config) -> AsyncIterator[tuple[AccountName, Sequence[Finding]]]:
+    """Every account in turn, with what its platform says of it."""
+    for account in config.platforms.telegram:
+        telegram = _load("telegram")
+        yield ("telegram", account.account), await telegram.examine(_telegram(telegram, account))
+
+
+def platforms_of(config: Config) -> tuple[str, ...]:
+    """Those with an account."""
+    return ("telegram",) if config.platforms.telegram else ()
+
+
+def homes_of(config: Config) -> Iterator[HomeChannel]:
+    """Where deliveries without an address go."""
+    for account in config.platforms.telegram:
+        if account.home is not None:
+            yield HomeChannel(platform="telegram", account=account.account, chat_id=account.home)
+
+
+def _telegram(telegram: ModuleType, account: TelegramAccount) -> object:
+    receive = account.receive
+    webhook = None
+    if isinstance(receive, ByWebhook):
+        webhook = telegram.Webhook(
+            url=receive.webhook.url,
+            host=receive.webhook.listen.host,
+            port=receive.webhook.listen.port,
+            secret=receive.webhook.secret.get_secret_value(),
+        )
+    return telegram.Account(
+        name=account.account,
+        token=account.token.get_secret_value(),
+        api_url=account.api_url,
+        webhook=webhook,
+        commands=tuple(
+            telegram.MenuEntry(name=name, summary=command.summary, offered=name == command.name)
+            for command in COMMANDS.commands
+            for name in (command.name, *command.aliases)
+        ),
+    )
+
+
+def _load(platform: str) -> ModuleType:
+    try:
+        return import_module(f"adapters.{platform}")
+    except ModuleNotFoundError as exc:
+        cure = f"install turngate[{platform}]"
+        raise ConfigError(f"platforms.{platform}: its library {exc.name} is not installed; {cure}") from exc
