@@ -1,7 +1,9 @@
 """
-The gateway as it ships, with the scripted platform for an account, and crash points that can be armed.
+The gateway as it ships, with one account on a simulated platform, and crash points that can be armed.
 
     python -m tests.crash.daemon --state-dir DIR --platform URL [--kind finding] [--crash POINT:NTH] [--idle SECONDS]
+
+A kind is a shape of the scripted platform, or `telegram`.
 
 Says "ready" when it is. At the armed point it kills itself as the kernel would: nothing is tidied up.
 """
@@ -14,7 +16,9 @@ import os
 import signal
 import sys
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from config.access import AccessEntry
 from config.schema import Access, Config, Reset, Sessions, Turns, Web
@@ -24,7 +28,17 @@ from gateway.observe import configure_logging
 from gateway.state_dir import take_lock
 from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM
 
+TELEGRAM = "telegram"
 PERSON = "ann"
+PERSON_ON_TELEGRAM = "71001"
+
+
+def adapter_for(kind: str, url: str) -> Any:
+    """Of the main account. Telegram's library takes seconds to load, so only those wait who want it."""
+    if kind != TELEGRAM:
+        return ADAPTERS[kind](url)
+    telegram, simulator = import_module("adapters.telegram"), import_module("tests.simulators.telegram")
+    return telegram.TelegramAdapter(telegram.Account(token=simulator.TOKENS["main"], api_url=url))
 
 
 def die_at(point: str, nth: int) -> None:
@@ -40,24 +54,28 @@ def die_at(point: str, nth: int) -> None:
     arm(tell)
 
 
-def config_for(state_dir: Path, idle: float | None) -> Config:
+def config_for(state_dir: Path, idle: float | None, kind: str) -> Config:
     """Quick turns, one person who may talk, no door but the platform and the control socket."""
+    on_telegram = kind == TELEGRAM
+    person = AccessEntry(
+        platform=TELEGRAM if on_telegram else PLATFORM, id=PERSON_ON_TELEGRAM if on_telegram else PERSON
+    )
     return Config(
         state_dir=state_dir,
         web=Web(listen=None),
-        access=Access(allow=(AccessEntry(platform=PLATFORM, id=PERSON),)),
+        access=Access(allow=(person,)),
         sessions=Sessions(reset=Reset(idle=None if idle is None else timedelta(seconds=idle))),
         # A daemon that is killed every second falls behind; nothing may be refused for that, everything is answered.
         turns=Turns(debounce=timedelta(milliseconds=20), drain=timedelta(seconds=5), waiting_per_session=100_000),
     )
 
 
-async def serve(config: Config, adapter: object) -> None:
+async def serve(config: Config, adapter: Any) -> None:
     """Until SIGTERM."""
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     with take_lock(config.state_dir, patience=5) as lock:
-        async with running(config, lock, doors=False, accounts={(PLATFORM, "main"): adapter}):
+        async with running(config, lock, doors=False, accounts={(adapter.platform, "main"): adapter}):
             print("ready", flush=True)
             await stopping.wait()
     await adapter.close()
@@ -67,11 +85,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--state-dir", type=Path, required=True)
     parser.add_argument("--platform", required=True)
-    parser.add_argument("--kind", choices=sorted(ADAPTERS), default="finding")
+    parser.add_argument("--kind", choices=sorted([*ADAPTERS, TELEGRAM]), default="finding")
     parser.add_argument("--crash", metavar="POINT:NTH")
     parser.add_argument("--idle", type=float)
     asked = parser.parse_args()
     configure_logging("warning", sys.stderr)
     if asked.crash:
         die_at(asked.crash.rpartition(":")[0], int(asked.crash.rpartition(":")[2]))
-    asyncio.run(serve(config_for(asked.state_dir, asked.idle), ADAPTERS[asked.kind](asked.platform)))
+    asyncio.run(serve(config_for(asked.state_dir, asked.idle, asked.kind), adapter_for(asked.kind, asked.platform)))

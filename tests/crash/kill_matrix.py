@@ -1,7 +1,7 @@
 """
 `make kill-matrix`: the proof that nothing is lost and nothing answered twice.
 
-    python -m tests.crash.kill_matrix [--kills 1000] [--cuts 50] [--only POINT ...]
+    python -m tests.crash.kill_matrix [--kills 1000] [--cuts 50] [--only POINT ...] [--telegram]
 
 Kills the real daemon at every crash point the first, second and third time it is reached, then at random moments under
 load, then cuts its power. Shows progress, prints a table, writes tests/crash/results.json and the README's table, and
@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 
+from tests.crash.daemon import TELEGRAM
 from tests.crash.kills import ALL_POINTS, AT_THE_END, KIND_OF, Outcome, kill_at, kill_at_random
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -34,6 +35,9 @@ ONCE = ("migration-step", *AT_THE_END)
 IN_DOUBT = ("sending", "sent", "between-parts", "mid-stream")
 KINDS = ("finding", "editing", "plain", "catching-up")
 BATCH = 25
+
+# What a platform that is polled, edits, and cannot be asked afterwards never comes to.
+NOT_ON_TELEGRAM = ("acking", "acked", "catching-up")
 
 Way = Callable[[Path], Outcome]
 Row = dict[str, str | int | float]
@@ -51,6 +55,15 @@ def ways(points: Iterable[str], kills: int, cuts: int) -> Iterator[Way]:
     for batch in range(0, cuts, BATCH):
         kind = KINDS[batch // BATCH % 2]
         yield partial(kill_at_random, kills=min(BATCH, cuts - batch), kind=kind, with_power=True, seed=batch)
+
+
+def telegram_ways(points: Iterable[str], kills: int) -> Iterator[Way]:
+    """Through the real adapter: every point once, then at random."""
+    for point in points:
+        if point not in NOT_ON_TELEGRAM:
+            yield partial(kill_at, point=point, nth=1, kind=TELEGRAM)
+    for batch in range(0, kills, BATCH):
+        yield partial(kill_at_random, kills=min(BATCH, kills - batch), kind=TELEGRAM, seed=batch)
 
 
 def run(all_ways: list[Way]) -> list[Outcome]:
@@ -123,14 +136,17 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--cuts", type=int, default=50)
     parser.add_argument("--only", nargs="*", choices=ALL_POINTS)
+    parser.add_argument("--telegram", action="store_true", help="through the Telegram adapter; nothing is written")
     asked = parser.parse_args()
-    outcomes = run(list(ways(ALL_POINTS if asked.only is None else asked.only, asked.kills, asked.cuts)))
+    points = ALL_POINTS if asked.only is None else asked.only
+    by_telegram = telegram_ways(points, asked.kills)
+    outcomes = run(list(by_telegram if asked.telegram else ways(points, asked.kills, asked.cuts)))
     found = rows(outcomes)
     print(table(found))
     missed = sorted({outcome.point for outcome in outcomes if not outcome.reached})
     if missed:
         print(f"never reached: {', '.join(missed)}", file=sys.stderr)
-    if asked.only is None:
+    if asked.only is None and not asked.telegram:
         RESULTS.write_text(json.dumps(found, indent=2) + "\n")
         write_readme(table(found))
     return int(bool(missed) or not all(outcome.verdict.is_clean for outcome in outcomes))

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from tests.crash.daemon import PERSON
+from tests.crash.daemon import PERSON, PERSON_ON_TELEGRAM, TELEGRAM
 from tests.crash.power import Power
 
 PATIENCE = 60.0
@@ -64,11 +64,13 @@ class Rig:
         self._daemon: subprocess.Popen[str] | None = None
         self._url = ""
         self._counted = 0
+        self._numbers: dict[str, int] = {}
         self.said: list[str] = []
         self.seconds_to_ready: list[float] = []
 
     def __enter__(self) -> Rig:
-        command = [sys.executable, "-m", "tests.simulators.scripted"]
+        module = "telegram" if self._kind == TELEGRAM else "scripted"
+        command = [sys.executable, "-m", f"tests.simulators.{module}"]
         if self._kind == "catching-up":
             command.append("--lossy")
         self._platform = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -126,9 +128,16 @@ class Rig:
         """A person writes something that no other message says."""
         self._counted += 1
         token = f"tok{self._counted}"
-        self._call("/_control/say", {"chat": chat, "user": PERSON, "text": f"{token} {text}".strip()})
+        self._call("/_control/say", {**self._where(chat), "text": f"{token} {text}".strip()})
         self.said.append(token)
         return token
+
+    def _where(self, chat: str) -> dict[str, str]:
+        """Telegram knows chats by numbers."""
+        if self._kind != TELEGRAM:
+            return {"chat": chat, "user": PERSON}
+        number = self._numbers.setdefault(chat, 7000 + len(self._numbers))
+        return {"chat": str(number), "user": PERSON_ON_TELEGRAM}
 
     def break_next(self, *faults: dict[str, object]) -> None:
         """What goes wrong on the platform's side."""
