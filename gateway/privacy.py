@@ -330,9 +330,10 @@ class StreamRestorer:
     def _cut(self, text: str) -> int:
         """Before the last word, or inside one that has no end; never through a pseudonym."""
         cut = max(len(text.rstrip(_WORD)), len(text) - _MOST_HELD)
-        for found in _GIVEN_OUT.finditer(text, max(cut - _LONGEST_PSEUDONYM, 0), cut + _LONGEST_PSEUDONYM + 1):
-            if found.start() < cut < found.end():
-                return found.start()
+        seen, place = self._before + text, len(self._before) + cut  # what stands before it says whether it is one
+        for found in _GIVEN_OUT.finditer(seen, max(place - _LONGEST_PSEUDONYM, 0), place + _LONGEST_PSEUDONYM + 1):
+            if found.start() < place < found.end():
+                return max(found.start() - len(self._before), 0)
         return cut
 
     def _shown(self, text: str, after: str) -> str:

@@ -237,6 +237,7 @@ STREAMED = st.lists(
 @example(text="user_0123456789abcdef" + "_" * 300, cuts=list(range(400)))
 @example(text="_user_0123456789abcdef" + "a" * 300, cuts=list(range(400)))
 @example(text="a" * 300 + "user_0123456789abcdef", cuts=list(range(400)))
+@example(text="\\nuser_0123456789abcdef" + "_" * 236, cuts=[1])
 @given(text=STREAMED, cuts=st.lists(st.integers(0, 600), max_size=40))
 def test_a_stream_is_restored_as_the_whole_text_is_however_it_is_cut(text: str, cuts: list[int]) -> None:
     known = {"user_0123456789abcdef": "4711", "chat_0123456789abcdef": "a-very-long-chat-id-of-somewhere"}
