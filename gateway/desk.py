@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -31,6 +32,7 @@ class Desk:
     lanes: Lanes
     pairing: Pairing
     fitting: Fitting
+    send_on: Callable[[Part], None]
 
     def place(self, key: SessionKey, call: Call | None) -> Place:
         """Commands wait for no turn. What comes after one that stops a turn waits for it: it may change the session."""
@@ -42,14 +44,26 @@ class Desk:
 
     async def note(self, key: SessionKey, message: InboundMessage) -> None:
         """
-        What is done to a message that is there already. None of it begins a turn.
+        What is done to a message or a chat that is there already. None of it begins a turn.
 
-        An edit changes a message that still waits for its turn; what is being answered or was answered stays as it was
-        asked. An edit makes no command of a message, nor another of one.
+        A chat that moved takes its sessions along. An edit changes a message that still waits for its turn; what is
+        being answered or was answered stays as it was asked. An edit makes no command of a message, nor another of one.
         """
+        if message.kind is MessageKind.MOVED:
+            await self._move(message)
         inbox = self._waiting(key, message) if message.kind is MessageKind.EDIT else None
         amended = inbox is not None and await self.store.amend(inbox, message.text)
         self.observer.received(message.source, Action.AMENDED if amended else Action.NOTED)
+
+    async def _move(self, message: InboundMessage) -> None:
+        """Who may talk there is for the operator to say again; he reads it where it concerns him."""
+        await self.store.move_chat(message.source, message.text, self.policy.key_of)
+        here = replace(message.source.nameless, chat_id=message.text)
+        if authorize(replace(message, source=here), self.policy.access).refusal is not None:
+            entry = f"{here.platform}:chat:{here.chat_id}"
+            words = f'This chat has a new id. To go on here, put "{entry}" into access.allow and restart me.'
+            for part in await self.store.say(Part(target=here, text=words)):
+                self.send_on(part)
 
     def _waiting(self, key: SessionKey, edit: InboundMessage) -> InboxId | None:
         if COMMANDS.find(edit.text) is not None:

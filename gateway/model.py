@@ -45,6 +45,7 @@ class MessageKind(StrEnum):
     COMMAND = "command"
     BUTTON = "button"
     REACTION = "reaction"
+    MOVED = "moved"
 
 
 class Role(StrEnum):
@@ -216,8 +217,8 @@ class InboundMessage:
     What a person did, normalised.
 
     `event_ids` are all the names under which the platform may deliver this very event again. Of a press of a button the
-    text is the button's nonce; an edit has the id of the message it changes. What is `forwarded` was written by
-    somebody else; who brings it speaks for himself.
+    text is the button's nonce, of a chat that moved its new id; an edit has the id of the message it changes. What is
+    `forwarded` was written by somebody else; who brings it speaks for himself.
     """
 
     id: str

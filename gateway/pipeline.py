@@ -55,7 +55,7 @@ class Pipeline:
         self.lanes = Lanes(self.lane_rules, self._handle, self.tasks)
         house = self.policy, self.store, self.observer, self.clock
         self.door = Doorkeeper(*house, self.delivery.take_up)
-        self.desk = Desk(*house, self.lanes, self.door.pairing, self.fitting)
+        self.desk = Desk(*house, self.lanes, self.door.pairing, self.fitting, self.delivery.take_up)
         self.questions = Questions(*house, self.fitting, self.tasks, self.take_up)
 
     async def receive(self, message: InboundMessage) -> None:

@@ -405,6 +405,13 @@ class Store(People, Protocol):
     async def switch(self, key: SessionKey, target: SessionId) -> Session:
         """Point a key at an earlier session of its own. Pointing it where it points changes nothing."""
 
+    async def move_chat(self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]) -> int:
+        """
+        A chat has another id from now on: its sessions get that address and the keys that belong to it.
+
+        Where somebody was quicker and the new key has a session already, the old one can be resumed. Returns how many.
+        """
+
     async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
         """For the sweep: end a current session whose reset is due, before the next message comes."""
 

@@ -17,7 +17,9 @@ PERSON = "71001"
 _REST = """
 web: {{listen: null}}
 turns: {{debounce: 50ms, drain: 5s}}
-access: {{allow: ["telegram:{person}", "telegram:chat:-5001"], admins: ["telegram:{person}"]}}
+access:
+  allow: ["telegram:{person}", "telegram:chat:-5001", "telegram:chat:-1000000005001"]
+  admins: ["telegram:{person}"]
 """
 
 

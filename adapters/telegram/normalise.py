@@ -52,6 +52,8 @@ def normalise(update: Update, me: Me, now: datetime) -> InboundMessage | None:
     """What was done, or None if it concerns no bot: somebody joined, a title changed, another bot was called."""
     number = f"update:{update.update_id}"
     if (said := update.message or update.channel_post) is not None:
+        if said.migrate_to_chat_id is not None:
+            return _moved(said, said.migrate_to_chat_id, me, number)
         return _said(said, me, (number, f"message:{said.chat.id}:{said.message_id}"), MessageKind.NEW)
     if (edited := update.edited_message or update.edited_channel_post) is not None:
         # A person can change a message twice in a second, so that the time alone does not tell the changes apart.
@@ -84,6 +86,18 @@ def _said(message: Message, me: Me, event_ids: tuple[str, ...], kind: MessageKin
         addressed_to_bot=_is_addressed(message, me, command),
         from_bot=message.from_user is not None and message.from_user.is_bot and message.sender_chat is None,
         forwarded=message.forward_origin is not None,
+    )
+
+
+def _moved(message: Message, to: int, me: Me, number: str) -> InboundMessage:
+    """A group became a supergroup, which has another id."""
+    return InboundMessage(
+        id=str(message.message_id),
+        event_ids=(number, f"message:{message.chat.id}:{message.message_id}"),
+        source=_source(message, me),
+        sent_at=message.date,
+        text=str(to),
+        kind=MessageKind.MOVED,
     )
 
 

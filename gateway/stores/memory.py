@@ -32,6 +32,7 @@ from gateway.model import (
     Session,
     SessionId,
     SessionKey,
+    SessionSource,
     Spent,
     TurnId,
 )
@@ -449,6 +450,23 @@ class MemoryStore:
                 self._retire(found, EndReason.SWITCH, now)
             self._sessions[target] = resumed(wanted, now)
             return self._sessions[target]
+
+    async def move_chat(self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]) -> int:
+        with self._lock:
+            here = (old.platform, old.account, old.chat_id)
+            moving = [
+                session
+                for session in self._sessions.values()
+                if (session.origin.platform, session.origin.account, session.origin.chat_id) == here
+                and session.end_reason is not EndReason.DELETED
+            ]
+            for session in moving:
+                origin = replace(session.origin, chat_id=chat_id)
+                taken = session.current and self._current(key_of(origin)) is not None
+                self._sessions[session.id] = replace(
+                    session, origin=origin, key=key_of(origin), current=session.current and not taken
+                )
+            return len(moving)
 
     async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
         with self._lock:

@@ -11,9 +11,11 @@ from datetime import datetime, time, timedelta
 import pytest
 
 from gateway.errors import AlreadySettled, Refused, UnknownEntry, UnknownSession, UnknownWork
+from gateway.keys import build_session_key
 from gateway.model import (
     Attachment,
     Button,
+    ChatType,
     Cost,
     CostStatus,
     Does,
@@ -36,6 +38,7 @@ from gateway.model import (
     Role,
     Sent,
     SessionId,
+    SessionSource,
     Spent,
     Text,
     Tokens,
@@ -873,6 +876,44 @@ def question(does: Does = Does.SAY, *, expires_at: datetime = NOON + timedelta(h
     about = Question(does=does, person="42", key=key_of(), expires_at=expires_at, ask="a1")
     buttons = (Button(label="Ja \u2705", nonce="n1"), Button(label="Nein", nonce="n2"))
     return Part(target=dm(), text="Wirklich?", buttons=buttons, question=about)
+
+
+class TestMovingAChat:
+    OLD = SessionSource(platform="telegram", chat_type=ChatType.GROUP, chat_id="-4001", user_id="42")
+    NEW = replace(OLD, chat_id="-1001234")
+
+    async def test_its_sessions_and_their_words_are_found_under_the_new_id(self, store: Store) -> None:
+        bob = replace(self.OLD, user_id="7")
+        session = await exchange(store, "hello", id="1", source=self.OLD)
+        await exchange(store, "hi", id="2", source=bob)
+        other = await exchange(store, "elsewhere", id="3", source=replace(self.OLD, chat_id="-4002"))
+        same_id = await exchange(store, "x", id="4", source=replace(self.OLD, account="support"))
+
+        assert await store.move_chat(self.OLD, "-1001234", build_session_key) == 2
+
+        opened = await store.open(opening(self.NEW))
+        assert (opened.session.id, opened.is_new) == (session.id, False)
+        assert opened.session.origin.chat_id == "-1001234"
+        assert await texts(store, opened.session) == ["hello", "hi"]
+        assert not (await store.open(opening(replace(bob, chat_id="-1001234")))).is_new
+        assert await store.current(key_of(self.OLD)) is None
+        for left in (other, same_id):
+            assert (await store.session(left.id)).origin == left.origin
+
+    async def test_one_that_is_there_already_stays_and_the_old_one_can_be_resumed(self, store: Store) -> None:
+        old = await exchange(store, "hello", id="1", source=self.OLD)
+        new = await exchange(store, "quick", id="2", source=self.NEW)
+
+        await store.move_chat(self.OLD, "-1001234", build_session_key)
+
+        assert (await store.current(key_of(self.NEW))).id == new.id  # type: ignore[union-attr]
+        assert (await store.switch(key_of(self.NEW), old.id)).id == old.id
+
+    async def test_told_twice_it_moves_once(self, store: Store) -> None:
+        await exchange(store, source=self.OLD)
+
+        assert await store.move_chat(self.OLD, "-1001234", build_session_key) == 1
+        assert await store.move_chat(self.OLD, "-1001234", build_session_key) == 0
 
 
 class TestQuestions:

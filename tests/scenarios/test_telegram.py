@@ -20,6 +20,7 @@ from tests.telegram_daemon import PERSON, bot, config, daemon
 
 STRANGER = "72002"
 GROUP = "-5001"
+SUPERGROUP = "-1000000005001"
 NOBODYS = "110009:AAH-token-of-somebody-else-entirely-0009"
 
 
@@ -190,6 +191,18 @@ async def test_a_topic_that_is_gone_and_a_group_that_moved_still_get_their_answe
         answer = await until_answered(sim, "late", chat=moved)
 
     assert answer["chat"] == moved
+
+
+async def test_a_conversation_goes_on_in_the_supergroup_that_its_group_became(sim: Remote, tmp_path: Path) -> None:
+    await sim.do("open", chat=GROUP, type="group", title="Ops")
+    async with daemon(config(tmp_path, bot(sim))):
+        await sim.say("@main_bot first", chat=GROUP, user=STRANGER)
+        await until_answered(sim, "first", chat=GROUP)
+        await sim.do("migrate", chat=GROUP, to=SUPERGROUP)
+        await sim.say("@main_bot second", chat=SUPERGROUP, user=STRANGER)
+        answer = await until_answered(sim, "second", chat=SUPERGROUP)
+
+    assert "Turn 2 of" in str(answer["text"])
 
 
 async def test_one_bot_with_a_wrong_token_disturbs_no_other(sim: Remote, tmp_path: Path) -> None:

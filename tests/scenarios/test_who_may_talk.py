@@ -511,3 +511,34 @@ async def test_an_operator_pairs_and_revokes_with_the_real_command_while_the_dae
         with take_lock(config.state_dir) as lock:
             async with running(config, lock, doors=False, accounts={("telegram", "main"): street}) as at:
                 assert at.pipeline.door.pairing.approved == set()
+
+
+class TestAChatThatMoved:
+    NEW = replace(GROUP, chat_id="-1009")
+
+    async def test_its_conversation_goes_on_where_it_is_now(self) -> None:
+        both = (Allowed(platform="telegram", chat=GROUP.chat_id), Allowed(platform="telegram", chat="-1009"))
+        async with desk(Access(allow=both)) as at:
+            await at.call("hello")
+            await at.answers(1)
+            await at.hear("-1009", GROUP, kind=MessageKind.MOVED)
+            await at.call("still there?", self.NEW)
+            await at.answers(2)
+
+            before, after = (turn.session.id for turn in at.agent.turns)
+            assert before == after
+
+    async def test_if_the_new_id_is_not_allowed_the_chat_says_what_to_do(self) -> None:
+        async with desk(Access(allow=(Allowed(platform="telegram", chat=GROUP.chat_id),))) as at:
+            await at.hear("-1009", GROUP, kind=MessageKind.MOVED)
+
+            (words,) = await at.answers(1)
+            assert '"telegram:chat:-1009"' in words
+            assert at.adapter.sent[0].target.chat_id == "-1009"
+
+    async def test_nobody_moves_a_chat_that_is_not_allowed(self) -> None:
+        async with desk(Access()) as at:
+            await at.hear("-1009", GROUP, kind=MessageKind.MOVED)
+
+            assert await at.store.sessions() == []
+            assert at.adapter.sent == []

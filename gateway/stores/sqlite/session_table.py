@@ -12,7 +12,7 @@ from functools import cache
 from operator import itemgetter
 
 from gateway.errors import Refused, UnknownSession
-from gateway.model import EndReason, Opened, Session, SessionId, SessionKey
+from gateway.model import EndReason, Opened, Session, SessionId, SessionKey, SessionSource
 from gateway.sessions import end_session, next_session, open_session, reset_due, resumed
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, Value, checksum, session_from_row, session_to_row
 from gateway.stores.texts import scrub, scrubbed
@@ -21,6 +21,7 @@ from gateway.storing import Opening
 _SELECT = f"SELECT n, {SESSION_COLUMNS}, checksum FROM sessions"
 _COLUMNS = [*SESSION_COLUMNS.split(", "), "checksum"]
 _INSERT = f"INSERT INTO sessions ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+_REWRITE = f"UPDATE sessions SET {', '.join(f'{name} = ?' for name in _COLUMNS)} WHERE n = ?"
 _NEVER_CHANGED = {"id", "key", "owner"}
 _REMEMBERED = 256
 
@@ -92,6 +93,28 @@ class SessionTable:
         if decision.is_new:
             n, current = self.insert(db, decision.session)
         return n, Opened(session=current or decision.session, is_new=decision.is_new)
+
+    def move_chat(
+        self, db: sqlite3.Connection, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]
+    ) -> int:
+        """The one change that touches keys; it happens to a chat once, so every session may be looked at for it."""
+        rows = db.execute(
+            f"{_SELECT} WHERE json_extract(origin, '$.chat_id') = ? AND json_extract(origin, '$.platform') = ?",
+            (scrub(old.chat_id or ""), scrub(old.platform)),
+        ).fetchall()
+        moved = 0
+        for n, session in map(self._read, rows):
+            if session.origin.account != old.account or session.end_reason is EndReason.DELETED:
+                continue
+            origin = replace(session.origin, chat_id=chat_id)
+            taken = session.current and self.current_of(db, key_of(origin)) is not None
+            values = session_to_row(
+                replace(session, origin=origin, key=key_of(origin), current=session.current and not taken)
+            )
+            db.execute(_REWRITE, [*values, checksum(values), n])
+            self.forget_all()
+            moved += 1
+        return moved
 
     def end_if_due(
         self, db: sqlite3.Connection, session: SessionId, opening: Opening, now: datetime

@@ -33,6 +33,7 @@ from gateway.model import (
     Session,
     SessionId,
     SessionKey,
+    SessionSource,
     Spent,
     TurnId,
 )
@@ -331,6 +332,9 @@ class SqliteStore:
     async def switch(self, key: SessionKey, target: SessionId) -> Session:
         now = self._clock.now()
         return await self._writer.run(lambda db: self._sessions.switch(db, key, target, now))
+
+    async def move_chat(self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]) -> int:
+        return await self._writer.run(lambda db: self._sessions.move_chat(db, old, chat_id, key_of))
 
     async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
         now = self._clock.now()
