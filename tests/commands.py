@@ -136,17 +136,6 @@ class Terminal:
         self._stdout.close()
         return self._child.wait(PATIENCE)
 
-    def leave(self) -> int:
-        """Press Ctrl-C until it is over: one that comes between readline's prompt and its reading waits for a key."""
-        for _ in range(int(PATIENCE)):
-            self.type("\x03")
-            deadline = time.monotonic() + 1
-            while self._read(deadline):
-                pass
-            if time.monotonic() < deadline:
-                break
-        return self.end()
-
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._stdout], [], [], max(deadline - time.monotonic(), 0))
         piece = os.read(self._stdout.fileno(), 65536) if ready else b""

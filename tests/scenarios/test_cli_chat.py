@@ -199,8 +199,9 @@ def test_ctrl_c_stops_the_answer_and_at_the_prompt_it_leaves(state: Path) -> Non
         terminal.wait_for("You said: slow")
         terminal.type("\x03")
         stopped = plain(terminal.wait_for("chat> "))
+        terminal.type("\x03")
 
-        assert terminal.leave() == 0
+        assert terminal.end() == 0
     assert "/stop was done" in stopped
     screen = TinyTerminal()
     screen.write(terminal.output)
