@@ -91,12 +91,17 @@ async def _acknowledged(sim: Remote, messages: int) -> bool:
 
 
 async def _answered(sim: Remote, messages: int) -> bool:
-    return len(await sim.messages()) >= messages
+    return len(_told(await sim.messages())) >= messages
+
+
+def _told(answers: list[dict[str, str]]) -> list[tuple[int, int]]:
+    """Chat and number of everything that was answered; what came together may be answered together."""
+    return [(int(each["chat"]), int(number)) for each in answers for number in re.findall(r"tok(\d+)", each["text"])]
 
 
 def _in_order(answers: list[dict[str, str]], chats: int) -> bool:
-    said = [(int(answer["chat"]), int(re.findall(r"tok(\d+)", answer["text"])[-1])) for answer in answers]
-    each = [[number for chat, number in said if chat == FIRST_CHAT + index] for index in range(chats)]
+    told = _told(answers)
+    each = [[number for chat, number in told if chat == FIRST_CHAT + index] for index in range(chats)]
     return all(numbers == sorted(set(numbers)) for numbers in each)
 
 
