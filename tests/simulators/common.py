@@ -163,9 +163,10 @@ class Platform(Protocol):
 
 
 class Simulator:
-    """A platform that is recorded, checked and broken on purpose."""
+    """A platform that is recorded, checked and broken on purpose. `url` is where it is, once it is at work."""
 
     def __init__(self, platform: Platform) -> None:
+        self.url = ""
         self.faults = Faults(platform.own_faults)
         self._platform = platform
         self._calls: list[Call] = []
@@ -191,11 +192,17 @@ class Simulator:
         *,
         account: str | None = None,
         chat: str | None = None,
+        does: str | None = None,
     ) -> web.StreamResponse:
-        """Answer one request: checked, recorded, and with whatever goes wrong with it."""
+        """
+        Answer one request: checked, recorded, and with whatever goes wrong with it.
+
+        `does` is for a method of which only the parameters tell what it is for.
+        """
         if request.transport is not None:
             self._connections.add(request.transport)
         call = self._recorded(method, parameters, account, chat)
+        call.does = does or call.does
         try:
             asked = self._checked(call)
             return await self._answer(request, asked, call)

@@ -156,8 +156,9 @@ async def _listening(simulator: Simulator, port: int) -> AsyncIterator[str]:
     try:
         await web.TCPSite(runner, "127.0.0.1", port).start()
         host, taken = runner.addresses[0][:2]
+        simulator.url = f"http://{host}:{taken}"
         async with simulator.at_work():
-            yield f"http://{host}:{taken}"
+            yield simulator.url
     finally:
         await runner.cleanup()
 
