@@ -27,6 +27,7 @@ G: mpim, else a channel) unless `open` says otherwise. `account` is at first "ma
     press {chat, user, message, nonce}                   -> {id}; the nonce is the button's value or action_id
     command {chat, user, command, text?}                 -> {id}; a slash command, never in a thread
     assistant {chat, user, context?}                     -> {id}; the assistant's pane is opened: a thread in the DM
+    tell {event}                                         any other event, as it is: {type, ...}
     open {chat, type?, name?, user?, members?}           type: im, mpim, channel, private
     person {user, name?, real_name?, bot?, deleted?}
     block {chat}, unblock {chat}                         nothing is taken from the bot any more

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tests.simulators.common import Call, Json
 from tests.simulators.slack import rules
 from tests.simulators.slack.server import Asked, Server
-from tests.simulators.slack.world import TS, Bot, Chat
+from tests.simulators.slack.world import TS, Bot, Chat, Message
 
 EMOJI: Mapping[str, str] = {
     "+1": "👍",
@@ -44,19 +44,21 @@ MOST_PROMPTS = 4
 
 async def react(server: Server, bot: Bot, call: Call) -> Json:
     """An emoji on a message, once."""
-    asked = call.parameters
-    chat = bot.known(asked["channel"])
-    name = ALIASES.get(str(asked["name"]), str(asked["name"]))
-    if name not in EMOJI:
-        raise rules.No("invalid_name", rules.REACTION)
-    if not TS.fullmatch(str(asked["timestamp"])):
-        raise rules.No("bad_timestamp", rules.REACTION)
-    message = chat.message(asked["timestamp"])
-    if message is None:
-        raise rules.No("message_not_found", rules.REACTION)
+    message, name = _meant(bot, call)
     if bot.user in message.reactions.get(name, []):
         raise rules.No("already_reacted", rules.REACTION)
     message.reactions.setdefault(name, []).append(bot.user)
+    return {}
+
+
+async def take_back(server: Server, bot: Bot, call: Call) -> Json:
+    """The emoji is gone again."""
+    if not {"channel", "timestamp"} <= set(call.parameters):
+        raise rules.No("no_item_specified", rules.REACTION)
+    message, name = _meant(bot, call)
+    if bot.user not in message.reactions.get(name, []):
+        raise rules.No("no_reaction", rules.REACTION)
+    message.reactions[name].remove(bot.user)
     return {}
 
 
@@ -87,10 +89,26 @@ async def set_prompts(server: Server, bot: Bot, call: Call) -> Json:
 
 METHODS = {
     "reactions.add": Asked(answer=react, does="react", scopes=("reactions:write",)),
+    "reactions.remove": Asked(answer=take_back, does="react", scopes=("reactions:write",)),
     "assistant.threads.setStatus": Asked(answer=set_status, does="type", scopes=("chat:write", "assistant:write")),
     "assistant.threads.setTitle": Asked(answer=set_title, scopes=("assistant:write",)),
     "assistant.threads.setSuggestedPrompts": Asked(answer=set_prompts, scopes=("assistant:write",)),
 }
+
+
+def _meant(bot: Bot, call: Call) -> tuple[Message, str]:
+    """The message and the emoji."""
+    asked = call.parameters
+    chat = bot.known(asked["channel"])
+    name = ALIASES.get(str(asked["name"]), str(asked["name"]))
+    if name not in EMOJI:
+        raise rules.No("invalid_name", rules.REACTION)
+    if not TS.fullmatch(str(asked["timestamp"])):
+        raise rules.No("bad_timestamp", rules.REACTION)
+    message = chat.message(asked["timestamp"])
+    if message is None:
+        raise rules.No("message_not_found", rules.REACTION)
+    return message, name
 
 
 def _assistants(bot: Bot, call: Call) -> Chat:

@@ -53,6 +53,7 @@ class People:
             "press": Deed(act=self._press, required={**_WHO, "message": str, "nonce": str}),
             "command": Deed(act=self._command, required={**_WHO, "command": str}, optional={"text": str}),
             "assistant": Deed(act=self._assistant, required=_WHO, optional={"context": dict}),
+            "tell": Deed(act=self._tell, required={"event": dict}),
             "open": Deed(act=self._open, required={"chat": str}, optional=_PLACE),
             "person": Deed(
                 act=self._person,
@@ -151,6 +152,13 @@ class People:
         chat.messages[root.ts] = root
         self._telling.assistant_opened(bot, root, user, _dict(call.parameters.get("context")))
         return {"id": root.ts}
+
+    async def _tell(self, server: Server, bot: Bot, call: Call) -> Json:
+        """Whatever else can happen at Slack."""
+        event = _dict(call.parameters["event"])
+        if not isinstance(event.get("type"), str):
+            raise rules.No("an event has a type", rules.PEOPLE)
+        return {"id": self._telling.anything(bot, event).id}
 
     async def _open(self, server: Server, bot: Bot, call: Call) -> Json:
         """The chat exists, though nobody has said anything there."""

@@ -139,8 +139,8 @@ class Slack:
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        given = {"file": request.match_info["file"]}
-        return await self._server.running.serve(request, "files.download", given, account=self._account(token))
+        bot, given = self._server.bot_of(token), {"file": request.match_info["file"]}
+        return await self._server.running.serve(request, "files.download", given, account=bot.name if bot else None)
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
         word = request.match_info["url"]

@@ -63,17 +63,25 @@ async def info(server: Server, bot: Bot, call: Call) -> Json:
 
 async def list_(server: Server, bot: Bot, call: Call) -> Json:
     """Every chat of these types that the bot may know of."""
-    types = str(call.parameters.get("types") or "public_channel").split(",")
-    if not set(types) <= set(KINDS):
-        raise rules.No("invalid_types", rules.CHAT_TYPES)
-    kinds = {KINDS[each] for each in types}
-    for kind in kinds:
-        allow(bot, f"{SCOPE_WORDS[kind]}:read")
-    chats = [each for each in bot.chats.values() if each.kind in kinds and (each.bot_is_in or each.kind == "channel")]
-    if call.parameters.get("exclude_archived"):
-        chats = [each for each in chats if not each.archived]
-    page, after = _page(call, sorted(chats, key=lambda each: each.id), lambda each: each.id, most=LIMIT, usual=100)
-    return {"channels": [shapes.chat(bot, each) for each in page]} | _next(after)
+    return _listed(bot, call, [each for each in bot.chats.values() if each.bot_is_in or each.kind == "channel"])
+
+
+async def its_own(server: Server, bot: Bot, call: Call) -> Json:
+    """Every chat of these types that somebody is in: the bot, if nobody is named."""
+    user = call.parameters.get("user", bot.user)
+    known = [each for each in bot.chats.values() if each.bot_is_in or each.kind == "channel"]
+    return _listed(bot, call, [each for each in known if user in each.members or (user == bot.user and each.bot_is_in)])
+
+
+async def join(server: Server, bot: Bot, call: Call) -> Json:
+    """A public channel takes whoever comes."""
+    chat = bot.known(call.parameters["channel"])
+    if chat.kind != "channel":
+        raise rules.No("method_not_supported_for_channel_type", rules.CHAT_TYPES)
+    if chat.archived:
+        raise rules.No("is_archived", rules.ARCHIVED)
+    chat.bot_is_in = True
+    return {"channel": shapes.chat(bot, chat)}
 
 
 async def open_(server: Server, bot: Bot, call: Call) -> Json:
@@ -134,10 +142,26 @@ METHODS = {
     "conversations.list": Asked(answer=list_),
     "conversations.open": Asked(answer=open_),
     "conversations.members": Asked(answer=members),
+    "conversations.join": Asked(answer=join, scopes=("channels:join",)),
+    "users.conversations": Asked(answer=its_own),
     "users.info": Asked(answer=user, scopes=("users:read",)),
     "team.info": Asked(answer=team, scopes=("team:read",)),
     "bots.info": Asked(answer=bots, scopes=("users:read",)),
 }
+
+
+def _listed(bot: Bot, call: Call, chats: Sequence[Chat]) -> dict[str, Any]:
+    types = str(call.parameters.get("types") or "public_channel").split(",")
+    if not set(types) <= set(KINDS):
+        raise rules.No("invalid_types", rules.CHAT_TYPES)
+    kinds = {KINDS[each] for each in types}
+    for kind in kinds:
+        allow(bot, f"{SCOPE_WORDS[kind]}:read")
+    chats = [each for each in chats if each.kind in kinds]
+    if call.parameters.get("exclude_archived"):
+        chats = [each for each in chats if not each.archived]
+    page, after = _page(call, sorted(chats, key=lambda each: each.id), lambda each: each.id, most=LIMIT, usual=100)
+    return {"channels": [shapes.chat(bot, each) for each in page]} | _next(after)
 
 
 def _opened(bot: Bot, users: Sequence[str]) -> Chat:

@@ -123,8 +123,8 @@ def _pictures(message: Message) -> list[str]:
 
 
 def _told(event: Event) -> dict[str, Any]:
-    chat = event.bot.chats[event.chat]
-    message = chat.messages.get(event.id)
+    chat = event.bot.chats.get(event.chat)
+    message = chat.messages.get(event.id) if chat else None
     return {
         "id": event.id,
         "n": event.n,

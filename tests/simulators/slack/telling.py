@@ -115,6 +115,13 @@ class Telling:
         """The same message as another event."""
         self._tell(bot, message.chat, self._in(message.chat, self._shape(bot, message)), message)
 
+    def anything(self, bot: Bot, event: Json) -> Event:
+        """Any other event, as it is."""
+        at = self._server.clock.tick()
+        told = {"event_ts": at, **event}
+        chat = str(event.get("channel", ""))
+        return self._courier.hand_out(bot, self._wrapped(bot, told), kind=event["type"], chat=chat, id=at)
+
     def _hidden(self, bot: Bot, message: Message, event: Json, *, own: bool) -> None:
         at = self._server.clock.tick()
         told = {"type": "message", "hidden": True, "ts": at, **event}
@@ -123,7 +130,12 @@ class Telling:
 
     def _tell(self, bot: Bot, chat: Chat, event: Json, about: Message, *, own: bool = False) -> Event:
         kind = event.get("subtype") or event["type"]
-        payload = {
+        payload = self._wrapped(bot, event)
+        return self._courier.hand_out(bot, payload, kind=kind, chat=chat.id, id=about.ts, text=bot.read(about), own=own)
+
+    def _wrapped(self, bot: Bot, event: Json) -> Json:
+        authorization = {"enterprise_id": None, "team_id": bot.team, "user_id": bot.user}
+        return {
             "token": "verification",
             "team_id": bot.team,
             "context_team_id": bot.team,
@@ -132,19 +144,10 @@ class Telling:
             "type": "event_callback",
             "event_id": event_id(),
             "event_time": int(self._server.clock.now()),
-            "authorizations": [
-                {
-                    "enterprise_id": None,
-                    "team_id": bot.team,
-                    "user_id": bot.user,
-                    "is_bot": True,
-                    "is_enterprise_install": False,
-                }
-            ],
+            "authorizations": [{**authorization, "is_bot": True, "is_enterprise_install": False}],
             "is_ext_shared_channel": False,
-            "event_context": f"4-{chat.id}",
+            "event_context": f"4-{bot.app.id}",
         }
-        return self._courier.hand_out(bot, payload, kind=kind, chat=chat.id, id=about.ts, text=bot.read(about), own=own)
 
     def _hears(self, bot: Bot, chat: Chat) -> bool:
         return f"message.{SCOPE_WORDS[chat.kind]}" in bot.app.events and chat.bot_is_in

@@ -23,6 +23,7 @@ SCOPES = (
     "app_mentions:read",
     "assistant:write",
     "channels:history",
+    "channels:join",
     "channels:read",
     "chat:write",
     "commands",
