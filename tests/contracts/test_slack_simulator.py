@@ -300,10 +300,25 @@ async def test_unfurling_is_as_it_was_asked_for(sim: Remote, web_api: AsyncWebCl
 async def test_an_edit_replaces_text_and_buttons(sim: Remote, web_api: AsyncWebClient) -> None:
     sent = await web_api.chat_postMessage(channel=DM, text="Sure?", blocks=BUTTONS)
 
-    await web_api.chat_update(channel=DM, ts=sent["ts"], text="Yes.")
+    await web_api.chat_update(channel=DM, ts=sent["ts"], text="Yes.", blocks=[])
 
     (shown,) = await sim.messages()
     assert (shown["id"], shown["text"], shown["edits"], shown["buttons"]) == (sent["ts"], "Yes.", ["Sure?"], [])
+
+
+async def test_an_edit_that_does_not_mention_them_leaves_blocks_and_metadata(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
+    sent = await web_api.chat_postMessage(channel=DM, text="Sure?", blocks=BUTTONS, metadata=METADATA)
+    where = {"channel": DM, "ts": sent["ts"]}
+
+    await web_api.chat_update(**where, text="Yes.")
+    (left,) = await sim.messages()
+    await web_api.chat_update(**where, markdown_text="Yes.", metadata={})
+    (gone,) = await sim.messages()
+
+    assert (left["text"], left["fallback"], len(left["buttons"]), left["metadata"]) == ("Sure?", "Yes.", 2, METADATA)
+    assert (gone["text"], gone["buttons"], gone["metadata"]) == ("Yes.", [], None)
 
 
 async def test_an_edit_of_plain_text_is_shorter_than_a_message(web_api: AsyncWebClient) -> None:
@@ -620,12 +635,32 @@ async def test_an_assistant_shows_what_it_does_and_what_it_is_about(sim: Remote,
     await web_api.assistant_threads_setTitle(title="Trains", **where)
     await web_api.assistant_threads_setSuggestedPrompts(prompts=[{"title": "A", "message": "a?"}], **where)
 
-    assert [each["status"] for each in await sim.do("statuses")] == ["is thinking...", ""]
+    assert [(each["status"], each["over"]) for each in await sim.do("statuses")] == [
+        ("is thinking...", True),
+        ("", True),
+    ]
     assert await sim.do("typing") == [DM]
     (shown,) = await sim.do("titles")
     assert (shown["titles"], shown["prompts"]) == ({thread: "Trains"}, [{"title": "A", "message": "a?"}])
     astray = web_api.assistant_threads_setStatus(status="x", channel_id=DM, thread_ts="1.000001")
     assert await refused(astray) == "invalid_thread_ts"
+
+
+@pytest.mark.parametrize("ends_with", ["an answer", "two minutes"])
+async def test_a_status_ends_with_an_answer_or_after_two_minutes(
+    sim: Remote, web_api: AsyncWebClient, ends_with: str
+) -> None:
+    thread = (await sim.do("assistant", chat=DM, user=ANN))["id"]
+    await web_api.assistant_threads_setStatus(status="is thinking...", channel_id=DM, thread_ts=thread)
+    (before,) = await sim.do("statuses")
+
+    await {
+        "an answer": lambda: web_api.chat_postMessage(channel=DM, text="x", thread_ts=thread),
+        "two minutes": lambda: sim.do("later", seconds=121),
+    }[ends_with]()
+
+    (after,) = await sim.do("statuses")
+    assert (before["over"], after["over"]) == (False, True)
 
 
 async def test_a_file_is_uploaded_in_three_steps_and_then_seen(sim: Remote, web_api: AsyncWebClient) -> None:
@@ -886,6 +921,7 @@ async def test_what_is_not_acknowledged_comes_again_as_the_same_event_and_then_n
     async with listening(sim, acks=False) as ears:
         await sim.say("hi", chat=DM, user=ANN)
         (update,) = await until_all(sim, "gone")
+        await ears.until_heard(4)
 
     assert [request.retry_attempt for request in ears.heard] == [0, 1, 2, 3]
     assert [request.retry_reason for request in ears.heard] == ["", "timeout", "timeout", "timeout"]
@@ -1277,6 +1313,20 @@ async def test_a_request_that_nobody_wants_again_does_not_come_again(sim: Remote
         (update,) = await until_all(sim, "gone")
 
     assert len(update["attempts"]) == 1
+
+
+async def test_the_answer_to_a_command_over_http_is_shown_to_whoever_gave_it(sim: Remote) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.content_type == "application/json":
+            return web.Response(text=(await request.json())["challenge"])
+        return web.Response(text=f"you asked {(await request.post())['text']}")
+
+    async with served(answer) as url:
+        await sim.do("app", url=url)
+        await sim.do("command", chat=ROOM, user=ANN, command="/ask", text="why & how?")
+        await sim.until_shown("you asked why & how?")
+
+    assert [message["ephemeral_to"] for message in await sim.messages()] == [ANN]
 
 
 async def test_an_address_that_does_not_know_the_challenge_is_not_taken(sim: Remote) -> None:

@@ -44,7 +44,7 @@ What they see, and what tests may want to know:
     updates {}   what people did: [{id, n, event_id, kind, chat, text, reactions, acknowledged, state, attempts}]; one
                  entry for each event; state is pending, acknowledged or gone
     events {}    the same with {own, payload, answer}, and with what the bot is told of its own messages
-    typing {}    the chats of every assistant status; statuses {}: [{chat, thread, status}]; titles {}
+    typing {}    the chats of every assistant status; statuses {}: [{chat, thread, status, over}]; titles {}
     sockets {}   how many connections of Socket Mode the app has
 
 How it is run:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tests.simulators.common import Call, Json
 from tests.simulators.slack import rules
 from tests.simulators.slack.server import Asked, Server
-from tests.simulators.slack.world import TS, Bot, Chat, Message
+from tests.simulators.slack.world import TS, Bot, Chat, Message, Status
 
 EMOJI: Mapping[str, str] = {
     "+1": "👍",
@@ -40,6 +40,7 @@ EMOJI: Mapping[str, str] = {
 """The names that are known here. People see the picture."""
 ALIASES = {"thumbsup": "+1", "thumbsdown": "-1"}
 MOST_PROMPTS = 4
+MOST_LOADING_MESSAGES = 10
 
 
 async def react(server: Server, bot: Bot, call: Call) -> Json:
@@ -65,7 +66,11 @@ async def take_back(server: Server, bot: Bot, call: Call) -> Json:
 async def set_status(server: Server, bot: Bot, call: Call) -> Json:
     """What the bot is doing, until it answers or says nothing."""
     chat, thread = _thread(bot, call)
-    bot.statuses.append({"chat": chat.id, "thread": thread, "status": str(call.parameters["status"])})
+    text = str(call.parameters["status"])
+    if len(call.parameters.get("loading_messages", [])) > MOST_LOADING_MESSAGES:  # type: ignore[arg-type]
+        raise rules.No("invalid_arguments", rules.ASSISTANT)
+    bot.end_status(chat, thread)
+    bot.statuses.append(Status(chat=chat.id, thread=thread, text=text, at=server.clock.now(), over=not text))
     return {}
 
 

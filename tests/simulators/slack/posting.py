@@ -38,6 +38,7 @@ class Posting:
         message = Message(ts=self._server.clock.tick(), chat=chat, text="", user=bot.user, by_bot=True, **more)
         write(message, said)
         chat.messages[message.ts] = message
+        bot.end_status(chat, message.thread_ts)
         if message.ephemeral_to is None:
             self.echo(bot, message)
         return message
@@ -62,6 +63,8 @@ class Posting:
         """Another text, and other blocks."""
         before, read = shapes.message(bot, message, self._server.url), bot.read(message)
         write(message, said)
+        if said.get("metadata") == {}:
+            message.metadata = None
         message.edits.append(read)
         message.fields["edited"] = {"user": bot.user, "ts": self._server.clock.tick()}
         if self._server.settings.echo and message.ephemeral_to is None:
@@ -93,7 +96,9 @@ class Posting:
         if message.streaming:
             raise rules.No("streaming_state_conflict", rules.STREAMS)
         check(said, call, longest=LONGEST_UPDATE)
-        self.change(bot, message, said)
+        # Blocks that an edit does not mention stay: https://github.com/slackapi/python-slack-sdk/issues/523
+        left = {} if "markdown_text" in said else {"blocks": message.blocks}
+        self.change(bot, message, {**left, **said})
         shown = shapes.message(bot, message, server.url, metadata=True)
         return {"channel": chat.id, "ts": message.ts, "text": message.text, "message": shown}
 
@@ -152,7 +157,7 @@ def check(said: Mapping[str, Any], call: Call, *, longest: int) -> None:
 
 def check_metadata(metadata: Any) -> None:
     """Raises No for what is not of the one form it has."""
-    if metadata is None:
+    if not metadata:
         return
     if not isinstance(metadata.get("event_type"), str) or not isinstance(metadata.get("event_payload"), dict):
         raise rules.No("invalid_metadata_format", rules.METADATA)
@@ -161,7 +166,7 @@ def check_metadata(metadata: Any) -> None:
 
 
 def write(message: Message, said: Mapping[str, Any]) -> None:
-    """What it says from now on. What is not named of an edit's blocks is gone."""
+    """What it says from now on, and nothing of what it said."""
     raw = said.get("markdown_text") if said.get("markdown_text") is not None else said.get("text")
     blocks = block_kit.with_ids(said.get("blocks") or [])
     message.format = "markdown" if said.get("markdown_text") is not None else "blocks" if blocks else "mrkdwn"
@@ -170,5 +175,5 @@ def write(message: Message, said: Mapping[str, Any]) -> None:
     message.fields.pop("blocks", None)
     if blocks:
         message.fields["blocks"] = blocks
-    if said.get("metadata") is not None:
+    if said.get("metadata"):
         message.metadata = said["metadata"]

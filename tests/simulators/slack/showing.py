@@ -15,6 +15,8 @@ from tests.simulators.slack.streams import tasks
 from tests.simulators.slack.text import calls_everybody, seen
 from tests.simulators.slack.world import Bot, Message, StoredFile
 
+STATUS_LASTS = 120.0
+
 
 class Showing:
     """Looks, and changes nothing."""
@@ -51,11 +53,15 @@ class Showing:
 
     async def _typing(self, server: Server, bot: Bot, call: Call) -> Json:
         """The chats that were shown that the bot is at it, once for each time."""
-        return [each["chat"] for each in bot.statuses if each["status"]]
+        return [each.chat for each in bot.statuses if each.text]
 
     async def _statuses(self, server: Server, bot: Bot, call: Call) -> Json:
-        """What the bot said it is doing; an empty one takes the last away."""
-        return bot.statuses
+        """What the bot said it is doing; over once it said something there, or two minutes later."""
+        fresh = server.clock.now() - STATUS_LASTS
+        return [
+            {"chat": each.chat, "thread": each.thread, "status": each.text, "over": each.over or each.at < fresh}
+            for each in bot.statuses
+        ]
 
     async def _titles(self, server: Server, bot: Bot, call: Call) -> Json:
         """What threads are about, and what people are offered to ask."""

@@ -52,6 +52,7 @@ class Streams:
         message.format = "markdown"
         chat.messages[message.ts] = message
         self._add(message, said)
+        bot.end_status(chat, thread)
         return {"channel": chat.id, "ts": message.ts}
 
     async def _append(self, server: Server, bot: Bot, call: Call) -> Json:
@@ -73,7 +74,7 @@ class Streams:
         if said.get("blocks"):
             blocks = [*message.blocks, *said["blocks"]]
             message.fields["blocks"] = block_kit.with_ids(blocks)
-        if said.get("metadata") is not None:
+        if said.get("metadata"):
             message.metadata = said["metadata"]
         self._posting.echo(bot, message)
         shown = shapes.message(bot, message, server.url, metadata=True)

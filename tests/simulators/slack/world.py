@@ -186,6 +186,17 @@ class Chat:
 
 
 @dataclass(kw_only=True)
+class Status:
+    """What an assistant said it is doing, in a thread."""
+
+    chat: str
+    thread: str
+    text: str
+    at: float
+    over: bool = False
+
+
+@dataclass(kw_only=True)
 class App:
     """What is set at api.slack.com/apps: one app, in one workspace or more of them."""
 
@@ -214,7 +225,7 @@ class Bot:
     chats: dict[str, Chat] = field(default_factory=dict)
     people: dict[str, Person] = field(default_factory=dict)
     files: dict[str, StoredFile] = field(default_factory=dict)
-    statuses: list[dict[str, str]] = field(default_factory=list)
+    statuses: list[Status] = field(default_factory=list)
     forgotten_before: float = 0.0
 
     @property
@@ -257,6 +268,11 @@ class Bot:
         if not chat.bot_is_in:
             raise rules.No("not_in_channel", rules.MEMBER)
         return chat
+
+    def end_status(self, chat: Chat, thread: str | None) -> None:
+        """It goes away with the next message there, or with the next status."""
+        for each in self.statuses:
+            each.over = each.over or (each.chat, each.thread) == (chat.id, thread)
 
     def names(self) -> dict[str, str]:
         """For mentions."""
