@@ -873,6 +873,19 @@ async def test_edits_and_deletes_are_events_about_a_message(sim: Remote) -> None
     assert len({changed["ts"], deleted["ts"], id_}) == 3
 
 
+async def test_a_parent_that_is_deleted_leaves_a_tombstone_and_its_thread(sim: Remote, web_api: AsyncWebClient) -> None:
+    async with listening(sim) as ears:
+        parent = await sim.say("0", chat=ROOM, user=ANN)
+        await sim.say("1", chat=ROOM, user=BOB, thread=parent)
+        await sim.do("delete", chat=ROOM, id=parent)
+        await ears.until_heard(3)
+
+    told = ears.events[2]
+    assert (told["subtype"], told["message"]["subtype"]) == ("message_changed", "tombstone")
+    assert told["previous_message"]["text"] == "0"
+    await web_api.chat_postMessage(channel=ROOM, text="2", thread_ts=parent)
+
+
 async def test_a_reaction_and_an_opened_assistant_are_told(sim: Remote) -> None:
     async with listening(sim) as ears:
         id_ = await sim.say("hi", chat=DM, user=ANN)
@@ -977,6 +990,22 @@ async def test_what_is_said_between_two_connections_is_not_lost(sim: Remote) -> 
         await sim.say("hi", chat=DM, user=ANN)
         await ears.until_heard(1)
         await until_all(sim, "acknowledged")
+
+
+@pytest.mark.parametrize(("reason", "goes_on"), [("warning", True), ("refresh_requested", False)])
+async def test_a_warned_connection_goes_on_for_a_while_and_a_refreshed_one_does_not(
+    sim: Remote, web_api: AsyncWebClient, reason: str, goes_on: bool
+) -> None:
+    await sim.do("server", retries=[], grace=0.2)
+    opened = await web_api.apps_connections_open(app_token=MAIN_APP)
+    async with aiohttp.ClientSession() as http, http.ws_connect(opened["url"]) as ws:
+        await ws.receive_json()
+        await sim.do("disconnect", reason=reason)
+        await sim.say("hi", chat=DM, user=ANN)
+        frames = [message async for message in ws]
+
+    types = [frame.json()["type"] for frame in frames if frame.type is aiohttp.WSMsgType.TEXT]
+    assert types == ["disconnect", *(["events_api"] if goes_on else [])]
 
 
 async def test_an_app_without_socket_mode_is_told_that_the_link_is_disabled(sim: Remote) -> None:
@@ -1313,6 +1342,24 @@ async def test_a_request_that_nobody_wants_again_does_not_come_again(sim: Remote
         (update,) = await until_all(sim, "gone")
 
     assert len(update["attempts"]) == 1
+
+
+async def test_requests_come_in_the_wrong_order_by_rule(sim: Remote) -> None:
+    texts: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        texts.extend([body["event"]["text"]] if "event" in body else [])
+        return web.Response(text=body.get("challenge", ""))
+
+    async with served(answer) as url:
+        await sim.do("app", url=url)
+        await sim.fault("reorder", does="receive")
+        await sim.say("a", chat=DM, user=ANN)
+        await sim.say("b", chat=DM, user=ANN)
+        await until_all(sim, "acknowledged")
+
+    assert texts == ["b", "a"]
 
 
 async def test_the_answer_to_a_command_over_http_is_shown_to_whoever_gave_it(sim: Remote) -> None:

@@ -22,7 +22,8 @@ G: mpim, else a channel) unless `open` says otherwise. `account` is at first "ma
         quote: words in a rich_text_quote, and in no text; forward: {text, user, chat?, message?} as an attachment
         bot: somebody else's bot writes, without a user as `bot_message`; more: any other fields of a message
     change {chat, id, text}                              a person edits what he wrote: message_changed
-    delete {id, chat?}                                   message_deleted; one of the bot if no chat is named
+    delete {id, chat?}                                   message_deleted; one of the bot if no chat is named; what was
+                                                         answered becomes a tombstone: message_changed
     react {chat, user, message, emoji}                   reaction_added
     press {chat, user, message, nonce}                   -> {id}; the nonce is the button's value or action_id
     command {chat, user, command, text?}                 -> {id}; a slash command, never in a thread
@@ -76,7 +77,8 @@ if it is for `everywhere`.
 Not as at Slack, or not known to be: each bot has a world of its own, so two bots never meet in a channel; a thread_ts
 of nothing is refused with thread_not_found; an acknowledgement that comes too late does not stop a retry; an app whose
 Socket Mode is off can ask for an address, and its connections end with link_disabled; text is not split at 4,000
-characters; files are shared at once; known emoji are those of `gestures.py`.
+characters; files are shared at once; emoji that people type do not become :names: (`raw` can say so), and the names
+that are known are those of `gestures.py`; what a stream shows while it is open is told to nobody but people.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class People:
             thread_ts=self._thread(chat, said),
             broadcast=bool(said.get("broadcast")),
         )
-        chat.messages[message.ts] = message
+        chat.add(message)
         for each in files:
             each.shares.append((chat.id, message.ts))
         self._telling.said(bot, message)
@@ -108,9 +108,7 @@ class People:
     async def _delete(self, server: Server, bot: Bot, call: Call) -> Json:
         """Somebody removes a message: of the bot, if no chat is named."""
         message = self._found(bot, call, "id")
-        before = shapes.message(bot, message, server.url)
-        message.deleted = True
-        self._telling.deleted(bot, message, before, own=message.by_bot)
+        self._telling.removed(bot, message, own=message.by_bot)
         return {}
 
     async def _react(self, server: Server, bot: Bot, call: Call) -> Json:
@@ -149,7 +147,7 @@ class People:
         root = Message(ts=server.clock.tick(), chat=chat, text="New Assistant Thread", user=bot.user)
         root.fields |= {"subtype": "assistant_app_thread", "bot_id": bot.bot_id}
         root.thread_ts = root.ts
-        chat.messages[root.ts] = root
+        chat.add(root)
         self._telling.assistant_opened(bot, root, user, _dict(call.parameters.get("context")))
         return {"id": root.ts}
 

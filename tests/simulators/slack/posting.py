@@ -37,7 +37,7 @@ class Posting:
         """A new message of the bot, checked and told."""
         message = Message(ts=self._server.clock.tick(), chat=chat, text="", user=bot.user, by_bot=True, **more)
         write(message, said)
-        chat.messages[message.ts] = message
+        chat.add(message)
         bot.end_status(chat, message.thread_ts)
         if message.ephemeral_to is None:
             self.echo(bot, message)
@@ -72,10 +72,10 @@ class Posting:
 
     def remove(self, bot: Bot, message: Message) -> None:
         """Nobody sees it any more."""
-        before = shapes.message(bot, message, self._server.url)
-        message.deleted = True
         if self._server.settings.echo and message.ephemeral_to is None:
-            self._telling.deleted(bot, message, before, own=True)
+            self._telling.removed(bot, message, own=True)
+        else:
+            message.chat.remove(message)
 
     async def _post(self, server: Server, bot: Bot, call: Call) -> Json:
         said = call.parameters

@@ -50,7 +50,7 @@ class Streams:
             ts=server.clock.tick(), chat=chat, text="", user=bot.user, by_bot=True, thread_ts=thread, streaming=True
         )
         message.format = "markdown"
-        chat.messages[message.ts] = message
+        chat.add(message)
         self._add(message, said)
         bot.end_status(chat, thread)
         return {"channel": chat.id, "ts": message.ts}

@@ -38,8 +38,12 @@ class Telling:
         event = {"subtype": "message_changed", "message": self._shape(bot, message), "previous_message": before}
         self._hidden(bot, message, event, own=own)
 
-    def deleted(self, bot: Bot, message: Message, before: Json, *, own: bool = False) -> None:
-        """Gone; what it was is told once more."""
+    def removed(self, bot: Bot, message: Message, *, own: bool = False) -> None:
+        """A message is taken away; what it was is told once more. A tombstone is told as a change."""
+        before = self._shape(bot, message)
+        if not message.chat.remove(message):
+            self.changed(bot, message, before, own=own)
+            return
         event = {"subtype": "message_deleted", "deleted_ts": message.ts, "previous_message": before}
         self._hidden(bot, message, event, own=own)
 

@@ -14,7 +14,7 @@ _CONTROL = re.compile(
     r"<(?:[@#][A-Z0-9]+(?:\|[^<>]*)?|![a-z]+[^<>]*|(?:https?://|mailto:|tel:)[^<>\s|]+(?:\|[^<>]*)?)>"
 )
 _BARE_AND = re.compile(r"&(?!amp;|lt;|gt;)")
-_LINK = re.compile(r"https?://[^\s<>|]+")
+_LINK = re.compile(r"https?://[^\s<>|]*[^\s<>|.,;:!?]")
 
 
 def kept(text: str) -> str:

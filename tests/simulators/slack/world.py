@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,6 +164,23 @@ class Chat:
     messages: dict[str, Message] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
     prompts: list[dict[str, Any]] = field(default_factory=list)
+    _threads: dict[str, list[Message]] = field(default_factory=dict)
+
+    def add(self, message: Message) -> None:
+        """Something was said."""
+        self.messages[message.ts] = message
+        if message.is_reply:
+            self._threads.setdefault(str(message.thread_ts), []).append(message)
+
+    def remove(self, message: Message) -> bool:
+        """Nobody sees it any more. Returns False if its thread keeps its place: then a tombstone stands there."""
+        if not self.replies(message.ts):
+            message.deleted = True
+            return True
+        message.text, message.user, message.by_bot = "This message was deleted.", "USLACKBOT", False
+        message.fields = {"subtype": "tombstone", "hidden": True}
+        message.files, message.metadata = [], None
+        return False
 
     def message(self, ts: object) -> Message | None:
         """One that can still be seen."""
@@ -171,18 +189,16 @@ class Chat:
 
     def replies(self, ts: str) -> list[Message]:
         """The thread below a message, oldest first."""
-        return sorted(
-            (each for each in self._visible() if each.is_reply and each.thread_ts == ts), key=lambda each: each.ts
-        )
+        return _visible(self._threads.get(ts, []))
 
     def top_level(self) -> list[Message]:
         """What stands in the chat itself, oldest first."""
-        return sorted(
-            (each for each in self._visible() if not each.is_reply or each.broadcast), key=lambda each: each.ts
-        )
+        return _visible(each for each in self.messages.values() if not each.is_reply or each.broadcast)
 
-    def _visible(self) -> list[Message]:
-        return [each for each in self.messages.values() if not each.deleted and each.ephemeral_to is None]
+
+def _visible(messages: Iterable[Message]) -> list[Message]:
+    there = [each for each in messages if not each.deleted and each.ephemeral_to is None]
+    return sorted(there, key=lambda each: each.ts)
 
 
 @dataclass(kw_only=True)
@@ -281,8 +297,12 @@ class Bot:
 
     def read(self, message: Message) -> str:
         """What people see of it: its blocks, or else its text. The end of a stream adds to what was streamed."""
-        words = seen(block_kit.words(message.blocks), self.names()) if message.by_bot else ""
-        said = seen(message.text, self.names())
+        words = self._seen(block_kit.words(message.blocks)) if message.by_bot else ""
+        said = self._seen(message.text)
         if message.streaming is not None and words:
             return f"{said}\n{words}" if said else words
         return words or said
+
+    def _seen(self, text: str) -> str:
+        """Names are looked up only where there may be some: the whole workspace is a lot."""
+        return seen(text, self.names() if "<" in text else {})
