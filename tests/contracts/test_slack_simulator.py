@@ -954,6 +954,18 @@ async def test_what_was_said_while_nobody_listened_comes_with_a_retry(sim: Remot
     assert request.retry_reason == "connection_failed"
 
 
+async def test_what_waits_for_a_connection_comes_in_order_and_after_the_hello(sim: Remote) -> None:
+    await sim.do("server", waits=PATIENCE, retries=[])
+    for number in range(5):
+        await sim.say(str(number), chat=DM, user=ANN)
+    async with listening(sim) as ears:
+        await sim.say("5", chat=DM, user=ANN)
+        await ears.until_heard(6)
+
+    assert [event["text"] for event in ears.events] == [str(number) for number in range(6)]
+    assert [frame["type"] for frame in ears.frames] == ["hello"] + ["events_api"] * 6
+
+
 async def test_an_acknowledgement_that_comes_too_late_does_not_count(sim: Remote) -> None:
     await sim.do("server", ack_within=0.02, retries=[])
     async with listening(sim, acks=False) as ears:
@@ -1084,6 +1096,17 @@ async def _until_sockets(sim: Remote, count: int) -> None:
         return await sim.do("sockets") == count
 
     await sim.until(is_so)
+
+
+async def test_a_fault_of_events_waits_for_an_event(sim: Remote) -> None:
+    await sim.fault("duplicate", does="receive")
+    async with listening(sim) as ears:
+        await _until_sockets(sim, 1)
+        await sim.say("a", chat=DM, user=ANN)
+        await sim.say("b", chat=DM, user=ANN)
+        await ears.until_heard(3)
+
+    assert [event["text"] for event in ears.events] == ["a", "a", "b"]
 
 
 async def test_an_event_can_come_twice_and_in_the_wrong_order(sim: Remote) -> None:

@@ -59,9 +59,10 @@ How it is run:
     disconnect {reason}                                  a frame on every socket: refresh_requested, warning,
                                                          link_disabled, too_many_websockets
     cut {}, silence {}                                   every socket is reset, or carries nothing any more
-    server {ack_within?, retries?, connections?, grace?, ping_every?, lifetime?, streaming?, stream_lasts?, rates?,
-            echo?}                                       see `Settings`; what is not acknowledged in `ack_within`
-                                                         seconds comes again after each of `retries`, then it is gone
+    server {ack_within?, retries?, waits?, connections?, grace?, ping_every?, lifetime?, streaming?, stream_lasts?,
+            rates?, echo?}                               see `Settings`; what is not acknowledged in `ack_within`
+                                                         seconds comes again after each of `retries`, then it is gone;
+                                                         with `waits` an attempt waits so long for a connection
     later {seconds}                                      the clock moves on: response_urls end after half an hour
 
 Faults besides the common ones: `duplicate` and `reorder` (of events), `unparsable` (markdown and blocks are refused).

@@ -11,12 +11,15 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from tests.simulators.common import Simulator
+from tests.simulators.faults import Fault
 from tests.simulators.slack.server import Server
 from tests.simulators.slack.world import Bot
 
+EVENT_TYPES = ("events_api", "interactive", "slash_commands")
 NO_MORE = "no more"
 """Instead of a reason to try again: the bot does not want it."""
 
@@ -127,3 +130,12 @@ class Courier:
 def event_id() -> str:
     """One for each event; a retry keeps it."""
     return f"Ev{secrets.token_hex(5).upper()}"
+
+
+def not_for_events(simulator: Simulator, fault: Fault | None) -> Fault | None:
+    """What goes wrong with something that is no event: a fault that only events can have waits for the next of them."""
+    if fault is None or fault.kind not in ("duplicate", "reorder"):
+        return fault
+    if fault.times is not None:
+        simulator.faults.add({**asdict(fault), "times": 1, "skip": 0})
+    return None

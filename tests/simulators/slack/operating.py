@@ -25,6 +25,7 @@ _APP = {
 _SERVER = {
     "ack_within": float,
     "retries": list,
+    "waits": float,
     "connections": int,
     "grace": float,
     "ping_every": float,

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from tests.simulators.common import METHODS, PARAMETERS, Call, Json, Method, Refusal, Simulator
 from tests.simulators.slack import blocks, gestures, parameters, reading, rules
-from tests.simulators.slack.delivery import Courier
+from tests.simulators.slack.delivery import EVENT_TYPES, Courier, not_for_events
 from tests.simulators.slack.files import Files
 from tests.simulators.slack.operating import Operating
 from tests.simulators.slack.people import People
@@ -32,7 +32,6 @@ OWN_FAULTS = {
 }
 
 _FACTS = {"event_id": str, "kind": str, "id": str, "text": str, "attempt": int}
-_TOLD = ("events_api", "interactive", "slash_commands")
 _WITH_METADATA = ("conversations.history", "conversations.replies")
 
 
@@ -153,7 +152,7 @@ class Slack:
 
     def _methods(self) -> dict[str, Method]:
         web_api = {name: self._method(name, asked) for name, asked in self._asked.items()}
-        told = {f"socket.{name}": self._frame(_FACTS) for name in _TOLD}
+        told = {f"socket.{name}": self._frame(_FACTS) for name in EVENT_TYPES}
         frames = {
             "socket.hello": self._frame({"num_connections": int}),
             "socket.disconnect": self._frame({"reason": str}),
@@ -209,6 +208,7 @@ class Slack:
         return Method(answer=act, required=deed.required, optional={**deed.optional, "account": str})
 
     async def _open_connection(self, call: Call) -> Json:
+        not_for_events(self._server.running, call.fault)
         return {"url": self._sockets.ticket(self._authorized_app())}
 
     def _authorized(self) -> Bot:

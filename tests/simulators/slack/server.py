@@ -20,6 +20,8 @@ class Settings:
     ack_within: float = 3.0
     retries: tuple[float, ...] = (0.0, 60.0, 300.0)
     """The pauses before an event comes again: https://docs.slack.dev/apis/events-api#retries."""
+    waits: float = 0.0
+    """For a connection, where there is none, before an attempt has failed."""
     connections: int = 10
     grace: float = 10.0
     """Between a disconnect frame and the end of the connection."""

@@ -21,7 +21,7 @@ from aiohttp import WSMsgType, web
 from tests.simulators.common import Call, Refusal
 from tests.simulators.faults import Fault
 from tests.simulators.slack import rules
-from tests.simulators.slack.delivery import Event
+from tests.simulators.slack.delivery import EVENT_TYPES, Event, not_for_events
 from tests.simulators.slack.server import Server
 from tests.simulators.slack.world import App
 
@@ -37,11 +37,14 @@ _BROKEN = {
 
 @dataclass(eq=False, kw_only=True)
 class Connection:
-    """One socket. Once `leaving` it is given no more events; once `silent` nothing goes through, either way."""
+    """
+    One socket. It is given events from its hello until it is `leaving`; once `silent` nothing goes through, either way.
+    """
 
     app: App
     ws: web.WebSocketResponse
     transport: asyncio.Transport | None
+    welcome: bool = False
     silent: bool = False
     leaving: bool = False
     held: list[str] = field(default_factory=list)
@@ -70,6 +73,7 @@ class Sockets:
         self._connections: list[Connection] = []
         self._envelopes: dict[str, Envelope] = {}
         self._turn = 0
+        self._opened = asyncio.Condition()
 
     def ticket(self, app: App) -> str:
         """The address of a connection to be."""
@@ -83,6 +87,7 @@ class Sockets:
 
     async def admit(self, call: Call) -> web.StreamResponse:
         """Whether somebody may connect: an address is good for one connection."""
+        not_for_events(self._server.running, call.fault)
         if self._tickets.get(str(call.parameters["ticket"])) is None:
             raise rules.No("invalid_ticket", rules.SOCKET_URL, status=403)
         return web.Response(status=UPGRADE)
@@ -105,7 +110,7 @@ class Sockets:
 
     async def attempt(self, event: Event, attempt: int, reason: str) -> str | None:
         """To one of the connections; they take turns."""
-        connection = self._next(event.bot.app)
+        connection = self._next(event.bot.app) or await self._until_connected(event.bot.app)
         if connection is None:
             return "connection_failed"
         call = self._frame(event.type, event.facts(attempt), event)
@@ -145,8 +150,17 @@ class Sockets:
         """How many are open."""
         return len([each for each in self._connections if each.app is app])
 
+    async def _until_connected(self, app: App) -> Connection | None:
+        """Whoever waits longest goes first."""
+        try:
+            async with asyncio.timeout(self._server.settings.waits), self._opened:
+                await self._opened.wait_for(lambda: self._next(app) is not None)
+                return self._next(app)
+        except TimeoutError:
+            return None
+
     def _next(self, app: App) -> Connection | None:
-        mine = [each for each in self._connections if each.app is app and not each.leaving]
+        mine = [each for each in self._connections if each.app is app and each.welcome and not each.leaving]
         self._turn += 1
         return mine[self._turn % len(mine)] if mine else None
 
@@ -166,6 +180,9 @@ class Sockets:
             "connection_info": {"app_id": app.id},
         }
         await self._transmit(connection, call.fault, json.dumps(hello))
+        connection.welcome = True
+        async with self._opened:
+            self._opened.notify_all()
         return True
 
     async def _listen(self, connection: Connection) -> None:
@@ -271,9 +288,12 @@ class Sockets:
         app = event.bot.app if event else app
         owner = next(bot.name for bot in self._server.bots.values() if bot.app is app)
         account = event.bot.name if event else owner
-        return self._server.running.frame(
+        call = self._server.running.frame(
             f"socket.{name}", parameters, account=account, chat=event.chat if event else None
         )
+        if name not in EVENT_TYPES:
+            call.fault = not_for_events(self._server.running, call.fault)
+        return call
 
 
 async def _send(connection: Connection, text: str | None, ping: bytes | None, pong: bytes | None) -> None:
