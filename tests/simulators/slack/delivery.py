@@ -132,7 +132,7 @@ def event_id() -> str:
     return f"Ev{secrets.token_hex(5).upper()}"
 
 
-def not_for_events(simulator: Simulator, fault: Fault | None) -> Fault | None:
+def without_faults_of_events(simulator: Simulator, fault: Fault | None) -> Fault | None:
     """What goes wrong with something that is no event: a fault that only events can have waits for the next of them."""
     if fault is None or fault.kind not in ("duplicate", "reorder"):
         return fault

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from tests.simulators.common import METHODS, PARAMETERS, Call, Json, Method, Refusal, Simulator
 from tests.simulators.slack import blocks, gestures, parameters, reading, rules
-from tests.simulators.slack.delivery import EVENT_TYPES, Courier, not_for_events
+from tests.simulators.slack.delivery import EVENT_TYPES, Courier, without_faults_of_events
 from tests.simulators.slack.files import Files
 from tests.simulators.slack.operating import Operating
 from tests.simulators.slack.people import People
@@ -208,7 +208,7 @@ class Slack:
         return Method(answer=act, required=deed.required, optional={**deed.optional, "account": str})
 
     async def _open_connection(self, call: Call) -> Json:
-        not_for_events(self._server.running, call.fault)
+        without_faults_of_events(self._server.running, call.fault)
         return {"url": self._sockets.ticket(self._authorized_app())}
 
     def _authorized(self) -> Bot:

@@ -21,7 +21,7 @@ from aiohttp import WSMsgType, web
 from tests.simulators.common import Call, Refusal
 from tests.simulators.faults import Fault
 from tests.simulators.slack import rules
-from tests.simulators.slack.delivery import EVENT_TYPES, Event, not_for_events
+from tests.simulators.slack.delivery import EVENT_TYPES, Event, without_faults_of_events
 from tests.simulators.slack.server import Server
 from tests.simulators.slack.world import App
 
@@ -73,7 +73,7 @@ class Sockets:
         self._connections: list[Connection] = []
         self._envelopes: dict[str, Envelope] = {}
         self._turn = 0
-        self._opened = asyncio.Condition()
+        self._waiting: list[tuple[App, asyncio.Future[Connection]]] = []
 
     def ticket(self, app: App) -> str:
         """The address of a connection to be."""
@@ -87,7 +87,7 @@ class Sockets:
 
     async def admit(self, call: Call) -> web.StreamResponse:
         """Whether somebody may connect: an address is good for one connection."""
-        not_for_events(self._server.running, call.fault)
+        without_faults_of_events(self._server.running, call.fault)
         if self._tickets.get(str(call.parameters["ticket"])) is None:
             raise rules.No("invalid_ticket", rules.SOCKET_URL, status=403)
         return web.Response(status=UPGRADE)
@@ -95,7 +95,7 @@ class Sockets:
     async def connected(self, request: web.Request) -> web.StreamResponse:
         """A connection, for as long as it lasts."""
         app = self._tickets.pop(request.query["ticket"])
-        ws = web.WebSocketResponse(autoping=False)
+        ws = web.WebSocketResponse(autoping=False, timeout=1.0)
         await ws.prepare(request)
         connection = Connection(app=app, ws=ws, transport=request.transport)  # type: ignore[arg-type]
         self._connections.append(connection)
@@ -110,7 +110,7 @@ class Sockets:
 
     async def attempt(self, event: Event, attempt: int, reason: str) -> str | None:
         """To one of the connections; they take turns."""
-        connection = self._next(event.bot.app) or await self._until_connected(event.bot.app)
+        connection = self._next(event.bot.app) or await self._first_to_open(event.bot.app)
         if connection is None:
             return "connection_failed"
         call = self._frame(event.type, event.facts(attempt), event)
@@ -150,14 +150,22 @@ class Sockets:
         """How many are open."""
         return len([each for each in self._connections if each.app is app])
 
-    async def _until_connected(self, app: App) -> Connection | None:
+    async def _first_to_open(self, app: App) -> Connection | None:
         """Whoever waits longest goes first."""
+        opened: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+        self._waiting.append((app, opened))
         try:
-            async with asyncio.timeout(self._server.settings.waits), self._opened:
-                await self._opened.wait_for(lambda: self._next(app) is not None)
-                return self._next(app)
+            async with asyncio.timeout(self._server.settings.waits):
+                return await opened
         except TimeoutError:
             return None
+
+    def _let_in(self, connection: Connection) -> None:
+        """From now on it is given events, and first those that wait for it."""
+        connection.welcome = True
+        for _, opened in [each for each in self._waiting if each[0] is connection.app and not each[1].done()]:
+            opened.set_result(connection)
+        self._waiting = [each for each in self._waiting if not each[1].done()]
 
     def _next(self, app: App) -> Connection | None:
         mine = [each for each in self._connections if each.app is app and each.welcome and not each.leaving]
@@ -180,9 +188,7 @@ class Sockets:
             "connection_info": {"app_id": app.id},
         }
         await self._transmit(connection, call.fault, json.dumps(hello))
-        connection.welcome = True
-        async with self._opened:
-            self._opened.notify_all()
+        self._let_in(connection)
         return True
 
     async def _listen(self, connection: Connection) -> None:
@@ -270,7 +276,7 @@ class Sockets:
                 await _send(connection, text, ping, pong)
             elif kind in _BROKEN or kind == "truncated":
                 await connection.ws.send_str(_BROKEN.get(kind, (text or "{}")[: len(text or "{}") // 2]))
-            elif kind not in ("reset", "lost answer"):
+            elif kind != "reset":
                 await connection.ws.close(code=1011)
         if kind in ("reset", "lost answer"):
             connection.abort()
@@ -292,7 +298,7 @@ class Sockets:
             f"socket.{name}", parameters, account=account, chat=event.chat if event else None
         )
         if name not in EVENT_TYPES:
-            call.fault = not_for_events(self._server.running, call.fault)
+            call.fault = without_faults_of_events(self._server.running, call.fault)
         return call
 
 
