@@ -83,6 +83,7 @@ class Supervisor:
         self._reason: str | None = None
         self._since = clock.now()
         self._gap_told: datetime | None = None
+        self._trouble: str | None = None
 
     @property
     def report(self) -> AccountReport:
@@ -117,6 +118,8 @@ class Supervisor:
         while not await self._is_refused():
             began = self._clock.now()
             failure = await self._try(receive)
+            if self._heard_of(began):
+                self._trouble = None
             self._become(AccountState.BACKING_OFF, reason_of(failure))
             if self._heard_of(began):
                 await until_stored(lambda: self._store.record_welcome(*name), self._observer)
@@ -213,7 +216,16 @@ class Supervisor:
     def _become(self, state: AccountState, reason: str | None) -> None:
         if state is not AccountState.STOPPED or self._state is not AccountState.REFUSED:
             self._state, self._reason, self._since = state, reason, self._clock.now()
-        self._observer.account_changed(self._adapter.platform, self._account, state.value, reason)
+        if self._is_news(state, reason):
+            self._observer.account_changed(self._adapter.platform, self._account, state.value, reason)
+
+    def _is_news(self, state: AccountState, reason: str | None) -> bool:
+        """A trouble that stays is told once, not with every try; it is over when the platform has answered."""
+        if state is AccountState.STARTING:
+            return self._trouble is None
+        is_new = reason is None or reason != self._trouble
+        self._trouble = reason
+        return is_new
 
     def _hears(self, since: datetime) -> bool:
         """Whether the platform has answered since then; one that cannot tell is believed."""

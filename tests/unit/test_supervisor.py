@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.errors import (
     GapRemains,
@@ -246,6 +247,22 @@ class TestStates:
 
             report = watch.supervisor.report
             assert (report.state, report.reason) == (AccountState.BACKING_OFF, "the platform did not answer")
+
+    async def test_a_trouble_that_stays_is_told_once(self) -> None:
+        at, _ = watched(Telling, Retryable("somebody else receives"))
+
+        with capture_logs() as lines, at.at_work():
+            await later(300)
+
+        assert [line["reason"] for line in lines if "reason" in line] == ["somebody else receives"]
+
+    async def test_a_trouble_that_comes_back_is_told_again(self) -> None:
+        at, _ = watched(Telling, answered_then_lost)
+
+        with capture_logs() as lines, at.at_work():
+            await later(3)
+
+        assert [line["reason"] for line in lines if "reason" in line][:2] == ["the line broke", "the line broke"]
 
     async def test_cancelling_stops_it(self) -> None:
         watch, _ = watched(Telling, always_answered)
