@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.daemon import TELEGRAM
 from tests.crash.kills import ALL_POINTS, kill_at, kill_at_random
 
 IN_DOUBT = ("preview-sending", "preview-sent")
@@ -22,6 +23,13 @@ def test_nothing_is_lost_or_answered_twice_when_it_is_killed(tmp_path: Path, poi
 @pytest.mark.parametrize("kind", ["finding", "catching-up", "editing"])
 def test_nothing_is_lost_or_answered_twice_when_it_is_killed_again_and_again(tmp_path: Path, kind: str) -> None:
     outcome = kill_at_random(tmp_path, 10, kind=kind, seed=1)
+
+    assert (outcome.verdict.lost, outcome.verdict.twice) == ([], [])
+
+
+def test_nothing_is_lost_or_answered_twice_through_telegram(tmp_path: Path) -> None:
+    """`python -m tests.crash.kill_matrix --telegram` does every point and more kills."""
+    outcome = kill_at_random(tmp_path, 4, kind=TELEGRAM, seed=1)
 
     assert (outcome.verdict.lost, outcome.verdict.twice) == ([], [])
 
