@@ -1,0 +1,45 @@
+"""The accounts of the config: who is connected, where home is, and who pays for a library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from gateway.accounts import connected, homes_of, platforms_of
+from tests.configs import config_of
+
+BOTS = """
+platforms:
+  telegram:
+    - {token: "${T}", home: -100123}
+    - {account: support, token: "${T}"}
+    - {account: sales, token: "${T}", home: "42"}
+"""
+
+
+def test_every_home_is_a_target() -> None:
+    config = config_of(BOTS, T="canary")
+
+    assert [home.target for home in homes_of(config)] == ["telegram:-100123", "telegram/sales:42"]
+    assert platforms_of(config) == ("telegram",)
+
+
+async def test_each_bot_is_an_adapter_of_its_own() -> None:
+    async with connected(config_of(BOTS, T="canary")) as accounts:
+        assert list(accounts) == [("telegram", "main"), ("telegram", "support"), ("telegram", "sales")]
+        assert {adapter.platform for adapter in accounts.values()} == {"telegram"}
+
+
+async def test_without_an_account_nobody_is_connected() -> None:
+    config = config_of("log: {level: info}")
+
+    async with connected(config) as accounts:
+        assert (accounts, platforms_of(config), list(homes_of(config))) == ({}, (), [])
+
+
+def test_the_gateway_alone_imports_no_platform_s_library() -> None:
+    look = "import sys, gateway.app; print({'aiogram', 'discord', 'slack_bolt'} & set(sys.modules))"
+
+    result = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+
+    assert result.stdout == "set()\n"
