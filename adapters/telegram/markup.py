@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyromark
 from telegramify_markdown import MessageEntity, RenderConfig, convert
@@ -155,7 +155,7 @@ def _inside(place: int, stretches: Iterable[tuple[int, int]]) -> bool:
 
 def _applied(text: str, entities: Iterable[MessageEntity], changes: Sequence[_Change], at: _Places) -> Marked:
     """The new text; every entity stands where its words went."""
-    pieces, done, size, shifts, links = list[str](), 0, 0, list[tuple[int, int]](), list[dict[str, Any]]()
+    pieces, done, size, shifts, links = list[str](), 0, 0, list[_Shift](), list[dict[str, Any]]()
     for change in changes:
         if change.start < done:
             continue
@@ -165,26 +165,37 @@ def _applied(text: str, entities: Iterable[MessageEntity], changes: Sequence[_Ch
         if change.url is not None:
             links.append({"type": "text_link", "offset": size, "length": units(change.words), "url": change.url})
         size += units(change.words)
-        shifts += [(at.unit(change.start), size - units(change.words)), (at.unit(change.end), size)]
+        shifts.append(_Shift(at.unit(change.start), at.unit(change.end), size - units(change.words), size))
         done = change.end
     pieces.append(text[done:])
     moved = [_moved(entity, shifts) for entity in entities]
     return Marked("".join(pieces), (*(each for each in moved if each["length"] > 0), *links))
 
 
-def _moved(entity: MessageEntity, shifts: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    start = _shifted(entity.offset, shifts, at_end=True)
-    end = _shifted(entity.offset + entity.length, shifts, at_end=False)
+class _Shift(NamedTuple):
+    """A stretch of the old text, and the one that stands there now; in units."""
+
+    start: int
+    end: int
+    new_start: int
+    new_end: int
+
+
+def _moved(entity: MessageEntity, shifts: Sequence[_Shift]) -> dict[str, Any]:
+    start = _shifted(entity.offset, shifts, begins=True)
+    end = _shifted(entity.offset + entity.length, shifts, begins=False)
     return entity.to_dict() | {"offset": start, "length": max(end - start, 0)}
 
 
-def _shifted(unit: int, shifts: Sequence[tuple[int, int]], *, at_end: bool) -> int:
-    """Where a place of the old text is in the new one. What begins where words were put in begins behind them."""
-    old, new = 0, 0
-    for was, now in shifts:
-        if was < unit or (was == unit and at_end):
-            old, new = was, now
-    return new + unit - old
+def _shifted(unit: int, shifts: Sequence[_Shift], *, begins: bool) -> int:
+    """Where an entity begins or ends now. It does not grow over words that were put in beside it."""
+    by = 0
+    for shift in shifts:
+        if shift.start < unit < shift.end:
+            return shift.new_end if begins else shift.new_start
+        if unit > shift.start or (unit == shift.end and begins):
+            by = shift.new_end - shift.end
+    return unit + by
 
 
 class _Places:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from adapters.telegram.markup import Marked, marked, plain, units
@@ -89,6 +89,7 @@ def test_telegram_counts_in_utf_16(text: str, count: int) -> None:
     assert units(text) == marked(text).size == count
 
 
+@example(">-")
 @given(st.text(st.characters(exclude_categories=["Cs"])) | st.text("*_`~[]()<>#-|!@ \n\t\\&a1é😀", max_size=80))
 def test_whatever_is_written_every_entity_covers_something_that_is_there(markdown: str) -> None:
     result = marked(markdown)
