@@ -239,6 +239,7 @@ class Delivery(Section):
     stream: Flag = True
     max_parts: Count = 20
     retry_for: Duration = timedelta(hours=24)
+    reaction: Annotated[str, Field(min_length=1, max_length=16)] | None = None
 
 
 class Files(Section):

@@ -176,7 +176,9 @@ async def running(
         opened.push_async_callback(store.close)
         tasks = await opened.enter_async_context(_working())
         policy = _policy(config, lock)
-        rules = DeliveryRules(retry_for=config.delivery.retry_for, stream=config.delivery.stream)
+        rules = DeliveryRules(
+            retry_for=config.delivery.retry_for, stream=config.delivery.stream, reaction=config.delivery.reaction
+        )
         delivery = Delivery(rules, store, clock, observer, tasks)
         files = _files(config, state)
         pipeline = Pipeline(

@@ -51,10 +51,11 @@ _Chat = tuple[str, str, str | None, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryRules:
-    """How long to try, and whether to show answers while they grow."""
+    """How long to try, whether to show answers while they grow, and what to put on a message whose turn begins."""
 
     retry_for: timedelta = timedelta(hours=24)
     stream: bool = True
+    reaction: str | None = None
 
 
 class Delivery:
@@ -69,7 +70,14 @@ class Delivery:
         self._observer = observer
         self._tasks = tasks
         self._governor = Governor()
-        self._stage = Stage(store=store, governor=self._governor, observer=observer, tasks=tasks, stream=rules.stream)
+        self._stage = Stage(
+            store=store,
+            governor=self._governor,
+            observer=observer,
+            tasks=tasks,
+            stream=rules.stream,
+            reaction=rules.reaction,
+        )
         self._adapters: dict[_Account, Adapter] = {}
         self._queues: dict[_Chat, _Queue] = {}
         self._previews: dict[TurnId, Preview] = {}

@@ -21,7 +21,7 @@ from gateway.governor import Governor
 from gateway.model import AgentEvent, Part, Sent, SessionSource, Text, Tool, ToolStatus, TurnId
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.ports import Adapter, EditsMessages, FollowsTurns, Limits, ShowsTyping
+from gateway.ports import Adapter, EditsMessages, FollowsTurns, Limits, Reacts, ShowsTyping
 from gateway.rendering import beginning
 from gateway.storing import LOST_PREVIEW, Store
 
@@ -41,15 +41,25 @@ class _Typist(Adapter, ShowsTyping, Protocol):
     """An account that can show that work goes on."""
 
 
+@runtime_checkable
+class _Reactor(Adapter, Reacts, Protocol):
+    """An account that can put a reaction on a message."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What every preview is made with. Without `stream` nothing is shown of what an agent says before it is done."""
+    """
+    What every preview is made with. Without `stream` nothing is shown of what an agent says before it is done.
+
+    `reaction` is put on the messages that a turn answers, when it begins.
+    """
 
     store: Store
     governor: Governor
     observer: Observer
     tasks: asyncio.TaskGroup
     stream: bool
+    reaction: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +90,8 @@ class Preview:
         self._stage = stage
         self._follower = follower_of(adapter)
         self._typing = Typing(adapter, showing.target, stage) if isinstance(adapter, _Typist) else None
+        if stage.reaction is not None and isinstance(adapter, _Reactor) and showing.shown_in is None:
+            stage.tasks.create_task(_acknowledge(adapter, showing, stage, stage.reaction), name="reaction")
         self._message: EditedMessage | None = None
         may_show = stage.stream and showing.shown_in != LOST_PREVIEW
         if may_show and self._follower is None and isinstance(adapter, _Editor):
@@ -313,6 +325,17 @@ def harmless(observer: Observer) -> Iterator[None]:
         yield
     except Exception as exc:  # noqa: BLE001 - an adapter's bug spoils no turn
         observer.bug(exc)
+
+
+async def _acknowledge(adapter: _Reactor, showing: Showing, stage: Stage, emoji: str) -> None:
+    """A quiet word that somebody has begun to work on it."""
+    for message in showing.messages:
+        try:
+            with stage.governor.hint(showing.target, adapter.limits) as may:
+                if may:
+                    await adapter.react(showing.target, message, emoji)
+        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: nobody misses more than a hint
+            stage.observer.hint_failed(showing.target, exc)
 
 
 async def _in_time(call: Awaitable[Sent]) -> Sent:

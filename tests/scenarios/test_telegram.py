@@ -205,6 +205,17 @@ async def test_a_conversation_goes_on_in_the_supergroup_that_its_group_became(si
     assert "Turn 2 of" in str(answer["text"])
 
 
+async def test_a_message_that_is_being_answered_has_a_sign_if_the_operator_wants_one(
+    sim: Remote, tmp_path: Path
+) -> None:
+    async with daemon(config(tmp_path, bot(sim), more="delivery: {reaction: 👀}")):
+        await sim.say("hello", chat=PERSON, user=PERSON)
+        await until_answered(sim, "hello")
+
+    (update,) = await sim.do("updates")
+    assert update["reactions"] == ["👀"]
+
+
 async def test_one_bot_with_a_wrong_token_disturbs_no_other(sim: Remote, tmp_path: Path) -> None:
     async with daemon(config(tmp_path, bot(sim), bot(sim, "support", token=NOBODYS))) as running:
         await sim.say("are you there?", chat=PERSON, user=PERSON)

@@ -125,13 +125,29 @@ class Playing:
         self.delivery.settled(at_desk(), ["q1"])
 
 
+class Reacting(RecordingAdapter):
+    """Puts signs on messages."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        super().__init__()
+        self.error = error
+        self.signs: list[tuple[str, str]] = []
+
+    async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
+        self.signs.append((message_id, emoji))
+        if self.error is not None:
+            raise self.error
+
+
 @asynccontextmanager
-async def playing(adapter: Adapter, *, stream: bool = True, shown_in: str | None = None) -> AsyncIterator[Playing]:
+async def playing(
+    adapter: Adapter, *, stream: bool = True, shown_in: str | None = None, reaction: str | None = None
+) -> AsyncIterator[Playing]:
     clock = LoopClock()
     store = MemoryStore(clock)
     try:
         async with asyncio.TaskGroup() as tasks:
-            delivery = Delivery(DeliveryRules(stream=stream), store, clock, Observer(), tasks)
+            delivery = Delivery(DeliveryRules(stream=stream, reaction=reaction), store, clock, Observer(), tasks)
             delivery.connect({("web", "main"): adapter})
             begun = await begin(store, message("?", id="q1", source=at_desk()))
             preview = delivery.preview(at_desk(), begun.turn, ["q1"], shown_in=shown_in)
@@ -472,6 +488,34 @@ class TestGivingWay:
             assert now() == pytest.approx(20)
 
         assert adapter.shown[2:] == ["Hello.", "More."]
+
+
+@hurried
+class TestReaction:
+    async def test_a_message_whose_turn_begins_gets_a_sign_if_the_operator_wants_one(self) -> None:
+        for reaction, signs in ((None, []), ("👀", [("q1", "👀")])):
+            adapter = Reacting()
+            async with playing(adapter, reaction=reaction) as turn:
+                await later(1)
+                await turn.finish("Hello.")
+
+            assert (adapter.signs, adapter.texts) == (signs, ["Hello."])
+
+    async def test_a_turn_that_began_again_has_it_already(self) -> None:
+        adapter = Reacting()
+        async with playing(adapter, reaction="👀", shown_in="b7") as turn:
+            await turn.finish("Hello.")
+
+        assert adapter.signs == []
+
+    @pytest.mark.parametrize("error", [Unreachable("no answer"), ValueError("a bug")])
+    async def test_its_errors_harm_nobody(self, error: Exception) -> None:
+        adapter = Reacting(error)
+        async with playing(adapter, reaction="👀") as turn:
+            await later(1)
+            await turn.finish("Hello.")
+
+        assert adapter.texts == ["Hello."]
 
 
 @hurried
