@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import time, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import (
@@ -72,6 +72,16 @@ def _flag(value: object) -> object:
 
 
 Flag = Annotated[bool, BeforeValidator(_flag), Strict()]
+
+
+def _streaming(value: object) -> object:
+    value = _flag(value)
+    if isinstance(value, bool) or value == "draft":
+        return value
+    raise ValueError("this must be true, false or draft; write one of them without quotes")
+
+
+Streaming = Annotated[bool | Literal["draft"], BeforeValidator(_streaming)]
 CountOrNone = Annotated[int, Strict(), Field(ge=0, le=1_000_000_000), BeforeValidator(unambiguous)]
 Count = Annotated[int, Strict(), Field(ge=1, le=1_000_000_000), BeforeValidator(unambiguous)]
 

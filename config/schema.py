@@ -39,6 +39,7 @@ from config.fields import (
     Size,
     SomeTime,
     StorageAddress,
+    Streaming,
     Text,
     WebAddress,
     Zone,
@@ -236,7 +237,7 @@ class Privacy(Section):
 class Delivery(Section):
     """How answers go out."""
 
-    stream: Flag = True
+    stream: Streaming = True
     max_parts: Count = 20
     retry_for: Duration = timedelta(hours=24)
     reaction: Annotated[str, Field(min_length=1, max_length=16)] | None = None

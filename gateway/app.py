@@ -177,7 +177,10 @@ async def running(
         tasks = await opened.enter_async_context(_working())
         policy = _policy(config, lock)
         rules = DeliveryRules(
-            retry_for=config.delivery.retry_for, stream=config.delivery.stream, reaction=config.delivery.reaction
+            retry_for=config.delivery.retry_for,
+            stream=config.delivery.stream is not False,
+            drafts=config.delivery.stream == "draft",
+            reaction=config.delivery.reaction,
         )
         delivery = Delivery(rules, store, clock, observer, tasks)
         files = _files(config, state)

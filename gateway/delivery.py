@@ -55,6 +55,7 @@ class DeliveryRules:
 
     retry_for: timedelta = timedelta(hours=24)
     stream: bool = True
+    drafts: bool = False
     reaction: str | None = None
 
 
@@ -76,6 +77,7 @@ class Delivery:
             observer=observer,
             tasks=tasks,
             stream=rules.stream,
+            drafts=rules.drafts,
             reaction=rules.reaction,
         )
         self._adapters: dict[_Account, Adapter] = {}

@@ -128,6 +128,14 @@ class EditsMessages(Protocol):
 
 
 @runtime_checkable
+class ShowsDrafts(Protocol):
+    """Can show something that is still being written, in direct chats. It vanishes by itself and is no message."""
+
+    async def show_draft(self, part: Part) -> None:
+        """Show it, in place of what the same turn has shown, for half a minute at most. Same errors as `send`."""
+
+
+@runtime_checkable
 class StreamsNatively(Protocol):
     """Has the platform's own way of showing an answer while it grows."""
 

@@ -13,22 +13,25 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from gateway.crashpoints import crashpoint
 from gateway.errors import Retryable, Throttled, TurngateError, Unreachable
 from gateway.governor import Governor
-from gateway.model import AgentEvent, Part, Sent, SessionSource, Text, Tool, ToolStatus, TurnId
+from gateway.model import AgentEvent, ChatType, Part, SessionSource, Text, Tool, ToolStatus, TurnId
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.ports import Adapter, EditsMessages, FollowsTurns, Limits, Reacts, ShowsTyping
+from gateway.ports import Adapter, EditsMessages, FollowsTurns, Limits, Reacts, ShowsDrafts, ShowsTyping
 from gateway.rendering import beginning
 from gateway.storing import LOST_PREVIEW, Store
+
+T = TypeVar("T")
 
 _MARK = " …"
 _NOTHING_SAID = "(There is no answer.)"
 _PACE = timedelta(seconds=1)
 _AFTER_FAILURE, _TYPING_EVERY, _LONGEST_CALL = 5.0, 4.0, 30.0
+_DRAFT_STAYS = 20.0
 
 
 @runtime_checkable
@@ -42,6 +45,11 @@ class _Typist(Adapter, ShowsTyping, Protocol):
 
 
 @runtime_checkable
+class _Drafter(_Editor, ShowsDrafts, Protocol):
+    """An account that can show drafts, too."""
+
+
+@runtime_checkable
 class _Reactor(Adapter, Reacts, Protocol):
     """An account that can put a reaction on a message."""
 
@@ -51,7 +59,8 @@ class Stage:
     """
     What every preview is made with. Without `stream` nothing is shown of what an agent says before it is done.
 
-    `reaction` is put on the messages that a turn answers, when it begins.
+    `drafts`: in direct chats as a draft, where the platform has them. `reaction` is put on the messages that a turn
+    answers, when it begins.
     """
 
     store: Store
@@ -59,6 +68,7 @@ class Stage:
     observer: Observer
     tasks: asyncio.TaskGroup
     stream: bool
+    drafts: bool = False
     reaction: str | None = None
 
 
@@ -94,7 +104,10 @@ class Preview:
             stage.tasks.create_task(_acknowledge(adapter, showing, stage, stage.reaction), name="reaction")
         self._message: EditedMessage | None = None
         may_show = stage.stream and showing.shown_in != LOST_PREVIEW
-        if may_show and self._follower is None and isinstance(adapter, _Editor):
+        in_draft = stage.drafts and showing.target.chat_type is ChatType.DM and showing.shown_in is None
+        if may_show and in_draft and isinstance(adapter, _Drafter):
+            self._message = Draft(adapter, showing, stage, self._can_be_read)
+        elif may_show and self._follower is None and isinstance(adapter, _Editor):
             self._message = EditedMessage(adapter, showing, stage, self._can_be_read)
         if self._follower is not None:
             with harmless(stage.observer):
@@ -267,6 +280,32 @@ class EditedMessage:
                 await self._over.wait()
 
 
+class Draft(EditedMessage):
+    """
+    The same in a draft, which is no message: nothing of it stays after a crash, and no answer can take its place.
+
+    It vanishes when nothing is said for a while, so it is shown again before that.
+    """
+
+    def __init__(self, adapter: _Drafter, showing: Showing, stage: Stage, can_be_read: Callable[[], None]) -> None:
+        self._drafter = adapter
+        super().__init__(adapter, showing, stage, can_be_read)
+
+    async def _has_news(self) -> bool:
+        try:
+            async with asyncio.timeout(_DRAFT_STAYS):
+                return await super()._has_news()
+        except TimeoutError:
+            self._says = ""
+            return not self._over.is_set()
+
+    async def _say(self, text: str) -> None:
+        await _in_time(self._drafter.show_draft(self._part(text)))
+        self._says = text
+        if self._words.has_text:
+            self._can_be_read()
+
+
 class Words:
     """
     What a preview says: the agent's words so far, or the tool it uses as long as there are none; with a mark behind.
@@ -338,7 +377,7 @@ async def _acknowledge(adapter: _Reactor, showing: Showing, stage: Stage, emoji:
             stage.observer.hint_failed(showing.target, exc)
 
 
-async def _in_time(call: Awaitable[Sent]) -> Sent:
+async def _in_time(call: Awaitable[T]) -> T:
     """The turn waits for a call that is under way, so none may take for ever."""
     try:
         async with asyncio.timeout(_LONGEST_CALL):

@@ -67,6 +67,10 @@ class TelegramAdapter:
         """As the port has it."""
         return await self._sender.send(part)
 
+    async def show_draft(self, part: Part) -> None:
+        """As the port has it."""
+        await self._sender.draft(part)
+
     async def send_file(self, part: Part) -> Sent:
         """As the port has it."""
         return await self._sender.send_file(part)

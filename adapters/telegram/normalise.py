@@ -17,6 +17,7 @@ from aiogram.types import (
     InaccessibleMessage,
     Message,
     MessageEntity,
+    MessageGenerationStopped,
     MessageReactionUpdated,
     ReactionTypeEmoji,
     Update,
@@ -27,7 +28,15 @@ from adapters.telegram.contents import attachments_of, words_of
 from gateway.model import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
 
 PLATFORM = "telegram"
-HANDLED = ("message", "edited_message", "channel_post", "edited_channel_post", "callback_query", "message_reaction")
+HANDLED = (
+    "message",
+    "edited_message",
+    "channel_post",
+    "edited_channel_post",
+    "callback_query",
+    "message_reaction",
+    "stopped_message_generation",
+)
 """The kinds of updates that are asked for, and no others."""
 
 _CHAT_TYPES = {
@@ -63,6 +72,8 @@ def normalise(update: Update, me: Me, now: datetime) -> InboundMessage | None:
         return _pressed(update.callback_query, me, number, now)
     if update.message_reaction is not None:
         return _reacted(update.message_reaction, me, number)
+    if update.stopped_message_generation is not None:
+        return _stopped(update.stopped_message_generation, me, number, now)
     return None
 
 
@@ -86,6 +97,21 @@ def _said(message: Message, me: Me, event_ids: tuple[str, ...], kind: MessageKin
         addressed_to_bot=_is_addressed(message, me, command),
         from_bot=message.from_user is not None and message.from_user.is_bot and message.sender_chat is None,
         forwarded=message.forward_origin is not None,
+    )
+
+
+def _stopped(stopped: MessageGenerationStopped, me: Me, number: str, now: datetime) -> InboundMessage:
+    """The stop button of a draft. There are drafts in direct chats only, whose id is the person's."""
+    place = _place(stopped.chat, me, str(stopped.chat.id), stopped.chat.full_name)
+    thread = None if stopped.message_thread_id is None else str(stopped.message_thread_id)
+    return InboundMessage(
+        id=f"stop-{stopped.draft_id}",
+        event_ids=(number,),
+        source=replace(place, thread_id=thread),
+        sent_at=now,
+        text="/stop",
+        kind=MessageKind.COMMAND,
+        addressed_to_bot=True,
     )
 
 

@@ -15,7 +15,14 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from aiogram.methods import EditMessageText, SendChatAction, SendMessage, SendRichMessage, SetMessageReaction
+from aiogram.methods import (
+    EditMessageText,
+    SendChatAction,
+    SendMessage,
+    SendMessageDraft,
+    SendRichMessage,
+    SetMessageReaction,
+)
 from aiogram.types import (
     InlineKeyboardButton,
     InlineKeyboardMarkup,
@@ -80,6 +87,20 @@ class Sender:
             with suppress(NotAsThis):
                 return _sent(await self._repaired(out, partial(self._upload, way)))
         return _sent(await self._repaired(out, partial(self._upload, as_document)))
+
+    async def draft(self, part: Part) -> None:
+        """With a button that stops the turn. Telegram tells drafts apart by a number, which is the turn's."""
+        out = self._outgoing(part, LARGEST_TEXT)
+        await self._api.call(
+            SendMessageDraft(
+                chat_id=int(out.chat),
+                draft_id=part.turn or 1,
+                message_thread_id=out.thread,
+                text=out.words.text,
+                entities=out.entities,
+                can_stop=True,
+            )
+        )
 
     async def type(self, target: SessionSource) -> None:
         """For five seconds, or until a message comes."""

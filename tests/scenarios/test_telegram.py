@@ -216,6 +216,23 @@ async def test_a_message_that_is_being_answered_has_a_sign_if_the_operator_wants
     assert update["reactions"] == ["👀"]
 
 
+async def test_as_a_draft_an_answer_can_be_stopped_where_it_grows(sim: Remote, tmp_path: Path) -> None:
+    async with daemon(config(tmp_path, bot(sim), more="delivery: {stream: draft}")):
+        await sim.say("word " * 400 + "end", chat=PERSON, user=PERSON)
+
+        async def is_being_shown() -> object:
+            return await sim.do("drafts")
+
+        await sim.until(is_being_shown)
+        (draft,) = await sim.do("drafts")
+        assert await sim.messages() == []
+        await sim.do("stop", chat=PERSON, draft=draft["id"])
+        await until_answered(sim, "Stopped.")
+
+    texts = [message["text"] for message in await sim.messages()]
+    assert any("(incomplete: stopped)" in str(text) for text in texts)
+
+
 async def test_one_bot_with_a_wrong_token_disturbs_no_other(sim: Remote, tmp_path: Path) -> None:
     async with daemon(config(tmp_path, bot(sim), bot(sim, "support", token=NOBODYS))) as running:
         await sim.say("are you there?", chat=PERSON, user=PERSON)

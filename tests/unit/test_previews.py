@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -139,15 +140,37 @@ class Reacting(RecordingAdapter):
             raise self.error
 
 
+class Drafting(Editing):
+    """Shows drafts too."""
+
+    def __init__(self, *outcomes: BaseException | None) -> None:
+        super().__init__()
+        self.outcomes_of_drafts = list(outcomes)
+        self.drafts: list[tuple[float, str]] = []
+
+    async def show_draft(self, part: Part) -> None:
+        outcome = self.outcomes_of_drafts.pop(0) if self.outcomes_of_drafts else None
+        if outcome is not None:
+            raise outcome
+        self.drafts.append((now(), part.text))
+
+
 @asynccontextmanager
 async def playing(
-    adapter: Adapter, *, stream: bool = True, shown_in: str | None = None, reaction: str | None = None
+    adapter: Adapter,
+    *,
+    stream: bool = True,
+    drafts: bool = False,
+    shown_in: str | None = None,
+    reaction: str | None = None,
 ) -> AsyncIterator[Playing]:
     clock = LoopClock()
     store = MemoryStore(clock)
     try:
         async with asyncio.TaskGroup() as tasks:
-            delivery = Delivery(DeliveryRules(stream=stream, reaction=reaction), store, clock, Observer(), tasks)
+            delivery = Delivery(
+                DeliveryRules(stream=stream, drafts=drafts, reaction=reaction), store, clock, Observer(), tasks
+            )
             delivery.connect({("web", "main"): adapter})
             begun = await begin(store, message("?", id="q1", source=at_desk()))
             preview = delivery.preview(at_desk(), begun.turn, ["q1"], shown_in=shown_in)
@@ -488,6 +511,60 @@ class TestGivingWay:
             assert now() == pytest.approx(20)
 
         assert adapter.shown[2:] == ["Hello.", "More."]
+
+
+@hurried
+class TestDrafts:
+    async def test_what_is_being_written_is_a_draft_and_the_answer_a_message_of_its_own(self) -> None:
+        adapter = Drafting()
+        async with playing(adapter, drafts=True) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(2)
+            turn.preview.show(Text("lo"))
+            await later(2)
+            await turn.finish("Hello.")
+
+        assert [text for _, text in adapter.drafts] == ["Hel …", "Hello …"]
+        assert adapter.shown == ["Hello."]
+
+    async def test_a_draft_is_shown_again_before_it_vanishes(self) -> None:
+        adapter = Drafting()
+        async with playing(adapter, drafts=True) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(70)
+            await turn.finish("Hello.")
+
+        times = [at for at, _ in adapter.drafts]
+        assert len(times) == 4
+        assert max(after - before for before, after in pairwise(times)) < 30
+
+    async def test_where_there_are_none_a_message_is_edited(self) -> None:
+        adapter = Editing()
+        async with playing(adapter, drafts=True) as turn:
+            turn.preview.show(Text("Hel"))
+            await later(2)
+            await turn.finish("Hello.")
+
+        assert adapter.messages == {"b1": "Hello."}
+
+    async def test_a_message_that_an_earlier_run_has_shown_is_edited(self) -> None:
+        adapter = Drafting()
+        async with playing(adapter, drafts=True, shown_in="b7") as turn:
+            turn.preview.show(Text("Hel"))
+            await later(2)
+            await turn.finish("Hello.")
+
+        assert (adapter.drafts, adapter.messages) == ([], {"b7": "Hello."})
+
+    async def test_a_draft_that_fails_costs_no_answer(self) -> None:
+        adapter = Drafting(Unreachable("no answer"), ValueError("a bug"))
+        async with playing(adapter, drafts=True) as turn:
+            for _ in range(4):
+                turn.preview.show(Text("word "))
+                await later(10)
+            await turn.finish("Hello.")
+
+        assert adapter.shown == ["Hello."]
 
 
 @hurried
