@@ -128,6 +128,7 @@ class TestReceiving:
         assert left(files) == []
 
     async def test_a_source_that_falls_silent_is_given_up(self, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+        # The wait is for a real thread and a real file, so it cannot be hurried, only made short.
         monkeypatch.setattr(files_module, "LONGEST_SILENCE", 0.01)
 
         async def silent() -> AsyncIterator[bytes]:

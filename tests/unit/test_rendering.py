@@ -273,6 +273,7 @@ class TestCost:
             parsed.append(len(text))
             return find_blocks(text, shift)
 
+        # Only counts what passes: the real one does the work.
         monkeypatch.setattr(parts, "find_blocks", find)
         text = (piece * 100_000)[:100_000] + "."
         result = split(text, largest, measure)
