@@ -7,7 +7,7 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from types import ModuleType
@@ -16,10 +16,11 @@ from typing import Protocol
 from config.schema import ByWebhook, Config, TelegramAccount
 from gateway.commands import COMMANDS
 from gateway.errors import ConfigError
-from gateway.ports import Adapter
+from gateway.ports import Adapter, Places, nowhere
 from gateway.prompt import HomeChannel
 
 AccountName = tuple[str, str]
+AnyAccount = TelegramAccount
 
 
 class _Line(Adapter, Protocol):
@@ -38,36 +39,53 @@ class Finding(Protocol):
     def is_error(self) -> bool: ...
 
 
+PlacesOf = Callable[[str, str], Places]
+
+
+def _nowhere_of(platform: str, account: str) -> Places:
+    return nowhere
+
+
 @asynccontextmanager
-async def connected(config: Config) -> AsyncIterator[dict[AccountName, Adapter]]:
+async def connected(config: Config, places_of: PlacesOf = _nowhere_of) -> AsyncIterator[dict[AccountName, Adapter]]:
     """By platform and name. Nothing is sent or received yet; leaving hangs up."""
     async with AsyncExitStack() as opened:
         adapters: dict[AccountName, Adapter] = {}
-        for account in config.platforms.telegram:
-            telegram = _load("telegram")
-            adapter: _Line = telegram.TelegramAdapter(_telegram(telegram, account))
+        for platform, account in _accounts(config):
+            adapter: _Line = _load(platform).connect(
+                _described(platform, account), places_of(platform, account.account)
+            )
             opened.push_async_callback(adapter.close)
-            adapters["telegram", account.account] = adapter
+            adapters[platform, account.account] = adapter
         yield adapters
 
 
 async def examined(config: Config) -> AsyncIterator[tuple[AccountName, Sequence[Finding]]]:
     """Every account in turn, with what its platform says of it."""
-    for account in config.platforms.telegram:
-        telegram = _load("telegram")
-        yield ("telegram", account.account), await telegram.examine(_telegram(telegram, account))
+    for platform, account in _accounts(config):
+        yield (platform, account.account), await _load(platform).examine(_described(platform, account))
 
 
 def platforms_of(config: Config) -> tuple[str, ...]:
     """Those with an account."""
-    return ("telegram",) if config.platforms.telegram else ()
+    return tuple(dict.fromkeys(platform for platform, _ in _accounts(config)))
 
 
 def homes_of(config: Config) -> Iterator[HomeChannel]:
     """Where deliveries without an address go."""
-    for account in config.platforms.telegram:
+    for platform, account in _accounts(config):
         if account.home is not None:
-            yield HomeChannel(platform="telegram", account=account.account, chat_id=account.home)
+            yield HomeChannel(platform=platform, account=account.account, chat_id=account.home)
+
+
+def _accounts(config: Config) -> Iterator[tuple[str, AnyAccount]]:
+    yield from (("telegram", account) for account in config.platforms.telegram)
+
+
+def _described(platform: str, account: AnyAccount) -> object:
+    """The account in its adapter's own words."""
+    module = _load(platform)
+    return _telegram(module, account)
 
 
 def _telegram(telegram: ModuleType, account: TelegramAccount) -> object:
@@ -85,11 +103,16 @@ def _telegram(telegram: ModuleType, account: TelegramAccount) -> object:
         token=account.token.get_secret_value(),
         api_url=account.api_url,
         webhook=webhook,
-        commands=tuple(
-            telegram.MenuEntry(name=name, summary=command.summary, offered=name == command.name)
-            for command in COMMANDS.commands
-            for name in (command.name, *command.aliases)
-        ),
+        commands=_menu(telegram),
+    )
+
+
+def _menu(module: ModuleType) -> tuple[object, ...]:
+    """What people can be offered, and every other name of it."""
+    return tuple(
+        module.MenuEntry(name=name, summary=command.summary, offered=name == command.name)
+        for command in COMMANDS.commands
+        for name in (command.name, *command.aliases)
     )
 
 

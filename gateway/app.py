@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from types import MappingProxyType
 
 from adapters.screens import Screens
@@ -45,6 +46,7 @@ from gateway.lanes import LaneRules, WhenBusy
 from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
 from gateway.observe import METRICS_TYPE, Observer, reason_of
 from gateway.pipeline import Pipeline
+from gateway.places import places_of
 from gateway.policy import Employed, Policy
 from gateway.ports import Adapter
 from gateway.routing import Route
@@ -170,12 +172,13 @@ async def running(
     """
     clock, observer, state = SystemClock(), Observer(), lock.state
     async with AsyncExitStack() as opened:
-        if doors:
-            accounts = {**await opened.enter_async_context(connected(config)), **accounts}
         store = await SqliteStore.connect(state.database, clock)
         opened.push_async_callback(store.close)
-        tasks = await opened.enter_async_context(_working())
         policy = _policy(config, lock)
+        if doors:
+            connecting = connected(config, partial(places_of, store, policy.access))
+            accounts = {**await opened.enter_async_context(connecting), **accounts}
+        tasks = await opened.enter_async_context(_working())
         rules = DeliveryRules(
             retry_for=config.delivery.retry_for,
             stream=config.delivery.stream is not False,

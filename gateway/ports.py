@@ -86,6 +86,17 @@ class Limits:
 
 Receive = Callable[[InboundMessage], Awaitable[None]]
 
+Places = Callable[[], Awaitable[Sequence[SessionSource]]]
+"""
+Where an account may have been written to while nobody listened: its conversations, newest first, then what the config
+allows. A person there has no chat if none is known yet; a guild or a team has only its scope.
+"""
+
+
+async def nowhere() -> Sequence[SessionSource]:
+    """For an account that knows no place yet."""
+    return ()
+
 
 class Adapter(Protocol):
     """One account on one platform."""

@@ -16,7 +16,7 @@ from adapters.telegram.polling import poll
 from adapters.telegram.sending import Sender
 from adapters.telegram.webhook import listen
 from gateway.model import Attachment, Part, Sent, SessionSource
-from gateway.ports import Limits, Rate, Receive
+from gateway.ports import Limits, Places, Rate, Receive
 
 # https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this: a message a second in one chat, with
 # short bursts, twenty a minute in a group, and thirty a second in all.
@@ -96,3 +96,8 @@ class TelegramAdapter:
 
     def _progressed(self) -> None:
         self.progress_at = datetime.now(UTC)
+
+
+def connect(account: Account, places: Places) -> TelegramAdapter:
+    """Telegram keeps for us what was said meanwhile, so that nobody need remember where."""
+    return TelegramAdapter(account)

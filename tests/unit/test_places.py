@@ -1,0 +1,43 @@
+"""Where an account may have been written to while nobody listened."""
+
+from __future__ import annotations
+
+from gateway.admission import Access, Allowed
+from gateway.model import ChatType, SessionSource
+from gateway.places import places_of
+from gateway.stores.memory import MemoryStore
+from tests.fakes import FrozenClock
+from tests.talk import exchange
+
+ANN = SessionSource(platform="discord", chat_id="900", user_id="1", user_name="Ann")
+
+
+async def test_conversations_come_before_what_the_config_names() -> None:
+    store = MemoryStore(FrozenClock())
+    await exchange(store, source=ANN)
+    access = Access(
+        allow=(
+            Allowed(platform="discord", person="2"),
+            Allowed(platform="discord", chat="77"),
+            Allowed(platform="discord", scope="9"),
+        )
+    )
+
+    places = await places_of(store, access, "discord", "main")()
+
+    assert places == (
+        ANN.nameless,
+        SessionSource(platform="discord", user_id="2"),
+        SessionSource(platform="discord", chat_type=ChatType.GROUP, chat_id="77"),
+        SessionSource(platform="discord", chat_type=ChatType.GROUP, scope="9"),
+    )
+
+
+async def test_another_account_s_places_are_none_of_ours() -> None:
+    store = MemoryStore(FrozenClock())
+    await exchange(store, source=ANN)
+    access = Access(
+        allow=(Allowed(platform="discord", account="main", person="2"), Allowed(platform="slack", chat="C1"))
+    )
+
+    assert await places_of(store, access, "discord", "support")() == ()
