@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import time, timedelta
 from ipaddress import ip_address
@@ -84,6 +85,14 @@ def _streaming(value: object) -> object:
 Streaming = Annotated[bool | Literal["draft"], BeforeValidator(_streaming)]
 CountOrNone = Annotated[int, Strict(), Field(ge=0, le=1_000_000_000), BeforeValidator(unambiguous)]
 Count = Annotated[int, Strict(), Field(ge=1, le=1_000_000_000), BeforeValidator(unambiguous)]
+
+
+def _money(value: object) -> object:
+    """A whole number is a sum of money, too."""
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else unambiguous(value)
+
+
+Money = Annotated[float, Strict(), Field(ge=0, le=1_000_000, allow_inf_nan=False), BeforeValidator(_money)]
 
 
 def _word(value: object) -> object:
@@ -276,6 +285,26 @@ def _secret(value: object, info: ValidationInfo) -> object:
 
 
 Secret = Annotated[SecretStr, BeforeValidator(_secret)]
+
+_NAMES = "a list of names of variables is expected here; write [NAME, OTHER_NAME]"
+
+
+def _variables(value: object, info: ValidationInfo) -> object:
+    """The variables of those names, with their values."""
+    if isinstance(value, dict):
+        return value
+    if not isinstance(value, list | tuple) or not all(isinstance(unambiguous(name), str) for name in value):
+        raise ValueError(_NAMES)
+    around = _surroundings(info)
+    return {str(name): SecretStr(around.variable(str(name))) for name in value}
+
+
+Variables = Annotated[
+    Mapping[str, SecretStr],
+    BeforeValidator(_variables),
+    PlainSerializer(list, return_type=list[str]),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+]
 
 
 @dataclass(frozen=True, slots=True)

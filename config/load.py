@@ -20,6 +20,7 @@ from config.yaml_reader import LARGEST_FILE, read_yaml
 from gateway.errors import ConfigError
 
 _FILE_NAME = "turngate.yaml"
+_FOR_EVERY_PROGRAM = ("PATH", "HOME", "LANG", "TZ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,11 @@ def load(
         file=found,
         warnings=tuple(located(str(found), doubt) for doubt in find_doubts(document)),
     )
+
+
+def given_to_programs() -> dict[str, str]:
+    """What every program of an agent sees of the environment, whatever its config says."""
+    return {name: os.environ[name] for name in _FOR_EVERY_PROGRAM if name in os.environ}
 
 
 def candidates(env: Mapping[str, str]) -> Iterator[Path]:

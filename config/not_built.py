@@ -12,17 +12,6 @@ from config.mistakes import Mistake
 NOT_BUILT_YET = (
     "platforms.discord",
     "platforms.slack",
-    "agents.*.kind = openai",
-    "agents.*.kind = anthropic",
-    "agents.*.kind = command",
-    "agents.*.kind = acp",
-    "agents.*.kind = http",
-    "agents.*.kind = python",
-    "agents.*.argv",
-    "agents.*.format",
-    "agents.*.env",
-    "agents.*.object",
-    "agents.*.options",
     "storage.url = postgres",
 )
 

@@ -33,6 +33,7 @@ from config.fields import (
     Id,
     Listen,
     ListenAddress,
+    Money,
     Name,
     Prose,
     Secret,
@@ -41,6 +42,7 @@ from config.fields import (
     StorageAddress,
     Streaming,
     Text,
+    Variables,
     WebAddress,
     Zone,
     unambiguous,
@@ -71,20 +73,37 @@ class Storage(Section):
     url: StorageAddress = "sqlite"
 
 
+class Prices(Section):
+    """What a million tokens cost, in US dollars."""
+
+    input: Money = 0.0
+    output: Money = 0.0
+    cache_read: Money = 0.0
+    cache_write: Money = 0.0
+
+
 class Agent(Section):
     """Who answers."""
 
     kind: Annotated[AgentKind, AsWritten] = "echo"
     base_url: WebAddress | None = None
+    url: WebAddress | None = None
     api_key: Secret | None = None
     model: Text | None = None
     system_prompt: Prose = ""
     repeatable: Flag | None = None
     argv: Annotated[tuple[Prose, ...], Strict(False)] = ()
     format: Annotated[Literal["text", "jsonl"], AsWritten] = "text"
-    env: Annotated[tuple[Text, ...], Strict(False)] = ()
+    env: Variables = Field(default_factory=dict)
     object: Text | None = None
     options: Mapping[str, JsonValue] = Field(default_factory=dict)
+    attempts: Annotated[Count, Field(le=10)] = 3
+    timeout: SomeTime | None = None
+    fallback: Annotated[tuple[Name, ...], Strict(False)] = ()
+    images: Flag = True
+    max_tokens: Count | None = None
+    memory: Size | None = None
+    price: Prices | None = None
 
 
 class Match(Section):
@@ -94,6 +113,7 @@ class Match(Section):
     account: Name | None = None
     chat_type: Annotated[ChatTypeName, AsWritten] | None = None
     chat: Id | None = None
+    thread: Id | None = None
     user: Id | None = None
 
 

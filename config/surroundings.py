@@ -52,9 +52,10 @@ class Surroundings:
             return _read(self.path(name), f"the file {quoted(name)}")
         if reference["kind"] == "credential":
             return self._credential(name)
-        return self._variable(name)
+        return self.variable(name)
 
-    def _variable(self, name: str) -> str:
+    def variable(self, name: str) -> str:
+        """Of the environment. Raises ValueError with the cure."""
         if not _VARIABLE.fullmatch(name):
             raise ValueError(f"this is no name of a variable; {_HOW}")
         if not self.environment.get(name):

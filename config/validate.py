@@ -20,6 +20,7 @@ _MAPPING = "keys with values are expected here; write them below, indented, or {
 _WORDS = {
     "string_type": "this must be text; put it in quotes",
     "int_type": "this must be a whole number; write digits without quotes",
+    "float_type": "this must be a number; write digits without quotes",
     "bool_type": "this must be true or false; write one of them without quotes",
     "path_type": "this must be text; put it in quotes",
     "is_instance_of": "this must be text; put it in quotes",

@@ -18,12 +18,14 @@ from types import MappingProxyType
 
 from adapters.screens import Screens
 from config.access import AccessEntry, Whom
+from config.load import given_to_programs
 from config.schema import Access as AccessConfig
+from config.schema import Agent as AgentConfig
 from config.schema import Config
 from gateway import __version__, replies
 from gateway.accounts import connected, homes_of, platforms_of
 from gateway.admission import Access, Allowed, Direct, Groups
-from gateway.agents import load_agent
+from gateway.agents import AgentSpec, load_agent
 from gateway.attachments import Attachments
 from gateway.clock import SystemClock
 from gateway.commands import COMMANDS
@@ -280,7 +282,7 @@ def _policy(config: Config, lock: Lock) -> Policy:
     agents = {
         name: Employed(
             name=name,
-            agent=load_agent(agent.kind),
+            agent=load_agent(_spec(name, agent)),
             system=agent.system_prompt,
             repeatable=agent.kind in _TALKERS if agent.repeatable is None else agent.repeatable,
             has_workdir=agent.kind not in _TALKERS,
@@ -302,6 +304,26 @@ def _policy(config: Config, lock: Lock) -> Policy:
         redact_emails=config.privacy.redact_emails,
         connected=(LOCAL_PLATFORM, WEB_PLATFORM, *platforms_of(config)),
         homes=tuple(homes_of(config)),
+    )
+
+
+def _spec(name: str, agent: AgentConfig) -> AgentSpec:
+    return AgentSpec(
+        name=name,
+        kind=agent.kind,
+        url=agent.url or agent.base_url,
+        api_key=agent.api_key.get_secret_value() if agent.api_key else None,
+        model=agent.model,
+        argv=agent.argv,
+        format=agent.format,
+        env=given_to_programs() | {name: value.get_secret_value() for name, value in agent.env.items()},
+        object=agent.object,
+        options=agent.options,
+        attempts=agent.attempts,
+        timeout=agent.timeout,
+        images=agent.images,
+        max_tokens=agent.max_tokens,
+        memory=agent.memory,
     )
 
 

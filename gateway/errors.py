@@ -13,6 +13,8 @@ TurngateError
 ├── GapRemains            tell the chats concerned that something may have been missed
 ├── Undeliverable         give up on this target
 ├── AgentError            tell the user once, free the lane
+│   ├── AgentUnavailable  it cannot be reached now: try it again before it has said anything, then the next one
+│   └── AgentRefused      it does not take our credentials or our request: the operator must act; try the next one
 ├── Refused               the request cannot be done as asked; tell whoever asked, change nothing
 │   ├── UnknownSession    no such session, or it was deleted: late writes end here
 │   ├── UnknownEntry      no such message in that session
@@ -81,6 +83,22 @@ class Undeliverable(TurngateError):
 
 class AgentError(TurngateError):
     """The agent failed this turn."""
+
+
+class AgentUnavailable(AgentError):
+    """Nobody answers there now, or too much is asked of it. `retry_after`: it said when to come back, in seconds."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class AgentRefused(AgentError):
+    """
+    Somebody answered, and will not do it until the operator changes something.
+
+    The message is for him alone: people are told that the agent is not available.
+    """
 
 
 class Refused(TurngateError):

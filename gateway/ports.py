@@ -38,7 +38,8 @@ class Agent(Protocol):
         """
         Answer one turn. Closing it cancels: the agent must stop working and leave nothing behind.
 
-        Raises AgentError with a reason that people may read.
+        Raises AgentError with a reason that people may read; AgentUnavailable or AgentRefused if another try, or
+        another agent, may do better.
         """
 
 
@@ -48,6 +49,22 @@ class TakesAnswers(Protocol):
 
     async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
         """What was chosen in a running turn, in the agent's own words; None: nobody answered in time."""
+
+
+@runtime_checkable
+class TakesWords(Protocol):
+    """An agent that listens while it works. To any other, what is said during a turn waits for the next one."""
+
+    async def steer(self, turn: TurnId, text: str) -> bool:
+        """More words for a running turn. False if it is too late for them: then they are a message of their own."""
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """An agent that keeps something open between turns: a connection, a process."""
+
+    async def close(self) -> None:
+        """Called once, after its last turn. Nothing of it may be left behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,12 +19,14 @@ class Route:
     account: str | None = None
     chat_type: str | None = None
     chat: str | None = None
+    thread: str | None = None
     user: str | None = None
 
     def fits(self, source: SessionSource) -> bool:
         """Whether a message from there takes this route."""
-        wanted = (self.platform, self.account, self.chat_type, self.chat, self.user)
-        found = (source.platform, source.account, source.chat_type.value, source.chat_id, source.participant_id)
+        wanted = (self.platform, self.account, self.chat_type, self.chat, self.thread, self.user)
+        place = (source.platform, source.account, source.chat_type.value, source.chat_id, source.thread_id)
+        found = (*place, source.participant_id)
         return all(want in (None, value) for want, value in zip(wanted, found, strict=True))
 
 

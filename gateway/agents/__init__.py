@@ -2,10 +2,21 @@
 
 from importlib import import_module
 
+from gateway.agents.spec import AgentSpec
+from gateway.errors import ConfigError
 from gateway.ports import Agent
 
+__all__ = ["AgentSpec", "load_agent"]
 
-def load_agent(kind: str) -> Agent:
-    """An agent of that kind; every file here has a `make`."""
-    agent: Agent = import_module(f"gateway.agents.{kind}").make()
+
+def load_agent(spec: AgentSpec) -> Agent:
+    """An agent as the operator describes it; every kind has a `make`. Raises ConfigError for what it cannot be."""
+    try:
+        kind = import_module(f"gateway.agents.{spec.kind}")
+    except ModuleNotFoundError as exc:
+        if exc.name == f"gateway.agents.{spec.kind}":
+            raise ConfigError(f"agents.{spec.name}: there is no kind {spec.kind}") from exc
+        cure = f"install turngate[{spec.kind}]"
+        raise ConfigError(f"agents.{spec.name}: its library {exc.name} is not installed; {cure}") from exc
+    agent: Agent = kind.make(spec)
     return agent

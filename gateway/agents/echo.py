@@ -11,6 +11,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 
+from gateway.agents.spec import AgentSpec
 from gateway.files import written_size
 from gateway.model import AgentEvent, Attachment, Done, Origin, Role, Text, Turn, Usage
 
@@ -34,7 +35,7 @@ class EchoAgent:
         yield Done()
 
 
-def make() -> EchoAgent:
+def make(spec: AgentSpec) -> EchoAgent:
     """There is nothing to decide about it."""
     return EchoAgent()
 

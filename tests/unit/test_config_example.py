@@ -71,8 +71,8 @@ def test_the_schema_offers_what_is_built_and_nothing_else() -> None:
     schema = json_schema()
     agent = schema["$defs"]["Agent"]["properties"]
 
-    assert agent["kind"]["enum"] == ["echo"]
-    assert "argv" not in agent
+    assert agent["kind"]["enum"] == ["echo", "openai", "anthropic", "command", "acp", "http", "python"]
+    assert agent["env"]["items"] == {"type": "string"}
     assert list(schema["$defs"]["Platforms"]["properties"]) == ["telegram"]
     assert schema["$defs"]["Turns"]["properties"]["debounce"]["default"] == "600ms"
     assert schema["$defs"]["Web"]["properties"]["listen"]["default"] == "127.0.0.1:8765"

@@ -16,6 +16,9 @@ LISTEN = "this is no address to listen on; write 127.0.0.1:8765, or null for non
 DISCORD = " (Developer Mode on, then Copy User ID)"
 SLACK = "U and more capitals and digits (in the profile: Copy member ID)"
 NAMES = "user names can change hands, so write the id"
+A_NUMBER = "this must be a number; write digits without quotes"
+NAMES_OF_VARIABLES = "a list of names of variables is expected here; write [NAME, OTHER_NAME]"
+SET_IT = "set it, or write ${NAME}, ${file:PATH} or ${credential:NAME}"
 NOT_YET = "is not available in this version; remove it"
 
 TABLE = [
@@ -174,8 +177,10 @@ TABLE = [
     # Not built yet
     ("platforms:\n  discord: []", f"2:3: platforms.discord {NOT_YET}"),
     ("platforms: {slack: 3}", f"1:13: platforms.slack {NOT_YET}"),
-    ("agents: {main: {kind: openai}}", f"1:23: agents.main.kind openai {NOT_YET}"),
-    ("agents: {main: {argv: [x]}}", f"1:17: agents.main.argv {NOT_YET}"),
+    ("storage: {url: postgresql://h/db}", f"1:16: storage.url postgres {NOT_YET}"),
+    ("agents: {main: {env: X}}", f"1:22: agents.main.env: {NAMES_OF_VARIABLES}"),
+    ("agents: {main: {env: [NONE]}}", f"1:22: agents.main.env: the environment variable NONE is not set; {SET_IT}"),
+    ("agents: {main: {price: {input: cheap}}}", f"1:32: agents.main.price.input: {A_NUMBER}"),
     ("storage: {url: 'postgresql://me:pw@h/db'}", f"1:16: storage.url postgres {NOT_YET}"),
     # YAML itself
     ("- a", "1:1: the file must hold keys with values; write key: value"),
@@ -229,7 +234,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
         "sesions: {}\nturns: {drain: 5, concurrent: 0}\nlog: {level: loud}\nlog: {}\nroutes: [{match: {}, agent: x}]\n"
     )
 
-    found = mistakes_in(text + "agents: {main: {kind: openai, modle: 1, system_prompt: &a x}}")
+    found = mistakes_in(text + "agents: {main: {kind: oracle, modle: 1, system_prompt: &a x}}")
 
     places = [mistake.split(": ")[0].removeprefix("turngate.yaml:") for mistake in found]
     assert places == ["1:1", "2:16", "2:31", "3:14", "4:1", "5:29", "6:23", "6:31", "6:56"]

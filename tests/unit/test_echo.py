@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.agents import load_agent
+from gateway.agents import AgentSpec, load_agent
+from gateway.errors import ConfigError
 from gateway.model import (
     Attachment,
     Done,
@@ -31,7 +32,7 @@ TURN = Turn(id=TurnId(1), session=SESSION, source=dm(), messages=(message("hello
 
 
 async def events(turn: Turn) -> list[object]:
-    return [event async for event in load_agent("echo").run(turn)]
+    return [event async for event in load_agent(AgentSpec(name="main")).run(turn)]
 
 
 async def answer(turn: Turn) -> str:
@@ -85,5 +86,5 @@ class TestEcho:
 
 
 def test_an_unknown_kind_of_agent_cannot_be_loaded() -> None:
-    with pytest.raises(ModuleNotFoundError):
-        load_agent("oracle")
+    with pytest.raises(ConfigError, match="there is no kind oracle"):
+        load_agent(AgentSpec(name="main", kind="oracle"))
