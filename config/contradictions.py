@@ -23,8 +23,10 @@ def _missing_agents(document: Document) -> Iterator[tuple[Path, Mistake]]:
     if MAIN_ACCOUNT not in agents:
         what = "agents: there is no main, which answers where no route fits; add it"
         yield ("agents",), Mistake(document.place(("agents",)), what)
-    for path, name in every_value(document.data.get("routes"), ("routes",)):
-        if path[2:] == ("agent",) and isinstance(name, str) and name not in agents:
+    named = [*every_value(document.data.get("routes"), ("routes",)), *every_value(agents, ("agents",))]
+    for path, name in named:
+        is_name = path[2:] == ("agent",) or path[2:3] in (("fallback",), ("choices",))
+        if is_name and isinstance(name, str) and name not in agents:
             what = f"{dotted(path)}: there is no agent {quoted(name)}; {one_of(name, agents, instead='write one of')}"
             yield path, Mistake(document.place(path), what)
 

@@ -18,14 +18,11 @@ from types import MappingProxyType
 
 from adapters.screens import Screens
 from config.access import AccessEntry, Whom
-from config.load import given_to_programs
 from config.schema import Access as AccessConfig
-from config.schema import Agent as AgentConfig
 from config.schema import Config
 from gateway import __version__, replies
 from gateway.accounts import connected, homes_of, platforms_of
 from gateway.admission import Access, Allowed, Direct, Groups
-from gateway.agents import AgentSpec, load_agent
 from gateway.attachments import Attachments
 from gateway.clock import SystemClock
 from gateway.commands import COMMANDS
@@ -52,15 +49,13 @@ from gateway.places import places_of
 from gateway.policy import Employed, Policy
 from gateway.ports import Adapter
 from gateway.routing import Route
+from gateway.staff import employed
 from gateway.state_dir import Lock, StateDir, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
 from gateway.storing import SessionFilter
 from gateway.supervisor import AccountReport, AccountState, Supervisor
 from gateway.web import Needs, Readiness, WebServer
 
-# Kinds of agents that only talk: a turn may run again after a crash unless the config says otherwise, and they have no
-# use for a folder to work in.
-_TALKERS = ("echo", "openai", "anthropic")
 _PROBE_HOLDS = timedelta(seconds=1)
 _CONCERNED_FOR = timedelta(days=7)
 
@@ -176,7 +171,7 @@ async def running(
     async with AsyncExitStack() as opened:
         store = await SqliteStore.connect(state.database, clock)
         opened.push_async_callback(store.close)
-        policy = _policy(config, lock)
+        policy = _policy(config, lock, await opened.enter_async_context(employed(config, observer)))
         if doors:
             connecting = connected(config, partial(places_of, store, policy.access))
             accounts = {**await opened.enter_async_context(connecting), **accounts}
@@ -278,17 +273,7 @@ async def _working() -> AsyncIterator[asyncio.TaskGroup]:
             raise errors.exceptions[0] from None
 
 
-def _policy(config: Config, lock: Lock) -> Policy:
-    agents = {
-        name: Employed(
-            name=name,
-            agent=load_agent(_spec(name, agent)),
-            system=agent.system_prompt,
-            repeatable=agent.kind in _TALKERS if agent.repeatable is None else agent.repeatable,
-            has_workdir=agent.kind not in _TALKERS,
-        )
-        for name, agent in config.agents.items()
-    }
+def _policy(config: Config, lock: Lock, agents: Mapping[str, Employed]) -> Policy:
     return Policy(
         agents=agents,
         access=_access(config.access),
@@ -304,26 +289,6 @@ def _policy(config: Config, lock: Lock) -> Policy:
         redact_emails=config.privacy.redact_emails,
         connected=(LOCAL_PLATFORM, WEB_PLATFORM, *platforms_of(config)),
         homes=tuple(homes_of(config)),
-    )
-
-
-def _spec(name: str, agent: AgentConfig) -> AgentSpec:
-    return AgentSpec(
-        name=name,
-        kind=agent.kind,
-        url=agent.url or agent.base_url,
-        api_key=agent.api_key.get_secret_value() if agent.api_key else None,
-        model=agent.model,
-        argv=agent.argv,
-        format=agent.format,
-        env=given_to_programs() | {name: value.get_secret_value() for name, value in agent.env.items()},
-        object=agent.object,
-        options=agent.options,
-        attempts=agent.attempts,
-        timeout=agent.timeout,
-        images=agent.images,
-        max_tokens=agent.max_tokens,
-        memory=agent.memory,
     )
 
 

@@ -19,7 +19,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from gateway.errors import Refused, TurngateError
+from gateway.errors import AgentError, Refused, TurngateError
 from gateway.model import Part, SessionId, SessionSource
 from gateway.storing import Accepted, Begun, Outcome, Pruned
 
@@ -166,6 +166,10 @@ class Observer:
     def agent_failed(self, error: BaseException) -> None:
         """Why, it said to the person who asked, perhaps in his words: the transcript and the inbox have them."""
         self._log.warning("the agent failed", action=Action.AGENT, reason=type(error).__name__, where=place_of(error))
+
+    def agent_unavailable(self, name: str, error: AgentError) -> None:
+        """It could not be asked, for a reason that only the operator can do something about."""
+        self._log.warning("an agent cannot be asked", action=Action.AGENT, agent=name, reason=reason_of(error))
 
     def agent_silent(self) -> None:
         """Nothing came from it for as long as the config allows."""

@@ -142,7 +142,7 @@ class Pipeline:
         conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
         running.stoppable(conversation.stop)
         hands = self.attachments.hands(begun, self.questions.asker(employed.agent, begun, message, running))
-        ending = await conversation.run(briefing.turn, self.policy.idle_timeout, hands)
+        ending = await conversation.run(briefing.turn, self.policy.patience_with(employed), hands)
         self.questions.close(begun.turn)
         words = replies.words_before(self.policy, session) + not_fetched(begun.said, running)
         outcome = replies.outcome(conversation, ending, message, words, self.clock.now())

@@ -16,6 +16,7 @@ from gateway.prompt import HomeChannel
 from gateway.routing import MAIN_AGENT, Route, agent_for
 from gateway.sessions import ResetPolicies
 from gateway.storing import Opening
+from gateway.turns import Patience
 
 _NOT_SHOWN = 20
 
@@ -34,6 +35,7 @@ class Employed:
     system: str = ""
     repeatable: bool = True
     has_workdir: bool = False
+    timeout: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,10 @@ class Policy:
     def is_repeatable(self, source: SessionSource) -> bool:
         """Whether a turn from there may run again after a crash in the middle, if nobody chose another agent."""
         return self.agents.get(agent_for(source, self.routes), self.agents[MAIN_AGENT]).repeatable
+
+    def patience_with(self, employed: Employed) -> Patience:
+        """How long it may take."""
+        return Patience(idle=self.idle_timeout, total=employed.timeout)
 
     def missing_agent(self, session: Session) -> str | None:
         """The agent that was chosen for a session and is no longer in the config."""

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from gateway.crashpoints import crashpoint
-from gateway.errors import AgentError, Refused, StoreError
+from gateway.errors import AgentError, AgentRefused, Refused, StoreError
 from gateway.files import clean_name
 from gateway.model import (
     AgentEvent,
@@ -48,6 +48,8 @@ LONGEST_ANSWER = 2_000_000
 
 SECONDS_TO_LET_GO = 5.0
 """For an agent that was told to stop. Then it is left to itself, and its lane goes on."""
+
+NOT_AVAILABLE = "the agent is not available; whoever runs it can see why"
 
 _MOST_MISSED = 20
 
@@ -87,6 +89,14 @@ class Hands:
     put_question: PutQuestion = _nobody_is_asked
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long an agent may be silent, and how long a turn may take in all."""
+
+    idle: timedelta
+    total: timedelta | None = None
+
+
 class AgentWillNotStop(Exception):
     """A bug of the agent, by a name that the log can tell."""
 
@@ -110,6 +120,8 @@ class Conversation:
         self._observer = observer
         self._limit: asyncio.Timeout | None = None
         self._patience = 0.0
+        self._deadline: float | None = None
+        self._asked_at = 0.0
         self._unanswered = 0
         self._stopped = self._given_up = self._finished = self._is_over = False
         self._words, self._thoughts = StreamRestorer(restore), StreamRestorer(restore)
@@ -122,17 +134,19 @@ class Conversation:
         if self._limit is not None and not self._limit.expired():
             self._limit.reschedule(asyncio.get_running_loop().time())
 
-    async def run(self, turn: Turn, idle_timeout: timedelta, hands: Hands | None = None) -> Ending:
-        """Until the agent is done, fails, is silent for too long, or is told to stop. What it said is in `said`."""
+    async def run(self, turn: Turn, patience: Patience, hands: Hands | None = None) -> Ending:
+        """Until the agent is done, fails, takes too long, or is told to stop. What it said is in `said`."""
         if self._stopped:
             return Ending.STOPPED
-        self._patience = idle_timeout.total_seconds()
+        self._patience = patience.idle.total_seconds()
+        if patience.total is not None:
+            self._deadline = asyncio.get_running_loop().time() + patience.total.total_seconds()
         error = await self._listen(self._hear_all(turn, hands or Hands()))
         if isinstance(error, KeyboardInterrupt):
             raise error
         if isinstance(error, AgentError):
             self._observer.agent_failed(error)
-            self.failure = self._restore(str(error))
+            self.failure = NOT_AVAILABLE if isinstance(error, AgentRefused) else self._restore(str(error))
         elif error is not None:
             if not (self._given_up and isinstance(error, asyncio.CancelledError)):
                 self._observer.bug(error)
@@ -146,7 +160,7 @@ class Conversation:
             return Ending.DONE if self._finished else Ending.STOPPED
         if self._given_up:
             self._observer.agent_silent()
-            self.failure = "the agent fell silent"
+            self.failure = "the agent took too long" if self._is_late() else "the agent fell silent"
             return Ending.SILENT
         return Ending.FAILED if self.failure is not None else Ending.DONE
 
@@ -157,7 +171,7 @@ class Conversation:
         """
         listening = asyncio.ensure_future(hearing)
         try:
-            async with asyncio.timeout(self._patience) as self._limit:
+            async with asyncio.timeout_at(self._silent_until()) as self._limit:
                 await asyncio.wait({listening})
         except TimeoutError:
             self._given_up = True
@@ -193,19 +207,30 @@ class Conversation:
     def _wait_longer(self) -> None:
         """Whoever waits for an answer may be silent: how long people may think is for others to say."""
         if self._limit is not None and not (self._limit.expired() or self._stopped):
-            silent_until = asyncio.get_running_loop().time() + self._patience
-            self._limit.reschedule(None if self._unanswered else silent_until)
+            self._limit.reschedule(None if self._unanswered else self._silent_until())
+
+    def _silent_until(self) -> float:
+        silent_until = asyncio.get_running_loop().time() + self._patience
+        return silent_until if self._deadline is None else min(silent_until, self._deadline)
+
+    def _is_late(self) -> bool:
+        return self._deadline is not None and asyncio.get_running_loop().time() >= self._deadline
 
     async def _put(self, ask: Ask, hands: Hands) -> None:
         self._show_rest()
         self.said.hear(ask)
         labels = tuple(map(self._restore, ask.options))
         if await hands.put_question(ask, self._restore(ask.text), labels, self._was_answered):
+            if not self._unanswered:
+                self._asked_at = asyncio.get_running_loop().time()
             self._unanswered += 1
         self._wait_longer()
 
     def _was_answered(self) -> None:
+        """How long people took to think is not the agent's time."""
         self._unanswered -= 1
+        if not self._unanswered and self._deadline is not None:
+            self._deadline += asyncio.get_running_loop().time() - self._asked_at
         self._wait_longer()
 
     async def _taken(self, event: AgentEvent, hands: Hands) -> AgentEvent | None:

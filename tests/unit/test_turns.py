@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.errors import AgentError, Refused, StoreUnavailable
+from gateway.errors import AgentError, AgentRefused, Refused, StoreUnavailable
 from gateway.model import (
     AgentEvent,
     Ask,
@@ -36,11 +36,11 @@ from gateway.model import (
 from gateway.observe import Observer
 from gateway.ports import Agent
 from gateway.privacy import Redactor
-from gateway.turns import LONGEST_ANSWER, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Said
+from gateway.turns import LONGEST_ANSWER, NOT_AVAILABLE, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Patience, Said
 from tests.fakes import NOON, FrozenClock, ScriptedAgent, Step, dm, message
 from tests.hurry import hurried, later
 
-IDLE = timedelta(minutes=30)
+IDLE = Patience(idle=timedelta(minutes=30))
 STARTED, DONE, FAILED = ToolStatus.STARTED, ToolStatus.DONE, ToolStatus.FAILED
 
 
@@ -232,7 +232,7 @@ class TestClosing:
         talk = Listening(Odd(run))
 
         assert await talk.run() is Ending.DONE
-        assert asyncio.get_running_loop().time() == pytest.approx(IDLE.total_seconds())
+        assert asyncio.get_running_loop().time() == pytest.approx(IDLE.idle.total_seconds())
 
 
 @hurried
@@ -242,7 +242,7 @@ class TestSilence:
         talk = Listening(agent)
 
         assert await talk.run() is Ending.SILENT
-        assert asyncio.get_running_loop().time() == pytest.approx(IDLE.total_seconds())
+        assert asyncio.get_running_loop().time() == pytest.approx(IDLE.idle.total_seconds())
         assert talk.talk.failure == "the agent fell silent"
         assert talk.said == "Half a"
         assert agent.closed == 1
@@ -269,12 +269,12 @@ class TestSilence:
         async def run(_: Turn) -> AsyncGenerator[AgentEvent]:
             while True:
                 with suppress(asyncio.CancelledError):
-                    await asyncio.sleep(IDLE.total_seconds() * 2)
+                    await asyncio.sleep(IDLE.idle.total_seconds() * 2)
                     return
             yield Text("never")
 
         assert await Listening(Odd(run)).run() is Ending.SILENT
-        assert asyncio.get_running_loop().time() == pytest.approx(IDLE.total_seconds() + SECONDS_TO_LET_GO)
+        assert asyncio.get_running_loop().time() == pytest.approx(IDLE.idle.total_seconds() + SECONDS_TO_LET_GO)
 
     async def test_an_agent_that_just_ends_when_it_is_given_up_was_silent(self) -> None:
         async def run(_: Turn) -> AsyncGenerator[AgentEvent]:
@@ -312,7 +312,7 @@ class TestStopping:
         assert await running is Ending.STOPPED
         assert asyncio.get_running_loop().time() == pytest.approx(1 + SECONDS_TO_LET_GO)
         assert talk.talk.failure is None
-        await later(IDLE.total_seconds())
+        await later(IDLE.idle.total_seconds())
         assert talk.said == talk.shown_text == "Half a"
 
     async def test_an_agent_that_will_not_stop_is_a_bug_that_is_counted(self) -> None:
@@ -671,3 +671,26 @@ class TestFiles:
 
         assert await talk.run() is Ending.DONE
         assert talk.talk.said.missed == ["The file x was not sent: files cannot be sent from here."]
+
+
+@hurried
+class TestTheTimeATurnMayTake:
+    async def test_an_agent_that_talks_for_ever_is_cut_off(self) -> None:
+        async def chatter() -> AsyncGenerator[AgentEvent]:
+            while True:
+                yield Text("and ")
+                await asyncio.sleep(10)
+
+        talk = Listening(ScriptedAgent(answer=lambda turn: chatter()))
+
+        ending = await talk.talk.run(a_turn(), Patience(idle=timedelta(minutes=30), total=timedelta(minutes=5)))
+
+        assert (ending, talk.talk.failure) == (Ending.SILENT, "the agent took too long")
+        assert asyncio.get_running_loop().time() == pytest.approx(300)
+        assert talk.talk.said.text.startswith("and and")
+
+    async def test_what_only_the_operator_can_cure_is_told_to_him_alone(self) -> None:
+        talk = listening(AgentRefused("401: the key sk-123 is wrong"))
+
+        assert await talk.run() is Ending.FAILED
+        assert talk.talk.failure == NOT_AVAILABLE

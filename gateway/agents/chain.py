@@ -1,0 +1,105 @@
+"""
+An agent that is asked again while it has said nothing, and those that stand in for it.
+
+Another try is free as long as nobody has heard a word of the first. After that there is none: half of one answer and
+half of another would be neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from gateway.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.model import AgentEvent, Turn, TurnId, Usage
+from gateway.ports import Agent, TakesAnswers, TakesWords
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+
+Tell = Callable[[str, AgentError], None]
+"""Who is told that an agent of that name could not answer, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One agent, with the prompt that is its own, and how often it is asked."""
+
+    name: str
+    agent: Agent
+    attempts: int = 1
+    system: str = ""
+
+
+class Chain:
+    """Asks each in turn until one answers."""
+
+    def __init__(self, links: Sequence[Link], tell: Tell) -> None:
+        self._links = tuple(links)
+        self._tell = tell
+        self._at_work: dict[TurnId, Agent] = {}
+
+    async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
+        """As the port has it: the first that answers at all gives the answer."""
+        failure: AgentError | None = None
+        for link in self._links:
+            for attempt in range(1, link.attempts + 1):
+                heard = False
+                try:
+                    async with aclosing(self._ask(link, turn)) as events:
+                        async for event in events:
+                            heard = heard or not isinstance(event, Usage)
+                            yield event
+                except (AgentUnavailable, AgentRefused) as exc:
+                    self._tell(link.name, exc)
+                    failure = exc
+                else:
+                    return
+                if heard:
+                    raise AgentError(str(failure)) from failure
+                pause = _pause(failure, attempt)
+                if attempt == link.attempts or pause is None:
+                    break
+                await asyncio.sleep(pause)
+        raise failure or AgentError("there is no agent to ask")
+
+    async def _ask(self, link: Link, turn: Turn) -> AsyncGenerator[AgentEvent]:
+        self._at_work[turn.id] = link.agent
+        try:
+            async with aclosing(link.agent.run(replace(turn, system=link.system))) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self._at_work.pop(turn.id, None)
+
+    async def steer(self, turn: TurnId, text: str) -> bool:
+        """As the port has it, if the one at work listens."""
+        agent: object = self._at_work.get(turn)
+        return isinstance(agent, TakesWords) and await agent.steer(turn, text)
+
+
+class AnsweringChain(Chain):
+    """One whose agents wait for the answers to their questions."""
+
+    async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
+        """As the port has it."""
+        agent: object = self._at_work.get(turn)
+        if isinstance(agent, TakesAnswers):
+            await agent.answer(turn, ask, option)
+
+
+def chained(links: Sequence[Link], tell: Tell) -> Chain:
+    """The links in order. It waits for answers if the first of them does: what stands in seldom asks."""
+    return (AnsweringChain if isinstance(links[0].agent, TakesAnswers) else Chain)(links, tell)
+
+
+def _pause(failure: AgentError | None, attempt: int) -> float | None:
+    """Before the next try: as long as it asks for, else growing, with jitter. None: there is no point in one."""
+    if not isinstance(failure, AgentUnavailable):
+        return None
+    longest = min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE)
+    if failure.retry_after is not None:
+        return failure.retry_after if failure.retry_after <= _LONGEST_PAUSE else None
+    return random.uniform(longest / 2, longest)  # noqa: S311 - jitter, no secret

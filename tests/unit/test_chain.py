@@ -1,0 +1,155 @@
+"""An agent that is asked again while it has said nothing, and those that stand in for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from gateway.agents.chain import Chain, Link, chained
+from gateway.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.model import AgentEvent, Done, Text, Turn, TurnId, Usage
+from gateway.ports import TakesAnswers, TakesWords
+from tests.hurry import hurried
+from tests.unit.test_turns import a_turn
+
+BUSY, GONE = AgentUnavailable("too many ask at once", retry_after=7.0), AgentUnavailable("nobody answers there")
+NO_KEY = AgentRefused("401: no such key")
+
+
+class Moody:
+    """Does one thing after the other, one at each call: an error is raised, words are said."""
+
+    def __init__(self, *moods: AgentError | str) -> None:
+        self.moods = list(moods)
+        self.asked: list[Turn] = []
+
+    async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
+        self.asked.append(turn)
+        mood = self.moods.pop(0)
+        if isinstance(mood, str):
+            yield Text(mood)
+            yield Done()
+            return
+        raise mood
+
+
+class Asking(Moody):
+    """Waits for answers, and listens."""
+
+    def __init__(self, *moods: AgentError | str) -> None:
+        super().__init__(*moods)
+        self.told: list[str | None] = []
+
+    async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
+        self.told.append(option)
+
+    async def steer(self, turn: TurnId, text: str) -> bool:
+        self.told.append(text)
+        return True
+
+
+class Cut:
+    """Says something, and breaks off."""
+
+    async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
+        yield Text("half of")
+        raise GONE
+
+
+class Counting:
+    """Tells what was used, and then fails."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
+        self.asked += 1
+        yield Usage(input=3)
+        raise GONE
+
+
+def chain_of(*agents: object, attempts: int = 3, told: list[tuple[str, AgentError]] | None = None) -> Chain:
+    links = [
+        Link(name=f"agent {number}", agent=agent, attempts=attempts, system=f"prompt {number}")  # type: ignore[arg-type]
+        for number, agent in enumerate(agents)
+    ]
+    heard: list[tuple[str, AgentError]] = [] if told is None else told
+    return chained(links, lambda name, error: heard.append((name, error)))
+
+
+async def said(chain: Chain) -> list[str]:
+    return [event.text async for event in chain.run(a_turn()) if isinstance(event, Text)]
+
+
+@hurried
+class TestChain:
+    async def test_it_asks_again_what_nobody_answered(self) -> None:
+        agent, told = Moody(GONE, GONE, "here I am"), list[tuple[str, AgentError]]()
+
+        assert await said(chain_of(agent, told=told)) == ["here I am"]
+        assert told == [("agent 0", GONE), ("agent 0", GONE)]
+
+    async def test_it_waits_as_long_as_it_is_asked_to(self) -> None:
+        began = asyncio.get_running_loop().time()
+
+        await said(chain_of(Moody(BUSY, "now")))
+
+        assert asyncio.get_running_loop().time() - began == pytest.approx(7.0)
+
+    async def test_it_does_not_wait_for_an_hour_but_asks_another(self) -> None:
+        later = AgentUnavailable("come back later", retry_after=3600.0)
+
+        assert await said(chain_of(Moody(later), Moody("I can"))) == ["I can"]
+
+    async def test_refused_credentials_are_not_tried_again(self) -> None:
+        refused, other = Moody(NO_KEY), Moody("I can")
+
+        assert await said(chain_of(refused, other)) == ["I can"]
+        assert len(refused.asked) == 1
+
+    async def test_the_last_failure_is_what_is_told_when_nobody_could(self) -> None:
+        with pytest.raises(AgentRefused, match="no such key"):
+            await said(chain_of(Moody(GONE, GONE, GONE), Moody(NO_KEY)))
+
+    async def test_half_an_answer_is_not_begun_again(self) -> None:
+        other = Moody("never asked")
+
+        with pytest.raises(AgentError, match="nobody answers there") as failure:
+            await said(chain_of(Cut(), other))
+        assert type(failure.value) is AgentError
+        assert other.asked == []
+
+    async def test_counting_tokens_is_not_saying_anything(self) -> None:
+        agent = Counting()
+
+        with pytest.raises(AgentUnavailable):
+            await said(chain_of(agent))
+        assert agent.asked == 3
+
+    async def test_each_has_the_prompt_that_is_its_own(self) -> None:
+        first, second = Moody(NO_KEY), Moody("mine")
+
+        await said(chain_of(first, second))
+
+        assert [first.asked[0].system, second.asked[0].system] == ["prompt 0", "prompt 1"]
+
+
+async def test_answers_and_words_reach_the_one_at_work() -> None:
+    agent = Asking("hello")
+    chain: object = chain_of(agent)
+    assert isinstance(chain, Chain)
+    assert isinstance(chain, TakesAnswers)
+    assert isinstance(chain, TakesWords)
+
+    async for _ in chain.run(a_turn()):
+        await chain.answer(a_turn().id, "ask", "yes")
+        assert await chain.steer(a_turn().id, "faster")
+
+    assert agent.told == ["yes", "faster"] * 2
+    assert not await chain.steer(a_turn().id, "too late")
+
+
+def test_one_that_takes_no_answers_is_not_said_to() -> None:
+    assert not isinstance(chain_of(Moody()), TakesAnswers)
