@@ -103,6 +103,7 @@ class Agent(Section):
     images: Flag = True
     max_tokens: Count | None = None
     memory: Size | None = None
+    offered: Flag | None = None
     price: Prices | None = None
 
 
@@ -122,6 +123,7 @@ class Route(Section):
 
     match: Match
     agent: Name
+    choices: Annotated[tuple[Name, ...], Strict(False)] | None = None
 
 
 def _sendable(secret: SecretStr) -> SecretStr:

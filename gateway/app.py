@@ -277,7 +277,7 @@ def _policy(config: Config, lock: Lock, agents: Mapping[str, Employed]) -> Polic
     return Policy(
         agents=agents,
         access=_access(config.access),
-        routes=[Route(agent=route.agent, **route.match.model_dump()) for route in config.routes],
+        routes=[Route(agent=route.agent, choices=route.choices, **route.match.model_dump()) for route in config.routes],
         per_user_in_groups=config.sessions.per_user_in_groups,
         per_user_in_threads=config.sessions.per_user_in_threads,
         resets=config.reset_policies(),

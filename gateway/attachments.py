@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, repeat
 
 from gateway.delivery import Delivery
@@ -21,8 +20,7 @@ from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
 from gateway.policy import Policy
 from gateway.ports import FetchesFiles
-from gateway.storing import Begun, Store
-from gateway.turns import Hands, PutQuestion
+from gateway.storing import Store
 
 LONGEST_FETCH = 300.0
 """Seconds for all files of a turn together; what has not come by then is not waited for."""
@@ -42,12 +40,6 @@ class Attachments:
     store: Store
     delivery: Delivery
     observer: Observer
-
-    def hands(self, begun: Begun, put_question: PutQuestion) -> Hands:
-        """What is done for a turn while it runs."""
-        first_tool = partial(until_stored, partial(self.store.record_tool, begun.turn), self.observer)
-        keep_file = self.files.keeper(begun.opened.session.id)
-        return Hands(first_tool=first_tool, keep_file=keep_file, put_question=put_question)
 
     async def gather(self, running: Running) -> list[InboundMessage]:
         """

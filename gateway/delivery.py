@@ -33,7 +33,17 @@ from gateway.governor import Governor
 from gateway.model import LARGEST_NUMBER, File, Part, PartId, PartState, Sent, SessionSource, TurnId
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
-from gateway.ports import Adapter, AsksWithButtons, Clock, EditsMessages, FetchesFiles, FindsSent, Limits, SendsFiles
+from gateway.ports import (
+    Adapter,
+    AsksWithButtons,
+    Clock,
+    EditsMessages,
+    FetchesFiles,
+    FindsSent,
+    Limits,
+    LocatesChats,
+    SendsFiles,
+)
 from gateway.previews import Preview, Showing, Stage, follower_of, harmless
 from gateway.storing import Store
 
@@ -105,6 +115,13 @@ class Delivery:
     def has_buttons(self, source: SessionSource) -> bool:
         """Whether a question can be asked there with buttons."""
         return isinstance(self._adapters.get(_account(source)), AsksWithButtons)
+
+    def place(self, platform: str, account: str, chat: str, thread: str | None) -> SessionSource:
+        """A chat by its id alone, as its platform would name it in a message. Raises Refused if nobody is there."""
+        adapter: object = self._adapters.get((platform, account))
+        if not isinstance(adapter, LocatesChats):
+            raise Refused(f"nothing can be sent to {platform}/{account} from here")
+        return adapter.place(chat, thread)
 
     def fetcher(self, source: SessionSource) -> FetchesFiles | None:
         """Whoever can fetch what was sent from there."""

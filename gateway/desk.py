@@ -76,6 +76,7 @@ class Desk:
         opening = self.policy.opening(stored.message.source)
         busy = running.beside and (call.command.needs_quiet or self.lanes.is_busy(key))
         session = (await until_stored(lambda: self.store.open(opening), self.observer)).session
+        is_admin = authorize(stored.message, self.policy.access).is_admin
         request = Request(
             argument=call.argument,
             session=session,
@@ -84,7 +85,8 @@ class Desk:
             row=stored.id,
             message=stored.message,
             pairing=self.pairing,
-            is_admin=authorize(stored.message, self.policy.access).is_admin,
+            is_admin=is_admin,
+            offered=self.policy.offered(stored.message.source, to_admin=is_admin),
             stopped=stopped,
             busy=busy,
             waiting=len(self.lanes.waiting(key)),

@@ -179,6 +179,10 @@ class Observer:
         """A file was not taken from a person or from an agent; whoever is concerned is told why."""
         self._log.warning("a file was not taken", action=Action.FILE, reason=reason_of(error))
 
+    def not_sent_elsewhere(self, error: TurngateError) -> None:
+        """What an agent wanted to send to another place; the person whose turn it is hears why."""
+        self._log.warning("nothing was sent elsewhere", action=Action.AGENT, reason=reason_of(error))
+
     def files_failed(self, error: BaseException) -> None:
         """The folder of the files does not take what is done to it; it is tried again with the next sweep."""
         self._log.error("the files failed", action=Action.FILE, reason=reason_of(error))

@@ -20,6 +20,7 @@ from gateway.crashpoints import crashpoint
 from gateway.delivery import Delivery
 from gateway.desk import Desk
 from gateway.doorkeeper import Doorkeeper
+from gateway.errands import Errands
 from gateway.errors import Refused, StoreError
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, Lanes, Place, Running, Stored
@@ -50,6 +51,7 @@ class Pipeline:
     desk: Desk = field(init=False)
     door: Doorkeeper = field(init=False)
     questions: Questions = field(init=False)
+    errands: Errands = field(init=False)
 
     def __post_init__(self) -> None:
         self.lanes = Lanes(self.lane_rules, self._handle, self.tasks)
@@ -57,6 +59,7 @@ class Pipeline:
         self.door = Doorkeeper(*house, self.delivery.take_up)
         self.desk = Desk(*house, self.lanes, self.door.pairing, self.fitting, self.delivery.take_up)
         self.questions = Questions(*house, self.fitting, self.tasks, self.take_up)
+        self.errands = Errands(*house, self.questions, self.fitting, self.door.pairing)
 
     async def receive(self, message: InboundMessage) -> None:
         """Called by adapters. Returning means stored; raises Refused for what is never taken, StoreError for a no."""
@@ -140,10 +143,7 @@ class Pipeline:
         briefing = brief(self.policy, employed, begun, messages, files, self.door.overheard.take(message))
         preview = self.delivery.preview(message.source, begun.turn, running.ids, shown_in=begun.preview)
         conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
-        running.stoppable(conversation.stop)
-        hands = self.attachments.hands(begun, self.questions.asker(employed.agent, begun, message, running))
-        ending = await conversation.run(briefing.turn, self.policy.patience_with(employed), hands)
-        self.questions.close(begun.turn)
+        ending = await self.errands.see_through(conversation, briefing.turn, begun, running)
         words = replies.words_before(self.policy, session) + not_fetched(begun.said, running)
         outcome = replies.outcome(conversation, ending, message, words, self.clock.now())
         return await self.fitting.fit(replies.in_place_of(await preview.close(), outcome), session.id)

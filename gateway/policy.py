@@ -13,7 +13,7 @@ from gateway.model import Session, SessionKey, SessionSource
 from gateway.ports import Agent
 from gateway.privacy import Redactor
 from gateway.prompt import HomeChannel
-from gateway.routing import MAIN_AGENT, Route, agent_for
+from gateway.routing import MAIN_AGENT, Route, agent_for, route_of
 from gateway.sessions import ResetPolicies
 from gateway.storing import Opening
 from gateway.turns import Patience
@@ -27,7 +27,7 @@ class Employed:
     An agent under the name the config gives it.
 
     `repeatable`: a turn may run again if the daemon died during it. `has_workdir`: works on files, in a folder of the
-    session's.
+    session's. `timeout` bounds a turn. `is_offered`: everybody may choose it, where no route says who may be chosen.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Employed:
     repeatable: bool = True
     has_workdir: bool = False
     timeout: timedelta | None = None
+    is_offered: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +91,16 @@ class Policy:
         """Who answers in a session: the one chosen for it, if it is still there, else the one routed to."""
         routed = agent_for(session.origin, self.routes)
         return self.agents.get(session.agent or routed) or self.agents.get(routed) or self.agents[MAIN_AGENT]
+
+    def offered(self, source: SessionSource, *, to_admin: bool) -> tuple[str, ...]:
+        """The agents that may be chosen for a conversation there, the one that is routed to first."""
+        route = route_of(source, self.routes)
+        choices = route.choices
+        if to_admin:
+            choices = tuple(self.agents)
+        elif choices is None:
+            choices = tuple(name for name, agent in self.agents.items() if agent.is_offered)
+        return tuple(dict.fromkeys((route.agent, *choices)))
 
     def is_repeatable(self, source: SessionSource) -> bool:
         """Whether a turn from there may run again after a crash in the middle, if nobody chose another agent."""

@@ -244,6 +244,14 @@ class FetchesFiles(Protocol):
 
 
 @runtime_checkable
+class LocatesChats(Protocol):
+    """Can tell what kind of place an id means, so that it can be written to before anybody wrote from there."""
+
+    def place(self, chat: str, thread: str | None) -> SessionSource:
+        """As a message from there would have it, but for the people. Nothing is asked of the platform."""
+
+
+@runtime_checkable
 class CatchesUp(Protocol):
     """Can read what was said while nobody listened."""
 

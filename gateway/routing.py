@@ -12,9 +12,10 @@ MAIN_AGENT = "main"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """What is left out fits all."""
+    """What is left out fits all. `choices`: who else may be chosen there; None leaves it to the agents."""
 
     agent: str
+    choices: tuple[str, ...] | None = None
     platform: str | None = None
     account: str | None = None
     chat_type: str | None = None
@@ -30,6 +31,14 @@ class Route:
         return all(want in (None, value) for want, value in zip(wanted, found, strict=True))
 
 
+_NO_ROUTE = Route(agent=MAIN_AGENT)
+
+
+def route_of(source: SessionSource, routes: Iterable[Route]) -> Route:
+    """The one that a message from there takes."""
+    return next((route for route in routes if route.fits(source)), _NO_ROUTE)
+
+
 def agent_for(source: SessionSource, routes: Iterable[Route]) -> str:
     """The name of the agent that answers there."""
-    return next((route.agent for route in routes if route.fits(source)), MAIN_AGENT)
+    return route_of(source, routes).agent

@@ -41,7 +41,11 @@ async def _close(agents: Sequence[Agent]) -> None:
 def _employed(
     config: Mapping[str, AgentConfig], name: str, agents: Mapping[str, Agent], observer: Observer
 ) -> Employed:
-    """With those that stand in for it. What one of them must not do twice, the whole does not."""
+    """
+    With those that stand in for it. What one of them must not do twice, the whole does not.
+
+    Who only talks may be chosen by everybody; who can act, by those whom the operator lets.
+    """
     chain = {each: config[each] for each in (name, *config[name].fallback)}
     links = [
         Link(name=each, agent=agents[each], attempts=agent.attempts, system=agent.system_prompt)
@@ -54,11 +58,16 @@ def _employed(
         repeatable=all(map(_is_repeatable, chain.values())),
         has_workdir=any(agent.kind not in _TALKERS for agent in chain.values()),
         timeout=config[name].timeout,
+        is_offered=_is_offered(config[name]),
     )
 
 
 def _is_repeatable(agent: AgentConfig) -> bool:
     return agent.kind in _TALKERS if agent.repeatable is None else agent.repeatable
+
+
+def _is_offered(agent: AgentConfig) -> bool:
+    return agent.kind in _TALKERS if agent.offered is None else agent.offered
 
 
 def _spec(name: str, agent: AgentConfig) -> AgentSpec:

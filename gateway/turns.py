@@ -17,6 +17,7 @@ from typing import assert_never
 from gateway.crashpoints import crashpoint
 from gateway.errors import AgentError, AgentRefused, Refused, StoreError
 from gateway.files import clean_name
+from gateway.labels import clean_label
 from gateway.model import (
     AgentEvent,
     Ask,
@@ -57,6 +58,7 @@ Show = Callable[[AgentEvent], None]
 Restore = Callable[[str], str]
 FirstTool = Callable[[], Awaitable[None]]
 KeepFile = Callable[[File], Awaitable[File]]
+SendElsewhere = Callable[[Send], Awaitable[None]]
 Answered = Callable[[], None]
 PutQuestion = Callable[[Ask, str, Sequence[str], Answered], Awaitable[bool]]
 _Hearing = Coroutine[None, None, BaseException | None]
@@ -70,6 +72,10 @@ async def _nothing_is_taken(file: File) -> File:
     raise Refused("files cannot be sent from here")
 
 
+async def _nobody_is_written_to(send: Send) -> None:
+    raise Refused("nobody can be written to from here")
+
+
 async def _nobody_is_asked(ask: Ask, text: str, labels: Sequence[str], answered: Answered) -> bool:
     raise AgentError("the agent wanted to ask a question, and there is nobody here to answer it")
 
@@ -80,13 +86,16 @@ class Hands:
     What is done for a turn while it runs.
 
     `first_tool` is awaited before the first tool is shown. `keep_file` gives the copy of a file that goes out, or
-    raises Refused or StoreError. `put_question` gets a question with the words that people are to read; True if the
-    agent waits, and then it calls back when the agent is told the answer.
+    raises Refused or StoreError. `send_elsewhere` sends what is for others, or raises the same. `put_question` gets a
+    question with the words that people are to read; True if the agent waits, and then it calls back when the agent is
+    told the answer. `acts`: the agent may do harm if it runs twice, whatever it shows of it.
     """
 
     first_tool: FirstTool = _nothing_to_do
     keep_file: KeepFile = _nothing_is_taken
+    send_elsewhere: SendElsewhere = _nobody_is_written_to
     put_question: PutQuestion = _nobody_is_asked
+    acts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +132,7 @@ class Conversation:
         self._deadline: float | None = None
         self._asked_at = 0.0
         self._unanswered = 0
-        self._stopped = self._given_up = self._finished = self._is_over = False
+        self._stopped = self._given_up = self._finished = self._is_over = self._is_marked = False
         self._words, self._thoughts = StreamRestorer(restore), StreamRestorer(restore)
         self.said = Said(restore=restore, clock=clock)
         self.failure: str | None = None
@@ -186,6 +195,8 @@ class Conversation:
     async def _hear_all(self, turn: Turn, hands: Hands) -> BaseException | None:
         """An agent is somebody else's code: whatever it raises ends the turn and no task, and what it said is kept."""
         try:
+            if hands.acts:
+                await self._mark(hands)
             async with aclosing(self._agent.run(turn)) as events:
                 async for event in events:
                     if self._stopped or self._given_up or self._is_over:
@@ -235,9 +246,25 @@ class Conversation:
 
     async def _taken(self, event: AgentEvent, hands: Hands) -> AgentEvent | None:
         """What is kept of it. A tool at work is on disk before anybody sees it: after a crash it must not run again."""
-        if isinstance(event, Tool) and not self.said.used_tools:
-            await hands.first_tool()
+        if isinstance(event, Tool | Send):
+            await self._mark(hands)
+        if isinstance(event, Send):
+            await self._send(event, hands)
         return await self._copied(event, hands) if isinstance(event, File) else event
+
+    async def _mark(self, hands: Hands) -> None:
+        if not self._is_marked:
+            await hands.first_tool()
+        self._is_marked = True
+
+    async def _send(self, send: Send, hands: Hands) -> None:
+        """Somewhere else, at once. The person who asked hears of it only if it could not be sent."""
+        restored = replace(send, target=self._restore(send.target), text=self._restore(send.text))
+        try:
+            await hands.send_elsewhere(restored)
+        except (Refused, StoreError) as exc:
+            self._observer.not_sent_elsewhere(exc)
+            self.said.miss(f"A message to {clean_label(restored.target)} was not sent: {exc}.")
 
     async def _copied(self, file: File, hands: Hands) -> File | None:
         """As it is now: the agent may change it afterwards. None for one that cannot be taken: that is told."""
@@ -246,7 +273,7 @@ class Conversation:
             return await hands.keep_file(named)
         except (Refused, StoreError) as exc:
             self._observer.file_refused(exc)
-            self.said.miss(named, str(exc))
+            self.said.miss(f"The file {named.name} was not sent: {exc}.")
             return None
 
     def _preview(self, event: AgentEvent) -> None:
@@ -319,18 +346,16 @@ class Said:
                 self.spent = _with_usage(self.spent, event)
             case File():
                 self._step(closed_by_calls=True).files.append(event)
-            case Send():
-                raise AgentError("the agent wanted to write to somebody else, which this version cannot do")
-            case Ask() | Done():
+            case Ask() | Send() | Done():
                 pass
             case _:
                 assert_never(event)
 
-    def miss(self, file: File, why: str) -> None:
-        """A file that the agent wanted to send and that was not taken."""
+    def miss(self, told: str) -> None:
+        """Something that the agent wanted to send and that was not taken."""
         if len(self.missed) >= _MOST_MISSED:
-            raise AgentError(f"it wanted to send more than {_MOST_MISSED} files that cannot be sent")
-        self.missed.append(f"The file {file.name} was not sent: {why}.")
+            raise AgentError(f"it wanted to send more than {_MOST_MISSED} things that cannot be sent")
+        self.missed.append(told)
 
     @property
     def files(self) -> tuple[File, ...]:

@@ -15,7 +15,7 @@ from adapters.telegram.normalise import PLATFORM
 from adapters.telegram.polling import poll
 from adapters.telegram.sending import Sender
 from adapters.telegram.webhook import listen
-from gateway.model import Attachment, Part, Sent, SessionSource
+from gateway.model import Attachment, ChatType, Part, Sent, SessionSource
 from gateway.ports import Limits, Places, Rate, Receive
 
 # https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this: a message a second in one chat, with
@@ -86,6 +86,18 @@ class TelegramAdapter:
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
         """As the port has it."""
         await self._sender.react(target, message_id, emoji)
+
+    def place(self, chat: str, thread: str | None) -> SessionSource:
+        """As the port has it: a person has the number of his chat, groups have negative ones."""
+        is_group = not chat.isdecimal()
+        return SessionSource(
+            platform=PLATFORM,
+            account=self._account.name,
+            chat_type=ChatType.GROUP if is_group else ChatType.DM,
+            chat_id=chat,
+            user_id=None if is_group else chat,
+            thread_id=thread,
+        )
 
     async def close(self) -> None:
         """Hang up."""

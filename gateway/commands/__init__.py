@@ -1,6 +1,6 @@
 """The chat commands: one registry for every way in, one small file per family."""
 
-from gateway.commands import about, conversation, pair, turn
+from gateway.commands import about, agent, conversation, pair, turn
 from gateway.commands.registry import Registry
 
-COMMANDS = Registry((*about.COMMANDS, *conversation.COMMANDS, *turn.COMMANDS, *pair.COMMANDS))
+COMMANDS = Registry((*about.COMMANDS, *agent.COMMANDS, *conversation.COMMANDS, *turn.COMMANDS, *pair.COMMANDS))

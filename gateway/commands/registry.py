@@ -22,7 +22,7 @@ class Request:
 
     `stopped`: a turn was running and has been stopped for this command. `waiting`: messages that wait for their turn.
     `recovered`: an earlier run of the daemon may have done it already, and died before it could say so.
-    `is_admin`: given by somebody who may decide for others.
+    `is_admin`: given by somebody who may decide for others. `offered`: the agents that may be chosen here.
     """
 
     argument: str
@@ -33,6 +33,7 @@ class Request:
     message: InboundMessage
     pairing: Pairing
     is_admin: bool = False
+    offered: tuple[str, ...] = ()
     stopped: bool = False
     busy: bool = False
     waiting: int = 0

@@ -176,12 +176,12 @@ class TestEndings:
             await running
         assert agent.closed == 1
 
-    async def test_what_this_version_cannot_do_fails_with_words_that_say_so(self) -> None:
-        talk = listening(Text("Half a"), Send(target="x", text="y"))
+    async def test_where_nobody_can_be_written_to_the_person_hears_so(self) -> None:
+        talk = listening(Text("Half."), Send(target="telegram:42", text="hi"), Text(" Whole."))
 
-        assert await talk.run() is Ending.FAILED
-        assert talk.talk.failure
-        assert "cannot do" in talk.talk.failure
+        assert await talk.run() is Ending.DONE
+        assert talk.said == "Half. Whole."
+        assert talk.talk.said.missed == ["A message to telegram:42 was not sent: nobody can be written to from here."]
 
     async def test_where_there_is_nobody_to_ask_a_question_fails(self) -> None:
         talk = listening(Text("Half a"), Ask(id="1", text="?", options=("a",)))

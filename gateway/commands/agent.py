@@ -1,0 +1,38 @@
+"""Who answers here: /agent."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from gateway.commands.registry import Answer, Command, Request
+
+
+async def _agent(request: Request) -> Answer:
+    name = request.argument.strip().lower()
+    if not name:
+        text = _listing(request)
+    elif name not in request.offered:
+        text = _unknown(name, request.offered)
+    else:
+        await request.store.choose_agent(request.session.id, name)
+        text = f"`{name}` answers in this conversation from now on."
+    return Answer(text=text, session=request.session.id)
+
+
+def _listing(request: Request) -> str:
+    here = f"`{request.agent}` answers here."
+    others = [f"- `{name}`" for name in request.offered if name != request.agent]
+    if not others:
+        return f"{here} There is nobody else to choose."
+    return "\n".join(
+        [here, "", "Others that may:", "", *others, "", "`/agent NAME` chooses one for this conversation."]
+    )
+
+
+def _unknown(name: str, offered: tuple[str, ...]) -> str:
+    close = get_close_matches(name, offered, n=1)
+    meant = f"Did you mean `/agent {close[0]}`?" if close else "/agent lists who may."
+    return f"No agent of that name may answer here. {meant}"
+
+
+COMMANDS = (Command(name="agent", argument="[name]", summary="says who answers here, or chooses another", run=_agent),)

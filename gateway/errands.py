@@ -1,0 +1,67 @@
+"""What is done for a turn while it runs: its files are kept, its questions put, its messages to others sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from gateway.elsewhere import Elsewhere
+from gateway.fitting import Fitting
+from gateway.lanes import Running
+from gateway.model import InboundMessage, Turn
+from gateway.observe import Observer
+from gateway.pairing import Pairing
+from gateway.patience import until_stored
+from gateway.policy import Employed, Policy
+from gateway.ports import Clock
+from gateway.questions import Questions
+from gateway.storing import Begun, Store
+from gateway.turns import Conversation, Ending, Hands
+
+
+@dataclass(slots=True)
+class Errands:
+    """Lends a hand to every turn."""
+
+    policy: Policy
+    store: Store
+    observer: Observer
+    clock: Clock
+    questions: Questions
+    fitting: Fitting
+    pairing: Pairing
+    elsewhere: Elsewhere = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.elsewhere = Elsewhere(
+            policy=self.policy,
+            store=self.store,
+            observer=self.observer,
+            clock=self.clock,
+            delivery=self.fitting.delivery,
+            fitting=self.fitting,
+            approved=lambda: self.pairing.approved,
+        )
+
+    async def see_through(self, conversation: Conversation, turn: Turn, begun: Begun, running: Running) -> Ending:
+        """Run a turn to its end, on behalf of whoever wrote its last message."""
+        employed, message = self.policy.agent_of(begun.opened.session), running.batch[-1].message
+        running.stoppable(conversation.stop)
+        hands = self._hands(employed, begun, message, running)
+        ending = await conversation.run(turn, self.policy.patience_with(employed), hands)
+        self.questions.close(begun.turn)
+        return ending
+
+    def _hands(self, employed: Employed, begun: Begun, message: InboundMessage, running: Running) -> Hands:
+        record = partial(until_stored, partial(self.store.record_tool, begun.turn), self.observer)
+        return Hands(
+            first_tool=record if begun.repeatable else _it_is_on_disk,
+            keep_file=self.fitting.files.keeper(begun.opened.session.id),
+            send_elsewhere=partial(self.elsewhere.send, message),
+            put_question=self.questions.asker(employed.agent, begun, message, running),
+            acts=not employed.repeatable,
+        )
+
+
+async def _it_is_on_disk() -> None:
+    """From the start: it was never to run again."""

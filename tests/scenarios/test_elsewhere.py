@@ -1,0 +1,130 @@
+"""What an agent sends to another place than the one it was asked from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from gateway.admission import Access, Allowed
+from gateway.clock import SystemClock
+from gateway.model import AgentEvent, ChatType, Done, Origin, Send, SessionSource, Text, Turn
+from gateway.policy import Employed, Policy
+from gateway.prompt import HomeChannel
+from gateway.routing import Route
+from gateway.stores.memory import MemoryStore
+from gateway.stores.sqlite import SqliteStore
+from tests.at_work import AtWork, at_work
+from tests.fakes import FrozenClock, RecordingAdapter, ScriptedAgent
+
+ANN = SessionSource(platform="chatter", chat_id="1", user_id="1")
+OPS = SessionSource(platform="chatter", chat_type=ChatType.GROUP, chat_id="ops")
+ACCESS = Access(allow=(Allowed(platform="chatter", person="1"), Allowed(platform="chatter", chat="ops")))
+
+
+class Locating(RecordingAdapter):
+    """Knows that numbers are people."""
+
+    def place(self, chat: str, thread: str | None) -> SessionSource:
+        if chat.isdecimal():
+            return SessionSource(platform="chatter", chat_id=chat, user_id=chat, thread_id=thread)
+        return SessionSource(platform="chatter", chat_type=ChatType.GROUP, chat_id=chat, thread_id=thread)
+
+
+def sending(*sends: Send, **decisions: object) -> Policy:
+    async def answer(turn: Turn) -> AsyncIterator[AgentEvent]:
+        for send in sends:
+            yield send
+        yield Text("Done.")
+        yield Done()
+
+    agent = Employed(name="main", agent=ScriptedAgent(answer=answer))
+    return Policy(agents={"main": agent}, access=ACCESS, connected=("chatter",), **decisions)  # type: ignore[arg-type]
+
+
+async def asked(work: AtWork, parts: int = 2) -> list[tuple[str | None, str]]:
+    await work.say("tell them", source=ANN)
+    await work.adapter.until_sent(parts)
+    return [(part.target.chat_id, part.text) for part in work.adapter.sent]
+
+
+async def test_it_arrives_there_and_stands_in_the_transcript_there() -> None:
+    policy, clock = sending(Send(target="chatter:ops", text="Ship it.")), FrozenClock()
+    async with at_work(policy, MemoryStore(clock), clock, adapter=Locating(platform="chatter")) as work:
+        sent = await asked(work)
+
+        assert set(sent) == {("ops", "Ship it."), ("1", "Done.")}
+        there = await work.entries(OPS)
+        assert [(entry.text, entry.origin) for entry in there] == [("Ship it.", Origin.DELIVERY)]
+
+
+async def test_where_nobody_may_talk_nothing_is_sent_and_the_person_hears_why() -> None:
+    policy, clock = sending(Send(target="chatter:secret", text="x"), Send(target="chatter:99", text="y")), FrozenClock()
+    async with at_work(policy, MemoryStore(clock), clock, adapter=Locating(platform="chatter")) as work:
+        sent = await asked(work, parts=3)
+
+        assert {chat for chat, _ in sent} == {"1"}
+        told = " ".join(text for _, text in sent)
+        assert "A message to chatter:secret was not sent: nobody may be written to there" in told
+        assert "A message to chatter:99 was not sent" in told
+
+
+async def test_the_home_of_an_account_can_be_written_to() -> None:
+    home = HomeChannel(platform="chatter", chat_id="lounge")
+    policy, clock = sending(Send(target="chatter", text="Good morning."), homes=(home,)), FrozenClock()
+    async with at_work(policy, MemoryStore(clock), clock, adapter=Locating(platform="chatter")) as work:
+        assert ("lounge", "Good morning.") in await asked(work)
+
+
+async def test_what_is_no_target_is_told() -> None:
+    policy, clock = sending(Send(target="somewhere nice", text="x")), FrozenClock()
+    async with at_work(policy, MemoryStore(clock), clock, adapter=Locating(platform="chatter")) as work:
+        assert any("this is no target" in text for _, text in await asked(work))
+
+
+async def test_a_turn_that_wrote_to_others_does_not_run_again_after_a_crash(tmp_path: Path) -> None:
+    never = asyncio.Event()
+    agent = ScriptedAgent(Send(target="chatter:ops", text="once"), never)
+    policy = Policy(agents={"main": Employed(name="main", agent=agent)}, access=ACCESS, connected=("chatter",))
+    async with life(tmp_path, policy) as work:
+        await asked(work, parts=1)
+
+    async with life(tmp_path, policy) as work:
+        await work.pipeline.recover()
+        await work.adapter.until_sent(1)
+
+        assert "I was interrupted while working on this" in work.adapter.texts[0]
+        assert len(agent.turns) == 1
+
+
+@asynccontextmanager
+async def life(folder: Path, policy: Policy) -> AsyncIterator[AtWork]:
+    store, clock = await SqliteStore.connect(folder / "turngate.db", SystemClock()), SystemClock()
+    try:
+        async with at_work(policy, store, clock, adapter=Locating(platform="chatter")) as work:
+            yield work
+    finally:
+        await store.close()
+
+
+async def test_a_chosen_agent_answers_in_this_conversation() -> None:
+    poet, main = ScriptedAgent(Text("verse"), Done()), ScriptedAgent(Text("prose"), Done())
+    policy, clock = (
+        Policy(
+            agents={"main": Employed(name="main", agent=main), "poet": Employed(name="poet", agent=poet)},
+            routes=[Route(agent="main", choices=("poet",))],
+            access=ACCESS,
+        ),
+        FrozenClock(),
+    )
+    async with at_work(policy, MemoryStore(clock), clock, adapter=RecordingAdapter(platform="chatter")) as work:
+        for count, text in enumerate(("/agent", "/agent poe", "/agent poet", "hello"), start=1):
+            await work.say(text, source=ANN)
+            await work.adapter.until_sent(count)
+
+        listed, meant, chosen, answered = work.adapter.texts
+        assert "- `poet`" in listed
+        assert "Did you mean `/agent poet`?" in meant
+        assert (chosen, answered) == ("`poet` answers in this conversation from now on.", "verse")
+        assert main.turns == []
