@@ -32,6 +32,8 @@ _NOTHING_SAID = "(There is no answer.)"
 _PACE = timedelta(seconds=1)
 _AFTER_FAILURE, _TYPING_EVERY, _LONGEST_CALL = 5.0, 4.0, 30.0
 _DRAFT_STAYS = 20.0
+_SILENT_FOR = 30.0
+_STILL_WORKING = "Still working on it…"
 
 
 @runtime_checkable
@@ -42,6 +44,11 @@ class _Editor(Adapter, EditsMessages, Protocol):
 @runtime_checkable
 class _Typist(Adapter, ShowsTyping, Protocol):
     """An account that can show that work goes on."""
+
+
+@runtime_checkable
+class _Sender(Adapter, Protocol):
+    """An account."""
 
 
 @runtime_checkable
@@ -100,6 +107,7 @@ class Preview:
         self._stage = stage
         self._follower = follower_of(adapter)
         self._typing = Typing(adapter, showing.target, stage) if isinstance(adapter, _Typist) else None
+        self._patience: asyncio.Task[None] | None = None
         if stage.reaction is not None and isinstance(adapter, _Reactor) and showing.shown_in is None:
             stage.tasks.create_task(_acknowledge(adapter, showing, stage, stage.reaction), name="reaction")
         self._message: EditedMessage | None = None
@@ -112,6 +120,8 @@ class Preview:
         if self._follower is not None:
             with harmless(stage.observer):
                 self._follower.turn_began(showing.target, showing.turn, showing.messages)
+        elif self._typing is None and isinstance(adapter, _Sender):
+            self._patience = stage.tasks.create_task(self._ask_for_patience(adapter), name="patience")
 
     def show(self, event: AgentEvent) -> None:
         """What the agent said or did. Never waits."""
@@ -125,7 +135,12 @@ class Preview:
         """Nothing more is shown. Returns the message that shows it: the answer is to take its place."""
         if self._typing is not None:
             await self._typing.close()
-        return self.showing.shown_in if self._message is None else await self._message.close()
+        if self._patience is not None:
+            self._patience.cancel()
+        shown_in = self.showing.shown_in if self._message is None else await self._message.close()
+        if self._patience is not None:
+            await asyncio.wait({self._patience})  # whoever cannot edit may be saying so this very moment
+        return shown_in
 
     async def tidy_up(self) -> None:
         """Nothing more comes. If no answer took the message's place, at least it no longer looks as if one would."""
@@ -136,6 +151,22 @@ class Preview:
     def _can_be_read(self) -> None:
         if self._typing is not None:
             self._typing.stop()
+        if self._patience is not None:
+            self._patience.cancel()
+
+    async def _ask_for_patience(self, adapter: _Sender) -> None:
+        """Where nothing else shows that work goes on, say so once: in the message that the answer will replace."""
+        await asyncio.sleep(_SILENT_FOR)
+        if self._message is not None:
+            return self._message.still_working()
+        part = Part(target=self.showing.target, text=_STILL_WORKING, reply_to=self.showing.messages[-1])
+        try:
+            with self._stage.governor.hint(self.showing.target, adapter.limits) as may:
+                if may:
+                    await adapter.send(part)
+        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: nobody misses more than a hint
+            self._stage.observer.hint_failed(self.showing.target, exc)
+        return None
 
 
 class Typing:
@@ -197,6 +228,11 @@ class EditedMessage:
         self._news.set()
         await asyncio.wait({self._task})
         return self._message
+
+    def still_working(self) -> None:
+        """It takes long, and nothing was said yet."""
+        self._words.wait()
+        self._news.set()
 
     async def leave(self) -> None:
         """Closed, and not replaced by an answer: take the mark away."""
@@ -317,7 +353,7 @@ class Words:
         self._limits = limits
         self._pieces: list[str] = []
         self._tool = ""
-        self._pauses = self._is_full = False
+        self._pauses = self._is_full = self._takes_long = False
         self._cut = ""
 
     @property
@@ -337,13 +373,19 @@ class Words:
             case _:
                 pass
 
+    def wait(self) -> None:
+        """There is nothing to say yet, and it takes long."""
+        self._takes_long = True
+
     def so_far(self) -> str:
         """Empty if there is nothing to say yet."""
         if self._is_full:
             return self._cut
         text = "".join(self._pieces).strip()
+        if not text and self._tool:
+            return self._beginning(f"Using {self._tool}")[0]
         if not text:
-            return self._beginning(f"Using {self._tool}")[0] if self._tool else ""
+            return _STILL_WORKING if self._takes_long else ""
         self._cut, shown = self._beginning(text)
         self._is_full = shown < len(text)
         return self._cut

@@ -250,6 +250,7 @@ class Conversation:
             await self._mark(hands)
         if isinstance(event, Send):
             await self._send(event, hands)
+            return None
         return await self._copied(event, hands) if isinstance(event, File) else event
 
     async def _mark(self, hands: Hands) -> None:

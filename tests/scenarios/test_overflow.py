@@ -29,7 +29,7 @@ REASON = "too many messages wait"
 
 
 async def slowly(turn: Turn) -> AsyncIterator[AgentEvent]:
-    await asyncio.sleep(100)
+    await asyncio.sleep(20)
     yield Text(" + ".join(message.text for message in turn.messages))
     yield Done()
 
@@ -117,7 +117,7 @@ class TestTooMany:
             await later(1)
             for number in range(5):
                 await work.say(f"{number}")
-            await later(101)
+            await later(21)
             await work.say("has room")
             await work.say("has none")
             await later(1000)

@@ -48,6 +48,8 @@ from tests.hurry import LoopClock, hurried, later
 KEY = bytes(range(32))
 IDLE_AFTER_AN_HOUR = ResetPolicies(default=ResetPolicy(idle_after=timedelta(hours=1)))
 
+WORKING = "Still working on it…"
+
 
 async def echo(turn: Turn) -> AsyncIterator[AgentEvent]:
     """Says back all it was asked."""
@@ -290,7 +292,7 @@ class TestWhenBusy:
             await work.say("second")
             await later(1000)
 
-            assert work.adapter.texts == ["about first,\n\n*(incomplete: stopped)*", "about second, done"]
+            assert work.adapter.texts == ["about first,\n\n*(incomplete: stopped)*", WORKING, "about second, done"]
             assert "about first" in str(agent.turns[-1].history)
 
     async def test_a_chat_that_cannot_be_reached_does_not_hold_its_lane(self) -> None:
@@ -368,7 +370,7 @@ class TestFailures:
             await work.say("hi")
             await later(301)
 
-            assert work.adapter.texts == ["Wait\n\n*(incomplete: the agent fell silent)*"]
+            assert work.adapter.texts == [WORKING, "Wait\n\n*(incomplete: the agent fell silent)*"]
             assert work.pipeline.lanes.depth() == (0, 0)
 
     async def test_an_agent_that_raises_what_only_loops_raise_does_not_take_its_lane_with_it(self) -> None:

@@ -704,3 +704,42 @@ class TestCutting:
 
         assert shown("words of an answer", limits) == "words of an …"
         assert shown("👨‍👩‍👧" * 10, limits) == "👨‍👩‍👧" * 2 + " …"
+
+
+@hurried
+class TestWhereNothingElseShowsThatWorkGoesOn:
+    async def test_after_half_a_minute_of_silence_the_message_says_so_and_becomes_the_answer(self) -> None:
+        adapter = Editing()
+        async with playing(adapter) as turn:
+            await asyncio.sleep(45)
+            assert adapter.shown == ["Still working on it…"]
+            turn.preview.show(Text("Here it is."))
+            await asyncio.sleep(2)
+            await turn.finish("Here it is.")
+
+        assert adapter.messages == {"b1": "Here it is."}
+
+    async def test_whoever_cannot_edit_says_it_once(self) -> None:
+        adapter = RecordingAdapter()
+        async with playing(adapter) as turn:
+            await asyncio.sleep(300)
+            await turn.finish("Here it is.")
+
+        assert adapter.texts == ["Still working on it…", "Here it is."]
+
+    async def test_a_quick_answer_needs_no_such_words(self) -> None:
+        adapter = RecordingAdapter()
+        async with playing(adapter) as turn:
+            await asyncio.sleep(20)
+            await turn.finish("Here it is.")
+            await asyncio.sleep(60)
+
+        assert adapter.texts == ["Here it is."]
+
+    async def test_a_typing_sign_is_enough(self) -> None:
+        adapter = TypingOnly()
+        async with playing(adapter) as turn:
+            await asyncio.sleep(120)
+            await turn.finish("Here it is.")
+
+        assert adapter.texts == ["Here it is."]
