@@ -20,10 +20,11 @@ from gateway.storing import Begun, Claim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Briefing:
-    """A turn as the agent may see it, and the way back from pseudonyms to what people wrote."""
+    """A turn as the agent may see it, and the way back from pseudonyms to what people wrote; and there again."""
 
     turn: Turn
     restore: Callable[[str], str]
+    redact: Callable[[str], str] = str
 
 
 def claimed(policy: Policy, running: Running, messages: Sequence[InboundMessage], again: Again | None) -> Claim:
@@ -70,7 +71,7 @@ def brief(
     )
     if redactor is None:
         return Briefing(turn=turn, restore=str)
-    return Briefing(turn=redactor.turn(turn), restore=redactor.restore)
+    return Briefing(turn=redactor.turn(turn), restore=redactor.restore, redact=redactor.redact)
 
 
 def heard(said: Sequence[Entry], messages: Sequence[InboundMessage], files: Files) -> list[InboundMessage]:

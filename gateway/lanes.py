@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
@@ -96,12 +96,21 @@ class _PlaceInLane:
         self._lane.changed.set()
         if self._lane.interrupts and self._lane.running is not None:
             self._lane.running.stop()
+        if self._lane.steer is not None and self._lane.running is not None and not (stored.alone or stored.recovered):
+            self._lane.steer(self._lane.running, self)
+
+    @property
+    def is_waiting(self) -> bool:
+        return self in self._lane.places
 
     def leave(self) -> None:
         self._lane.places.remove(self)
         self._lane.changed.set()
         if self.held is not None:
             self.held.leave()
+
+
+Steer = Callable[[Stored], Awaitable[bool]]
 
 
 class Running:
@@ -119,6 +128,9 @@ class Running:
         self.beside = beside
         self._slot = slot
         self.on_stop: Callable[[], None] | None = None
+        self._on_steer: Steer | None = None
+        self._steering = asyncio.Lock()
+        self._joined: list[Stored] = []
         self.over = asyncio.Event()
         self.is_answered = False
         self._holds = holds
@@ -126,8 +138,8 @@ class Running:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """What their platform calls these messages."""
-        return tuple(stored.message.id for stored in self.batch)
+        """What their platform calls these messages, and those that joined them."""
+        return tuple(stored.message.id for stored in (*self.batch, *self._joined))
 
     def answered(self) -> None:
         """The answer is on disk. Whoever sees it may already say the next thing, and must not find the lane busy."""
@@ -152,6 +164,18 @@ class Running:
         if self._stopped:
             stop()
 
+    def steerable(self, steer: Steer | None) -> None:
+        """From now on more can be said to it; with None, no longer."""
+        self._on_steer = steer
+
+    async def takes(self, stored: Stored) -> bool:
+        """Say one thing more to it, after what was said before. False if it does not listen, or no longer."""
+        async with self._steering:
+            taken = self._on_steer is not None and await self._on_steer(stored)
+            if taken:
+                self._joined.append(stored)
+            return taken
+
     def stop(self) -> None:
         """Ask for it; `over` tells when what was said has been kept."""
         self._stopped = True
@@ -165,6 +189,7 @@ class _Lane:
     interrupts: bool = False
     room: int | None = None
     refuse: Callable[[Stored], None] | None = None
+    steer: Callable[[Running, _PlaceInLane], None] | None = None
     places: deque[_PlaceInLane] = field(default_factory=deque)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     running: Running | None = None
@@ -216,6 +241,7 @@ class Lanes:
                 interrupts=self._rules.when_busy is WhenBusy.INTERRUPT,
                 room=self._rules.waiting_per_session,
                 refuse=lambda stored: self.beside(key).take(stored),
+                steer=self._offer if self._rules.when_busy is WhenBusy.STEER else None,
             )
             self._tasks.create_task(self._serve(lane), name="lane")
         place = _PlaceInLane(lane)
@@ -324,6 +350,14 @@ class Lanes:
                 lane.running = Running(self._take_out(lane, gathers=gathers), slot=slot)
                 await self._work_on(lane, lane.running)
         del self._lanes[lane.key]
+
+    def _offer(self, running: Running, place: _PlaceInLane) -> None:
+        self._tasks.create_task(self._steer(running, place), name="steer")
+
+    async def _steer(self, running: Running, place: _PlaceInLane) -> None:
+        """What the turn does not take waits for the next one, which may have begun by the time it says so."""
+        if place.stored is not None and await running.takes(place.stored) and place.is_waiting:
+            place.leave()
 
     async def _serve_beside(self, lane: _Lane) -> None:
         while lane.places:

@@ -143,7 +143,7 @@ class Pipeline:
         briefing = brief(self.policy, employed, begun, messages, files, self.door.overheard.take(message))
         preview = self.delivery.preview(message.source, begun.turn, running.ids, shown_in=begun.preview)
         conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
-        ending = await self.errands.see_through(conversation, briefing.turn, begun, running)
+        ending = await self.errands.see_through(conversation, briefing, begun, running)
         words = replies.words_before(self.policy, session) + not_fetched(begun.said, running)
         outcome = replies.outcome(conversation, ending, message, words, self.clock.now())
         return await self.fitting.fit(replies.in_place_of(await preview.close(), outcome), session.id)

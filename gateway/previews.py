@@ -94,8 +94,8 @@ class Showing:
     shown_in: str | None = None
 
     def answers(self, target: SessionSource, messages: Sequence[str]) -> bool:
-        """Whether it is about these messages of that place."""
-        return (self.target, self.messages) == (target, tuple(messages))
+        """Whether it is about these messages of that place, to which others may have come."""
+        return self.target == target and set(self.messages) <= set(messages)
 
 
 class Preview:

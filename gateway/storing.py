@@ -295,6 +295,13 @@ class Store(People, Protocol):
         appended again. AlreadySettled if any of the rows was finished before, or is being worked on in this very run.
         """
 
+    async def join(self, turn: TurnId, inbox: InboxId, entry: Entry) -> None:
+        """
+        A message that waits becomes one of those that a running turn answers.
+
+        AlreadySettled if the turn is over, or if the message belongs to another one or to none any more.
+        """
+
     async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
         """End a turn: transcript, totals, outbox and inbox in one transaction. Returns the parts with their ids."""
 

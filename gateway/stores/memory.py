@@ -198,6 +198,18 @@ class MemoryStore:
             opened = Opened(session=session, is_new=opened.is_new)
             return Begun(turn=turn, opened=opened, said=stored, history=history, attempt=1, repeatable=claim.repeatable)
 
+    async def join(self, turn: TurnId, inbox: InboxId, entry: Entry) -> None:
+        with self._lock:
+            found = self._running_turn(turn)
+            if self._turn_of((inbox,)) is not None:
+                raise AlreadySettled(f"inbound message {inbox} belongs to a turn")
+            now = self._clock.now()
+            stored = self._append(found.session, (entry,))
+            self._sessions[found.session] = interacted(self._existing(found.session), stored, now)
+            found.inbox = (*found.inbox, inbox)
+            found.said = (*found.said, *(each.id for each in stored))
+            self._inbox[inbox] = replace(self._inbox[inbox], state=InboxState.RUNNING, turn=turn, attempts=1)
+
     async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
         with self._lock:
             found = self._running_turn(turn)

@@ -652,6 +652,46 @@ class TestTurnsThatDie:
         with pytest.raises(AlreadySettled):
             await store.record_preview(begun.turn, "m7")
 
+    async def test_a_message_that_joins_a_turn_is_answered_with_it(self, store: Store) -> None:
+        begun = await begin(store, message("first"))
+        second = await store.accept(message("second", id="2"), key_of())
+        await store.join(begun.turn, second.id, user("second"))
+        await store.finish(begun.turn, Outcome(entries=(assistant("both"),)))
+
+        assert [entry.text for entry in (await store.transcript(begun.opened.session.id)).entries] == [
+            "first",
+            "second",
+            "both",
+        ]
+        assert await store.inbox(InboxState.WAITING, InboxState.RUNNING) == []
+
+    async def test_a_turn_that_begins_again_knows_what_joined_it_and_no_command(self, store: Store) -> None:
+        claim = await self.claim(store)
+        begun = await store.begin(claim)
+        await store.append(begun.opened.session.id, (said(Role.USER, "/status", origin=Origin.COMMAND),))
+        second = await store.accept(message("second", id="2"), key_of())
+        await store.join(begun.turn, second.id, user("second"))
+        restart(store)
+
+        again = await store.begin(replace(claim, inbox=(*claim.inbox, second.id)))
+
+        assert [entry.text for entry in again.said] == ["hello", "second"]
+        assert [item.attempts for item in await store.inbox(InboxState.RUNNING)] == [2, 2]
+
+    async def test_nothing_joins_a_turn_that_is_over_or_leaves_another(self, store: Store) -> None:
+        over = await begin(store, message("first"))
+        await store.finish(over.turn, Outcome())
+        late = await store.accept(message("late", id="2"), key_of())
+        with pytest.raises(AlreadySettled):
+            await store.join(over.turn, late.id, user("late"))
+        runs = await begin(store, message("third", id="3"))
+        with pytest.raises(AlreadySettled):
+            await store.join(runs.turn, (await store.inbox(InboxState.RUNNING))[0].id, user("third"))
+        with pytest.raises(UnknownWork):
+            await store.join(runs.turn, InboxId(9_999), user("nobody's"))
+
+        assert [item.id for item in await store.inbox(InboxState.WAITING)] == [late.id]
+
     async def test_a_turn_that_died_for_good_leaves_a_dead_letter_with_its_words(self, store: Store) -> None:
         begun = await begin(store, message("poison"))
         await store.finish(begun.turn, Outcome(failure="three times", dead=True))

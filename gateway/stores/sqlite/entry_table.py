@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gateway.errors import StoreDamaged, UnknownEntry
-from gateway.model import Block, Entry, EntryId, Session, SessionId
+from gateway.model import Block, Entry, EntryId, Origin, Session, SessionId
 from gateway.sessions import preview_of
 from gateway.stores.sqlite.recent_entries import RecentEntries
 from gateway.stores.sqlite.rows import (
@@ -110,10 +110,11 @@ def _read(db: sqlite3.Connection, n: int, count: int, before: int) -> list[Entry
     return [entry_from_row(row) for row in reversed(rows)]
 
 
-def between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entry, ...]:
-    """What stands there: the messages of a turn that begins again."""
+def asked_between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entry, ...]:
+    """The messages of a turn that begins again. Commands may have been given while it ran."""
     rows = db.execute(f"{SELECT} WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq", (n, first, last)).fetchall()
-    return tuple(entry_from_row(row) for row in rows)
+    entries = (entry_from_row(row) for row in rows)
+    return tuple(entry for entry in entries if entry.origin is not Origin.COMMAND)
 
 
 def readable(rows: Iterable[Fetched]) -> Transcript:

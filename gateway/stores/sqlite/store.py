@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from gateway.errors import Refused
+from gateway.errors import AlreadySettled, Refused
 from gateway.model import (
     Block,
     EndReason,
@@ -264,6 +264,10 @@ class SqliteStore:
             return outbox_table.put_out(db, n, found.id, None, parts, now)
 
         return await self._writer.run(write)
+
+    async def join(self, turn: TurnId, inbox: InboxId, entry: Entry) -> None:
+        now = self._clock.now()
+        await self._writer.run(lambda db: self._join(db, turn, inbox, entry, now))
 
     async def record_tool(self, turn: TurnId) -> None:
         await self._writer.run(lambda db: turn_table.record_tool(db, turn))
@@ -545,12 +549,21 @@ class SqliteStore:
         return Begun(
             turn=turn,
             opened=Opened(session=session, is_new=False),
-            said=entry_table.between(db, n, row.first_seq, row.last_seq),
+            said=entry_table.asked_between(db, n, row.first_seq, row.last_seq),
             history=self._entries.history(db, n, session, count, before=row.first_seq),
             attempt=row.attempt,
             repeatable=row.repeatable,
             preview=row.preview,
         )
+
+    def _join(self, db: sqlite3.Connection, turn: TurnId, inbox: InboxId, entry: Entry, now: datetime) -> None:
+        n, found = self._sessions.by_number(db, turn_table.running_session(db, turn))
+        if inbox_table.turn_of(db, (inbox,)) is not None:
+            raise AlreadySettled(f"inbound message {inbox} belongs to a turn")
+        stored = self._entries.append(db, n, (entry,))
+        self._sessions.update(db, n, interacted(found, stored, now))
+        turn_table.extend(db, turn, stored[-1].seq, now)
+        inbox_table.begin(db, (inbox,), turn)
 
     def _finish(self, db: sqlite3.Connection, turn: TurnId, outcome: Outcome, now: datetime) -> tuple[Part, ...]:
         n, found = self._sessions.by_number(db, turn_table.running_session(db, turn))

@@ -58,6 +58,16 @@ def start_again(db: sqlite3.Connection, turn: TurnId, run: str, now: datetime) -
     )
 
 
+def extend(db: sqlite3.Connection, turn: TurnId, last_seq: int, now: datetime) -> None:
+    """It answers one message more, up to that entry."""
+    session, first_seq = db.execute("SELECT session, first_seq FROM turns WHERE n = ?", (turn,)).fetchone()
+    first_seq = min(first_seq, last_seq)
+    db.execute(
+        f"UPDATE turns SET first_seq = ?, last_seq = ?, checksum = ?, {ADD_STEP} WHERE n = ?",
+        (first_seq, last_seq, checksum([session, first_seq, last_seq]), step_line(now, "joined"), turn),
+    )
+
+
 def running_session(db: sqlite3.Connection, turn: TurnId) -> int:
     """The session number of a turn that may still be finished."""
     row = db.execute("SELECT session, first_seq, last_seq, state, checksum FROM turns WHERE n = ?", (turn,)).fetchone()
