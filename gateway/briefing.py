@@ -68,6 +68,7 @@ def brief(
         system=employed.system,
         context=context,
         workdir=files.workdir(begun.opened.session.id) if employed.has_workdir else None,
+        shared=facts.shared,
     )
     if redactor is None:
         return Briefing(turn=turn, restore=str)

@@ -465,7 +465,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """Everything the agent may know."""
+    """Everything the agent may know. `shared`: several people may speak, so that each must be named."""
 
     id: TurnId
     session: Session
@@ -475,6 +475,7 @@ class Turn:
     system: str = ""
     context: str = ""
     workdir: str | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

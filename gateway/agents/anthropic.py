@@ -1,0 +1,253 @@
+"""A model behind Anthropic's Messages API, or a server that speaks it: POST /v1/messages, streamed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
+
+from gateway.agents.answering import Message, answered, child, number, parsed, word
+from gateway.agents.blocks import Content, Words
+from gateway.agents.dialogue import Call, Utterance, dialogue, has_files
+from gateway.agents.endpoint import check_options, endpoint, model_of
+from gateway.agents.model_call import ModelServer, Patience, Refusal, words_of
+from gateway.agents.pieces import Calls, Mender
+from gateway.agents.spec import AgentSpec
+from gateway.dicts import Json
+from gateway.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.model import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
+
+_HOME = "https://api.anthropic.com"
+_VERSION = "2023-06-01"
+_OURS = ("messages", "model", "stream", "system")
+_MAX_TOKENS = 8192
+_CACHED: Message = {"cache_control": {"type": "ephemeral"}}
+_ENDED_EARLY = {
+    "max_tokens": "the answer was cut at its longest",
+    "model_context_window_exceeded": "the answer was cut at its longest",
+    "pause_turn": "the answer was cut off: the model paused",
+    "refusal": "the answer was cut by a filter of the model's",
+}
+_PASSING = ("api_error", "overloaded_error", "rate_limit_error", "timeout_error")
+_LONGEST_OUTPUT = 20_000
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+Quote = Callable[[str], str]
+
+
+class AnthropicAgent:
+    """Asks one model."""
+
+    def __init__(self, spec: AgentSpec, patience: Patience | None = None) -> None:
+        check_options(spec, _OURS)
+        self._spec = spec
+        self._model = model_of(spec, "claude-sonnet-4-5")
+        headers = {"anthropic-version": _VERSION}
+        place = endpoint(spec, default=_HOME, below="/v1/messages", headers=headers, key_as="x-api-key: ")
+        self._quote = place.quoted
+        self._server = ModelServer(place, patience)
+
+    async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
+        """As the port has it."""
+        body = await asyncio.to_thread(self._body, turn) if has_files(turn) else self._body(turn)
+        try:
+            async with self._server.asked(body) as got, aclosing(answered(got, _Message(self._quote))) as events:
+                async for event in events:
+                    yield event
+        except Refusal as refusal:
+            raise refusal.as_error() from refusal
+
+    async def close(self) -> None:
+        """As the port has it."""
+        await self._server.close()
+
+    def _body(self, turn: Turn) -> bytes:
+        """May read files."""
+        said = dialogue(turn, images=self._spec.images)
+        body: Message = {
+            "max_tokens": self._spec.max_tokens or _MAX_TOKENS,
+            **_tools(said),
+            **self._spec.options,
+            "model": self._model,
+            "messages": _messages(said),
+            "stream": True,
+        }
+        if system := _system(turn):
+            body["system"] = system
+        return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def make(spec: AgentSpec) -> AnthropicAgent:
+    """Raises ConfigError if it does not say which model to ask, or where."""
+    return AnthropicAgent(spec)
+
+
+def _system(turn: Turn) -> list[Json]:
+    """The prompt is the same in every turn, and what was said of the place is not: what may be cached ends between."""
+    texts = list(filter(None, (turn.system, turn.context)))
+    blocks: list[Json] = [{"type": "text", "text": text} for text in texts]
+    return [{"type": "text", "text": texts[0], **_CACHED}, *blocks[1:]] if texts else []
+
+
+def _tools(said: Sequence[Utterance]) -> Message:
+    """The API wants every tool that was ever used to be described. None of them may be used now."""
+    names = dict.fromkeys(_name(call) for each in said for call in each.calls)
+    if not names:
+        return {}
+    gone = "Was used earlier in this conversation and is not there any more."
+    tools: list[Json] = [
+        {"name": name, "description": gone, "input_schema": {"type": "object", "properties": {}}} for name in names
+    ]
+    return {"tools": tools, "tool_choice": {"type": "none"}}
+
+
+def _messages(said: Sequence[Utterance]) -> list[Json]:
+    """What tools gave back is said by the person here, before what he says next himself."""
+    messages: list[Json] = []
+    results: list[Json] = []
+    for each in said:
+        content = [_block(block) for block in each.content]
+        if each.by_person:
+            messages.append({"role": "user", "content": [*results, *content]})
+            results = []
+            continue
+        if results:
+            messages.append({"role": "user", "content": results})
+        calls: list[Json] = [
+            {"type": "tool_use", "id": call.id, "name": _name(call), "input": call.arguments} for call in each.calls
+        ]
+        messages.append({"role": "assistant", "content": [*_thinking(each), *content, *calls]})
+        results = [
+            {"type": "tool_result", "tool_use_id": call.id, "content": call.result or "(empty)"} for call in each.calls
+        ]
+    return messages
+
+
+def _thinking(each: Utterance) -> list[Json]:
+    """Only what is signed is taken back, and only the call that it led to needs it."""
+    thought = each.thinking
+    if thought is None or thought.signature is None or not each.calls:
+        return []
+    return [{"type": "thinking", "thinking": thought.text, "signature": thought.signature}]
+
+
+def _block(block: Content) -> Json:
+    if isinstance(block, Words):
+        return {"type": "text", "text": block.text}
+    return {"type": "image", "source": {"type": "base64", "media_type": block.mime, "data": block.content}}
+
+
+def _name(call: Call) -> str:
+    """Tools of other agents have names that this API does not take."""
+    return _NOT_IN_A_NAME.sub("_", call.name)[:64] or "tool"
+
+
+class _Message:
+    """One answer, event by event."""
+
+    def __init__(self, quote: Quote) -> None:
+        self._quote = quote
+        self._words, self._thoughts = Mender(), Mender()
+        self._calls = Calls()
+        self._signature = ""
+        self._stop = ""
+        self._usage: Message = {}
+        self.is_over = False
+
+    @property
+    def is_complete(self) -> bool:
+        """As `Answer` has it."""
+        return self.is_over or bool(self._stop)
+
+    @property
+    def shortcoming(self) -> str | None:
+        """As `Answer` has it."""
+        return _ENDED_EARLY.get(self._stop)
+
+    def hear(self, data: str) -> Iterator[AgentEvent]:
+        """As `Answer` has it. What is not known is skipped, as the API asks for."""
+        event = parsed(data)
+        match event.get("type"):
+            case "message_start":
+                self._usage |= child(child(event, "message"), "usage")
+            case "content_block_start":
+                yield from self._begin(number(event.get("index")), child(event, "content_block"))
+            case "content_block_delta":
+                yield from self._hear_piece(number(event.get("index")), child(event, "delta"))
+            case "content_block_stop":
+                yield from self._sign()
+            case "message_delta":
+                self._stop = word(child(event, "delta").get("stop_reason")) or self._stop
+                self._usage |= {name: count for name, count in child(event, "usage").items() if count is not None}
+            case "message_stop":
+                self.is_over = True
+            case "message":
+                yield from self._hear_whole(event)
+            case "error":
+                raise self._failure(child(event, "error"))
+            case _ if event.get("error"):
+                raise self._failure(event["error"])
+
+    def rest(self) -> Iterator[AgentEvent]:
+        """Calls that the model wants us to run are run by nobody."""
+        yield from self._calls.finish(ToolStatus.FAILED if self._stop == "tool_use" else ToolStatus.DONE)
+
+    def usage(self) -> Iterator[AgentEvent]:
+        """What was read from a cache or written into it is not part of the input here, as with us."""
+        if self._usage:
+            yield Usage(
+                input=number(self._usage.get("input_tokens")),
+                output=number(self._usage.get("output_tokens")),
+                cache_read=number(self._usage.get("cache_read_input_tokens")),
+                cache_write=number(self._usage.get("cache_creation_input_tokens")),
+            )
+
+    def _begin(self, index: int, block: Message) -> Iterator[AgentEvent]:
+        """A tool that the server runs itself brings its result as a block of its own."""
+        kind = word(block.get("type"))
+        if kind.endswith("tool_use"):
+            yield from self._calls.begin(index, word(block.get("id")), word(block.get("name")))
+            if block.get("input"):
+                self._calls.add(index, json.dumps(block["input"], ensure_ascii=False))
+        elif kind.endswith("tool_result"):
+            output = json.dumps(block.get("content"), ensure_ascii=False)[:_LONGEST_OUTPUT]
+            yield from self._calls.finish_named(word(block.get("tool_use_id")), output)
+        else:
+            yield from self._hear_piece(index, block)
+            self._signature += word(block.get("signature"))
+
+    def _hear_piece(self, index: int, delta: Message) -> Iterator[AgentEvent]:
+        kind = word(delta.get("type"))
+        if kind == "signature_delta":
+            self._signature += word(delta.get("signature"))
+        elif kind == "input_json_delta":
+            self._calls.add(index, word(delta.get("partial_json")))
+        elif thoughts := self._thoughts.mend(word(delta.get("thinking"))):
+            yield Reasoning(text=thoughts)
+        elif words := self._words.mend(word(delta.get("text"))):
+            yield from self._calls.finish(ToolStatus.DONE)
+            yield Text(words)
+
+    def _sign(self) -> Iterator[AgentEvent]:
+        if self._signature:
+            yield Reasoning(text="", signature=self._signature)
+            self._signature = ""
+
+    def _hear_whole(self, message: Message) -> Iterator[AgentEvent]:
+        """From a server that does not stream."""
+        content = message.get("content")
+        for index, block in enumerate(content if isinstance(content, list) else ()):
+            yield from self._begin(index, block if isinstance(block, dict) else {})
+            yield from self._sign()
+        self._usage |= child(message, "usage")
+        self._stop = word(message.get("stop_reason")) or self._stop
+        self.is_over = True
+
+    def _failure(self, error: Json) -> AgentError:
+        said = self._quote(words_of(error))
+        kind = word(error.get("type")) if isinstance(error, dict) else ""
+        if kind.endswith("_error") and kind not in _PASSING:
+            return AgentRefused(f"the model server does not take the request: {said}")
+        return AgentUnavailable(f"the model failed: {said}")

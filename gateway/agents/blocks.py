@@ -1,0 +1,119 @@
+"""
+Files as blocks that a model takes: pictures inline, short texts as text, anything else as a line that names it.
+
+Reads files, so it is called in a thread. What a file is, its first bytes say: names and types are other people's words,
+and a server refuses a whole request for one picture that is not what it claims to be.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+from dataclasses import dataclass, replace
+
+from gateway.agents.wording import stand_in
+from gateway.files import written_size
+from gateway.model import Attachment, MediaType
+
+LARGEST_PICTURE = 3_750_000
+"""In bytes: five million of base64, the least that is taken by those whose limits are known."""
+
+LARGEST_TEXT = 64_000
+LARGEST_IN_ALL = 15_000_000
+"""Of one turn: requests have a largest size, too."""
+
+_TEXT_TYPES = ("application/json", "application/xml", "application/yaml", "application/toml", "application/x-yaml")
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Text, never blank."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """An image; `content` is base64."""
+
+    mime: str
+    content: str
+
+
+Content = Words | Picture
+
+
+class Opener:
+    """Opens the files of one turn, and counts what they weigh together."""
+
+    def __init__(self, *, images: bool) -> None:
+        self._images = images
+        self._left = LARGEST_IN_ALL
+
+    def block(self, file: Attachment) -> Content:
+        """What the model is shown of it. A file that cannot be read is a stand-in, not an error."""
+        if file.path is None:
+            return Words(stand_in(file, "it is not here"))
+        if file.type is MediaType.AUDIO:
+            return Words(stand_in(file, "this model is not given sound"))
+        try:
+            start, size = _read(file.path, min(LARGEST_PICTURE, self._left) + 1)
+        except OSError:
+            return Words(stand_in(file, "it is no longer here"))
+        return self._shown(file, start, size)
+
+    def _shown(self, file: Attachment, start: bytes, size: int) -> Content:
+        mime = _picture_type(start)
+        if mime is not None:
+            return self._picture(replace(file, mime=mime), start, size)
+        text = _as_text(start, file.mime) if size <= min(LARGEST_TEXT, self._left) else None
+        if text is not None:
+            self._left -= size
+            return Words(f"{stand_in(file)}\n{text}\n[end of the file]")
+        return Words(stand_in(file, f"{written_size(size)}, not shown: this model cannot open it"))
+
+    def _picture(self, file: Attachment, start: bytes, size: int) -> Content:
+        if not self._images:
+            return Words(stand_in(file, "not shown: this model is not given pictures"))
+        most = min(LARGEST_PICTURE, self._left)
+        if size > most:
+            return Words(stand_in(file, f"not shown: {written_size(size)}, and {written_size(most)} is the most here"))
+        self._left -= size
+        return Picture(mime=file.mime or "", content=base64.b64encode(start).decode("ascii"))
+
+
+def _read(path: str, most: int) -> tuple[bytes, int]:
+    """The beginning of a plain file, and how large the whole is."""
+    descriptor = os.open(path, _OPEN)
+    with os.fdopen(descriptor, "rb") as source:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError("not a plain file")
+        start = source.read(most)
+        return start, max(found.st_size, len(start))
+
+
+def _picture_type(start: bytes) -> str | None:
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        return "image/webp"
+    return next((mime for signature, mime in _SIGNATURES if start.startswith(signature)), None)
+
+
+def _as_text(content: bytes, mime: str | None) -> str | None:
+    """Words only if it says so and is: of what has no type, the bytes decide."""
+    if mime is not None and not mime.startswith("text/") and mime not in _TEXT_TYPES:
+        return None
+    if b"\0" in content:
+        return None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,146 @@
+"""
+One request to a model server. Whatever goes wrong before its answer begins becomes an error of ours here.
+
+Nothing is asked twice: who wraps the agent does that. Leaving the answer closes the connection, so that a model that is
+no longer listened to stops working.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import aiohttp
+
+from gateway.agents.endpoint import Endpoint
+from gateway.dicts import Json
+from gateway.errors import AgentError, AgentRefused, AgentUnavailable
+
+_LONGEST_COMPLAINT = 64_000
+_LONGEST_PAUSE = 24 * 3600.0
+_BUSY = {408, 409, 425, 429}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """In seconds: until there is a connection, and between two signs of life. A model may read for long."""
+
+    connect: float = 15.0
+    silence: float = 600.0
+
+
+class Refusal(Exception):
+    """The server answered with a status that is no success."""
+
+    def __init__(self, status: int, words: str, retry_after: float | None) -> None:
+        super().__init__(words)
+        self.status = status
+        self.words = words
+        self.retry_after = retry_after
+
+    def as_error(self) -> AgentError:
+        """By the reaction that it earns."""
+        said = f" ({self.status}): {self.words}" if self.words else f" ({self.status})"
+        if self.status in _BUSY or self.status >= 500:
+            return AgentUnavailable(f"the model is busy or broken{said}", retry_after=self.retry_after)
+        if self.status in (401, 403):
+            return AgentRefused(f"the model server does not take our key{said}; check api_key")
+        if self.status == 404:
+            return AgentRefused(f"there is no such model, or no such address{said}; check base_url and model")
+        if self.status < 400:
+            return AgentRefused(f"the model server sends us elsewhere{said}; check base_url")
+        return AgentRefused(f"the model server does not take the request{said}")
+
+
+class ModelServer:
+    """The connections to one endpoint. Made when first asked, closed once."""
+
+    def __init__(self, endpoint: Endpoint, patience: Patience | None = None) -> None:
+        patience = patience or Patience()
+        self._endpoint = endpoint
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, connect=patience.connect, sock_connect=patience.connect, sock_read=patience.silence
+        )
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    @asynccontextmanager
+    async def asked(self, body: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer to a request, from its head on. Raises Refusal if it is none, AgentUnavailable, AgentRefused."""
+        response = await self._posted(body)
+        try:
+            if response.status != 200:
+                raise await self._refusal(response)
+            yield response
+        finally:
+            response.close()
+
+    async def _posted(self, body: bytes) -> aiohttp.ClientResponse:
+        if self._session is None:
+            # How many turns run at once is decided elsewhere.
+            connector = aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
+        headers = self._endpoint.headers
+        try:
+            # A redirect would carry the key to wherever it points.
+            return await self._session.post(self._endpoint.url, data=body, headers=headers, allow_redirects=False)
+        except aiohttp.ClientSSLError as exc:
+            raise AgentRefused("the model server's certificate is not to be trusted; check base_url") from exc
+        except TimeoutError as exc:
+            raise AgentUnavailable("the model does not answer") from exc
+        except (aiohttp.ClientError, OSError) as exc:
+            raise AgentUnavailable("the model cannot be reached") from exc
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> Refusal:
+        try:
+            complaint = await response.content.read(_LONGEST_COMPLAINT)
+        except (aiohttp.ClientError, OSError):
+            complaint = b""  # the status says enough
+        pause = _retry_after(response.headers)
+        return Refusal(response.status, self._endpoint.quoted(words_of(complaint)), pause)
+
+
+def words_of(complaint: bytes | Json) -> str:
+    """The sentence in an error, in whichever of the usual shapes it comes; the beginning of anything else."""
+    try:
+        said: Json = json.loads(complaint) if isinstance(complaint, bytes) else complaint
+    except (ValueError, RecursionError):
+        return complaint.decode("utf-8", "replace") if isinstance(complaint, bytes) else ""
+    for key in ("error", "message", "detail"):
+        if isinstance(said, dict) and said.get(key):
+            said = said[key]
+    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """In seconds, however it is written: a number, a number of milliseconds, a date."""
+    milliseconds, written = _number(headers.get("retry-after-ms")), headers.get("retry-after")
+    seconds = milliseconds / 1000 if milliseconds is not None else _number(written)
+    if seconds is None and written is not None:
+        seconds = _until(written)
+    return None if seconds is None else min(max(seconds, 0.0), _LONGEST_PAUSE)
+
+
+def _number(written: str | None) -> float | None:
+    try:
+        number = float(written) if written is not None else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _until(date: str) -> float | None:
+    try:
+        return (parsedate_to_datetime(date).astimezone(UTC) - datetime.now(UTC)).total_seconds()
+    except (ValueError, OverflowError):
+        return None

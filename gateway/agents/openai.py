@@ -1,0 +1,215 @@
+"""
+A model behind any server that speaks OpenAI's chat completions: POST /chat/completions, streamed.
+
+Servers differ in what they take and in what they send. What one of them refuses is left out for as long as the daemon
+runs; what one of them adds is skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing
+
+from gateway.agents.answering import Message, answered, child, number, parsed, word
+from gateway.agents.blocks import Content, Words
+from gateway.agents.dialogue import Utterance, dialogue, has_files
+from gateway.agents.endpoint import check_options, endpoint, model_of
+from gateway.agents.model_call import ModelServer, Patience, Refusal, words_of
+from gateway.agents.pieces import Calls, Mender
+from gateway.agents.spec import AgentSpec
+from gateway.dicts import Json
+from gateway.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.model import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
+
+_HOME = "https://api.openai.com/v1"
+_OURS = ("messages", "model", "stream")
+_ENDED_EARLY = {
+    "length": "the answer was cut at its longest",
+    "content_filter": "the answer was cut by a filter of the model's",
+}
+# Fields that not every server takes, each with the word by which a refusal is known to be about it.
+_DISPUTED = {"stream_options": "stream_options", "max_tokens": "max_completion_tokens"}
+_THOUGHTS = ("reasoning_content", "reasoning")
+
+Quote = Callable[[str], str]
+
+
+class OpenAiAgent:
+    """Asks one model."""
+
+    def __init__(self, spec: AgentSpec, patience: Patience | None = None) -> None:
+        check_options(spec, _OURS)
+        self._spec = spec
+        self._model = model_of(spec, "gpt-5")
+        place = endpoint(spec, default=_HOME, below="/chat/completions", headers={}, key_as="Authorization: Bearer")
+        self._quote = place.quoted
+        self._server = ModelServer(place, patience)
+        self._refused: set[str] = set()
+
+    async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
+        """As the port has it."""
+        for _ in range(3):
+            body = await asyncio.to_thread(self._body, turn) if has_files(turn) else self._body(turn)
+            try:
+                async with self._server.asked(body) as got, aclosing(answered(got, _Completion(self._quote))) as events:
+                    async for event in events:
+                        yield event
+                    return
+            except Refusal as refusal:
+                if not self._leaves_out_what_is_refused(refusal):
+                    raise refusal.as_error() from refusal
+        raise AgentRefused("the model server does not take the request")
+
+    async def close(self) -> None:
+        """As the port has it."""
+        await self._server.close()
+
+    def _leaves_out_what_is_refused(self, refusal: Refusal) -> bool:
+        """True if another try, without a field that this server does not know, may do better."""
+        if refusal.status not in (400, 422):
+            return False
+        named = {field for field, sign in _DISPUTED.items() if sign in refusal.words} - self._refused
+        self._refused |= named
+        return bool(named)
+
+    def _body(self, turn: Turn) -> bytes:
+        """May read files."""
+        system = "\n\n".join(filter(None, (turn.system, turn.context)))
+        messages: list[Json] = [{"role": "system", "content": system}] if system else []
+        for utterance in dialogue(turn, images=self._spec.images):
+            messages += _written(utterance)
+        ours: Message = {"model": self._model, "messages": messages, "stream": True}
+        return json.dumps({**self._extras(), **ours}, ensure_ascii=False).encode("utf-8", "replace")
+
+    def _extras(self) -> Message:
+        """Newer models of OpenAI's own want another word for the longest answer than everybody else does."""
+        extras: Message = {"stream_options": {"include_usage": True}}
+        if self._spec.max_tokens is not None:
+            word = "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens"
+            extras[word] = self._spec.max_tokens
+        extras |= self._spec.options
+        if "stream_options" in self._refused:
+            extras.pop("stream_options", None)
+        return extras
+
+
+def make(spec: AgentSpec) -> OpenAiAgent:
+    """Raises ConfigError if it does not say which model to ask, or where."""
+    return OpenAiAgent(spec)
+
+
+def _written(utterance: Utterance) -> Iterator[Json]:
+    if utterance.by_person:
+        yield {"role": "user", "content": _content(utterance.content)}
+        return
+    calls: list[Json] = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+        }
+        for call in utterance.calls
+    ]
+    said: Message = {"role": "assistant", "content": _content(utterance.content) or None}
+    yield {**said, "tool_calls": calls} if calls else said
+    for call in utterance.calls:
+        yield {"role": "tool", "tool_call_id": call.id, "content": call.result}
+
+
+def _content(blocks: Iterable[Content]) -> Json:
+    """Text alone is a plain string: not every server knows the other form."""
+    blocks = tuple(blocks)
+    words = [block.text for block in blocks if isinstance(block, Words)]
+    if len(words) == len(blocks):
+        return "\n\n".join(words)
+    return [
+        {"type": "text", "text": block.text}
+        if isinstance(block, Words)
+        else {"type": "image_url", "image_url": {"url": f"data:{block.mime};base64,{block.content}"}}
+        for block in blocks
+    ]
+
+
+class _Completion:
+    """One answer, chunk by chunk. Only the first of several choices is heard."""
+
+    def __init__(self, quote: Quote) -> None:
+        self._quote = quote
+        self._words, self._thoughts = Mender(), Mender()
+        self._calls = Calls()
+        self._finish = ""
+        self._usage: Message = {}
+        self.is_over = False
+
+    @property
+    def is_complete(self) -> bool:
+        """As `Answer` has it."""
+        return self.is_over or bool(self._finish)
+
+    @property
+    def shortcoming(self) -> str | None:
+        """As `Answer` has it."""
+        return _ENDED_EARLY.get(self._finish)
+
+    def hear(self, data: str) -> Iterator[AgentEvent]:
+        """As `Answer` has it."""
+        if data.strip() == "[DONE]":
+            self.is_over = True
+            return
+        message = parsed(data)
+        if message.get("error"):
+            raise self._failure(message["error"])
+        self._usage = child(message, "usage") or self._usage
+        choices = message.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        if isinstance(first, dict):
+            yield from self._hear_piece(child(first, "delta") or child(first, "message"))
+            self._finish = word(first.get("finish_reason")) or self._finish
+
+    def rest(self) -> Iterator[AgentEvent]:
+        """Calls that the model wants us to run are run by nobody."""
+        yield from self._calls.finish(ToolStatus.FAILED if self._finish == "tool_calls" else ToolStatus.DONE)
+
+    def usage(self) -> Iterator[AgentEvent]:
+        """What was read from a cache is part of the prompt here, and counted apart by us."""
+        if not self._usage:
+            return
+        prompt = number(self._usage.get("prompt_tokens"))
+        cached = min(number(child(self._usage, "prompt_tokens_details").get("cached_tokens")), prompt)
+        yield Usage(input=prompt - cached, output=number(self._usage.get("completion_tokens")), cache_read=cached)
+
+    def _hear_piece(self, piece: Message) -> Iterator[AgentEvent]:
+        thoughts = next(filter(None, (word(piece.get(name)) for name in _THOUGHTS)), "")
+        if thoughts := self._thoughts.mend(thoughts):
+            yield from self._calls.finish(ToolStatus.DONE)
+            yield Reasoning(text=thoughts)
+        if words := self._words.mend(_text(piece.get("content")) or word(piece.get("refusal"))):
+            yield from self._calls.finish(ToolStatus.DONE)
+            yield Text(words)
+        calls = piece.get("tool_calls")
+        for at, call in enumerate(calls if isinstance(calls, list) else ()):
+            yield from self._hear_call(at, call if isinstance(call, dict) else {})
+
+    def _hear_call(self, at: int, call: Message) -> Iterator[AgentEvent]:
+        place, function = call.get("index"), child(call, "function")
+        place = place if isinstance(place, int) else at
+        yield from self._calls.begin(place, word(call.get("id")), word(function.get("name")))
+        self._calls.add(place, word(function.get("arguments")))
+
+    def _failure(self, error: Json) -> AgentError:
+        """By what it says of itself; what says nothing may go by."""
+        said = self._quote(words_of(error))
+        code = error.get("code") if isinstance(error, dict) else None
+        kind = word(error.get("type")) if isinstance(error, dict) else ""
+        if kind in ("invalid_request_error", "authentication_error") or str(code) in ("400", "401", "403", "404"):
+            return AgentRefused(f"the model server does not take the request: {said}")
+        return AgentUnavailable(f"the model failed: {said}")
+
+
+def _text(content: Json) -> str:
+    """Some servers send a list of parts."""
+    if isinstance(content, list):
+        return "".join(word(part.get("text")) for part in content if isinstance(part, dict))
+    return word(content)

@@ -1,0 +1,211 @@
+"""
+Which kinds of agents the suite of `test_agent.py` runs over, and what it needs to know of each.
+
+A new kind brings something that stands at its other end (a server, a program) and one `AgentUnderTest`, and is listed
+in `UNDER_TEST`. The other end says back what it was told last, so that every kind can be talked to without a script;
+what else it can be made to do is listed in `can`, and only the tests that need no more are run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import Protocol
+
+from gateway.agents import AgentSpec, load_agent
+from gateway.model import Usage
+from gateway.ports import Agent, Closes
+from tests.simulators.common import Simulator
+from tests.simulators.models import KEY, Models
+from tests.simulators.running import Remote, in_process
+
+
+class Can(Enum):
+    """What the other end can be made to do, and what an agent of this kind can tell it or hear of it."""
+
+    SAY = auto()  # says exactly what it is told to
+    THINK = auto()  # tells its thoughts apart from its words
+    USE_TOOLS = auto()  # tells of the tools that it uses
+    COUNT = auto()  # tells what the turn cost
+    HANG = auto()  # falls silent half-way, and before the first word
+    NEVER_END = auto()  # talks for ever
+    BREAK = auto()  # breaks down half-way
+    BE_GONE = auto()  # cannot be reached
+    REFUSE = auto()  # will not do it until the operator changes something
+    BE_PROMPTED = auto()  # is given the system prompt and what is said of the place
+    REMEMBER = auto()  # is given what was said before
+    SEE_FILES = auto()  # is shown texts and pictures, or where they are
+
+
+class Then(Enum):
+    """How a scripted turn ends."""
+
+    DONE = auto()
+    HANG = auto()
+    HANG_AT_ONCE = auto()
+    NEVER_END = auto()
+    BREAK = auto()
+    BE_GONE = auto()
+    REFUSE = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What the other end does in every turn from now on; of a turn that does not end well perhaps half of it."""
+
+    pieces: tuple[str, ...] = ()
+    thoughts: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    usage: Usage | None = None
+    then: Then = Then.DONE
+
+
+class OtherEnd(Protocol):
+    """An agent, and whatever it talks to."""
+
+    @property
+    def agent(self) -> Agent:
+        """The one under test."""
+
+    async def play(self, script: Script) -> None:
+        """Do this from now on."""
+
+    async def told(self) -> str:
+        """All that the other end was told in the latest turn, as text; a picture by its type."""
+
+    async def working(self) -> int:
+        """How many turns are being worked on at the other end: requests, processes."""
+
+
+class AgentUnderTest(Protocol):
+    """One kind."""
+
+    @property
+    def name(self) -> str:
+        """As in the names of the tests."""
+
+    @property
+    def can(self) -> frozenset[Can]:
+        """All that the tests may ask for."""
+
+    def at_work(self, folder: Path) -> AbstractAsyncContextManager[OtherEnd]:
+        """A fresh one; leaving closes both ends. The folder is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """Nothing stands at its other end."""
+
+    agent: Agent
+
+    async def play(self, script: Script) -> None:
+        """It cannot be told what to say."""
+        raise NotImplementedError
+
+    async def told(self) -> str:
+        """There is nobody else."""
+        raise NotImplementedError
+
+    async def working(self) -> int:
+        """It works while it is listened to."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class EchoUnderTest:
+    """The agent that needs nothing."""
+
+    name: str = "echo"
+    can: frozenset[Can] = frozenset({Can.COUNT})
+
+    @asynccontextmanager
+    async def at_work(self, folder: Path) -> AsyncIterator[OtherEnd]:
+        """As the protocol says."""
+        yield _Alone(load_agent(AgentSpec(name="main")))
+
+
+_FAULTS = {
+    Then.HANG: "stall",
+    Then.HANG_AT_ONCE: "silent",
+    Then.NEVER_END: "endless",
+    Then.BREAK: "cut",
+    Then.BE_GONE: "529",
+    Then.REFUSE: "401",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A model server of either protocol."""
+
+    agent: Agent
+    sim: Remote
+    method: str
+
+    async def play(self, script: Script) -> None:
+        """As the protocol says."""
+        calls = [{"id": f"t{at}", "name": name, "arguments": '{"q": 1}'} for at, name in enumerate(script.tools)]
+        names = ("input", "output", "cache_read", "cache_write")
+        counted = {name: getattr(script.usage, name) for name in names} if script.usage else {}
+        await self.sim.heal()
+        await self.sim.do(
+            "script",
+            pieces=list(script.pieces),
+            thoughts=list(script.thoughts),
+            calls=calls,
+            usage=counted,
+        )
+        if script.then in _FAULTS:
+            await self.sim.fault(_FAULTS[script.then], times=None)
+
+    async def told(self) -> str:
+        """As the protocol says."""
+        calls = await self.sim.calls(method=self.method)
+        return json.dumps(_readable(calls[-1]["parameters"]), ensure_ascii=False)
+
+    async def working(self) -> int:
+        """As the protocol says."""
+        return await self.sim.do("streaming")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUnderTest:
+    """A model behind one of the two protocols. No test may lead to a request that a real server would not take."""
+
+    name: str
+    method: str
+    can: frozenset[Can] = frozenset(Can)
+
+    @asynccontextmanager
+    async def at_work(self, folder: Path) -> AsyncIterator[OtherEnd]:
+        """As the protocol says."""
+        async with in_process(Simulator(Models())) as sim:
+            agent = load_agent(
+                AgentSpec(name="main", kind=self.name, url=f"{sim.url}/v1", api_key=KEY, model="a-model")
+            )
+            try:
+                yield _Model(agent, sim, self.method)
+            finally:
+                assert isinstance(agent, Closes)
+                await agent.close()
+            assert await sim.violations() == []
+
+
+def _readable(value: object) -> object:
+    """As text may be looked for in it: JSON inside of strings is no harder to read, and pictures are short."""
+    if isinstance(value, dict):
+        return {name: _readable(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_readable(each) for each in value]
+    return value[:100] if isinstance(value, str) and value.startswith("data:") else value
+
+
+UNDER_TEST: tuple[AgentUnderTest, ...] = (
+    EchoUnderTest(),
+    ModelUnderTest(name="openai", method="completions"),
+    ModelUnderTest(name="anthropic", method="messages"),
+)
