@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -577,6 +578,16 @@ class TestPrivacy:
             assert len(agent.turns) == 4
             assert [name for name, canary in CANARIES.items() if canary in seen] == []
             assert session.key not in seen
+
+    async def test_the_agent_is_told_whether_several_people_may_speak(self) -> None:
+        agent = ScriptedAgent(answer=echo)
+        group, alone = self.source(), replace(self.source(), chat_type=ChatType.DM)
+        async with at_work(policy_for(agent, privacy_key=KEY, per_user_in_groups=False), *memory()) as work:
+            for number, source in enumerate((group, alone)):
+                await work.pipeline.receive(self.message("hello", number, source))
+                await later()
+
+        assert [turn.shared for turn in agent.turns] == [True, False]
 
     async def test_one_who_wrote_long_ago_is_hidden_where_he_is_written_about(self) -> None:
         agent = ScriptedAgent(answer=echo)

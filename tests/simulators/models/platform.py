@@ -40,6 +40,7 @@ CREDENTIALS = Rule("credentials", source="the docstring of tests/simulators/mode
 EXISTS = Rule("exists", source="the docstring of tests/simulators/models")
 
 _PROTOCOLS: Mapping[str, ModuleType] = {"completions": openai, "messages": anthropic}
+_BROKEN = ("stall", "error inside", "garbage inside", "long comment", "endless line", "endless")
 _WORDS = {"400": "a fault: 400", "no stream_options": "Unknown field: stream_options"}
 _WORDS["no max_tokens"] = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
 
@@ -157,7 +158,7 @@ class Models:
             return Streamed(_paused(list(pieces_of(iter([error]), ())), 0.0), self._counted)
         if kind == "invalid utf-8":
             right = [piece.replace(b"wonderful", b"wonder\xff\xfeful") for piece in right]
-        elif kind in OWN_FAULTS:
+        elif kind in _BROKEN:
             return Streamed(broken(kind, right, error, script.ways), self._counted)
         return Streamed(_paused(right, script.pause), self._counted)
 
