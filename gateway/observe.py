@@ -168,8 +168,11 @@ class Observer:
         self._log.warning("the agent failed", action=Action.AGENT, reason=type(error).__name__, where=place_of(error))
 
     def agent_unavailable(self, name: str, error: AgentError) -> None:
-        """It could not be asked, for a reason that only the operator can do something about."""
-        self._log.warning("an agent cannot be asked", action=Action.AGENT, agent=name, reason=reason_of(error))
+        """It could not be asked. What its server said of that is for the operator alone, so it may stand behind."""
+        reason, cause = reason_of(error), error.__cause__
+        if isinstance(cause, TurngateError) and reason_of(cause) not in reason:
+            reason = f"{reason}: {reason_of(cause)}"
+        self._log.warning("an agent cannot be asked", action=Action.AGENT, agent=name, reason=reason)
 
     def agent_silent(self) -> None:
         """Nothing came from it for as long as the config allows."""

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import aiohttp
 
+from gateway.agents.model_call import Refusal
 from gateway.agents.sse import EventReader, EventTooLong, ServerEvent
 from gateway.dicts import Json
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable
@@ -44,7 +45,7 @@ class Answer(Protocol):
         """Why the answer is less than it should be, though nothing broke."""
 
     def hear(self, data: str) -> Iterable[AgentEvent]:
-        """One message of the stream, or an answer that came whole. Raises AgentError for an error that it tells of."""
+        """One message of the stream, or an answer that came whole. Raises Refusal for an error that it tells of."""
 
     def rest(self) -> Iterable[AgentEvent]:
         """What was held back until the end."""
@@ -57,7 +58,7 @@ async def answered(response: aiohttp.ClientResponse, answer: Answer) -> AsyncGen
     """
     The whole answer, `Done` included.
 
-    Raises AgentUnavailable or AgentRefused only while nothing was said, and AgentError after that.
+    Raises Refusal, AgentUnavailable or AgentRefused only while nothing was said, and AgentError after that.
     """
     has_begun = False
     try:
@@ -68,17 +69,22 @@ async def answered(response: aiohttp.ClientResponse, answer: Answer) -> AsyncGen
                     yield event
         if not answer.is_complete:
             raise AgentUnavailable("it ended before it was finished")
-    except AgentError as exc:
+    except (AgentError, Refusal) as exc:
         for event in answer.usage():
             yield event
         if has_begun:
-            raise AgentError(f"the answer was cut off: {exc}") from exc
+            raise AgentError(f"the answer was cut off: {_why(exc)}") from exc
         raise
     for event in (*answer.rest(), *answer.usage()):
         yield event
     if answer.shortcoming is not None:
         raise AgentError(answer.shortcoming)
     yield Done()
+
+
+def _why(exc: AgentError | Refusal) -> str:
+    """For people: they are not shown what a server says to its operator."""
+    return "the model failed" if isinstance(exc, AgentRefused | Refusal) else str(exc)
 
 
 def parsed(data: str) -> Message:

@@ -16,7 +16,6 @@ from gateway.agents.model_call import ModelServer, Patience, Refusal, words_of
 from gateway.agents.pieces import Calls, Mender
 from gateway.agents.spec import AgentSpec
 from gateway.dicts import Json
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable
 from gateway.model import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
 
 _HOME = "https://api.anthropic.com"
@@ -30,7 +29,16 @@ _ENDED_EARLY = {
     "pause_turn": "the answer was cut off: the model paused",
     "refusal": "the answer was cut by a filter of the model's",
 }
-_PASSING = ("api_error", "overloaded_error", "rate_limit_error", "timeout_error")
+_STATUS = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "overloaded_error": 529,
+}
 _LONGEST_OUTPUT = 20_000
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -245,9 +253,7 @@ class _Message:
         self._stop = word(message.get("stop_reason")) or self._stop
         self.is_over = True
 
-    def _failure(self, error: Json) -> AgentError:
-        said = self._quote(words_of(error))
+    def _failure(self, error: Json) -> Refusal:
+        """As if it had been the status of the answer."""
         kind = word(error.get("type")) if isinstance(error, dict) else ""
-        if kind.endswith("_error") and kind not in _PASSING:
-            return AgentRefused(f"the model server does not take the request: {said}")
-        return AgentUnavailable(f"the model failed: {said}")
+        return Refusal(_STATUS.get(kind, 500), self._quote(words_of(error)))

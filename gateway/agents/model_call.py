@@ -19,7 +19,7 @@ import aiohttp
 
 from gateway.agents.endpoint import Endpoint
 from gateway.dicts import Json
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.errors import AgentError, AgentRefused, AgentUnavailable, TurngateError
 
 _LONGEST_COMPLAINT = 64_000
 _LONGEST_PAUSE = 24 * 3600.0
@@ -34,20 +34,20 @@ class Patience:
     silence: float = 600.0
 
 
-class Refusal(Exception):
-    """The server answered with a status that is no success."""
+class Refusal(TurngateError):
+    """The server answered with a status that is no success, or with an error. What it says is for the operator."""
 
-    def __init__(self, status: int, words: str, retry_after: float | None) -> None:
+    def __init__(self, status: int, words: str, retry_after: float | None = None) -> None:
         super().__init__(words)
         self.status = status
         self.words = words
         self.retry_after = retry_after
 
     def as_error(self) -> AgentError:
-        """By the reaction that it earns."""
-        said = f" ({self.status}): {self.words}" if self.words else f" ({self.status})"
+        """By the reaction that it earns. People are shown what is unavailable: those words are ours alone."""
         if self.status in _BUSY or self.status >= 500:
-            return AgentUnavailable(f"the model is busy or broken{said}", retry_after=self.retry_after)
+            return AgentUnavailable(f"the model cannot answer now ({self.status})", retry_after=self.retry_after)
+        said = f" ({self.status}): {self.words}" if self.words else f" ({self.status})"
         if self.status in (401, 403):
             return AgentRefused(f"the model server does not take our key{said}; check api_key")
         if self.status == 404:

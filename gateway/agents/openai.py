@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 
@@ -20,7 +21,7 @@ from gateway.agents.model_call import ModelServer, Patience, Refusal, words_of
 from gateway.agents.pieces import Calls, Mender
 from gateway.agents.spec import AgentSpec
 from gateway.dicts import Json
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.errors import AgentRefused
 from gateway.model import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
 
 _HOME = "https://api.openai.com/v1"
@@ -31,6 +32,8 @@ _ENDED_EARLY = {
 }
 # Fields that not every server takes, each with the word by which a refusal is known to be about it.
 _DISPUTED = {"stream_options": "stream_options", "max_tokens": "max_completion_tokens"}
+_STATUS = {"invalid_request_error": 400, "authentication_error": 401, "not_found_error": 404}
+_IS_STATUS = re.compile("[45][0-9][0-9]")
 _THOUGHTS = ("reasoning_content", "reasoning")
 
 Quote = Callable[[str], str]
@@ -198,14 +201,12 @@ class _Completion:
         yield from self._calls.begin(place, word(call.get("id")), word(function.get("name")))
         self._calls.add(place, word(function.get("arguments")))
 
-    def _failure(self, error: Json) -> AgentError:
-        """By what it says of itself; what says nothing may go by."""
-        said = self._quote(words_of(error))
-        code = error.get("code") if isinstance(error, dict) else None
+    def _failure(self, error: Json) -> Refusal:
+        """As if it had been the status of the answer; what says nothing of itself may go by."""
+        code = str(error.get("code")) if isinstance(error, dict) else ""
         kind = word(error.get("type")) if isinstance(error, dict) else ""
-        if kind in ("invalid_request_error", "authentication_error") or str(code) in ("400", "401", "403", "404"):
-            return AgentRefused(f"the model server does not take the request: {said}")
-        return AgentUnavailable(f"the model failed: {said}")
+        status = int(code) if _IS_STATUS.fullmatch(code) else _STATUS.get(kind, 500)
+        return Refusal(status, self._quote(words_of(error)))
 
 
 def _text(content: Json) -> str:

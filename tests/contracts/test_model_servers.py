@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
 import socket
 from collections.abc import AsyncIterator
@@ -237,6 +238,30 @@ class TestRefusals:
         assert error.retry_after == 7.5
 
     @for_both
+    @pytest.mark.parametrize("fault", ["500", "error first"])
+    async def test_people_are_not_shown_what_a_server_says_to_its_operator(self, kind: str, fault: str) -> None:
+        async with talking(kind) as talk:
+            await talk.sim.fault(fault)
+            _, error = await talk.fail()
+
+        assert "fault" not in str(error)
+        assert "a fault: " in str(error.__cause__)
+
+    @for_both
+    @pytest.mark.parametrize("status", [400, "401", "403", 404])
+    async def test_an_error_inside_a_stream_counts_as_its_status(self, kind: str, status: object) -> None:
+        kinds = {"400": "invalid_request_error", "401": "authentication_error", "403": "permission_error"}
+        error = {"message": "no", "code": status, "type": kinds.get(str(status), "not_found_error")}
+
+        async def refuse(request: web.Request) -> web.Response:
+            return web.Response(text=f"data: {json.dumps({'type': 'error', 'error': error})}\n\n")
+
+        async with serving(refuse) as url, talking(kind, url=url) as talk:
+            _, raised = await talk.fail()
+
+        assert isinstance(raised, AgentRefused)
+
+    @for_both
     async def test_a_model_that_does_not_exist_is_named_by_the_servers_own_words(self, kind: str) -> None:
         async with talking(kind, model="no-such-model") as talk:
             _, error = await talk.fail()
@@ -284,7 +309,7 @@ class TestBreaking:
         [
             ("cut", "the connection to the model broke"),
             ("ends early", "it ended before it was finished"),
-            ("error inside", "the model failed: a fault: overloaded"),
+            ("error inside", "the model failed"),
             ("garbage inside", "what the model server sends cannot be read"),
             ("endless line", "one line of it has no end"),
         ],

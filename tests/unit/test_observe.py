@@ -9,7 +9,7 @@ from io import StringIO
 import pytest
 import structlog
 
-from gateway.errors import AgentError, NotSent, Refused, StoreUnavailable, Undeliverable
+from gateway.errors import AgentError, AgentUnavailable, NotSent, Refused, StoreUnavailable, Undeliverable
 from gateway.model import AgentEvent, ChatType, Done, InboundMessage, SessionSource, Text, Turn
 from gateway.observe import Action, Observer, configure_logging, place_of, reason_of
 from gateway.stores.memory import MemoryStore
@@ -147,6 +147,16 @@ class TestLines:
     def test_our_own_reasons_are_repeated_and_those_of_others_are_not(self) -> None:
         assert reason_of(Undeliverable("blocked")) == "blocked"
         assert reason_of(ValueError("blocked")) == "ValueError"
+
+    def test_what_a_model_server_said_is_told_once_and_to_the_operator(self, log: StringIO) -> None:
+        for shown in ("the model cannot answer now (500)", "refused (400): out of memory"):
+            error = AgentUnavailable(shown)
+            error.__cause__ = Refused("out of memory")
+            Observer().agent_unavailable("main", error)
+
+        first, second = log.getvalue().splitlines()
+        assert 'reason="the model cannot answer now (500): out of memory"' in first
+        assert 'reason="refused (400): out of memory"' in second
 
     def test_work_that_nobody_waits_for_is_no_bug(self, log: StringIO) -> None:
         Observer().dropped(Refused("its session was deleted"))
