@@ -8,10 +8,14 @@ from config.document import Document, Path, Value, dotted, every_value
 from config.mistakes import Mistake, one_of, quoted
 from gateway.model import MAIN_ACCOUNT
 
+# Without it an agent of that kind can do nothing at all.
+_NEEDED = {"anthropic": "model", "openai": "model"}
+
 
 def find_contradictions(document: Document) -> Iterator[tuple[Path, Mistake]]:
     """Looks at the data as written, so that these are told together with all the rest."""
     yield from _missing_agents(document)
+    yield from _unfinished_agents(document)
     yield from _repeated_accounts(document)
     yield from _slack_entries_without_workspace(document)
 
@@ -28,6 +32,16 @@ def _missing_agents(document: Document) -> Iterator[tuple[Path, Mistake]]:
         is_name = path[2:] == ("agent",) or path[2:3] in (("fallback",), ("choices",))
         if is_name and isinstance(name, str) and name not in agents:
             what = f"{dotted(path)}: there is no agent {quoted(name)}; {one_of(name, agents, instead='write one of')}"
+            yield path, Mistake(document.place(path), what)
+
+
+def _unfinished_agents(document: Document) -> Iterator[tuple[Path, Mistake]]:
+    agents = document.data.get("agents")
+    for name, agent in agents.items() if isinstance(agents, dict) else ():
+        needed = _NEEDED.get(str(agent.get("kind"))) if isinstance(agent, dict) else None
+        if needed is not None and isinstance(agent, dict) and agent.get(needed) is None:
+            path: Path = ("agents", name)
+            what = f"{dotted(path)}: {needed} is missing; an agent of kind {agent['kind']} needs it"
             yield path, Mistake(document.place(path), what)
 
 

@@ -136,6 +136,14 @@ TABLE = [
         "routes: [{match: {}, agent: coder}]\nagents: {main: {}, codr: {}}",
         '1:29: routes[0].agent: there is no agent "coder"; did you mean codr?',
     ),
+    (
+        "agents: {main: {}, m: {kind: openai}}",
+        "1:23: agents.m: model is missing; an agent of kind openai needs it",
+    ),
+    (
+        "agents: {main: {kind: anthropic, model: null}}",
+        "1:16: agents.main: model is missing; an agent of kind anthropic needs it",
+    ),
     # Access
     (
         "access: {allow: ['telegram:@ann']}",
