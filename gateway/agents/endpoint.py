@@ -10,12 +10,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
+from gateway import __version__
 from gateway.agents.spec import AgentSpec
 from gateway.errors import ConfigError
 from gateway.labels import cut, folded
 
 _LONGEST_WORDS = 300
 _HIDDEN = "***"
+# What is packed comes late: whoever packs it waits until there is enough.
+_ALWAYS = {
+    "Content-Type": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": f"turngate/{__version__}",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +52,7 @@ def endpoint(spec: AgentSpec, *, default: str, below: str, headers: Mapping[str,
     credentials = {name: f"{before} {key}".strip()} if key else {}
     return Endpoint(
         url=_below(spec, spec.url or default, below),
-        headers={"Content-Type": "application/json", "Accept-Encoding": "identity", **headers, **credentials},
+        headers={**_ALWAYS, **headers, **credentials},
         secret=key,
     )
 

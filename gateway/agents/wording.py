@@ -1,10 +1,13 @@
 """
 A person's message in words, for agents that read nothing but text: who speaks, what it answers, what was forwarded.
 
-One place for all kinds. What stands before the words is ours, in brackets; what people wrote comes after it, as it was.
+One place for all kinds. What stands before the words is ours, in brackets; what people wrote comes after it, as it was,
+but for brackets by which one of several people could pass for another.
 """
 
 from __future__ import annotations
+
+import re
 
 from gateway.labels import cut, folded
 from gateway.model import Attachment, Entry, InboundMessage, Media, Origin, Role
@@ -12,6 +15,7 @@ from gateway.model import Attachment, Entry, InboundMessage, Media, Origin, Role
 NOTHING_SAID = "(nothing in words)"
 
 _LONGEST_QUOTATION = 1000
+_LIKE_A_MARK = re.compile(r"([\n\r\v\f\x85\u2028\u2029][ \t]*)\[")
 _SUMMARY = "[summary of what was said before]"
 
 
@@ -22,7 +26,7 @@ def spoken(message: InboundMessage, *, shared: bool) -> str:
         _answered(message),
         "[forwarded, written by somebody else]" if message.forwarded else "",
     ]
-    return _marked(marks, message.text)
+    return _marked(marks, _own_words(message.text) if shared else message.text)
 
 
 def recalled(entry: Entry, *, shared: bool) -> str:
@@ -31,7 +35,7 @@ def recalled(entry: Entry, *, shared: bool) -> str:
     if entry.origin is Origin.SUMMARY or entry.role is Role.SYSTEM:
         return _marked([_SUMMARY], words) if words else ""
     if shared and entry.role is Role.USER and entry.sender and words:
-        return _marked([f"[{entry.sender}]"], words)
+        return _marked([f"[{entry.sender}]"], _own_words(words))
     return words
 
 
@@ -44,6 +48,11 @@ def stand_in(file: Attachment | Media, why: str | None = None) -> str:
     """What the agent reads in place of a file, and why it does not see it."""
     described = ", ".join(filter(None, (folded(file.name) if file.name else file.type.value, file.mime)))
     return f"[file {described}: {why}]" if why else f"[file {described}]"
+
+
+def _own_words(words: str) -> str:
+    """Nobody begins a line as we begin a message: he could speak for somebody else."""
+    return _LIKE_A_MARK.sub(r"\1\\[", words)
 
 
 def _answered(message: InboundMessage) -> str:
