@@ -148,7 +148,35 @@ class TestWaysOfServers:
             assert await talk.sim.connections() == 1
 
 
+LAST = {
+    "openai": 'data: {"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n',
+    "anthropic": 'data: {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}}\n\n'
+    'data: {"type": "message_stop"}\n\n',
+}
+
+
 class TestEndings:
+    @for_both
+    @pytest.mark.parametrize(("pause", "connections"), [(0.005, 1), (3600.0, 3)])
+    async def test_a_connection_that_ends_with_its_answer_is_kept_and_no_other_is_waited_for(
+        self, kind: str, pause: float, connections: int
+    ) -> None:
+        callers = set()
+
+        async def linger(request: web.Request) -> web.StreamResponse:
+            callers.add(request.transport and request.transport.get_extra_info("peername"))
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await response.write(LAST[kind].encode())
+            await asyncio.sleep(pause)
+            return response
+
+        async with serving(linger) as url, talking(kind, url=url) as talk:
+            for _ in range(3):
+                assert await talk.hear() == [Text("x"), Done()]
+
+        assert len(callers) == connections
+
     @for_both
     @pytest.mark.parametrize(
         ("finish", "told"),
@@ -563,7 +591,7 @@ async def serving(handler: Any) -> AsyncIterator[str]:
     """A server that has one answer to everything."""
     app = web.Application()
     app.add_routes([web.post("/{anything:.*}", handler)])
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.05)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
