@@ -13,7 +13,7 @@ from gateway.agents.blocks import Content, Words
 from gateway.agents.dialogue import Call, Utterance, dialogue, has_files
 from gateway.agents.endpoint import check_options, endpoint, model_of
 from gateway.agents.model_call import ModelServer, Patience, Refusal, words_of
-from gateway.agents.pieces import Calls, Mender
+from gateway.agents.pieces import Calls, Mender, mended
 from gateway.agents.spec import AgentSpec
 from gateway.dicts import Json
 from gateway.model import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
@@ -240,7 +240,7 @@ class _Message:
 
     def _sign(self) -> Iterator[AgentEvent]:
         if self._signature:
-            yield Reasoning(text="", signature=self._signature)
+            yield Reasoning(text="", signature=mended(self._signature))
             self._signature = ""
 
     def _hear_whole(self, message: Message) -> Iterator[AgentEvent]:

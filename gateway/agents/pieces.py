@@ -28,7 +28,12 @@ class Mender:
         text, self._half = self._half + piece, ""
         if text and _HIGH <= text[-1] < _LOW:
             text, self._half = text[:-1], text[-1]
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return mended(text)
+
+
+def mended(text: str) -> str:
+    """Halves that belong together are one character; what is left of others is replaced."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +43,7 @@ class _Call:
     input: str = ""
 
     def tool(self, status: ToolStatus, output: str | None = None) -> Tool:
-        known = (self.input or None) if status is not ToolStatus.STARTED else None
+        known = (mended(self.input) or None) if status is not ToolStatus.STARTED else None
         return Tool(id=self.id, name=self.name, status=status, input=known, output=output)
 
 
@@ -51,11 +56,11 @@ class Calls:
 
     def begin(self, place: int, id: str | None, name: str | None) -> list[Tool]:  # noqa: A002
         """A call, unless it is the one that is known there. Some servers give all of them one place."""
-        known = self._open.get(place)
-        if known is not None and id in (None, "", known.id):
+        known, named = self._open.get(place), mended(id or "")
+        if known is not None and named in ("", known.id):
             return []
         self._count += 1
-        call = _Call(id=id or f"call_{self._count}", name=name or "tool")
+        call = _Call(id=named or f"call_{self._count}", name=mended(name or "") or "tool")
         over = self.finish(ToolStatus.DONE, place=place)
         self._open[place] = call
         return [*over, call.tool(ToolStatus.STARTED)]
@@ -77,4 +82,4 @@ class Calls:
     def finish_named(self, id: str, output: str) -> list[Tool]:  # noqa: A002
         """The one with this id has given this."""
         place = next((at for at, call in self._open.items() if call.id == id), None)
-        return [] if place is None else self.finish(ToolStatus.DONE, place=place, output=output)
+        return [] if place is None else self.finish(ToolStatus.DONE, place=place, output=mended(output))

@@ -77,3 +77,16 @@ def test_pieces_of_no_call_are_not_kept_and_a_call_without_an_end_is_an_error() 
 
     with pytest.raises(AgentError):
         calls.add(0, "x")
+
+
+def test_no_half_of_a_character_is_in_what_is_told_of_a_call() -> None:
+    calls = Calls()
+    begun = calls.begin(0, "a\ud83d", "look\udc00")
+    calls.add(0, "\ud83e")
+    calls.add(0, "\udd8a\ud83d")
+
+    assert begun == [Tool(id="a\ufffd", name="look\ufffd", status=STARTED)]
+    assert calls.begin(0, "a\ufffd", "") == []
+    assert calls.finish_named("a\ufffd", "\ud83d") == [
+        Tool(id="a\ufffd", name="look\ufffd", status=DONE, input="🦊\ufffd", output="\ufffd")
+    ]
