@@ -1,0 +1,231 @@
+"""
+Stands between the gateway and one program of an agent, so that nothing of it is left behind.
+
+It is a process of its own, started without the gateway's packages, and knows one thing: its lifeline, a socket to the
+gateway. While that is open the program may run. When it closes, because the gateway wants so or was killed, the program
+and all that ever came out of it is ended; when the program ends by itself, so is whatever it left running. Orphans come
+to their nearest subreaper, which is this process: no fork, no new session and no new group leads past it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from typing import NoReturn
+
+GRACE = 0.3
+"""Seconds from "please end" to "end"."""
+
+LENGTH_DIGITS = 10
+"""The order on the lifeline: its length in that many digits, then fields with a NUL between them."""
+
+# For what a program leaves to end by itself: the last stage of a pipeline still has to write.
+_LINGER = 0.2
+_LONGEST_PAUSE = 0.5
+_LOOKS = 500
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+# What Python and this process ignore; a program finds them as a shell would leave them.
+_IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_RESTORED = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def main(lifeline: int) -> None:
+    """One order, one program, nothing left."""
+    os.set_inheritable(lifeline, False)
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)  # systemd ends a whole group: whoever has to tidy up goes last
+    changes = _listen_for_children()
+    _control_process(_PR_SET_CHILD_SUBREAPER, 1)
+    argv, environment, memory = _read_order(lifeline)
+    program = _start(argv, environment, memory, lifeline)
+    for descriptor in (0, 1, 2):
+        os.close(descriptor)
+    status = _watch(program, lifeline, changes)
+    if status is not None:
+        _tell(lifeline, f"ended {status}")
+        _wait_until_alone(_LINGER)
+    _end_everybody(program)
+    _tell(lifeline, "over")
+
+
+def _listen_for_children() -> int:
+    """Readable whenever a child has ended."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return reader
+
+
+def _control_process(option: int, value: int) -> None:
+    """Elsewhere than on Linux there is nothing like it: there, a program that leaves its group is not found."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), *(ctypes.c_ulong(0),) * 3)
+
+
+def _read_order(lifeline: int) -> tuple[list[str], dict[str, str], int]:
+    length = int(_read_exactly(lifeline, LENGTH_DIGITS))
+    memory, words, *fields = _read_exactly(lifeline, length).decode("utf-8", "surrogateescape").split("\0")
+    argv, variables = fields[: int(words)], fields[int(words) :]
+    return argv, dict(each.split("=", 1) for each in variables if each), int(memory)
+
+
+def _read_exactly(lifeline: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = os.read(lifeline, size - len(data))
+        if not piece:
+            sys.exit(0)  # whoever wanted the program is gone
+        data += piece
+    return data
+
+
+def _start(argv: list[str], environment: dict[str, str], memory: int, lifeline: int) -> int:
+    reader, writer = os.pipe()
+    guardian = os.getpid()
+    program = os.fork()
+    if program == 0:
+        _become(argv, environment, memory, guardian, writer)
+    os.close(writer)
+    failure = os.read(reader, 16)
+    os.close(reader)
+    _tell(lifeline, f"failed {failure.decode()}" if failure else "started")
+    return program
+
+
+def _become(argv: list[str], environment: dict[str, str], memory: int, guardian: int, failure: int) -> NoReturn:
+    try:
+        os.setpgid(0, 0)
+        _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guardian:
+            os._exit(1)
+        if memory:
+            _limit_memory(memory)
+        for number in _RESTORED:
+            signal.signal(number, signal.SIG_DFL)
+        os.execvpe(argv[0], argv, environment)  # noqa: S606 - the operator's own words, and no shell between
+    except OSError as exc:
+        os.write(failure, str(exc.errno or 0).encode())
+    finally:
+        os._exit(127)
+
+
+def _limit_memory(most: int) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
+
+
+def _watch(program: int, lifeline: int, changes: int) -> int | None:
+    """How the program ended; None if the lifeline closed before."""
+    waiting = select.poll()
+    waiting.register(lifeline, select.POLLIN)
+    waiting.register(changes, select.POLLIN)
+    while True:
+        ready = [descriptor for descriptor, _ in waiting.poll()]
+        if changes in ready:
+            os.read(changes, 4096)
+            ended = _reap()
+            if program in ended:
+                return ended[program]
+        if lifeline in ready:
+            return None
+
+
+def _reap() -> dict[int, int]:
+    ended = {}
+    try:
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            ended[found[0]] = os.waitstatus_to_exitcode(found[1])
+    except ChildProcessError:
+        ended[0] = 0  # nobody is left
+    return ended
+
+
+def _wait_until_alone(seconds: float) -> bool:
+    deadline, pause = time.monotonic() + seconds, 0.001
+    while 0 not in _reap():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(pause)
+        pause = min(pause * 2, 0.02)
+    return True
+
+
+def _end_everybody(program: int) -> None:
+    _signal_all(program, signal.SIGTERM)
+    pause, alone = 0.001, _wait_until_alone(GRACE)
+    while not alone:
+        _signal_all(program, signal.SIGKILL)
+        alone = _hunt() or _wait_until_alone(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _hunt() -> bool:
+    """
+    One that only forks and exits is gone before a look at all processes is over. Its child becomes ours at that moment,
+    and our own can be looked up faster than they fork.
+    """
+    try:
+        children = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False  # not every kernel has it
+    try:
+        for _ in range(_LOOKS):
+            for process in os.pread(children, 65536, 0).split():
+                _kill(int(process), signal.SIGKILL)
+            if 0 in _reap():
+                return True
+    finally:
+        os.close(children)
+    return False
+
+
+def _signal_all(program: int, number: int) -> None:
+    """Where processes cannot be looked at there is only the group of the program."""
+    for process in _descendants() if sys.platform == "linux" else [-program]:
+        _kill(process, number)
+
+
+def _kill(process: int, number: int) -> None:
+    try:
+        os.kill(process, number)
+    except (ProcessLookupError, PermissionError):
+        return  # it is gone already, or became somebody else's
+
+
+def _descendants() -> list[int]:
+    children: dict[int, list[int]] = {}
+    for process in [int(name) for name in os.listdir("/proc") if name.isdecimal()]:  # noqa: PTH208 - pathlib loads slowly
+        children.setdefault(_parent(process), []).append(process)
+    found = [os.getpid()]
+    for ancestor in found:
+        found += children.get(ancestor, ())
+    return found[1:]
+
+
+def _parent(process: int) -> int:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 - as above
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0  # it has just ended
+
+
+def _tell(lifeline: int, words: str) -> None:
+    try:
+        os.write(lifeline, words.encode() + b"\n")
+    except (BrokenPipeError, ConnectionResetError):
+        return  # nobody listens any more, and the lifeline says so itself
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
