@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from gateway.errors import AgentError
+from gateway.model import AgentEvent, Session, SessionId, SessionKey, Text, Turn, TurnId
+from gateway.ports import Agent
+from tests.fakes import NOON, dm, message
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8"}
 
@@ -35,3 +41,35 @@ def is_gone(folder: Path) -> bool:
         except BlockingIOError:
             return False
         return True
+
+
+def turn_in(folder: Path, text: str = "hello") -> Turn:
+    """One message, in a session whose folder that is."""
+    session = Session(
+        id=SessionId("s1"), key=SessionKey("k"), origin=dm(), started_at=NOON, last_interaction_at=NOON, updated_at=NOON
+    )
+    return Turn(id=TurnId(7), session=session, source=dm(), messages=(message(text),), workdir=str(folder))
+
+
+@dataclass
+class Heard:
+    """What came of a turn, and why it ended early, if it did."""
+
+    events: list[AgentEvent] = field(default_factory=list)
+    failure: AgentError | None = None
+
+    @property
+    def text(self) -> str:
+        """The words alone."""
+        return "".join(event.text for event in self.events if isinstance(event, Text))
+
+
+async def heard(agent: Agent, turn: Turn) -> Heard:
+    """The whole turn, with what was said before it failed."""
+    whole = Heard()
+    try:
+        async for event in agent.run(turn):
+            whole.events.append(event)
+    except AgentError as exc:
+        whole.failure = exc
+    return whole

@@ -1,0 +1,191 @@
+"""
+An agent that is any program: started for each turn, in the folder of the session, and ended with it.
+
+In the format `text` it reads what people wrote and writes the answer. In the format `jsonl` it reads the whole turn and
+writes events, one per line, and hears answers, more words and that it should stop while it works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+
+from gateway.agents.programs import Program, said_status, start
+from gateway.agents.spec import AgentSpec
+from gateway.agents.wire import STOP, answer_document, read_event, steer_document, turn_document, written
+from gateway.dicts import Json
+from gateway.errors import AgentError, ConfigError
+from gateway.files import written_size
+from gateway.model import AgentEvent, Attachment, Done, InboundMessage, Text, Turn, TurnId
+from gateway.turns import LONGEST_ANSWER
+
+LONGEST_LINE = 4 * LONGEST_ANSWER
+"""In bytes. No event may say more than an answer may, and a character has four bytes at most."""
+
+MOST_OUTPUT = 4 * LONGEST_LINE
+"""In bytes, of one turn: what says nothing costs time and memory all the same."""
+
+_READ = 16_384
+# For a program that has closed its stdout to tell how it ended; that is done to put its things away; that is stopped.
+_SECONDS_TO_END = 2.0
+_SECONDS_TO_LEAVE = 0.4
+_SECONDS_TO_STOP = 0.2
+
+
+def make(spec: AgentSpec) -> TextCommand | JsonlCommand:
+    """By the format it speaks. Raises ConfigError if there is no program."""
+    if not spec.argv:
+        raise ConfigError(f"agents.{spec.name}: which program? write argv: [program, argument]")
+    return JsonlCommand(spec) if spec.format == "jsonl" else TextCommand(spec)
+
+
+class TextCommand:
+    """Messages in, answer out."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        self._spec = spec
+
+    async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
+        """What it writes, as it comes."""
+        program = await _started(self._spec, turn)
+        try:
+            program.stdin.write(_words(turn).encode("utf-8", "replace"))
+            program.stdin.close()
+            output = _Output(program)
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            while piece := await output.piece():
+                if text := decoder.decode(piece):
+                    yield Text(text)
+            if rest := decoder.decode(b"", final=True):
+                yield Text(rest)
+            await _check_status(program)
+            yield Done()
+        finally:
+            await program.end()
+
+
+class JsonlCommand:
+    """The turn in, events out."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        self._spec = spec
+        self._running: dict[TurnId, Program] = {}
+
+    async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
+        """Its events, until it says that it is done, or ends."""
+        program = await _started(self._spec, turn)
+        self._running[turn.id] = program
+        is_done = False
+        try:
+            _say(program, turn_document(turn))
+            output = _Output(program)
+            while (line := await output.line()) is not None:
+                event = read_event(line.decode("utf-8", "replace"))
+                is_done = isinstance(event, Done)
+                if event is not None:
+                    yield event
+                if is_done:
+                    return
+            is_done = True
+            await _check_status(program)
+            yield Done()
+        finally:
+            self._running.pop(turn.id, None)
+            await _leave(program, is_done=is_done)
+
+    async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
+        """One line on its stdin; a program that is gone needs none."""
+        if turn in self._running:
+            _say(self._running[turn], answer_document(ask, option))
+
+    async def steer(self, turn: TurnId, text: str) -> bool:
+        """As long as it reads."""
+        program = self._running.get(turn)
+        if program is None or program.stdin.is_closing():
+            return False
+        _say(program, steer_document(text))
+        return True
+
+
+class _Output:
+    """What a program writes to its stdout, up to the most there may be."""
+
+    def __init__(self, program: Program) -> None:
+        self._stdout = program.stdout
+        self._read = 0
+        self._held = bytearray()
+        self._looked_at = 0
+
+    async def piece(self) -> bytes:
+        """Whatever is there; nothing at the end. Even a program that always has more to say lets the others work."""
+        await asyncio.sleep(0)
+        piece = await self._stdout.read(_READ)
+        self._read += len(piece)
+        if self._read > MOST_OUTPUT:
+            raise AgentError(f"the program wrote more than {written_size(MOST_OUTPUT)}")
+        return piece
+
+    async def line(self) -> bytes | None:
+        """Without its end; None after the last."""
+        while (end := self._held.find(b"\n", self._looked_at)) < 0:
+            self._looked_at = len(self._held)
+            if self._looked_at > LONGEST_LINE:
+                raise AgentError(f"the program wrote a line of more than {written_size(LONGEST_LINE)}")
+            piece = await self.piece()
+            if not piece:
+                return self._take(len(self._held), 0) if self._held else None
+            self._held += piece
+        return self._take(end, 1)
+
+    def _take(self, end: int, newline: int) -> bytes:
+        line = bytes(self._held[:end])
+        del self._held[: end + newline]
+        self._looked_at = 0
+        return line
+
+
+async def _started(spec: AgentSpec, turn: Turn) -> Program:
+    return await start(spec.argv, env=spec.env, cwd=turn.workdir, memory=spec.memory)
+
+
+def _words(turn: Turn) -> str:
+    return "\n\n".join(filter(None, map(_message, turn.messages))) + "\n"
+
+
+def _message(message: InboundMessage) -> str:
+    return "\n".join(filter(None, (message.text, *map(_attachment, message.attachments))))
+
+
+def _attachment(file: Attachment) -> str:
+    return f"[file {file.name or file.type.value}: {file.path}]"
+
+
+def _say(program: Program, document: Mapping[str, Json]) -> None:
+    """Never waits: what a program does not read is kept for it, and goes when it goes."""
+    if not program.stdin.is_closing():
+        program.stdin.write(written(dict(document)) + b"\n")
+
+
+async def _check_status(program: Program) -> None:
+    """Of one that has closed its stdout. One that stays on has said all the same what it had to say."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SECONDS_TO_END):
+            status = await program.status()
+            if status != 0:
+                raise AgentError(f"{said_status(status)}; its last words are in the log, at level debug")
+
+
+async def _leave(program: Program, *, is_done: bool) -> None:
+    """Nothing more comes from us; it may put its things away, for longer if it was not told to stop."""
+    try:
+        if not is_done:
+            _say(program, STOP)
+        program.stdin.close()
+        async with asyncio.timeout(_SECONDS_TO_LEAVE if is_done else _SECONDS_TO_STOP):
+            await program.status()
+    except (AgentError, TimeoutError):
+        pass  # how it ended does not matter any more
+    finally:
+        await program.end()

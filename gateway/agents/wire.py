@@ -1,0 +1,245 @@
+"""
+The agent's side of the contract, as JSON: a turn as one document, an event as another.
+
+What is written here was redacted before, but holds only what an agent needs; what is read here was written by somebody
+else's program, so it is believed only where it has the right shape.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+
+import structlog
+
+from gateway.dicts import Json, to_dict
+from gateway.errors import AgentError
+from gateway.model import (
+    AgentEvent,
+    Ask,
+    Done,
+    Entry,
+    File,
+    InboundMessage,
+    Origin,
+    Reasoning,
+    Send,
+    Session,
+    SessionSource,
+    Text,
+    Tool,
+    ToolStatus,
+    Turn,
+    Usage,
+)
+from gateway.observe import Action
+
+_MOST_MONEY = 1e12
+
+
+def turn_document(turn: Turn) -> dict[str, Json]:
+    """The turn as the contract has it."""
+    return {
+        "turn": turn.id,
+        "session": _session(turn),
+        "source": _source(turn.source),
+        "system": turn.system,
+        "context": turn.context,
+        "history": [_entry(entry) for entry in turn.history],
+        "messages": [_message(message) for message in turn.messages],
+        "workdir": turn.workdir,
+    }
+
+
+def written(document: Json) -> bytes:
+    """One line, without its end."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def answer_document(ask: str, option: str | None) -> dict[str, Json]:
+    """What somebody chose, or None if nobody did."""
+    return {"type": "answer", "id": ask, "option": option}
+
+
+def steer_document(text: str) -> dict[str, Json]:
+    """More words for a turn that runs."""
+    return {"type": "steer", "text": text}
+
+
+STOP: dict[str, Json] = {"type": "stop"}
+
+
+def read_event(line: str | bytes) -> AgentEvent | None:
+    """One line; None for one that is empty, or of a type that this version does not know. Raises AgentError."""
+    if not line.strip():
+        return None
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError) as exc:
+        raise AgentError("the agent said something that is not JSON, where each line is one event") from exc
+    return event_of(document)
+
+
+def event_of(document: object) -> AgentEvent | None:
+    """As `read_event`, from what the JSON said."""
+    if not isinstance(document, dict):
+        raise AgentError(f"the agent said something that is not an event: a {type(document).__name__}")
+    fields = _Fields(document)
+    read = _READERS.get(fields.text("type"))
+    if read is None:
+        structlog.get_logger().debug("an unknown event was left out", action=Action.AGENT)
+        return None
+    return read(fields)
+
+
+class _Fields:
+    """One event, field by field. A mistake is told with the event and the field that it is in."""
+
+    def __init__(self, document: dict[str, object]) -> None:
+        self._document = document
+
+    def text(self, name: str) -> str:
+        value = self._document.get(name)
+        if not isinstance(value, str):
+            raise self._mistake(name, "must be a text")
+        return _clean(value)
+
+    def text_or_none(self, name: str) -> str | None:
+        return None if self._document.get(name) is None else self.text(name)
+
+    def number(self, name: str) -> int:
+        """Whole; some count in fractions, others say nothing."""
+        value = self._document.get(name)
+        if value is None:
+            return 0
+        if isinstance(value, bool) or not isinstance(value, int | float) or not -math.inf < value < math.inf:
+            raise self._mistake(name, "must be a number")
+        return int(value)
+
+    def money(self, name: str) -> float | None:
+        value = self._document.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST_MONEY:
+            raise self._mistake(name, "must be a sum of money")
+        return float(value)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self._document.get(name)
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise self._mistake(name, "must be a list of texts")
+        return tuple(map(_clean, value))
+
+    def written(self, name: str) -> str | None:
+        """A text as it is, anything else as JSON."""
+        value = self._document.get(name)
+        if value is None:
+            return None
+        return _clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+    def json(self, name: str) -> str | None:
+        """The arguments of a call as a model would have written them."""
+        value = self._document.get(name)
+        return None if value is None else _clean(json.dumps(value, ensure_ascii=False))
+
+    def status(self, name: str) -> ToolStatus:
+        try:
+            return ToolStatus(self.text(name))
+        except ValueError as exc:
+            raise self._mistake(name, f"must be one of {', '.join(ToolStatus)}") from exc
+
+    def _mistake(self, name: str, what: str) -> AgentError:
+        kind = self._document.get("type")
+        of = f" {kind}" if isinstance(kind, str) and kind in _READERS else ""
+        return AgentError(f"the agent's event{of} is wrong: {name} {what}")
+
+
+def _tool(fields: _Fields) -> Tool:
+    return Tool(
+        id=fields.text("id"),
+        name=fields.text("name"),
+        status=fields.status("status"),
+        title=fields.text_or_none("title"),
+        input=fields.json("input"),
+        output=fields.written("output"),
+    )
+
+
+def _usage(fields: _Fields) -> Usage:
+    return Usage(
+        input=fields.number("input"),
+        output=fields.number("output"),
+        cache_read=fields.number("cache_read"),
+        cache_write=fields.number("cache_write"),
+        cost_usd=fields.money("cost_usd"),
+    )
+
+
+_READERS: dict[str, Callable[[_Fields], AgentEvent]] = {
+    "text": lambda fields: Text(fields.text("text")),
+    "reasoning": lambda fields: Reasoning(text=fields.text("text"), signature=fields.text_or_none("signature")),
+    "tool": _tool,
+    "file": lambda fields: File(path=fields.text("path"), name=fields.text_or_none("name")),
+    "ask": lambda fields: Ask(id=fields.text("id"), text=fields.text("text"), options=fields.texts("options")),
+    "send": lambda fields: Send(target=fields.text("target"), text=fields.text("text")),
+    "usage": _usage,
+    "done": lambda _: Done(),
+}
+
+
+def _session(turn: Turn) -> Json:
+    session: Session = turn.session
+    notice = session.notice
+    return {
+        "id": session.id,
+        "title": session.title,
+        "is_new": not any(entry.origin is not Origin.COMMAND for entry in turn.history),
+        "reset": None if notice is None else {"reason": notice.reason.value, "had_activity": notice.had_activity},
+        "goal": session.goal,
+    }
+
+
+def _source(source: SessionSource) -> Json:
+    """One id for each: where a platform has two, which of them is whose is for us to know."""
+    return {
+        "platform": source.platform,
+        "account": source.account,
+        "chat_type": source.chat_type.value,
+        "chat_id": source.chat_id,
+        "thread_id": source.thread_id,
+        "user_id": source.participant_id,
+        "chat_name": source.chat_name,
+        "chat_topic": source.chat_topic,
+        "user_name": source.user_name,
+    }
+
+
+def _entry(entry: Entry) -> Json:
+    document: dict[str, Json] = {
+        "role": entry.role.value,
+        "content": [to_dict(block) for block in entry.content],
+        "tool_calls": [{"id": each.id, "name": each.name, "arguments": each.arguments} for each in entry.tool_calls],
+    }
+    if entry.tool_call_id is not None:
+        document["tool_call_id"] = entry.tool_call_id
+    if entry.sender is not None:
+        document["sender"] = entry.sender
+    return document
+
+
+def _message(message: InboundMessage) -> Json:
+    quoted = message.reply_to
+    return {
+        "id": message.id,
+        "text": message.text,
+        "sender": message.source.participant_id,
+        "sender_name": message.source.user_name,
+        "reply_to": None if quoted is None else {"text": quoted.text, "to_bot": quoted.to_bot},
+        "attachments": [{"path": each.path, "mime": each.mime, "name": each.name} for each in message.attachments],
+    }
+
+
+def _clean(text: str) -> str:
+    """Half a character, which JSON can say and nobody can store."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
