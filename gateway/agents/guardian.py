@@ -16,7 +16,6 @@ import select
 import signal
 import sys
 import time
-from typing import NoReturn
 
 GRACE = 0.3
 """Seconds from "please end" to "end"."""
@@ -101,7 +100,7 @@ def _start(argv: list[str], environment: dict[str, str], memory: int, lifeline: 
     return program
 
 
-def _become(argv: list[str], environment: dict[str, str], memory: int, guardian: int, failure: int) -> NoReturn:
+def _become(argv: list[str], environment: dict[str, str], memory: int, guardian: int, failure: int) -> None:
     try:
         os.setpgid(0, 0)
         _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)

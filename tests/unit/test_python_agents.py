@@ -1,0 +1,153 @@
+"""Agents of the operator's own Python: how they are found, and what they may say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.agents import AgentSpec, load_agent
+from gateway.errors import ConfigError
+from gateway.model import Done, Text, Turn, Usage
+from gateway.ports import Agent, Closes, TakesAnswers, TakesWords
+from tests.programs import Heard, heard, turn_in
+
+TURN = turn_in(Path("/work"), "hello")
+Make = Callable[[str], Agent]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """An agent from the source of its module, which is called `theirs`."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def load(source: str, name: str = "theirs:factory") -> Agent:
+        (tmp_path / "theirs.py").write_text(source)
+        return load_agent(AgentSpec(name="main", kind="python", object=name, options={"word": "hi"}))
+
+    yield load
+    sys.modules.pop("theirs", None)
+
+
+AS_THEY_COME = """
+from gateway.model import Text, Usage
+class Mine:
+    def __init__(self, options):
+        self.word = options["word"]
+    async def run(self, turn):
+        yield Text(self.word)
+        yield " " + turn.messages[0].text
+        yield {"type": "usage", "input": 3}
+        yield {"type": "from-the-future"}
+def factory(options):
+    return Mine(options)
+"""
+
+
+class TestRunning:
+    async def test_it_may_yield_events_texts_and_dicts(self, make: Make) -> None:
+        assert await heard(make(AS_THEY_COME), TURN) == Heard([Text("hi"), Text(" hello"), Usage(input=3), Done()])
+
+    async def test_a_class_is_a_factory_too(self, make: Make) -> None:
+        agent = make("class factory:\n def __init__(self, options): pass\n async def run(self, turn):\n  yield 'hi'")
+        assert (await heard(agent, TURN)).text == "hi"
+
+    async def test_a_coroutine_may_return_the_whole_answer(self, make: Make) -> None:
+        agent = make("class factory:\n def __init__(self, options): pass\n async def run(self, turn): return 'whole'")
+        assert await heard(agent, TURN) == Heard([Text("whole"), Done()])
+
+    async def test_what_comes_after_done_is_not_asked_for(self, make: Make) -> None:
+        body = "  yield 'a'\n  yield {'type': 'done'}\n  yield 'b'"
+        agent = make(f"class factory:\n def __init__(self, options): pass\n async def run(self, turn):\n{body}")
+        assert await heard(agent, TURN) == Heard([Text("a"), Done()])
+
+    @pytest.mark.parametrize(
+        ("run", "why"),
+        [
+            ("async def run(self, turn): return 3", "returned a int, and not a text"),
+            ("def run(self, turn): return ['a']", "gave a list, and not an async generator"),
+            ("async def run(self, turn):\n  yield 3", "yielded a int, and not an event"),
+            ("async def run(self, turn):\n  yield {'type': 'text'}", "text must be a text"),
+        ],
+    )
+    async def test_what_it_may_not_say_fails_the_turn(self, run: str, why: str, make: Make) -> None:
+        agent = make(f"class factory:\n def __init__(self, options): pass\n {run}")
+        assert why in str((await heard(agent, TURN)).failure)
+
+    async def test_closing_the_turn_closes_it(self, make: Make) -> None:
+        body = "  try:\n   yield 'a'\n  finally:\n   closed.append(1)"
+        agent = make(f"closed = []\nclass factory:\n def __init__(self, o): pass\n async def run(self, turn):\n{body}")
+        running = agent.run(TURN)
+        await anext(running)
+        await running.aclose()
+        assert sys.modules["theirs"].closed == [1]
+
+    async def test_it_can_do_more_only_if_it_can(self, make: Make) -> None:
+        plain = make(AS_THEY_COME)
+        assert not isinstance(plain, TakesAnswers | TakesWords | Closes)
+
+    async def test_answers_words_and_the_end_reach_one_that_takes_them(self, tmp_path: Path) -> None:
+        agent = load_agent(AgentSpec(name="main", kind="python", object=f"{__name__}:Listening"))
+        assert isinstance(agent, TakesAnswers)
+        assert isinstance(agent, TakesWords)
+        assert isinstance(agent, Closes)
+        await agent.answer(TURN.id, "q", "yes")
+        assert await agent.steer(TURN.id, "more")
+        await agent.close()
+        assert (await heard(agent, TURN)).text == "answer q yes, steer more, close"
+
+
+class Listening:
+    """An agent with everything."""
+
+    def __init__(self, options: dict[str, object]) -> None:
+        self.heard: list[str] = []
+
+    async def run(self, turn: Turn) -> AsyncGenerator[str]:
+        """What it heard."""
+        yield ", ".join(self.heard)
+
+    async def answer(self, turn: int, ask: str, option: str | None) -> None:
+        """Noted."""
+        self.heard.append(f"answer {ask} {option}")
+
+    async def steer(self, turn: int, text: str) -> bool:
+        """Noted."""
+        self.heard.append(f"steer {text}")
+        return True
+
+    async def close(self) -> None:
+        """Noted."""
+        self.heard.append("close")
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("name", "why"),
+        [
+            (None, "agents.main: which object? write object: package.module:factory"),
+            ("theirs", "agents.main: theirs is not package.module:factory"),
+            ("nonesuch.module:factory", "agents.main: there is no module nonesuch; name its folder in PYTHONPATH"),
+            ("theirs:nonesuch", "agents.main: the module theirs has no nonesuch"),
+            ("theirs:word", "agents.main: theirs:word is a str; name a function that returns the agent"),
+            ("theirs:broken", "agents.main: theirs:broken failed: KeyError: 'key'"),
+            ("theirs:nothing", "agents.main: theirs:nothing returned a NoneType without run(turn)"),
+        ],
+    )
+    def test_each_is_told_with_its_cure(self, name: str, why: str, make: Make) -> None:
+        source = "word = ''\ndef broken(options): options['key']\ndef nothing(options): pass"
+        with pytest.raises(ConfigError) as caught:
+            make(source, name)  # type: ignore[call-arg]
+        assert str(caught.value).startswith(why)
+
+    def test_a_module_that_cannot_be_imported_says_why(self, make: Make) -> None:
+        with pytest.raises(
+            ConfigError, match=r"the module theirs cannot be imported: ZeroDivisionError: division by zero"
+        ):
+            make("1 / 0")
+
+    def test_a_library_that_it_lacks_is_named(self, make: Make) -> None:
+        with pytest.raises(ConfigError, match="there is no module nonesuch_library"):
+            make("import nonesuch_library")
