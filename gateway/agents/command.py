@@ -11,21 +11,15 @@ import asyncio
 import codecs
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
+from functools import partial
 
+from gateway.agents.output import Output
 from gateway.agents.programs import Program, said_status, start
 from gateway.agents.spec import AgentSpec
 from gateway.agents.wire import STOP, answer_document, read_event, steer_document, turn_document, written
 from gateway.dicts import Json
 from gateway.errors import AgentError, ConfigError
-from gateway.files import written_size
 from gateway.model import AgentEvent, Attachment, Done, InboundMessage, Text, Turn, TurnId
-from gateway.turns import LONGEST_ANSWER
-
-LONGEST_LINE = 4 * LONGEST_ANSWER
-"""In bytes. No event may say more than an answer may, and a character has four bytes at most."""
-
-MOST_OUTPUT = 4 * LONGEST_LINE
-"""In bytes, of one turn: what says nothing costs time and memory all the same."""
 
 _READ = 16_384
 # For a program that has closed its stdout to tell how it ended; that is done to put its things away; that is stopped.
@@ -53,7 +47,7 @@ class TextCommand:
         try:
             program.stdin.write(_words(turn).encode("utf-8", "replace"))
             program.stdin.close()
-            output = _Output(program)
+            output = Output(partial(program.stdout.read, _READ))
             decoder = codecs.getincrementaldecoder("utf-8")("replace")
             while piece := await output.piece():
                 if text := decoder.decode(piece):
@@ -80,7 +74,7 @@ class JsonlCommand:
         is_done = False
         try:
             _say(program, turn_document(turn))
-            output = _Output(program)
+            output = Output(partial(program.stdout.read, _READ))
             while (line := await output.line()) is not None:
                 event = read_event(line.decode("utf-8", "replace"))
                 is_done = isinstance(event, Done)
@@ -107,43 +101,6 @@ class JsonlCommand:
             return False
         _say(program, steer_document(text))
         return True
-
-
-class _Output:
-    """What a program writes to its stdout, up to the most there may be."""
-
-    def __init__(self, program: Program) -> None:
-        self._stdout = program.stdout
-        self._read = 0
-        self._held = bytearray()
-        self._looked_at = 0
-
-    async def piece(self) -> bytes:
-        """Whatever is there; nothing at the end. Even a program that always has more to say lets the others work."""
-        await asyncio.sleep(0)
-        piece = await self._stdout.read(_READ)
-        self._read += len(piece)
-        if self._read > MOST_OUTPUT:
-            raise AgentError(f"the program wrote more than {written_size(MOST_OUTPUT)}")
-        return piece
-
-    async def line(self) -> bytes | None:
-        """Without its end; None after the last."""
-        while (end := self._held.find(b"\n", self._looked_at)) < 0:
-            self._looked_at = len(self._held)
-            if self._looked_at > LONGEST_LINE:
-                raise AgentError(f"the program wrote a line of more than {written_size(LONGEST_LINE)}")
-            piece = await self.piece()
-            if not piece:
-                return self._take(len(self._held), 0) if self._held else None
-            self._held += piece
-        return self._take(end, 1)
-
-    def _take(self, end: int, newline: int) -> bytes:
-        line = bytes(self._held[:end])
-        del self._held[: end + newline]
-        self._looked_at = 0
-        return line
 
 
 async def _started(spec: AgentSpec, turn: Turn) -> Program:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import structlog
 
 from gateway.dicts import Json, to_dict
 from gateway.errors import AgentError
+from gateway.labels import cut, folded
 from gateway.model import (
     AgentEvent,
     Ask,
@@ -24,6 +25,7 @@ from gateway.model import (
     InboundMessage,
     Origin,
     Reasoning,
+    Role,
     Send,
     Session,
     SessionSource,
@@ -36,6 +38,7 @@ from gateway.model import (
 from gateway.observe import Action
 
 _MOST_MONEY = 1e12
+_LONGEST_WORDS = 300
 
 
 def turn_document(turn: Turn) -> dict[str, Json]:
@@ -46,7 +49,7 @@ def turn_document(turn: Turn) -> dict[str, Json]:
         "source": _source(turn.source),
         "system": turn.system,
         "context": turn.context,
-        "history": [_entry(entry) for entry in turn.history],
+        "history": [_entry(entry) for entry in _without_orphans(turn.history)],
         "messages": [_message(message) for message in turn.messages],
         "workdir": turn.workdir,
     }
@@ -176,6 +179,12 @@ def _usage(fields: _Fields) -> Usage:
     )
 
 
+def _error(fields: _Fields) -> AgentEvent:
+    """For those who have no exit status to fail with."""
+    words = fields.text_or_none("text") or fields.text_or_none("message") or "it did not say why"
+    raise AgentError(cut(folded(words), _LONGEST_WORDS))
+
+
 _READERS: dict[str, Callable[[_Fields], AgentEvent]] = {
     "text": lambda fields: Text(fields.text("text")),
     "reasoning": lambda fields: Reasoning(text=fields.text("text"), signature=fields.text_or_none("signature")),
@@ -185,6 +194,7 @@ _READERS: dict[str, Callable[[_Fields], AgentEvent]] = {
     "send": lambda fields: Send(target=fields.text("target"), text=fields.text("text")),
     "usage": _usage,
     "done": lambda _: Done(),
+    "error": _error,
 }
 
 
@@ -197,6 +207,7 @@ def _session(turn: Turn) -> Json:
         "is_new": not any(entry.origin is not Origin.COMMAND for entry in turn.history),
         "reset": None if notice is None else {"reason": notice.reason.value, "had_activity": notice.had_activity},
         "goal": session.goal,
+        "shared": turn.shared,
     }
 
 
@@ -213,6 +224,15 @@ def _source(source: SessionSource) -> Json:
         "chat_topic": source.chat_topic,
         "user_name": source.user_name,
     }
+
+
+def _without_orphans(history: Iterable[Entry]) -> Iterator[Entry]:
+    """A result whose call is no longer shown is of no use, and some models refuse it."""
+    called: set[str] = set()
+    for entry in history:
+        called.update(call.id for call in entry.tool_calls)
+        if entry.role is not Role.TOOL or entry.tool_call_id in called:
+            yield entry
 
 
 def _entry(entry: Entry) -> Json:

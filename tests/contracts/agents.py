@@ -9,17 +9,26 @@ what else it can be made to do is listed in `can`, and only the tests that need 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import Protocol
 
+from aiohttp import web
+
 from gateway.agents import AgentSpec, load_agent
-from gateway.model import Usage
+from gateway.agents.wire import turn_document
+from gateway.dicts import to_dict
+from gateway.errors import AgentError
+from gateway.model import Turn, Usage
 from gateway.ports import Agent, Closes
+from tests.contracts import scripted_agent
+from tests.programs import ENV
 from tests.simulators.common import Simulator
+from tests.simulators.http_agent import Document, Service, hang_up, say, service, streaming
 from tests.simulators.models import KEY, Models
 from tests.simulators.running import Remote, in_process
 
@@ -195,6 +204,132 @@ class ModelUnderTest:
             assert await sim.violations() == []
 
 
+@dataclass(frozen=True, slots=True)
+class _Scripted:
+    """Whatever plays the script in a folder."""
+
+    agent: Agent
+    folder: Path
+
+    async def play(self, script: Script) -> None:
+        """As the protocol says."""
+        usage = to_dict(script.usage) if script.usage else {}
+        played = {"pieces": script.pieces, "thoughts": script.thoughts, "tools": script.tools, "usage": usage}
+        (self.folder / "script.json").write_text(json.dumps(played | {"then": script.then.name.lower()}))
+
+    async def told(self) -> str:
+        """As the protocol says."""
+        return (self.folder / "told").read_text()
+
+    async def working(self) -> int:
+        """As the protocol says."""
+        return scripted_agent.count_working(self.folder)
+
+
+_TALKATIVE = frozenset({Can.SAY, Can.HANG, Can.NEVER_END, Can.BREAK, Can.SEE_FILES})
+_TOLD_ALL = _TALKATIVE | {Can.THINK, Can.USE_TOOLS, Can.COUNT, Can.BE_PROMPTED, Can.REMEMBER}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandUnderTest:
+    """A program, in one of the two formats."""
+
+    name: str
+    format: str
+    can: frozenset[Can]
+
+    @asynccontextmanager
+    async def at_work(self, folder: Path) -> AsyncIterator[OtherEnd]:
+        """As the protocol says."""
+        folder.mkdir(exist_ok=True)
+        argv = (sys.executable, "-I", scripted_agent.__file__, str(folder), self.format)
+        yield _Scripted(
+            load_agent(AgentSpec(name="main", kind="command", argv=argv, format=self.format, env=ENV)), folder
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PythonUnderTest:
+    """An object of somebody's own."""
+
+    name: str = "python"
+    can: frozenset[Can] = _TOLD_ALL
+
+    @asynccontextmanager
+    async def at_work(self, folder: Path) -> AsyncIterator[OtherEnd]:
+        """As the protocol says."""
+        folder.mkdir(exist_ok=True)
+        spec = AgentSpec(name="main", kind="python", object=f"{__name__}:OwnAgent", options={"folder": str(folder)})
+        yield _Scripted(load_agent(spec), folder)
+
+
+class OwnAgent:
+    """As an operator might write one."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._folder = Path(options["folder"])
+
+    async def run(self, turn: Turn) -> AsyncGenerator[object]:
+        """The script."""
+        (self._folder / "told").write_text(json.dumps(turn_document(turn), ensure_ascii=False))
+        with scripted_agent.working(self._folder):
+            async with aclosing(scripted_agent.events_slowly(self._folder, turn.messages[-1].text)) as events:
+                async for event in events:
+                    if event == scripted_agent.BREAK:
+                        raise AgentError("it broke")
+                    yield event
+
+
+@dataclass(frozen=True, slots=True)
+class _Served(_Scripted):
+    service: Service
+
+    async def working(self) -> int:
+        """As the protocol says."""
+        return self.service.working
+
+
+@dataclass(frozen=True, slots=True)
+class HttpUnderTest:
+    """A service."""
+
+    name: str = "http"
+    can: frozenset[Can] = _TOLD_ALL | {Can.BE_GONE, Can.REFUSE}
+
+    @asynccontextmanager
+    async def at_work(self, folder: Path) -> AsyncIterator[OtherEnd]:
+        """As the protocol says."""
+        folder.mkdir(exist_ok=True)
+
+        async def answer(request: web.Request, turn: Document) -> web.StreamResponse:
+            return await _served(request, turn, folder)
+
+        async with service(answer) as serving:
+            agent = load_agent(AgentSpec(name="main", kind="http", url=serving.url))
+            try:
+                yield _Served(agent, folder, serving)
+            finally:
+                assert isinstance(agent, Closes)
+                await agent.close()
+
+
+async def _served(request: web.Request, turn: Document, folder: Path) -> web.StreamResponse:
+    (folder / "told").write_text(json.dumps(turn, ensure_ascii=False))
+    script = folder / "script.json"
+    then = json.loads(script.read_text())["then"] if script.exists() else ""
+    if then in ("be_gone", "refuse"):
+        return web.Response(status=503 if then == "be_gone" else 403, text="no")
+    response = await streaming(request)
+    words = turn["messages"][-1]["text"]  # type: ignore[index]
+    async with aclosing(scripted_agent.events_slowly(folder, words)) as events:
+        async for event in events:
+            if event == scripted_agent.BREAK:
+                hang_up(request)
+                return response
+            await say(response, **event)  # type: ignore[arg-type]
+    return response
+
+
 def _readable(value: object) -> object:
     """As text may be looked for in it: JSON inside of strings is no harder to read, and pictures are short."""
     if isinstance(value, dict):
@@ -208,4 +343,8 @@ UNDER_TEST: tuple[AgentUnderTest, ...] = (
     EchoUnderTest(),
     ModelUnderTest(name="openai", method="completions"),
     ModelUnderTest(name="anthropic", method="messages"),
+    CommandUnderTest(name="command-text", format="text", can=_TALKATIVE),
+    CommandUnderTest(name="command-jsonl", format="jsonl", can=_TOLD_ALL),
+    HttpUnderTest(),
+    PythonUnderTest(),
 )

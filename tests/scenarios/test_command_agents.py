@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gateway.agents import AgentSpec, load_agent
-from gateway.agents.command import MOST_OUTPUT, JsonlCommand, TextCommand
+from gateway.agents.command import JsonlCommand, TextCommand
+from gateway.agents.output import MOST_OUTPUT
 from gateway.errors import AgentError, AgentRefused, ConfigError
 from gateway.model import Ask, Attachment, Done, MediaType, Reasoning, Text, Tool, ToolStatus, TurnId, Usage
 from gateway.ports import TakesAnswers, TakesWords
@@ -88,7 +89,7 @@ class TestText:
 
     async def test_endless_output_fails_and_keeps_its_beginning(self, tmp_path: Path) -> None:
         result = await heard(text_agent("for _ in range(100): os.write(1, b'x' * 1_000_000)"), turn_in(tmp_path))
-        assert str(result.failure) == "the program wrote more than 32 MB"
+        assert str(result.failure) == "the agent wrote more than 32 MB"
         assert LONGEST_ANSWER < len(result.text) <= MOST_OUTPUT
         assert is_gone(tmp_path)
 
@@ -200,12 +201,12 @@ tell(type="done")
         long = await heard(jsonl_agent("tell(type='text', text='x' * 1_500_000)"), turn_in(tmp_path))
         endless = await heard(jsonl_agent("while True: os.write(1, b'x' * 65536)"), turn_in(tmp_path))
         assert len(long.text) == 1_500_000
-        assert str(endless.failure) == "the program wrote a line of more than 8 MB"
+        assert str(endless.failure) == "the agent wrote a line of more than 8 MB"
 
     async def test_events_that_say_nothing_cannot_go_on_for_ever(self, tmp_path: Path) -> None:
         body = "while True: os.write(1, (b' ' * 1000 + b'\\n') * 65)"
         result = await heard(jsonl_agent(body), turn_in(tmp_path))
-        assert str(result.failure) == "the program wrote more than 32 MB"
+        assert str(result.failure) == "the agent wrote more than 32 MB"
 
     async def test_it_hears_the_answer_to_its_question(self, tmp_path: Path) -> None:
         body = """

@@ -46,7 +46,7 @@ class TestATurn:
         document = turn_document(replace(TURN, system="Be kind.", context="You are in a chat."))
         assert document == {
             "turn": 7,
-            "session": {"id": "s1", "title": None, "is_new": True, "reset": None, "goal": None},
+            "session": {"id": "s1", "title": None, "is_new": True, "reset": None, "goal": None, "shared": False},
             "source": {
                 "platform": "telegram",
                 "account": "main",
@@ -84,6 +84,7 @@ class TestATurn:
             "is_new": True,
             "reset": {"reason": "idle", "had_activity": True},
             "goal": "Rest",
+            "shared": False,
         }
 
     def test_a_session_is_new_until_something_was_said_in_it(self) -> None:
@@ -189,6 +190,9 @@ class TestAnEvent:
     @pytest.mark.parametrize(
         ("document", "why"),
         [
+            ({"type": "error", "text": "out\nof ink"}, "^out of ink$"),
+            ({"type": "error", "message": "out of ink"}, "^out of ink$"),
+            ({"type": "error"}, "it did not say why"),
             ([], "not an event: a list"),
             ("text", "not an event: a str"),
             ({}, "the agent's event is wrong: type must be a text"),

@@ -1,0 +1,63 @@
+"""What an agent sends, in pieces or in lines, up to the most there may be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from gateway.errors import AgentError
+from gateway.files import written_size
+from gateway.turns import LONGEST_ANSWER
+
+LONGEST_LINE = 4 * LONGEST_ANSWER
+"""In bytes. No event may say more than an answer may, and a character has four bytes at most."""
+
+MOST_OUTPUT = 4 * LONGEST_LINE
+"""In bytes, of one turn: what says nothing costs time and memory all the same."""
+
+Read = Callable[[], Awaitable[bytes]]
+
+
+class Output:
+    """Reads with `read`, which gives whatever is there, and nothing at the end."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._size = 0
+        self._held = bytearray()
+        self._looked_at = 0
+
+    async def piece(self) -> bytes:
+        """The next; nothing at the end. Raises AgentError. Even who always has more to say lets the others work."""
+        await asyncio.sleep(0)
+        piece = await self._read()
+        self._size += len(piece)
+        if self._size > MOST_OUTPUT:
+            raise AgentError(f"the agent wrote more than {written_size(MOST_OUTPUT)}")
+        return piece
+
+    async def line(self) -> bytes | None:
+        """Without its end; None after the last, which needs none. Raises AgentError."""
+        while (end := self._held.find(b"\n", self._looked_at)) < 0:
+            self._looked_at = len(self._held)
+            if self._looked_at > LONGEST_LINE:
+                raise AgentError(f"the agent wrote a line of more than {written_size(LONGEST_LINE)}")
+            piece = await self.piece()
+            if not piece:
+                return self._take(self._looked_at) if self._held else None
+            self._held += piece
+        return self._take(end)
+
+    async def rest(self) -> bytes:
+        """All of it, as one line may be long. Raises AgentError."""
+        while piece := await self.piece():
+            self._held += piece
+            if len(self._held) > LONGEST_LINE:
+                raise AgentError(f"the agent wrote more than {written_size(LONGEST_LINE)} at once")
+        return self._take(len(self._held))
+
+    def _take(self, end: int) -> bytes:
+        line = bytes(self._held[:end])
+        del self._held[: end + 1]
+        self._looked_at = 0
+        return line
