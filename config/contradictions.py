@@ -9,7 +9,14 @@ from config.mistakes import Mistake, one_of, quoted
 from gateway.model import MAIN_ACCOUNT
 
 # Without it an agent of that kind can do nothing at all.
-_NEEDED = {"anthropic": "model", "openai": "model"}
+_NEEDED = {
+    "acp": "argv",
+    "anthropic": "model",
+    "command": "argv",
+    "http": "url",
+    "openai": "model",
+    "python": "object",
+}
 
 
 def find_contradictions(document: Document) -> Iterator[tuple[Path, Mistake]]:
@@ -39,7 +46,7 @@ def _unfinished_agents(document: Document) -> Iterator[tuple[Path, Mistake]]:
     agents = document.data.get("agents")
     for name, agent in agents.items() if isinstance(agents, dict) else ():
         needed = _NEEDED.get(str(agent.get("kind"))) if isinstance(agent, dict) else None
-        if needed is not None and isinstance(agent, dict) and agent.get(needed) is None:
+        if needed is not None and isinstance(agent, dict) and not agent.get(needed):
             path: Path = ("agents", name)
             what = f"{dotted(path)}: {needed} is missing; an agent of kind {agent['kind']} needs it"
             yield path, Mistake(document.place(path), what)

@@ -7,7 +7,7 @@ from config.mistakes import Mistake
 from config.surroundings import is_reference
 
 SECRET_KEYS = frozenset({"api_key", "app_token", "bot_token", "secret", "token"})
-_UNUSED_BY_ECHO = ("base_url", "api_key", "model")
+_UNUSED_BY_ECHO = ("base_url", "url", "api_key", "model", "argv", "object")
 
 
 def find_doubts(document: Document) -> list[Mistake]:
@@ -34,7 +34,7 @@ def _is_literal_secret(path: Path, value: Value) -> bool:
 
 
 def _is_unused(document: Document, path: Path, value: Value) -> bool:
-    if len(path) != 3 or path[0] != "agents" or path[2] not in _UNUSED_BY_ECHO or value is None:
+    if len(path) != 3 or path[0] != "agents" or path[2] not in _UNUSED_BY_ECHO or not value:
         return False
     agents = document.data["agents"]
     agent = agents[str(path[1])] if isinstance(agents, dict) else None

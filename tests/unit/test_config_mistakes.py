@@ -144,6 +144,16 @@ TABLE = [
         "agents: {main: {kind: anthropic, model: null}}",
         "1:16: agents.main: model is missing; an agent of kind anthropic needs it",
     ),
+    (
+        "agents: {main: {kind: command, argv: []}}",
+        "1:16: agents.main: argv is missing; an agent of kind command needs it",
+    ),
+    ("agents: {main: {kind: acp}}", "1:16: agents.main: argv is missing; an agent of kind acp needs it"),
+    ("agents: {main: {kind: http}}", "1:16: agents.main: url is missing; an agent of kind http needs it"),
+    (
+        "agents:\n  main: {}\n  own:\n    kind: python\n",
+        "4:5: agents.own: object is missing; an agent of kind python needs it",
+    ),
     # Access
     (
         "access: {allow: ['telegram:@ann']}",

@@ -164,6 +164,16 @@ def test_a_secret_in_the_file_itself_earns_a_warning(tmp_path: Path) -> None:
     )
 
 
+def test_what_the_echo_agent_does_not_use_earns_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "turngate.yaml"
+    file.write_text("agents:\n  main: {url: 'http://host/', argv: [cat], object: 'a:b', model: null}\n")
+
+    warnings = load(file, environment={"HOME": "/home/ann"}).warnings
+
+    unused = [warning.split(": ")[2] for warning in warnings]
+    assert unused == ["agents.main.url", "agents.main.argv", "agents.main.object"]
+
+
 def test_every_secret_of_the_schema_is_known_as_one() -> None:
     sections = [section for section in Section.__subclasses__() if section is not Config]
     secrets = {
