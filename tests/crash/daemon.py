@@ -2,6 +2,7 @@
 The gateway as it ships, with one account on a simulated platform, and crash points that can be armed.
 
     python -m tests.crash.daemon --state-dir DIR --platform URL [--kind finding] [--crash POINT:NTH] [--idle SECONDS]
+        [--agent JSON]
 
 A kind is a shape of the scripted platform, or `telegram`.
 
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from config.access import AccessEntry
-from config.schema import Access, Config, Reset, Sessions, Turns, Web
+from config.schema import Access, Agent, Config, Reset, Sessions, Turns, Web
 from gateway.app import running
 from gateway.crashpoints import arm
 from gateway.observe import configure_logging
@@ -54,7 +55,7 @@ def die_at(point: str, nth: int) -> None:
     arm(tell)
 
 
-def config_for(state_dir: Path, idle: float | None, kind: str) -> Config:
+def config_for(state_dir: Path, idle: float | None, kind: str, agent: str) -> Config:
     """Quick turns, one person who may talk, no door but the platform and the control socket."""
     on_telegram = kind == TELEGRAM
     person = AccessEntry(
@@ -63,6 +64,7 @@ def config_for(state_dir: Path, idle: float | None, kind: str) -> Config:
     return Config(
         state_dir=state_dir,
         web=Web(listen=None),
+        agents={"main": Agent.model_validate_json(agent)},
         access=Access(allow=(person,)),
         sessions=Sessions(reset=Reset(idle=None if idle is None else timedelta(seconds=idle))),
         # A daemon that is killed every second falls behind; nothing may be refused for that, everything is answered.
@@ -88,8 +90,10 @@ if __name__ == "__main__":
     parser.add_argument("--kind", choices=sorted([*ADAPTERS, TELEGRAM]), default="finding")
     parser.add_argument("--crash", metavar="POINT:NTH")
     parser.add_argument("--idle", type=float)
+    parser.add_argument("--agent", default="{}")
     asked = parser.parse_args()
     configure_logging("warning", sys.stderr)
     if asked.crash:
         die_at(asked.crash.rpartition(":")[0], int(asked.crash.rpartition(":")[2]))
-    asyncio.run(serve(config_for(asked.state_dir, asked.idle, asked.kind), adapter_for(asked.kind, asked.platform)))
+    config = config_for(asked.state_dir, asked.idle, asked.kind, asked.agent)
+    asyncio.run(serve(config, adapter_for(asked.kind, asked.platform)))

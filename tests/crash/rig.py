@@ -52,12 +52,19 @@ class Rig:
     """Inside its `with` block the platform runs; the daemon comes and goes."""
 
     def __init__(
-        self, folder: Path, *, kind: str = "finding", idle: float | None = None, with_power: bool = False
+        self,
+        folder: Path,
+        *,
+        kind: str = "finding",
+        idle: float | None = None,
+        with_power: bool = False,
+        agent: dict[str, object] | None = None,
     ) -> None:
         self.state = folder / "state"
         self.state.mkdir(mode=0o700)
         self._kind = kind
         self._idle = idle
+        self._agent = agent or {}
         self._power = Power(self.state, folder) if with_power else None
         self._errors = (folder / "daemon.log").open("ab")
         self._platform: subprocess.Popen[str] | None = None
@@ -91,6 +98,7 @@ class Rig:
         """Whether it got ready; a daemon that is to die on its way does not."""
         command = [sys.executable, "-m", "tests.crash.daemon", "--state-dir", str(self.state)]
         command += ["--platform", self._url, "--kind", self._kind]
+        command += ["--agent", json.dumps(self._agent)]
         command += ["--crash", crash] if crash else []
         command += ["--idle", str(self._idle)] if self._idle is not None else []
         environment = {**os.environ, **(self._power.environment if self._power else {})}
