@@ -1,0 +1,101 @@
+"""
+Agents of several kinds that note each time they begin, and then answer with what they were told.
+
+    python -m tests.crash.agents FOLDER jsonl    a program
+    python -m tests.crash.agents FOLDER http     a service, which prints its address
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any
+
+from tests.commands import ROOT
+
+Described = dict[str, object]
+
+
+def noted(folder: Path, words: str) -> list[Described]:
+    """The events of a turn that was noted."""
+    with (folder / "runs").open("a") as runs:
+        runs.write(words + "\n")
+    return [{"type": "text", "text": f"{words} "}, {"type": "text", "text": "was heard"}, {"type": "done"}]
+
+
+class Own:
+    """For the kind `python`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._folder = Path(options["folder"])
+
+    async def run(self, turn: Any) -> AsyncGenerator[Described]:
+        """As it says above."""
+        for event in noted(self._folder, turn.messages[-1].text):
+            yield event
+
+
+def _command(folder: Path) -> Described:
+    argv = [sys.executable, "-m", "tests.crash.agents", str(folder), "jsonl"]
+    return {"kind": "command", "format": "jsonl", "argv": argv, "env": {"PYTHONPATH": str(ROOT)}}
+
+
+def _python(folder: Path) -> Described:
+    return {"kind": "python", "object": "tests.crash.agents:Own", "options": {"folder": str(folder)}}
+
+
+@contextmanager
+def _http(folder: Path) -> Iterator[Described]:
+    argv = [sys.executable, "-m", "tests.crash.agents", str(folder), "http"]
+    with Popen(argv, cwd=ROOT, stdout=PIPE, text=True) as child:
+        assert child.stdout is not None
+        try:
+            yield {"kind": "http", "url": child.stdout.readline().strip()}
+        finally:
+            child.kill()
+
+
+AT_WORK: dict[str, Callable[[Path], Any]] = {
+    "command": lambda folder: nullcontext(_command(folder)),
+    "python": lambda folder: nullcontext(_python(folder)),
+    "http": _http,
+}
+"""By kind: what the config says of an agent, for as long as it can be reached."""
+
+
+class _Service(BaseHTTPRequestHandler):
+    folder = Path()
+
+    def do_POST(self) -> None:
+        """One turn."""
+        turn = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for event in noted(self.folder, turn["messages"][-1]["text"]):
+            self.wfile.write(b"data: " + json.dumps(event).encode() + b"\n\n")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own name for it
+        """Nobody reads it."""
+
+
+def _serve(folder: Path) -> None:
+    _Service.folder = folder
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Service) as server:
+        print(f"http://127.0.0.1:{server.server_address[1]}/", flush=True)
+        server.serve_forever()
+
+
+def _run(folder: Path) -> None:
+    turn = json.loads(sys.stdin.readline())
+    for event in noted(folder, turn["messages"][-1]["text"]):
+        print(json.dumps(event), flush=True)
+
+
+if __name__ == "__main__":
+    (_serve if sys.argv[2] == "http" else _run)(Path(sys.argv[1]))
