@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -32,7 +33,7 @@ STUBBORN = {
     "has children": "[os.fork() for _ in range(3)]; say(); wait()",
     "has a daemon": f"{DAEMON}wait()",
     "has become a daemon": DAEMON,
-    "only forks": "say()\nwhile os.fork() == 0: os.setsid()",
+    "only forks": "signal.signal(signal.SIGTERM, signal.SIG_IGN); say()\nwhile True: os.fork() and os._exit(0)",
     "has threads": "import threading; threading.Thread(target=wait).start(); say(); os.fork(); wait()",
 }
 
@@ -87,6 +88,14 @@ async def test_a_program_that_kills_its_guardian_ends_with_it(tmp_path: Path) ->
         await running.status()
     await running.end()
     assert is_gone(tmp_path)
+
+
+async def test_a_program_does_not_outlive_its_guardian_even_if_nobody_is_there_to_end_it(tmp_path: Path) -> None:
+    running = await ready("say(); wait()", tmp_path)
+    os.kill(running._guardian.pid, signal.SIGKILL)
+    while not is_gone(tmp_path):
+        await asyncio.sleep(0.005)
+    await running.end()
 
 
 async def test_ending_twice_is_harmless(tmp_path: Path) -> None:
@@ -236,6 +245,7 @@ prctl(65, ctypes.c_ulong(1), *[ctypes.c_ulong(0)] * 3)
 prctl(38, ctypes.c_ulong(1), *[ctypes.c_ulong(0)] * 3)
 sys.path[:0] = {path!r}
 import asyncio
+import os
 from gateway.agents.programs import start
 async def main():
     running = await start(["sh", "-c", "echo ready; sleep 1000 & setsid sleep 1000"], env={env!r}, cwd=".")
