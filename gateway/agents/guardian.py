@@ -49,9 +49,10 @@ def main(lifeline: int) -> None:
     status = _watch(program, lifeline, changes)
     if status is not None:
         _tell(lifeline, f"ended {status}")
-        _wait_until_alone(_LINGER)
-    _end_everybody(program)
+    if status is None or not _wait_until_alone(_LINGER):
+        _end_everybody(program)
     _tell(lifeline, "over")
+    os._exit(0)  # there is nothing to put away, and somebody waits
 
 
 def _listen_for_children() -> int:
