@@ -9,7 +9,6 @@ the one below the agent's own address, unless the agent names another of its own
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -20,16 +19,14 @@ import structlog
 
 from gateway.agents.endpoint import Endpoint, endpoint
 from gateway.agents.model_call import ModelServer, Patience, Refusal
-from gateway.agents.output import Output
+from gateway.agents.said import said
 from gateway.agents.spec import AgentSpec
-from gateway.agents.sse import EventReader, EventTooLong
 from gateway.agents.wire import STOP, answer_document, event_of, steer_document, turn_document, written
 from gateway.dicts import Json
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
-from gateway.model import AgentEvent, Done, Text, Turn, TurnId
+from gateway.model import AgentEvent, Done, Turn, TurnId
 from gateway.observe import Action
 
-_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 _BUSY = frozenset({408, 425, 429})
 _ANSWER_TRIES = 3
 _SECONDS_BETWEEN = 0.5
@@ -123,8 +120,8 @@ class HttpAgent:
             async with self._server.asked(written(document)) as response:
                 call.response = response
                 self._hear_address(call, response.headers.get("X-Answer-Url"))
-                async with aclosing(_said(response)) as said:
-                    async for each in said:
+                async with aclosing(said(response)) as documents:
+                    async for each in documents:
                         if isinstance(each, dict) and each.get("type") == "hello":
                             self._hear_address(call, each.get("answer_url"))
                         elif (event := event_of(each)) is not None:
@@ -167,64 +164,6 @@ class HttpAgent:
                 await self._say(call, STOP)
         except TimeoutError:
             return  # hanging up has said it
-
-
-async def _said(response: aiohttp.ClientResponse) -> AsyncGenerator[object]:
-    """The JSON documents of the answer."""
-    output = Output(lambda: _read(response))
-    kind = response.content_type
-    if kind in _LINES:
-        while (line := await output.line()) is not None:
-            if line.strip():
-                yield _document(line)
-    elif kind == "application/json":
-        for each in _at_once(_document(await output.rest())):
-            yield each
-    elif kind == "text/event-stream":
-        reader = EventReader()
-        while piece := await output.piece():
-            for data in _fed(reader, piece):
-                yield data
-        for event in reader.end():
-            yield _document(event.data)
-    else:
-        raise AgentRefused(f"the agent answers with {kind!r}; events are text/event-stream")
-
-
-def _fed(reader: EventReader, piece: bytes) -> list[object]:
-    try:
-        return [_document(event.data) for event in reader.feed(piece)]
-    except EventTooLong as exc:
-        raise AgentError("an event of the agent has no end") from exc
-
-
-def _document(data: str | bytes) -> object:
-    """`[DONE]` is how many say that they are."""
-    text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
-    if text.strip() == "[DONE]":
-        return {"type": "done"}
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise AgentError("the agent said something that is not JSON") from exc
-
-
-def _at_once(document: object) -> list[object]:
-    """A list of events, one of them, or only the words."""
-    if isinstance(document, dict) and isinstance(document.get("events"), list):
-        return [*document["events"]]
-    if isinstance(document, list):
-        return [*document]
-    if isinstance(document, dict) and "type" not in document and "text" in document:
-        return [document | {"type": Text.type}]
-    return [document]
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    try:
-        return await response.content.readany()
-    except (aiohttp.ClientError, OSError) as exc:
-        raise AgentUnavailable("the connection to the agent broke") from exc
 
 
 def _refused(refusal: Refusal) -> AgentError:

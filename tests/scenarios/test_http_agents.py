@@ -72,6 +72,7 @@ class TestAnswering:
                 "text/event-stream",
             ),
             ('data: {"type":"text","text":"hi"}', "text/event-stream"),
+            ('event: text\ndata: {"text":"hi"}\n\nevent: done\ndata: {}\n\n', "text/event-stream"),
             ('{"type":"text","text":"hi"}\n\n{"type":"done"}\n', "application/x-ndjson"),
             ('{"type":"text","text":"hi"}', "application/jsonl"),
             ('{"text":"hi"}', "application/json"),

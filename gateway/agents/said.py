@@ -1,0 +1,86 @@
+"""What a service says, whichever way it comes: as server-sent events, as lines of JSON, or as one document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+
+import aiohttp
+
+from gateway.agents.output import Output
+from gateway.agents.sse import EventReader, EventTooLong, ServerEvent
+from gateway.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.model import Text
+
+_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
+_NAMELESS = "message"
+
+
+async def said(response: aiohttp.ClientResponse) -> AsyncGenerator[object]:
+    """
+    The JSON documents of an answer, as they come.
+
+    Raises AgentUnavailable if the connection breaks, AgentRefused if it is no answer at all, AgentError if it is wrong.
+    """
+    output = Output(lambda: _read(response))
+    kind = response.content_type
+    if kind in _LINES:
+        while (line := await output.line()) is not None:
+            if line.strip():
+                yield _document(line)
+    elif kind == "application/json":
+        for each in _at_once(_document(await output.rest())):
+            yield each
+    elif kind == "text/event-stream":
+        reader = EventReader()
+        while piece := await output.piece():
+            for event in _fed(reader, piece):
+                yield _named(event)
+        for event in reader.end():
+            yield _named(event)
+    else:
+        raise AgentRefused(f"the agent answers with {kind!r}; events are text/event-stream")
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    try:
+        return await response.content.readany()
+    except (aiohttp.ClientError, OSError) as exc:
+        raise AgentUnavailable("the connection to the agent broke") from exc
+
+
+def _fed(reader: EventReader, piece: bytes) -> list[ServerEvent]:
+    try:
+        return reader.feed(piece)
+    except EventTooLong as exc:
+        raise AgentError("an event of the agent has no end") from exc
+
+
+def _named(event: ServerEvent) -> object:
+    """Some say in the name of the event what others say inside."""
+    document = _document(event.data)
+    if isinstance(document, dict) and "type" not in document and event.name != _NAMELESS:
+        return document | {"type": event.name}
+    return document
+
+
+def _document(data: str | bytes) -> object:
+    """`[DONE]` is how many say that they are."""
+    text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+    if text.strip() == "[DONE]":
+        return {"type": "done"}
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise AgentError("the agent said something that is not JSON") from exc
+
+
+def _at_once(document: object) -> list[object]:
+    """A list of events, one of them, or only the words."""
+    if isinstance(document, dict) and isinstance(document.get("events"), list):
+        return [*document["events"]]
+    if isinstance(document, list):
+        return [*document]
+    if isinstance(document, dict) and "type" not in document and "text" in document:
+        return [document | {"type": Text.type}]
+    return [document]
