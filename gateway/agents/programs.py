@@ -124,6 +124,8 @@ class Program:
         text = self._errors.decode("utf-8", "replace")
         for secret in self._secrets:
             text = text.replace(secret, "***")
+        if len(self._errors) == _KEPT_OF_STDERR and self._secrets:
+            text = text[len(self._secrets[0]) :]  # it may begin in the middle of one
         lines = ("".join(char if char.isprintable() else " " for char in line).strip() for line in text.splitlines())
         return [line[:_LONGEST_LINE] for line in lines if line][-_LAST_LINES:]
 

@@ -219,6 +219,14 @@ async def test_its_last_words_are_in_the_log_without_what_is_secret(tmp_path: Pa
     assert {log["log_level"] for log in logs} == {"debug"}
 
 
+async def test_half_a_secret_is_not_in_the_log_either(tmp_path: Path) -> None:
+    body = "sys.stderr.write(os.environ['KEY'] + '.' * (8192 - 6))"
+    running = await start(program(body), env=ENV | {"KEY": "canary-canary"}, cwd=str(tmp_path))
+    await running.status()
+    await running.end()
+    assert {*"".join(running.last_words())} == {"."}
+
+
 async def test_its_guardian_shows_no_secret_to_other_users(tmp_path: Path) -> None:
     shown = "open(f'/proc/{os.getppid()}/%s').read()"
     body = f"say(repr({shown % 'cmdline'} + {shown % 'environ'}))"
