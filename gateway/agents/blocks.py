@@ -65,16 +65,16 @@ class Opener:
         if file.type is MediaType.AUDIO:
             return Words(stand_in(file, "this model is not given sound"))
         try:
-            start, size = _read(file.path, min(LARGEST_PICTURE, self._left) + 1)
+            start, size = read_start(file.path, min(LARGEST_PICTURE, self._left) + 1)
         except OSError:
             return Words(stand_in(file, "it is no longer here"))
         return self._shown(file, start, size)
 
     def _shown(self, file: Attachment, start: bytes, size: int) -> Content:
-        mime = _picture_type(start)
+        mime = picture_type(start)
         if mime is not None:
             return self._picture(replace(file, mime=mime), start, size)
-        text = _as_text(start, file.mime) if size <= min(LARGEST_TEXT, self._left) else None
+        text = as_text(start, file.mime) if size <= min(LARGEST_TEXT, self._left) else None
         if text is not None:
             self._left -= size
             return Words(f"{stand_in(file)}\n{text}\n[end of the file]")
@@ -90,7 +90,7 @@ class Opener:
         return Picture(mime=file.mime or "", content=base64.b64encode(start).decode("ascii"))
 
 
-def _read(path: str, most: int) -> tuple[bytes, int]:
+def read_start(path: str, most: int) -> tuple[bytes, int]:
     """The beginning of a plain file, and how large the whole is."""
     descriptor = os.open(path, _OPEN)
     with os.fdopen(descriptor, "rb") as source:
@@ -101,13 +101,14 @@ def _read(path: str, most: int) -> tuple[bytes, int]:
         return start, max(found.st_size, len(start))
 
 
-def _picture_type(start: bytes) -> str | None:
+def picture_type(start: bytes) -> str | None:
+    """By its first bytes; None if it is no picture."""
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "image/webp"
     return next((mime for signature, mime in _SIGNATURES if start.startswith(signature)), None)
 
 
-def _as_text(content: bytes, mime: str | None) -> str | None:
+def as_text(content: bytes, mime: str | None) -> str | None:
     """Words only if it says so and is: of what has no type, the bytes decide."""
     if mime is not None and not mime.startswith("text/") and mime not in _TEXT_TYPES:
         return None
