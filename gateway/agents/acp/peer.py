@@ -1,0 +1,247 @@
+"""
+The agent's program while it runs, and the connection over which many turns talk to it at once.
+
+Errors of the protocol become ours here. What comes for a session in which no turn runs goes to nobody: the replay of a
+session that is loaded, and whatever an agent says after it was told to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from acp import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_VERSION, RequestError
+from acp.connection import Connection
+from acp.schema import (
+    AgentCapabilities,
+    BaseModel,
+    CancelNotification,
+    ClientCapabilities,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptRequest,
+    PromptResponse,
+    RequestPermissionRequest,
+    RequestPermissionResponse,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
+    SessionNotification,
+)
+from acp.utils import notify_model, request_model_from_dict
+
+from gateway import __version__
+from gateway.agents.acp.prompt import Block, Takes
+from gateway.agents.acp.questions import cancelled
+from gateway.agents.acp.talk import Talk
+from gateway.agents.acp.wire import Wire
+from gateway.agents.programs import Program, said_status, start
+from gateway.agents.spec import AgentSpec
+from gateway.errors import AgentError, AgentRefused, AgentUnavailable
+
+SECONDS_TO_BEGIN = 120.0
+"""From its start to its first answer: some are downloaded by the command that starts them."""
+
+_SECONDS_TO_SAY_WHY = 0.5
+_LONGEST_REASON = 300
+_LOGIN_NEEDED = -32000
+_NO_SUCH_THING = -32002
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+class Peer:
+    """
+    One that runs. `is_spoilt`: a turn in it would not stop, so it takes no new ones; the last to leave must `close` it.
+    """
+
+    def __init__(self, name: str, program: Program, folder: str) -> None:
+        self._name = name
+        self._program = program
+        self._folder = folder
+        self._wire = Wire(program.stdout, program.stdin, self._until_there_is_room)
+        self._connection = Connection(self._handle, self._wire)
+        self._can = AgentCapabilities()
+        self._logins: tuple[str, ...] = ()
+        self._sessions: set[str] = set()
+        self.talks: dict[str, Talk] = {}
+        self.is_spoilt = False
+
+    @classmethod
+    async def start(cls, spec: AgentSpec) -> Peer:
+        """The program at work and introduced. Raises AgentRefused or AgentUnavailable."""
+        folder = tempfile.mkdtemp(prefix="turngate-acp-")
+        try:
+            program = await start(spec.argv, env=spec.env, cwd=folder, memory=spec.memory)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        peer = cls(spec.name, program, folder)
+        try:
+            await peer._introduce()
+        except BaseException:
+            await peer.close()
+            raise
+        return peer
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can still be talked to."""
+        return self._wire.is_open
+
+    def takes(self, *, images: bool) -> Takes:
+        """What it can be shown, pictures only if they are allowed."""
+        prompt = self._can.prompt_capabilities
+        if prompt is None:
+            return Takes()
+        return Takes(
+            images=images and bool(prompt.image), sound=bool(prompt.audio), texts=bool(prompt.embedded_context)
+        )
+
+    async def new_session(self, cwd: str | None) -> str:
+        """Its name for a conversation that it knows nothing of."""
+        request = NewSessionRequest(cwd=cwd or self._folder, mcp_servers=[])
+        session = (await self._request("session_new", request, NewSessionResponse)).session_id
+        self._sessions.add(session)
+        return session
+
+    async def holds(self, session: str, cwd: str | None) -> bool:
+        """Whether it knows this conversation, or can be made to remember it from an earlier run."""
+        if session not in self._sessions and await self._remembers(session, cwd or self._folder):
+            self._sessions.add(session)
+        return session in self._sessions
+
+    async def _remembers(self, session: str, cwd: str) -> bool:
+        """To resume is quicker: nothing is told again."""
+        sessions = self._can.session_capabilities
+        if sessions is not None and sessions.resume is not None:
+            resume = ResumeSessionRequest(cwd=cwd, session_id=session, mcp_servers=[])
+            if await self._succeeds(self._request("session_resume", resume, ResumeSessionResponse)):
+                return True
+        if self._can.load_session:
+            load = LoadSessionRequest(cwd=cwd, session_id=session, mcp_servers=[])
+            return await self._succeeds(self._request("session_load", load, LoadSessionResponse))
+        return False
+
+    async def _succeeds(self, request: Awaitable[object]) -> bool:
+        """An agent may have forgotten a session, and is then told what was in it; one that is gone is an error."""
+        try:
+            await request
+        except AgentRefused:
+            raise
+        except AgentError:
+            if not self.is_alive:
+                raise
+            return False
+        return True
+
+    async def prompt(self, session: str, blocks: list[Block]) -> PromptResponse:
+        """Returns when the turn is over; what is said meanwhile goes to the talk of that session."""
+        request = PromptRequest(session_id=session, prompt=blocks)
+        return await self._request("session_prompt", request, PromptResponse)
+
+    async def cancel(self, session: str) -> None:
+        """Tell it to stop. The prompt then returns."""
+        with contextlib.suppress(ConnectionError):  # it is gone: it has stopped
+            await notify_model(
+                self._connection, AGENT_METHODS["session_cancel"], CancelNotification(session_id=session)
+            )
+
+    def drop(self, session: str) -> None:
+        """A session that is not to be talked to again."""
+        self._sessions.discard(session)
+
+    async def close(self) -> None:
+        """End it, with all that came out of it."""
+        try:
+            await self._connection.close()
+        finally:
+            await self._program.end()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _introduce(self) -> None:
+        request = InitializeRequest(
+            protocol_version=PROTOCOL_VERSION,
+            client_capabilities=ClientCapabilities(),
+            client_info=Implementation(name="turngate", title="Turngate", version=__version__),
+        )
+        try:
+            async with asyncio.timeout(SECONDS_TO_BEGIN):
+                met = await self._request("initialize", request, InitializeResponse)
+        except TimeoutError as exc:
+            raise AgentUnavailable(f"{self._name} did not answer within {SECONDS_TO_BEGIN:.0f} seconds") from exc
+        if met.protocol_version != PROTOCOL_VERSION:
+            speaks = f"{self._name} speaks version {met.protocol_version} of the Agent Client Protocol"
+            raise AgentRefused(f"{speaks}, and Turngate version {PROTOCOL_VERSION}; install one that fits")
+        self._can = met.agent_capabilities or AgentCapabilities()
+        self._logins = tuple(method.name for method in met.auth_methods or ())
+
+    async def _request(self, method: str, request: BaseModel, answer: type[Answer]) -> Answer:
+        try:
+            return await request_model_from_dict(self._connection, AGENT_METHODS[method], request, answer)
+        except ConnectionError as exc:
+            raise AgentUnavailable(await self._why_it_ended()) from exc
+        except RequestError as exc:
+            raise self._translated(exc) from exc
+        except ValueError:  # its text holds what was said, which is nobody else's business
+            raise AgentError(f"{self._name} answered {AGENT_METHODS[method]} with something else") from None
+
+    def _translated(self, exc: RequestError) -> AgentError:
+        if exc.code == _LOGIN_NEEDED:
+            ways = f" ({', '.join(self._logins)})" if self._logins else ""
+            return AgentRefused(f"{self._name} is not logged in; run the login of its own command once{ways}")
+        details = exc.data.get("details") if isinstance(exc.data, dict) else exc.data
+        reason = f"{exc}: {details}" if isinstance(details, str) and details else str(exc)
+        kind = AgentUnavailable if exc.code == _NO_SUCH_THING else AgentError
+        return kind(f"the agent reports an error: {' '.join(reason.split())[:_LONGEST_REASON]}")
+
+    async def _why_it_ended(self) -> str:
+        try:
+            async with asyncio.timeout(_SECONDS_TO_SAY_WHY):
+                return f"the agent's program ended ({said_status(await self._program.status())})"
+        except (TimeoutError, AgentError):
+            return "the agent's program does not answer any more"
+
+    async def _handle(self, method: str, params: object, is_notification: bool) -> BaseModel | None:
+        """What the program wants of us, in a task of its own."""
+        if method == CLIENT_METHODS["session_update"]:
+            self._heard(params)
+            return None
+        if method == CLIENT_METHODS["session_request_permission"]:
+            return await self._permission(params)
+        if is_notification:
+            return None
+        raise RequestError.method_not_found(method)
+
+    def _heard(self, params: object) -> None:
+        try:
+            notification = SessionNotification.model_validate(params)
+        except ValueError:
+            return  # a kind of update that a later protocol has
+        talk = self.talks.get(notification.session_id)
+        if talk is not None:
+            talk.hear(notification)
+
+    async def _permission(self, params: object) -> RequestPermissionResponse:
+        try:
+            request = RequestPermissionRequest.model_validate(params)
+        except ValueError:
+            raise RequestError.invalid_params() from None
+        talk = self.talks.get(request.session_id)
+        return await talk.permission(request) if talk is not None else cancelled()
+
+    async def _until_there_is_room(self) -> None:
+        """An agent that talks faster than it is heard is held up."""
+        for talk in tuple(self.talks.values()):
+            await talk.room.wait()
+
+
+Start = Callable[[AgentSpec], Awaitable[Peer]]

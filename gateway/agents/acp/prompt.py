@@ -1,0 +1,129 @@
+"""
+What the agent is told in a turn, as blocks of the protocol.
+
+An agent that holds the conversation is told what is new and nothing else. One that does not is told who it is, where it
+speaks, and what was said before. Reads files, so it is called in a thread.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp import audio_block, embedded_text_resource, image_block, resource_block, resource_link_block, text_block
+from acp.schema import (
+    AudioContentBlock,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    ResourceContentBlock,
+    TextContentBlock,
+)
+
+from gateway.agents.blocks import LARGEST_IN_ALL, LARGEST_PICTURE, LARGEST_TEXT, as_text, picture_type, read_start
+from gateway.agents.wording import recalled, spoken, stand_in
+from gateway.model import Attachment, Entry, InboundMessage, Role, Turn
+
+_BEFORE = "What was said before in this conversation, oldest first. It is over; answer only what comes after it."
+_MEANWHILE = "What was said in this conversation while you were not there, oldest first:"
+
+Block = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Takes:
+    """What an agent can be shown beside text and the names of files."""
+
+    images: bool = False
+    sound: bool = False
+    texts: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a turn has to tell beside the new messages: all of it to an agent that knows nothing of the conversation."""
+
+    is_first: bool
+    context: bool = True
+    entries: tuple[Entry, ...] = ()
+
+
+def blocks(turn: Turn, told: Told, takes: Takes) -> list[Block]:
+    """The prompt of one turn, never empty."""
+    files = _Files(takes)
+    before = _preface(turn, told)
+    preface: list[Block] = [text_block(before)] if before else []
+    return preface + [block for message in turn.messages for block in _heard(message, files, shared=turn.shared)]
+
+
+def _preface(turn: Turn, told: Told) -> str:
+    paragraphs = [
+        turn.system if told.is_first else "",
+        turn.context if told.context else "",
+        _said(told.entries, _BEFORE if told.is_first else _MEANWHILE, shared=turn.shared),
+    ]
+    return "\n\n".join(filter(None, paragraphs))
+
+
+def _said(entries: Sequence[Entry], heading: str, *, shared: bool) -> str:
+    """Tools of the past are left out: what came of them is in the answers."""
+    lines = [
+        f"{'You' if entry.role is Role.ASSISTANT else 'They'}: {words}"
+        for entry in entries
+        if entry.role is not Role.TOOL and (words := recalled(entry, shared=shared))
+    ]
+    return "\n\n".join((heading, *lines, "[end of what was said before]")) if lines else ""
+
+
+def _heard(message: InboundMessage, files: _Files, *, shared: bool) -> Iterator[Block]:
+    if message.text.strip() or not message.attachments or shared:
+        yield text_block(spoken(message, shared=shared))
+    for attachment in message.attachments:
+        yield files.block(attachment)
+
+
+class _Files:
+    """The files of one turn, and what they may still weigh together."""
+
+    def __init__(self, takes: Takes) -> None:
+        self._takes = takes
+        self._left = LARGEST_IN_ALL
+
+    def block(self, file: Attachment) -> Block:
+        """Inline if the agent can take it so; else its path. One that cannot be read is a stand-in, not an error."""
+        if file.path is None:
+            return text_block(stand_in(file, "it is not here"))
+        try:
+            content, size = read_start(file.path, min(LARGEST_PICTURE, self._left))
+        except OSError:
+            return text_block(stand_in(file, "it is no longer here"))
+        inline = self._inline(file, file.path, content) if len(content) == size else None
+        if inline is None:
+            return _link(file, file.path, size)
+        self._left -= size
+        return inline
+
+    def _inline(self, file: Attachment, path: str, content: bytes) -> Block | None:
+        picture = picture_type(content)
+        if picture is not None:
+            return image_block(_base64(content), picture) if self._takes.images else None
+        if file.mime is not None and file.mime.startswith("audio/"):
+            return audio_block(_base64(content), file.mime) if self._takes.sound else None
+        is_short = self._takes.texts and len(content) <= LARGEST_TEXT
+        text = as_text(content, file.mime) if is_short else None
+        if text is None:
+            return None
+        return resource_block(embedded_text_resource(_uri(path), text, mime_type=file.mime or "text/plain"))
+
+
+def _link(file: Attachment, path: str, size: int) -> Block:
+    return resource_link_block(file.name or Path(path).name, _uri(path), mime_type=file.mime, size=size)
+
+
+def _uri(path: str) -> str:
+    return Path(path).as_uri()
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")

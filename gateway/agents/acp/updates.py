@@ -1,0 +1,194 @@
+"""What the agent tells while it works, as our events. Whatever has no place in a chat is left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from urllib.parse import unquote, urlsplit
+
+from acp.schema import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    AudioContentBlock,
+    BlobResourceContents,
+    ContentToolCallContent,
+    EmbeddedResourceContentBlock,
+    FileEditToolCallContent,
+    ImageContentBlock,
+    PromptResponse,
+    ResourceContentBlock,
+    SessionNotification,
+    TerminalToolCallContent,
+    TextContentBlock,
+    TextResourceContents,
+    ToolCallProgress,
+    ToolCallStart,
+    ToolCallUpdate,
+    UsageUpdate,
+)
+
+from gateway.model import AgentEvent, File, Reasoning, Text, Tool, ToolStatus, Usage
+
+LONGEST_INPUT = 20_000
+LONGEST_OUTPUT = 8_000
+_LONGEST_NAME = 64
+
+_STATUS = {"completed": ToolStatus.DONE, "failed": ToolStatus.FAILED}
+
+Content = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+ToolContent = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enclosed:
+    """A file that came inside a message, in base64. It has to be written down before it can go out."""
+
+    data: str
+    mime: str | None
+
+
+Heard = AgentEvent | Enclosed
+
+
+class Reading:
+    """Reads the updates of one turn. `cost` is what the session had cost, as the agent counts, and then costs."""
+
+    def __init__(self, cost: float = 0.0) -> None:
+        self._cost_before = cost
+        self.cost = cost
+        self._tools: dict[str, Tool] = {}
+        self._held: set[str] = set()
+        self._message: str | None = None
+
+    def events(self, notification: SessionNotification) -> Iterator[Heard]:
+        """What an update says."""
+        match notification.update:
+            case AgentMessageChunk(content=content, message_id=message):
+                yield from self._words(content, message)
+            case AgentThoughtChunk(content=TextContentBlock(text=text)):
+                yield Reasoning(text=text)
+            case ToolCallStart() | ToolCallProgress() as tool:
+                yield from self.tool(tool)
+            case UsageUpdate(cost=cost) if cost is not None and cost.currency == "USD":
+                self.cost = cost.amount
+            case _:
+                pass
+
+    def tool(self, told: ToolCallStart | ToolCallUpdate) -> Iterator[Tool]:
+        """
+        A tool that begins, goes on or ends. One that waits for its input is not shown yet: it has nothing to say, and
+        one of which only the end is heard is shown all the same.
+        """
+        id_ = told.tool_call_id
+        is_known = id_ in self._tools and id_ not in self._held
+        tool = self._tools[id_] = _merged(self._tools.get(id_), told)
+        if told.status == "pending" and tool.input is None and not is_known:
+            self._held.add(id_)
+            return
+        self._held.discard(id_)
+        if not is_known or told.raw_input:
+            yield tool
+        if told.status in _STATUS:
+            yield replace(tool, status=_STATUS[told.status], output=output_of(told))
+            del self._tools[id_]
+
+    def question(self, told: ToolCallUpdate) -> str:
+        """What a tool wants to do, for the person who is asked whether it may."""
+        tool = _merged(self._tools.get(told.tool_call_id), told)
+        details = (
+            "\n".join(filter(None, map(_shown, told.content or ()))) or _listed(told.raw_input) or tool.input or ""
+        )
+        return "\n\n".join(filter(None, (f"The agent asks for permission: {tool.title or tool.name}", _cut(details))))
+
+    def spent(self, response: PromptResponse) -> Usage | None:
+        """Of the whole turn; None if the agent does not say. A cost below the last one was counted anew."""
+        cost = self.cost - self._cost_before if self.cost >= self._cost_before else self.cost
+        usage = response.usage
+        if usage is None:
+            return Usage(cost_usd=cost) if cost else None
+        return Usage(
+            input=usage.input_tokens,
+            output=usage.output_tokens + (usage.thought_tokens or 0),
+            cache_read=usage.cached_read_tokens or 0,
+            cache_write=usage.cached_write_tokens or 0,
+            cost_usd=cost or None,
+        )
+
+    def _words(self, content: Content, message: str | None) -> Iterator[Heard]:
+        """Two messages in a row are two paragraphs."""
+        is_next = message is not None and self._message is not None and message != self._message
+        self._message = message or self._message
+        for event in _said(content):
+            yield Text(f"\n\n{event.text}") if is_next and isinstance(event, Text) else event
+
+
+def _said(content: Content) -> Iterator[Heard]:
+    match content:
+        case TextContentBlock(text=text):
+            yield Text(text)
+        case ImageContentBlock(data=data, mime_type=mime) | AudioContentBlock(data=data, mime_type=mime):
+            yield Enclosed(data=data, mime=mime)
+        case EmbeddedResourceContentBlock(resource=TextResourceContents(text=text)):
+            yield Text(text)
+        case EmbeddedResourceContentBlock(resource=BlobResourceContents(blob=blob, mime_type=mime)):
+            yield Enclosed(data=blob, mime=mime)
+        case ResourceContentBlock(uri=uri, name=name):
+            parts = urlsplit(uri)
+            is_file = parts.scheme == "file" or not parts.scheme
+            yield File(path=unquote(parts.path), name=name) if is_file else Text(f"[{name}]({uri})")
+
+
+def _merged(tool: Tool | None, told: ToolCallStart | ToolCallUpdate) -> Tool:
+    """An update says only what is new."""
+    title = told.title or (tool.title if tool else None)
+    name = told.kind if told.kind and told.kind != "other" else None
+    return Tool(
+        id=told.tool_call_id,
+        name=name or (tool.name if tool else _short(title)),
+        title=title,
+        status=ToolStatus.STARTED,
+        input=_as_json(told.raw_input) if told.raw_input else (tool.input if tool else None),
+    )
+
+
+def _short(title: str | None) -> str:
+    return " ".join((title or "").split())[:_LONGEST_NAME] or "tool"
+
+
+def _as_json(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_INPUT else json.dumps({"cut": text[:LONGEST_INPUT]}, ensure_ascii=False)
+
+
+def output_of(told: ToolCallStart | ToolCallUpdate) -> str | None:
+    """What came out, in words: what it shows to people, else what it gave to the model."""
+    text = "\n".join(filter(None, map(_shown, told.content or ())))
+    if not text and told.raw_output is not None:
+        text = told.raw_output if isinstance(told.raw_output, str) else _as_json(told.raw_output)
+    return _cut(text) or None
+
+
+def _shown(content: ToolContent) -> str:
+    match content:
+        case ContentToolCallContent(content=TextContentBlock(text=text)):
+            return text
+        case FileEditToolCallContent(path=path, old_text=old, new_text=new):
+            return f"{path}: {_lines(old)} lines before, {_lines(new)} now"
+        case _:
+            return ""
+
+
+def _listed(value: object) -> str:
+    """Arguments as people read them."""
+    if not isinstance(value, dict):
+        return ""
+    return "\n".join(f"{name}: {each if isinstance(each, str) else _as_json(each)}" for name, each in value.items())
+
+
+def _lines(text: str | None) -> int:
+    return len((text or "").splitlines())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_OUTPUT else f"{text[:LONGEST_OUTPUT]}…"
