@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
@@ -26,11 +27,12 @@ class AcpRig:
         self._numbers = count(1)
         self.folder = folder
         self.state = folder / "state.json"
+        self.script = folder / "script.json"
         self._journal = folder / "journal.jsonl"
 
     def spec(self, *flags: str, **changes: object) -> AgentSpec:
         """As the operator would describe it."""
-        files = ("--journal", str(self._journal), "--state", str(self.state))
+        files = ("--journal", str(self._journal), "--state", str(self.state), "--script", str(self.script))
         argv = (sys.executable, "-m", "tests.simulators.acp_agent", *files, *flags)
         return replace(AgentSpec(name="main", kind="acp", argv=argv, env=ENV), **changes)  # type: ignore[arg-type]
 
@@ -77,6 +79,24 @@ class AcpRig:
     def prompts(self) -> list[list[dict[str, str]]]:
         """The blocks of every prompt."""
         return [line["blocks"] for line in self.asked("prompt")]  # type: ignore[misc]
+
+    def working(self) -> int:
+        """How many prompts are being answered by programs that run."""
+        begun, ended = Counter(map(_pid, self.asked("prompt"))), Counter(map(_pid, self.asked("end")))
+        return sum(count for pid, count in (begun - ended).items() if is_running(pid))
+
+
+def _pid(line: dict[str, object]) -> int:
+    return int(str(line["pid"]))
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is a process of that number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 async def heard(agent: AcpAgent, turn: Turn, *, answer: str | None = None) -> list[AgentEvent]:

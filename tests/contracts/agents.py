@@ -25,6 +25,7 @@ from gateway.dicts import to_dict
 from gateway.errors import AgentError
 from gateway.model import Turn, Usage
 from gateway.ports import Agent, Closes
+from tests.acp_rig import AcpRig
 from tests.contracts import scripted_agent
 from tests.programs import ENV
 from tests.simulators.common import Simulator
@@ -330,6 +331,48 @@ async def _served(request: web.Request, turn: Document, folder: Path) -> web.Str
     return response
 
 
+@dataclass(frozen=True, slots=True)
+class _AcpProgram:
+    """The scripted program behind an agent that speaks the Agent Client Protocol."""
+
+    agent: Agent
+    rig: AcpRig
+
+    async def play(self, script: Script) -> None:
+        """As the protocol says."""
+        counted = script.usage and {
+            "input_tokens": script.usage.input,
+            "output_tokens": script.usage.output,
+            "cached_read_tokens": script.usage.cache_read,
+        }
+        asked = {"pieces": script.pieces, "thoughts": script.thoughts, "tools": script.tools, "usage": counted}
+        self.rig.script.write_text(json.dumps({**asked, "then": script.then.name}))
+
+    async def told(self) -> str:
+        """As the protocol says."""
+        return json.dumps(self.rig.prompts()[-1], ensure_ascii=False)
+
+    async def working(self) -> int:
+        """As the protocol says."""
+        return self.rig.working()
+
+
+@dataclass(frozen=True, slots=True)
+class AcpUnderTest:
+    """A program at the other end of a pipe."""
+
+    name: str = "acp"
+    can: frozenset[Can] = frozenset(Can)
+
+    @asynccontextmanager
+    async def at_work(self, folder: Path) -> AsyncIterator[OtherEnd]:
+        """As the protocol says."""
+        folder.mkdir(exist_ok=True)
+        rig = AcpRig(folder)
+        async with rig.agent("--images") as agent:
+            yield _AcpProgram(agent, rig)
+
+
 def _readable(value: object) -> object:
     """As text may be looked for in it: JSON inside of strings is no harder to read, and pictures are short."""
     if isinstance(value, dict):
@@ -347,4 +390,5 @@ UNDER_TEST: tuple[AgentUnderTest, ...] = (
     CommandUnderTest(name="command-jsonl", format="jsonl", can=_TOLD_ALL),
     HttpUnderTest(),
     PythonUnderTest(),
+    AcpUnderTest(),
 )

@@ -1,8 +1,9 @@
 """
 An agent that speaks the Agent Client Protocol, as a process of its own, built with the package's side for agents.
 
-It does what the last line of the prompt says: a word that is one of its tricks, and what that needs. Everything it is
-asked goes into a journal, one JSON object per line, so that a test can read what really arrived.
+It does what the last text of the prompt says: a word that is one of its tricks, and what that needs; or, in every turn,
+what a script in a file says. Everything it is asked goes into a journal, one JSON object per line, so that a test can
+read what really arrived.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import asyncio
 import base64
 import json
 import os
+import re
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from acp import (
     PROTOCOL_VERSION,
@@ -111,16 +114,24 @@ class ScriptedAcpAgent:
         return ResumeSessionResponse()
 
     async def prompt(self, session_id: str, prompt: list[object], **params: object) -> PromptResponse:
-        """The last line of its last text says what happens."""
+        """Its last text says what happens."""
         told = [block.model_dump(mode="json", exclude_none=True) for block in prompt]  # type: ignore[attr-defined]
         self.journal("prompt", session=session_id, blocks=told)
-        words = [block["text"] for block in told if block["type"] == "text"][-1].splitlines()[-1]
+        words = [block["text"] for block in told if block["type"] == "text"][-1]
         self._heard.setdefault(session_id, []).append(words)
         self._keep()
         self._stop[session_id] = asyncio.Event()
-        trick, _, rest = words.partition(" ")
-        end = await TRICKS.get(trick, _echo)(self, session_id, rest if trick in TRICKS else words)
+        try:
+            end = await self._perform(session_id, words)
+        finally:
+            self.journal("end", session=session_id)
         return end if isinstance(end, PromptResponse) else PromptResponse(stop_reason=end or "end_turn")  # type: ignore[arg-type]
+
+    async def _perform(self, session: str, words: str) -> str | PromptResponse | None:
+        if self._options.script and Path(self._options.script).exists():
+            return await _play(self, session, json.loads(Path(self._options.script).read_text()))
+        trick, _, rest = words.partition(" ")
+        return await TRICKS.get(trick, _echo)(self, session, rest if trick in TRICKS else words)
 
     async def cancel(self, session_id: str, **params: object) -> None:
         """What runs in it is told."""
@@ -134,6 +145,10 @@ class ScriptedAcpAgent:
     async def until_stopped(self, session: str) -> None:
         """Returns when the turn was cancelled."""
         await self._stop[session].wait()
+
+    def is_stopped(self, session: str) -> bool:
+        """Whether it was cancelled."""
+        return self._stop[session].is_set()
 
     def heard(self, session: str) -> list[str]:
         """All that was said in a session."""
@@ -156,9 +171,40 @@ class ScriptedAcpAgent:
         self._heard[session] = kept[session]
 
 
-async def _echo(agent: ScriptedAcpAgent, session: str, text: str) -> None:
-    for word in f"You said: {text}".split(" "):
-        await agent.say(session, f"{word} ")
+async def _echo(agent: ScriptedAcpAgent, session: str, text: str) -> PromptResponse:
+    for word in re.split(r"(?<= )", f"You said: {text}"):
+        await agent.say(session, word)
+    return _done(input_tokens=len(text.split()) + 1, output_tokens=len(text.split()) + 2)
+
+
+def _done(**tokens: int) -> PromptResponse:
+    usage = Usage(total_tokens=sum(tokens.values()), **tokens)  # type: ignore[arg-type]
+    return PromptResponse(stop_reason="end_turn", usage=usage)
+
+
+async def _play(agent: ScriptedAcpAgent, session: str, script: dict[str, Any]) -> str | PromptResponse:
+    """What a file says, as the suite for all kinds of agents writes it."""
+    then = script["then"]
+    if then == "BE_GONE":
+        os._exit(1)
+    if then == "REFUSE":
+        raise RequestError.auth_required()
+    for thought in script["thoughts"]:
+        await agent.client.session_update(session, update_agent_thought_text(thought))
+    for number, tool in enumerate(script["tools"]):
+        await agent.client.session_update(session, start_tool_call(f"t{number}", tool, status="in_progress"))
+        await agent.client.session_update(session, update_tool_call(f"t{number}", status="completed"))
+    for piece in script["pieces"]:
+        await agent.say(session, piece)
+    if then == "BREAK":
+        await asyncio.sleep(0.2)
+        os._exit(1)
+    while then == "NEVER_END" and not agent.is_stopped(session):
+        await agent.say(session, "and on ")
+    if then != "DONE":
+        await agent.until_stopped(session)
+        return "cancelled"
+    return _done(**script["usage"]) if script["usage"] else "end_turn"
 
 
 async def _think(agent: ScriptedAcpAgent, session: str, text: str) -> None:
@@ -269,8 +315,7 @@ async def _cost(agent: ScriptedAcpAgent, session: str, text: str) -> None:
 
 
 async def _usage(agent: ScriptedAcpAgent, session: str, text: str) -> PromptResponse:
-    usage = Usage(total_tokens=21, input_tokens=1, output_tokens=2, thought_tokens=3, cached_read_tokens=4)
-    return PromptResponse(stop_reason="end_turn", usage=usage)
+    return _done(input_tokens=1, output_tokens=2, thought_tokens=3, cached_read_tokens=4)
 
 
 async def _recall(agent: ScriptedAcpAgent, session: str, text: str) -> None:
@@ -320,6 +365,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--speaks", type=int, default=PROTOCOL_VERSION)
     parser.add_argument("--journal")
     parser.add_argument("--state")
+    parser.add_argument("--script")
     return parser.parse_args()
 
 

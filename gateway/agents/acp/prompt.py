@@ -8,8 +8,8 @@ speaks, and what was said before. Reads files, so it is called in a thread.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from acp import audio_block, embedded_text_resource, image_block, resource_block, resource_link_block, text_block
@@ -21,12 +21,24 @@ from acp.schema import (
     TextContentBlock,
 )
 
-from gateway.agents.blocks import LARGEST_IN_ALL, LARGEST_PICTURE, LARGEST_TEXT, as_text, picture_type, read_start
-from gateway.agents.wording import recalled, spoken, stand_in
-from gateway.model import Attachment, Entry, InboundMessage, Role, Turn
+from gateway.agents.blocks import (
+    LARGEST_IN_ALL,
+    LARGEST_PICTURE,
+    LARGEST_TEXT,
+    Words,
+    as_text,
+    picture_type,
+    read_start,
+)
+from gateway.agents.dialogue import Utterance, dialogue
+from gateway.agents.wording import spoken, stand_in
+from gateway.labels import cut
+from gateway.model import Attachment, Entry, InboundMessage, Turn
 
 _BEFORE = "What was said before in this conversation, oldest first. It is over; answer only what comes after it."
 _MEANWHILE = "What was said in this conversation while you were not there, oldest first:"
+_OVER = "[end of what was said before]"
+_LONGEST_RESULT = 1000
 
 Block = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
 
@@ -61,19 +73,21 @@ def _preface(turn: Turn, told: Told) -> str:
     paragraphs = [
         turn.system if told.is_first else "",
         turn.context if told.context else "",
-        _said(told.entries, _BEFORE if told.is_first else _MEANWHILE, shared=turn.shared),
+        _said(turn, told.entries, _BEFORE if told.is_first else _MEANWHILE),
     ]
     return "\n\n".join(filter(None, paragraphs))
 
 
-def _said(entries: Sequence[Entry], heading: str, *, shared: bool) -> str:
-    """Tools of the past are left out: what came of them is in the answers."""
-    lines = [
-        f"{'You' if entry.role is Role.ASSISTANT else 'They'}: {words}"
-        for entry in entries
-        if entry.role is not Role.TOOL and (words := recalled(entry, shared=shared))
-    ]
-    return "\n\n".join((heading, *lines, "[end of what was said before]")) if lines else ""
+def _said(turn: Turn, entries: tuple[Entry, ...], heading: str) -> str:
+    lines = [_line(each) for each in dialogue(replace(turn, history=entries, messages=()), images=False)]
+    return "\n\n".join((heading, *lines, _OVER)) if lines else ""
+
+
+def _line(said: Utterance) -> str:
+    """Who said what, and which tools were used."""
+    words = [each.text for each in said.content if isinstance(each, Words)]
+    used = [f"[used {call.name}, which gave: {cut(call.result, _LONGEST_RESULT)}]" for call in said.calls]
+    return f"{'They' if said.by_person else 'You'}: {' '.join((*words, *used))}"
 
 
 def _heard(message: InboundMessage, files: _Files, *, shared: bool) -> Iterator[Block]:

@@ -81,13 +81,13 @@ class Reading:
         one of which only the end is heard is shown all the same.
         """
         id_ = told.tool_call_id
-        is_known = id_ in self._tools and id_ not in self._held
+        shown = None if id_ in self._held else self._tools.get(id_)
         tool = self._tools[id_] = _merged(self._tools.get(id_), told)
-        if told.status == "pending" and tool.input is None and not is_known:
+        if told.status == "pending" and tool.input is None and shown is None:
             self._held.add(id_)
             return
         self._held.discard(id_)
-        if not is_known or told.raw_input:
+        if tool != shown:
             yield tool
         if told.status in _STATUS:
             yield replace(tool, status=_STATUS[told.status], output=output_of(told))
