@@ -133,7 +133,7 @@ class TestWhatItIsTold:
         (met,) = rig.asked("initialize")
         assert met["info"]["name"] == "turngate"  # type: ignore[index]
         assert set(met["env"]) - {"LC_CTYPE"} == {"PATH", "HOME", "PYTHONPATH", "KEY"}  # type: ignore[call-overload]
-        assert not Path(str(met["cwd"])).exists()
+        assert list(Path(str(met["cwd"])).iterdir()) == []
         assert rig.asked("new")[0]["cwd"] == str(rig.folder / "s1")
 
     async def test_the_first_prompt_says_who_it_is_and_what_was_said_before(self, rig: AcpRig) -> None:

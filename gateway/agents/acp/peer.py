@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
+import os
+import stat
 import tempfile
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TypeVar
 
 from acp import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_VERSION, RequestError
@@ -78,12 +80,8 @@ class Peer:
     @classmethod
     async def start(cls, spec: AgentSpec) -> Peer:
         """The program at work and introduced. Raises AgentRefused or AgentUnavailable."""
-        folder = tempfile.mkdtemp(prefix="turngate-acp-")
-        try:
-            program = await start(spec.argv, env=spec.env, cwd=folder, memory=spec.memory)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+        folder = _neutral_folder()
+        program = await start(spec.argv, env=spec.env, cwd=folder, memory=spec.memory)
         peer = cls(spec.name, program, folder)
         try:
             await peer._introduce()
@@ -165,7 +163,6 @@ class Peer:
             await self._connection.close()
         finally:
             await self._program.end()
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _introduce(self) -> None:
         request = InitializeRequest(
@@ -242,6 +239,19 @@ class Peer:
         """An agent that talks faster than it is heard is held up."""
         for talk in tuple(self.talks.values()):
             await talk.room.wait()
+
+
+def _neutral_folder() -> str:
+    """Where programs start, one for all of this user: sessions have their own, and a kill leaves no litter."""
+    folder = Path(tempfile.gettempdir(), f"turngate-{os.getuid()}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as exc:
+        raise AgentRefused(f"{folder} cannot be made: {exc.strerror}") from exc
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise AgentRefused(f"{folder} is somebody else's; remove it")
+    return str(folder)
 
 
 Start = Callable[[AgentSpec], Awaitable[Peer]]

@@ -96,10 +96,10 @@ class Reading:
     def question(self, told: ToolCallUpdate) -> str:
         """What a tool wants to do, for the person who is asked whether it may."""
         tool = _merged(self._tools.get(told.tool_call_id), told)
-        details = (
-            "\n".join(filter(None, map(_shown, told.content or ()))) or _listed(told.raw_input) or tool.input or ""
-        )
-        return "\n\n".join(filter(None, (f"The agent asks for permission: {tool.title or tool.name}", _cut(details))))
+        what = tool.title or tool.name
+        details = "\n".join(filter(None, map(_shown, told.content or ()))) or _listed(told.raw_input)
+        is_said = details.partition(": ")[2] in ("", what)
+        return f"The agent asks for permission: {what}" + ("" if is_said else f"\n\n{_cut(details)}")
 
     def spent(self, response: PromptResponse) -> Usage | None:
         """Of the whole turn; None if the agent does not say. A cost below the last one was counted anew."""
