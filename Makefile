@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 CHROMIUM := chromium fonts-dejavu-core fonts-noto-color-emoji
 
-.PHONY: help run test check browser bench kill-matrix lock clean
+.PHONY: help run test check browser bench kill-matrix real-acp lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ bench: $(READY) ## the benchmark table; writes tests/benchmarks/results.json and
 kill-matrix: $(READY) ## kill the daemon at every point and 1,000 times at random, cut its power; writes the README's table
 	@command -v cc >/dev/null || { echo "the power cuts need a C compiler; on Debian: sudo apt-get install gcc libc6-dev" >&2; exit 1; }
 	$(BIN)/python -m tests.crash.kill_matrix
+
+real-acp: $(READY) ## talk to a real ACP agent, opencode, which npm installs into a folder that is thrown away
+	@command -v npm >/dev/null || { echo "opencode is installed with npm; on Debian: sudo apt-get install npm" >&2; exit 1; }
+	$(BIN)/python -m tests.real_agents.opencode
 
 lock: $(READY) ## resolve requirements.lock anew from pyproject.toml
 	$(BIN)/pip install --quiet uv
