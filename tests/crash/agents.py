@@ -45,6 +45,11 @@ def _command(folder: Path) -> Described:
     return {"kind": "command", "format": "jsonl", "argv": argv, "env": {"PYTHONPATH": str(ROOT)}}
 
 
+def _acp(folder: Path) -> Described:
+    argv = [sys.executable, "-m", "tests.simulators.acp_agent", "--runs", str(folder / "runs")]
+    return {"kind": "acp", "argv": argv, "env": {"PYTHONPATH": str(ROOT)}}
+
+
 def _python(folder: Path) -> Described:
     return {"kind": "python", "object": "tests.crash.agents:Own", "options": {"folder": str(folder)}}
 
@@ -62,6 +67,7 @@ def _http(folder: Path) -> Iterator[Described]:
 
 AT_WORK: dict[str, Callable[[Path], Any]] = {
     "command": lambda folder: nullcontext(_command(folder)),
+    "acp": lambda folder: nullcontext(_acp(folder)),
     "python": lambda folder: nullcontext(_python(folder)),
     "http": _http,
 }

@@ -6,6 +6,7 @@ import re
 import shlex
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -49,6 +50,15 @@ def test_a_service_is_pasted(tmp_path: Path) -> None:
 def test_python_is_pasted(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(pasted("python", "python"))
     assert answer_to("hello", pasted("python", "yaml"), tmp_path, PYTHONPATH=str(tmp_path)) == "HELLO!\n"
+
+
+def test_an_agent_of_the_protocol_is_pasted(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "opencode"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m tests.simulators.acp_agent\n")
+    program.chmod(0o755)
+    path = f"{program.parent}:/usr/bin:/bin"
+    assert answer_to("hello", pasted("acp", "yaml"), tmp_path, PATH=path) == "You said: hello\n"
 
 
 def _wait_for(port: int) -> None:

@@ -118,6 +118,9 @@ class ScriptedAcpAgent:
         told = [block.model_dump(mode="json", exclude_none=True) for block in prompt]  # type: ignore[attr-defined]
         self.journal("prompt", session=session_id, blocks=told)
         words = [block["text"] for block in told if block["type"] == "text"][-1]
+        if self._options.runs:
+            with Path(self._options.runs).open("a") as runs:
+                runs.write(f"{words}\n")
         self._heard.setdefault(session_id, []).append(words)
         self._keep()
         self._stop[session_id] = asyncio.Event()
@@ -364,6 +367,7 @@ def _options() -> argparse.Namespace:
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--speaks", type=int, default=PROTOCOL_VERSION)
     parser.add_argument("--journal")
+    parser.add_argument("--runs")
     parser.add_argument("--state")
     parser.add_argument("--script")
     return parser.parse_args()
