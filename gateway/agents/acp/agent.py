@@ -14,7 +14,7 @@ from pathlib import Path
 
 from acp.schema import PromptResponse
 
-from gateway.agents.acp.memory import Held, Memory, is_rewound, unheard
+from gateway.agents.acp.memory import Held, Memory, is_rewound, last_seq, unheard
 from gateway.agents.acp.peer import Peer, Start
 from gateway.agents.acp.prompt import Told, blocks
 from gateway.agents.acp.talk import Talk
@@ -64,6 +64,7 @@ class AcpAgent:
         self._peers: set[Peer] = set()
         self._starting = asyncio.Lock()
         self._talks: dict[TurnId, Talk] = {}
+        self._leaving: set[asyncio.Future[None]] = set()
         self._deaths = 0
         self._not_before = 0.0
 
@@ -103,6 +104,7 @@ class AcpAgent:
 
     async def close(self) -> None:
         """As the port has it."""
+        await asyncio.gather(*self._leaving, return_exceptions=True)
         peers, self._peers, self._peer = self._peers, set(), None
         await asyncio.gather(*(peer.close() for peer in peers))
 
@@ -150,7 +152,7 @@ class AcpAgent:
             told = Told(is_first=True, entries=turn.history)
         else:
             told = Told(is_first=False, context=context != held.context, entries=unheard(held, turn.history))
-        through = turn.history[-1].seq if turn.history else 0
+        through = last_seq(turn.history)
         asked = replace(held, through=through, asked=len(turn.messages), context=context)
         return _Opened(held=asked, told=told, memory=memory)
 
@@ -164,27 +166,34 @@ class AcpAgent:
             raise
 
     async def _leave(self, peer: Peer, talk: Talk, opened: _Opened, prompting: asyncio.Future[PromptResponse]) -> None:
+        """Whoever is in a hurry need not wait for it, but it happens."""
+        leaving = asyncio.ensure_future(self._part(peer, talk, opened, prompting))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+        await asyncio.shield(leaving)
+
+    async def _part(self, peer: Peer, talk: Talk, opened: _Opened, prompting: asyncio.Future[PromptResponse]) -> None:
         """Nothing of this turn may be heard in the next one, so a session whose prompt goes on is given up."""
         session = opened.held.session
-        stopped = False
-        try:
-            stopped = prompting.done() or await _stop(peer, session, talk, prompting)
-        finally:
-            talk.leave()
-            peer.talks.pop(session, None)
-            if stopped and _failed(prompting):
-                opened.memory.forget()
-                peer.drop(session)
-            elif not stopped:
-                prompting.cancel()
-                opened.memory.forget()
-                peer.drop(session)
-                peer.is_spoilt = True
-                self._peer = None if self._peer is peer else self._peer
+        has_stopped = prompting.done() or await _stop(peer, session, talk, prompting)
+        talk.leave()
+        peer.talks.pop(session, None)
+        if not has_stopped or _failed(prompting):
+            opened.memory.forget()
+            peer.drop(session)
+        if not has_stopped:
+            prompting.cancel()
+            self._retire(peer)
         if not peer.is_alive:
             await self._died(peer)
-        elif peer.is_spoilt and not peer.talks:
+        if peer.is_spoilt and not peer.talks:
             await self._end(peer)
+
+    def _retire(self, peer: Peer) -> None:
+        """It takes no more turns, and ends when those that run in it have."""
+        peer.is_spoilt = True
+        if self._peer is peer:
+            self._peer = None
 
     async def _end(self, peer: Peer) -> None:
         if peer in self._peers:

@@ -79,7 +79,12 @@ class Memory:
 
 def is_rewound(held: Held, history: Sequence[Entry]) -> bool:
     """Whether what the agent was last asked has been taken back: it remembers what is no longer so."""
-    return (history[-1].seq if history else 0) <= held.through
+    return last_seq(history) <= held.through
+
+
+def last_seq(history: Sequence[Entry]) -> int:
+    """How far a transcript reaches."""
+    return max((entry.seq for entry in history), default=0)
 
 
 def unheard(held: Held, history: Sequence[Entry]) -> tuple[Entry, ...]:
