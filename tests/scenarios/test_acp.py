@@ -115,6 +115,22 @@ class TestWhatIsHeard:
         assert [words(events) for events in answers] == [f"You said: hello {number}" for number in range(20)]
         assert len(rig.asked("initialize")) == 1
 
+    async def test_a_second_turn_of_one_conversation_is_apart_from_the_first(self, rig: AcpRig) -> None:
+        async with rig.agent() as agent:
+            await heard(agent, rig.turn("zero"))
+            before = user("zero"), assistant("You said: zero")
+            first = rig.turn("permission", *before)
+            async with aclosing(agent.run(first)) as events:
+                ask = await anext(events)
+                aside = await heard(agent, rig.turn("hello", *before, user("permission")))
+                await agent.answer(first.id, ask.id, "allow once")  # type: ignore[union-attr]
+                rest = [event async for event in events]
+            after = await heard(agent, rig.turn("recall", *before, user("permission"), assistant("outcome")))
+
+        assert words(aside) == "You said: hello"
+        assert words(rest) == "outcome allow_once"
+        assert words(after) == "zero | permission | recall"
+
     async def test_an_agent_that_talks_faster_than_it_is_heard_is_waited_for(self, rig: AcpRig) -> None:
         async with rig.agent() as agent:
             said: list[str] = []

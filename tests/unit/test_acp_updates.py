@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from acp.schema import PermissionOption, PromptResponse, SessionNotification, ToolCallUpdate
@@ -55,6 +56,7 @@ class TestWords:
             ({"type": "resource_link", "uri": "file:///a%20b.txt", "name": "b"}, File(path="/a b.txt", name="b")),
             ({"type": "resource_link", "uri": "made.txt", "name": "b"}, File(path="made.txt", name="b")),
             ({"type": "resource_link", "uri": "https://a.example/", "name": "b"}, Text("[b](https://a.example/)")),
+            ({"type": "resource_link", "uri": "http://[", "name": "b"}, Text("[b](http://[)")),
         ],
     )
     def test_whatever_is_in_a_message_reaches_people(self, content: dict[str, object], event: Heard) -> None:
@@ -142,9 +144,10 @@ class TestCost:
 
         assert reading.spent(PromptResponse(stop_reason="end_turn")) == Usage(cost_usd=0.25)
 
-    def test_other_money_is_not_counted(self) -> None:
+    @pytest.mark.parametrize(("amount", "currency"), [(5.0, "EUR"), (-1.0, "USD"), (math.inf, "USD")])
+    def test_other_money_and_impossible_sums_are_not_counted(self, amount: float, currency: str) -> None:
         reading = Reading()
-        read(_cost(5.0, "EUR"), reading=reading)
+        read(_cost(amount, currency), reading=reading)
 
         assert reading.spent(PromptResponse(stop_reason="end_turn")) is None
 

@@ -49,6 +49,24 @@ def test_everything_else_is_none(line: bytes) -> None:
     assert parsed(line) is None
 
 
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b'{"method":"\\ud83e\\udd8a"}', "🦊"),
+        (b'{"method":"half \\ud83e"}', "half \ufffd"),
+        (b'{"method":"half \\uDD8A"}', "half \ufffd"),
+        (b'{"method":"half \xed\xa0\xbe"}', "half \ufffd\ufffd\ufffd"),
+        (b'{"method":"broken \xff"}', "broken \ufffd"),
+    ],
+)
+def test_no_half_of_a_character_comes_in(line: bytes, text: str) -> None:
+    assert parsed(line) == {"method": text}
+
+
+def test_whatever_is_no_json_number_is_none() -> None:
+    assert parsed(b'{"method":"a","params":[NaN,-Infinity]}') == {"method": "a", "params": [None, None]}
+
+
 class _Nowhere(asyncio.Transport):
     """Takes what is written, or breaks."""
 

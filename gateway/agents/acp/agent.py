@@ -144,7 +144,9 @@ class AcpAgent:
         """The session it holds for ours, else a new one in which it is told what was said."""
         memory = Memory(turn.workdir, self._spec.name)
         held = await asyncio.to_thread(memory.recall)
-        if held is not None and (is_rewound(held, turn.history) or not await peer.holds(held.session, turn.workdir)):
+        if held is not None and held.session in peer.talks:
+            held, memory = None, Memory(None, self._spec.name)  # a turn runs in it: this one is apart from it
+        elif held is not None and not await self._goes_on(peer, held, turn):
             held = None
         context = hashlib.sha256(turn.context.encode()).hexdigest()
         if held is None:
@@ -155,6 +157,10 @@ class AcpAgent:
         through = last_seq(turn.history)
         asked = replace(held, through=through, asked=len(turn.messages), context=context)
         return _Opened(held=asked, told=told, memory=memory)
+
+    async def _goes_on(self, peer: Peer, held: Held, turn: Turn) -> bool:
+        """Whether what the agent remembers is what was said."""
+        return not is_rewound(held, turn.history) and await peer.holds(held.session, turn.workdir)
 
     async def _response(self, prompting: asyncio.Future[PromptResponse], talk: Talk) -> PromptResponse:
         """Another try is free only while nobody has heard a word of this one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
@@ -70,7 +71,7 @@ class Reading:
                 yield Reasoning(text=text)
             case ToolCallStart() | ToolCallProgress() as tool:
                 yield from self.tool(tool)
-            case UsageUpdate(cost=cost) if cost is not None and cost.currency == "USD":
+            case UsageUpdate(cost=cost) if cost is not None and cost.currency == "USD" and 0 <= cost.amount < math.inf:
                 self.cost = cost.amount
             case _:
                 pass
@@ -134,9 +135,17 @@ def _said(content: Content) -> Iterator[Heard]:
         case EmbeddedResourceContentBlock(resource=BlobResourceContents(blob=blob, mime_type=mime)):
             yield Enclosed(data=blob, mime=mime)
         case ResourceContentBlock(uri=uri, name=name):
-            parts = urlsplit(uri)
-            is_file = parts.scheme == "file" or not parts.scheme
-            yield File(path=unquote(parts.path), name=name) if is_file else Text(f"[{name}]({uri})")
+            path = _path_in(uri)
+            yield Text(f"[{name}]({uri})") if path is None else File(path=path, name=name)
+
+
+def _path_in(uri: str) -> str | None:
+    """Of a file on this machine; None for whatever lies elsewhere."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    return unquote(parts.path) if parts.scheme in ("file", "") else None
 
 
 def _merged(tool: Tool | None, told: ToolCallStart | ToolCallUpdate) -> Tool:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 
+from gateway.agents.pieces import mended
 from gateway.dicts import Json
 
 LONGEST_LINE = 32_000_000
 """In bytes: a picture fits, and a program that never ends its line does not fill memory."""
+
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class Wire:
@@ -76,12 +80,30 @@ class Wire:
 
 
 def parsed(line: bytes) -> dict[str, Json] | None:
-    """The message in a line, or None if it is none."""
+    """The message in a line, or None if it is none. There are no half characters in it, which nobody could keep."""
     try:
-        message = json.loads(line)
+        message = json.loads(line.decode("utf-8", "replace"), parse_constant=_no_number)
+        if _HALF.search(line):
+            message = _mended(message)
     except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) and _is_sound(message) else None
+
+
+def _no_number(name: str) -> None:
+    """NaN and its like are no JSON, and nobody could be told of them."""
+
+
+def _mended(value: Json) -> Json:
+    match value:
+        case str():
+            return mended(value)
+        case list():
+            return [_mended(each) for each in value]
+        case dict():
+            return {mended(name): _mended(each) for name, each in value.items()}
+        case _:
+            return value
 
 
 def _is_sound(message: dict[str, Json]) -> bool:
