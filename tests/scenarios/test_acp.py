@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.agents import load_agent
+from gateway.agents.acp import agent as acp_agent
 from gateway.agents.acp.agent import AcpAgent
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
 from gateway.model import (
@@ -175,6 +176,13 @@ class TestWhatItIsTold:
             await heard(agent, rig.turn("two", user("one"), assistant(""), context="Somebody came in."))
 
         assert rig.prompts()[1][0]["text"] == "Somebody came in."
+
+    async def test_it_is_told_anew_who_it_is_when_the_operator_changed_that(self, rig: AcpRig) -> None:
+        async with rig.agent() as agent:
+            await heard(agent, rig.turn("one"))
+            await heard(agent, rig.turn("two", user("one"), assistant(""), system="Be long."))
+
+        assert rig.prompts()[1][0]["text"] == "Be long."
 
     async def test_it_is_told_what_another_agent_answered_meanwhile(self, rig: AcpRig) -> None:
         others = (user("and this?"), assistant("said by another"))
@@ -458,6 +466,13 @@ class TestFaults:
         async with rig.agent(argv=("/no/such/agent",)) as agent:
             with pytest.raises(AgentRefused, match="cannot be started"):
                 await heard(agent, rig.turn("hello"))
+
+    async def test_one_that_has_fallen_silent_is_ended(self, rig: AcpRig, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(acp_agent, "SECONDS_TO_BEGIN", 0.2)
+        async with rig.agent("--mute") as agent:
+            with pytest.raises(AgentUnavailable, match="silent"):
+                await heard(agent, rig.turn("hello"))
+            assert not is_running(int(str(rig.asked("initialize")[0]["pid"])))
 
     async def test_a_stop_while_it_starts_leaves_nothing(self, rig: AcpRig) -> None:
         async with rig.agent("--hang") as agent:

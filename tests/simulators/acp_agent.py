@@ -94,6 +94,8 @@ class ScriptedAcpAgent:
         """Numbered by the process, so that two runs never have one in common."""
         if self._options.login:
             raise RequestError.auth_required()
+        if self._options.mute:
+            await asyncio.Event().wait()
         session = f"{os.getpid()}-{len(self._heard) + 1}"
         self.journal("new", session=session, cwd=cwd)
         self._heard[session] = []
@@ -363,7 +365,7 @@ TRICKS: dict[str, Trick] = {
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    for flag in ("--load", "--resume", "--images", "--login", "--hang"):
+    for flag in ("--load", "--resume", "--images", "--login", "--hang", "--mute"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--speaks", type=int, default=PROTOCOL_VERSION)
     parser.add_argument("--journal")

@@ -15,7 +15,7 @@ from pathlib import Path
 from acp.schema import PromptResponse
 
 from gateway.agents.acp.memory import Held, Memory, is_rewound, last_seq, unheard
-from gateway.agents.acp.peer import Peer, Start
+from gateway.agents.acp.peer import SECONDS_TO_BEGIN, Peer, Start
 from gateway.agents.acp.prompt import Told, blocks
 from gateway.agents.acp.talk import Talk
 from gateway.agents.acp.updates import Enclosed, Heard
@@ -71,7 +71,7 @@ class AcpAgent:
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         """As the port has it."""
         peer = await self._running()
-        opened = await self._opened(peer, turn)
+        opened = await self._opened_in_time(peer, turn)
         session = opened.held.session
         prompt = await asyncio.to_thread(blocks, turn, opened.told, peer.takes(images=self._spec.images))
         await asyncio.to_thread(opened.memory.keep, opened.held)
@@ -140,6 +140,18 @@ class AcpAgent:
         self._deaths += 1
         self._not_before = asyncio.get_running_loop().time() + pause
 
+    async def _opened_in_time(self, peer: Peer, turn: Turn) -> _Opened:
+        """A program that has fallen silent is ended, or every turn would wait for it."""
+        try:
+            async with asyncio.timeout(SECONDS_TO_BEGIN):
+                return await self._opened(peer, turn)
+        except TimeoutError as exc:
+            self._retire(peer)
+            self._pause()
+            if not peer.talks:
+                await self._end(peer)
+            raise AgentUnavailable("the agent's program has fallen silent, and is started anew") from exc
+
     async def _opened(self, peer: Peer, turn: Turn) -> _Opened:
         """The session it holds for ours, else a new one in which it is told what was said."""
         memory = Memory(turn.workdir, self._spec.name)
@@ -148,15 +160,16 @@ class AcpAgent:
             held, memory = None, Memory(None, self._spec.name)  # a turn runs in it: this one is apart from it
         elif held is not None and not await self._goes_on(peer, held, turn):
             held = None
-        context = hashlib.sha256(turn.context.encode()).hexdigest()
+        system, context = _digest(turn.system), _digest(turn.context)
         if held is None:
             held = Held(session=await peer.new_session(turn.workdir))
             told = Told(is_first=True, entries=turn.history)
         else:
-            told = Told(is_first=False, context=context != held.context, entries=unheard(held, turn.history))
-        through = last_seq(turn.history)
-        asked = replace(held, through=through, asked=len(turn.messages), context=context)
-        return _Opened(held=asked, told=told, memory=memory)
+            is_news = {"system": system != held.system, "context": context != held.context}
+            told = Told(is_first=False, **is_news, entries=unheard(held, turn.history))
+        through, asked = last_seq(turn.history), len(turn.messages)
+        held = replace(held, through=through, asked=asked, system=system, context=context)
+        return _Opened(held=held, told=told, memory=memory)
 
     async def _goes_on(self, peer: Peer, held: Held, turn: Turn) -> bool:
         """Whether what the agent remembers is what was said."""
@@ -229,6 +242,10 @@ def _not_done(response: PromptResponse, talk: Talk) -> AgentError:
     if response.stop_reason == "cancelled" and talk.was_unanswered:
         return AgentError("nobody answered its question in time, so it stopped")
     return AgentError(_WHY_NOT_DONE[response.stop_reason])
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 async def _written_down(heard: Heard, workdir: str | None) -> AgentEvent | None:

@@ -30,13 +30,14 @@ class Held:
     """
     A session that the agent holds.
 
-    When it was last asked, the transcript reached `through`, it got `asked` messages, and `context` is the digest of
-    what it was told of the place. `cost` is what the session had cost by then, as the agent counts.
+    When it was last asked, the transcript reached `through`, and it got `asked` messages. `system` and `context` are
+    digests of what it was told of itself and of the place. `cost` is what the session had cost by then, as it counts.
     """
 
     session: str
     through: int = 0
     asked: int = 0
+    system: str = ""
     context: str = ""
     cost: float = 0.0
 

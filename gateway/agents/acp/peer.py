@@ -50,7 +50,7 @@ from gateway.agents.spec import AgentSpec
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable
 
 SECONDS_TO_BEGIN = 120.0
-"""From its start to its first answer: some are downloaded by the command that starts them."""
+"""For its first answer, and to open a session: some are downloaded by the command that starts them."""
 
 _SECONDS_TO_SAY_WHY = 0.5
 _LONGEST_REASON = 300

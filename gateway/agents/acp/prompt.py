@@ -57,6 +57,7 @@ class Told:
     """What a turn has to tell beside the new messages: all of it to an agent that knows nothing of the conversation."""
 
     is_first: bool
+    system: bool = True
     context: bool = True
     entries: tuple[Entry, ...] = ()
 
@@ -71,7 +72,7 @@ def blocks(turn: Turn, told: Told, takes: Takes) -> list[Block]:
 
 def _preface(turn: Turn, told: Told) -> str:
     paragraphs = [
-        turn.system if told.is_first else "",
+        turn.system if told.system else "",
         turn.context if told.context else "",
         _said(turn, told.entries, _BEFORE if told.is_first else _MEANWHILE),
     ]
