@@ -452,6 +452,14 @@ class TestFaults:
 
         assert len(rig.asked("new")) == 2
 
+    async def test_one_that_has_lost_its_session_may_be_asked_again_and_is_told_anew(self, rig: AcpRig) -> None:
+        async with rig.agent() as agent:
+            with pytest.raises(AgentUnavailable, match="not found"):
+                await heard(agent, rig.turn("lost"))
+            await heard(agent, rig.turn("hello"))
+
+        assert len(rig.asked("new")) == 2
+
     async def test_an_agent_that_must_be_logged_in_is_the_operators(self, rig: AcpRig) -> None:
         async with rig.agent("--login") as agent:
             with pytest.raises(AgentRefused, match=r"main is not logged in.*Log in with a browser"):

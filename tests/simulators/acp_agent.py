@@ -341,6 +341,10 @@ async def _error(agent: ScriptedAcpAgent, session: str, text: str) -> None:
     raise RequestError(-32603, "Internal error", {"details": text})
 
 
+async def _lost(agent: ScriptedAcpAgent, session: str, text: str) -> None:
+    raise RequestError.resource_not_found(session)
+
+
 TRICKS: dict[str, Trick] = {
     "think": _think,
     "tool": _tool,
@@ -360,6 +364,7 @@ TRICKS: dict[str, Trick] = {
     "spawn": _spawn,
     "ends": _ends,
     "error": _error,
+    "lost": _lost,
 }
 
 

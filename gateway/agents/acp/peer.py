@@ -12,7 +12,7 @@ import contextlib
 import os
 import stat
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import TypeVar
 
@@ -252,6 +252,3 @@ def _neutral_folder() -> str:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise AgentRefused(f"{folder} is somebody else's; remove it")
     return str(folder)
-
-
-Start = Callable[[AgentSpec], Awaitable[Peer]]
