@@ -26,7 +26,28 @@ def find_doubts(document: Document) -> list[Mistake]:
         if path == ("access", "direct") and value == "open-dangerously":
             what = "warning: access.direct: DANGER: everybody who finds the bot can talk to it; write pairing instead"
             doubts.append(Mistake(document.values[path], what))
+        if path[:1] == ("budgets",) and path[-1] == "usd_per_day" and value is not None:
+            doubts += [
+                Mistake(document.values[path], _is_blind(path, name)) for name in _agents_without_price(document)
+            ]
     return sorted(doubts)
+
+
+def _is_blind(path: Path, agent: str) -> str:
+    return (
+        f"warning: {dotted(path)}: does not see what the agent {agent} costs, unless it reports that itself;"
+        f" write agents.{agent}.price"
+    )
+
+
+def _agents_without_price(document: Document) -> list[str]:
+    agents = document.data.get("agents")
+    described = agents.items() if isinstance(agents, dict) else ()
+    return [
+        name
+        for name, agent in described
+        if isinstance(agent, dict) and agent.get("kind", "echo") != "echo" and agent.get("price") is None
+    ]
 
 
 def _is_literal_secret(path: Path, value: Value) -> bool:

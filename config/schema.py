@@ -48,6 +48,8 @@ from config.fields import (
     unambiguous,
 )
 from config.patterns import WakeWord
+from gateway.budgets import Budget as BudgetRule
+from gateway.budgets import Budgets as BudgetRules
 from gateway.history import HistoryRules
 from gateway.model import MAIN_ACCOUNT, ChatType, ResetPolicy
 from gateway.sessions import ResetPolicies
@@ -249,6 +251,25 @@ class Turns(Section):
     drain: Duration = timedelta(seconds=20)
 
 
+class Budget(Section):
+    """What may be used in a day; null: as much as they like."""
+
+    usd_per_day: Money | None = None
+    tokens_per_day: CountOrNone | None = None
+
+    def rule(self) -> BudgetRule:
+        """The same in the words of the core."""
+        return BudgetRule(usd_per_day=self.usd_per_day, tokens_per_day=self.tokens_per_day)
+
+
+class Budgets(Section):
+    """For every person, for every chat, and for all of them together."""
+
+    user: Budget = Budget()
+    chat: Budget = Budget()
+    total: Budget = Budget()
+
+
 class Privacy(Section):
     """What agents never see."""
 
@@ -298,6 +319,7 @@ class Config(Section):
     access: Access = Access()
     sessions: Sessions = Sessions()
     turns: Turns = Turns()
+    budgets: Budgets = Budgets()
     privacy: Privacy = Privacy()
     delivery: Delivery = Delivery()
     files: Files = Files()
@@ -317,3 +339,9 @@ class Config(Section):
         """How much of a conversation agents are shown."""
         history = self.sessions.history
         return HistoryRules(messages=history.messages, tokens=history.tokens, zone=self.timezone)
+
+    def budget_rules(self) -> BudgetRules:
+        """How much may be used in a day of the installation's time zone."""
+        written = self.budgets
+        user, chat, total = written.user.rule(), written.chat.rule(), written.total.rule()
+        return BudgetRules(user=user, chat=chat, total=total, zone=self.timezone)

@@ -34,6 +34,7 @@ from gateway.control.requests import Args, Line
 from gateway.control.server import ControlServer
 from gateway.control.sessions import session_requests
 from gateway.control.status import AccountStatus, DaemonStatus, status_requests
+from gateway.control.usage import usage_requests
 from gateway.crashpoints import crashpoint
 from gateway.delivery import Delivery, DeliveryRules
 from gateway.dicts import Json
@@ -220,6 +221,7 @@ async def running(
         requests = {
             **session_requests(store, pipeline.lanes.stop, files.forget),
             **status_requests(store, gateway.status),
+            **usage_requests(store),
             **pair_requests(pipeline.door.pairing),
             **queue_requests(store, clock, pipeline.take_up, delivery.take_up, pipeline.lanes.let_go),
             **chat_requests(local, _chat_commands()),
@@ -227,6 +229,7 @@ async def running(
         }
         await pipeline.door.pairing.open()
         await pipeline.questions.load()
+        await pipeline.desk.till.open()
         await opened.enter_async_context(ControlServer(state.control_socket, requests))
         await delivery.recover()
         await pipeline.recover()
@@ -284,6 +287,7 @@ def _policy(config: Config, lock: Lock, agents: Mapping[str, Employed]) -> Polic
         history=config.history_rules(),
         idle_timeout=config.turns.idle_timeout,
         answer_within=config.turns.answer_within,
+        budgets=config.budget_rules(),
         privacy_key=read_or_make_key(lock.state.privacy_key) if config.privacy.redact else None,
         pairing_key=read_or_make_key(lock.state.privacy_key),
         redact_emails=config.privacy.redact_emails,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gateway import replies
@@ -19,11 +19,12 @@ from gateway.patience import until_stored
 from gateway.policy import Policy
 from gateway.ports import Clock
 from gateway.storing import Store
+from gateway.till import Till
 
 
 @dataclass(slots=True)
 class Desk:
-    """Answers at once, and hands over what is to be sent."""
+    """Answers at once, and hands over what is to be sent. The till, where turns are paid for, stands on it."""
 
     policy: Policy
     store: Store
@@ -33,6 +34,10 @@ class Desk:
     pairing: Pairing
     fitting: Fitting
     send_on: Callable[[Part], None]
+    till: Till = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.till = Till(self.policy, self.store, self.observer, self.clock)
 
     def place(self, key: SessionKey, call: Call | None) -> Place:
         """Commands wait for no turn. What comes after one that stops a turn waits for it: it may change the session."""
@@ -85,6 +90,7 @@ class Desk:
             row=stored.id,
             message=stored.message,
             pairing=self.pairing,
+            standing=self.till.standing(stored.message.source),
             is_admin=is_admin,
             offered=self.policy.offered(stored.message.source, to_admin=is_admin),
             stopped=stopped,

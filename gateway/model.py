@@ -365,9 +365,14 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What one turn used. `cost` is None when nothing was called that could cost."""
+    """
+    What one turn used. `cost` is None when nothing was called that could cost.
+
+    `estimated`: nobody reported the tokens, so they are counted from the words.
+    """
 
     tokens: Tokens = Tokens()
+    estimated: bool = False
     prompt_tokens: int = 0
     cost: Cost | None = None
     model: Model | None = None
@@ -405,6 +410,7 @@ class Session:
     Three clocks: `started_at`; `last_interaction_at`, moved only by a person; `updated_at`, moved by any change.
     `messages` counts the live entries; those up to `archived_through` are kept and searchable but no longer live, those
     up to `consolidated_through` are summarised and not replayed; the summary itself is the entry `summary_seq`.
+    `tokens_estimated`: some of them were not reported but counted from the words.
     """
 
     id: SessionId
@@ -429,6 +435,7 @@ class Session:
     consolidated_through: int = 0
     summary_seq: int = 0
     tokens: Tokens = Tokens()
+    tokens_estimated: bool = False
     last_prompt_tokens: int = 0
     cost: Cost | None = None
     model: Model | None = None

@@ -21,6 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from gateway.errors import AgentError, Refused, TurngateError
 from gateway.model import Part, SessionId, SessionSource
+from gateway.spending import Spending
 from gateway.storing import Accepted, Begun, Outcome, Pruned
 
 METRICS_TYPE = CONTENT_TYPE_LATEST
@@ -110,6 +111,8 @@ class Observer:
         self._commands = self._counter("commands", "Chat commands that were run.", "command")
         self._turns = self._counter("turns", "Turns by agent and outcome.", "agent", "outcome")
         self._parts = self._counter("parts", "Outbound parts by what became of them.", "platform", "outcome")
+        self._tokens = self._counter("tokens", "Tokens that agents used, by kind.", "agent", "kind")
+        self._cost = self._counter("cost_usd", "What agents cost, as far as that is known.", "agent")
         self._bugs = self._counter("unexpected_errors", "Errors nobody had foreseen: look in the log.")
         self._turn_seconds = Histogram(
             "turngate_turn_seconds",
@@ -192,14 +195,23 @@ class Observer:
 
     def turn_ended(self, begun: Begun, outcome: Outcome, agent: str, took: timedelta) -> None:
         """One line per turn."""
-        seconds, result = max(took.total_seconds(), 0.0), "done" if outcome.failure is None else "failed"
+        seconds, result = max(took.total_seconds(), 0.0), outcome.state.value
         self._turns.labels(agent, result).inc()
         self._turn_seconds.observe(seconds)
         fields = {"turn": begun.turn, "session": begun.opened.session.id, "agent": agent, "ms": round(seconds * 1000)}
         if outcome.failure is None:
             self._log.info("a turn was answered", action=Action.TURN, outcome=result, **fields)
+        elif outcome.refused:
+            self._log.info("a turn was refused", action=Action.TURN, outcome=result, reason=outcome.failure, **fields)
         else:
             self._log.warning("a turn failed", action=Action.TURN, outcome=result, **fields)
+
+    def charged(self, agent: str, spending: Spending) -> None:
+        """An agent used something."""
+        tokens = spending.tokens
+        for kind in ("input", "output", "cache_read", "cache_write"):
+            self._tokens.labels(agent, kind).inc(getattr(tokens, kind))
+        self._cost.labels(agent).inc(spending.usd)
 
     def sent(self, part: Part) -> None:
         """A part arrived."""

@@ -123,12 +123,13 @@ class Pipeline:
         start, begun = self.clock.now(), await until_stored(lambda: self.store.begin(claim), self.observer)
         crashpoint("reset" if begun.opened.notice and begun.opened.is_new else "turn-started")
         try:
-            outcome = self.questions.given_up(begun, messages[-1]) or await self._converse(begun, messages, running)
+            outcome = self.questions.given_up(begun, messages[-1]) or self.desk.till.refusal(messages[-1])
+            outcome = outcome or await self._converse(begun, messages, running)
         except Exception as exc:  # noqa: BLE001 - the lane boundary: the person hears of it, the lane goes on
             self.observer.bug(exc)
             outcome = replies.in_place_of(begun.preview, replies.broken(messages[-1], self.clock.now()))
         crashpoint("turn-finishing")
-        outgoing = await until_stored(lambda: self.store.finish(begun.turn, outcome), self.observer)
+        outgoing = await self.desk.till.finish(begun, outcome)
         crashpoint("turn-finished")
         self.questions.remember(*outgoing)
         running.answered()
@@ -137,13 +138,13 @@ class Pipeline:
         await self.delivery.deliver(outgoing)
 
     async def _converse(self, begun: Begun, messages: list[InboundMessage], running: Running) -> Outcome:
-        session, employed = begun.opened.session, self.policy.agent_of(begun.opened.session)
-        files = self.attachments.files
+        employed, files = self.policy.agent_of(begun.opened.session), self.attachments.files
         message = (messages := heard(begun.said, messages, files))[-1]
         briefing = brief(self.policy, employed, begun, messages, files, self.door.overheard.take(message))
         preview = self.delivery.preview(message.source, begun.turn, running.ids, shown_in=begun.preview)
         conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
         ending = await self.errands.see_through(conversation, briefing, begun, running)
-        words = replies.words_before(self.policy, session) + not_fetched(begun.said, running)
+        words = replies.words_before(self.policy, begun.opened.session) + not_fetched(begun.said, running)
         outcome = replies.outcome(conversation, ending, message, words, self.clock.now())
-        return await self.fitting.fit(replies.in_place_of(await preview.close(), outcome), session.id)
+        outcome = self.desk.till.billed(outcome, employed, briefing.turn, message.source)
+        return await self.fitting.fit(replies.in_place_of(await preview.close(), outcome), begun.opened.session.id)

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gateway.admission import Access
+from gateway.budgets import Budgets
 from gateway.history import HistoryRules
 from gateway.keys import build_session_key, owner_of
-from gateway.model import Session, SessionKey, SessionSource
+from gateway.model import Model, Session, SessionKey, SessionSource
 from gateway.ports import Agent
+from gateway.prices import Prices
 from gateway.privacy import Redactor
 from gateway.prompt import HomeChannel
 from gateway.routing import MAIN_AGENT, Route, agent_for, route_of
@@ -28,6 +30,7 @@ class Employed:
 
     `repeatable`: a turn may run again if the daemon died during it. `has_workdir`: works on files, in a folder of the
     session's. `timeout` bounds a turn. `is_offered`: everybody may choose it, where no route says who may be chosen.
+    `prices` is None where nobody said what it costs; `model` is who really answers, as far as that is known.
     """
 
     name: str
@@ -37,6 +40,8 @@ class Employed:
     has_workdir: bool = False
     timeout: timedelta | None = None
     is_offered: bool = True
+    prices: Prices | None = None
+    model: Model | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,7 @@ class Policy:
     history: HistoryRules = field(default_factory=HistoryRules)
     idle_timeout: timedelta = timedelta(minutes=30)
     answer_within: timedelta = timedelta(hours=1)
+    budgets: Budgets = field(default_factory=Budgets)
     privacy_key: bytes | None = field(default=None, repr=False)
     pairing_key: bytes = field(default=b"", repr=False)
     redact_emails: bool = False

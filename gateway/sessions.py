@@ -221,6 +221,7 @@ def answered(session: Session, entries: Sequence[Entry], now: datetime, spent: S
         preview_by=preview_by,
         notice=None if told else session.notice,
         tokens=session.tokens + spent.tokens,
+        tokens_estimated=session.tokens_estimated or spent.estimated,
         last_prompt_tokens=spent.prompt_tokens or session.last_prompt_tokens,
         cost=_sum(session.cost, spent.cost),
         model=spent.model or session.model,

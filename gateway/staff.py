@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit, urlunsplit
 
 from config.load import given_to_programs
 from config.schema import Agent as AgentConfig
 from config.schema import Config
 from gateway.agents import AgentSpec, load_agent
 from gateway.agents.chain import Link, chained
+from gateway.model import Model
 from gateway.observe import Observer
 from gateway.policy import Employed
 from gateway.ports import Agent, Closes
+from gateway.prices import Prices
 
 # Kinds that only talk: a turn may run again after a crash unless the config says otherwise, and they have no use for a
 # folder to work in.
@@ -59,6 +62,8 @@ def _employed(
         has_workdir=any(agent.kind not in _TALKERS for agent in chain.values()),
         timeout=config[name].timeout,
         is_offered=_is_offered(config[name]),
+        prices=_prices(config[name]),
+        model=_model(config[name]),
     )
 
 
@@ -68,6 +73,24 @@ def _is_repeatable(agent: AgentConfig) -> bool:
 
 def _is_offered(agent: AgentConfig) -> bool:
     return agent.kind in _TALKERS if agent.offered is None else agent.offered
+
+
+def _prices(agent: AgentConfig) -> Prices | None:
+    """The echo agent costs nothing, and nobody has to say so."""
+    if agent.price is None:
+        return Prices() if agent.kind == "echo" else None
+    return Prices(**agent.price.model_dump())
+
+
+def _model(agent: AgentConfig) -> Model:
+    address = agent.url or agent.base_url
+    return Model(name=agent.model or agent.kind, provider=agent.kind, base_url=address and _bare(address))
+
+
+def _bare(address: str) -> str:
+    """Without a password, a query or whatever else of an address may be secret."""
+    parts = urlsplit(address)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _spec(name: str, agent: AgentConfig) -> AgentSpec:

@@ -34,6 +34,7 @@ from gateway.model import (
     TurnId,
 )
 from gateway.people import People
+from gateway.spending import By, Payer, Used
 
 LOST_PREVIEW = ""
 """In place of the id of a message: it was sent, and the answer that would have told its id never came."""
@@ -119,7 +120,8 @@ class Outcome:
     """
     How a turn ended: what was said, used and goes out. A failure is a reason, with its notice as a part.
 
-    `dead`: failed once and for all; somebody has to look at it.
+    `dead`: failed once and for all; somebody has to look at it. `refused`: the agent was not even asked. What was used
+    is charged to the `payer`.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -127,6 +129,15 @@ class Outcome:
     parts: tuple[Part, ...] = ()
     failure: str | None = None
     dead: bool = False
+    refused: bool = False
+    payer: Payer | None = None
+
+    @property
+    def state(self) -> InboxState:
+        """What becomes of the messages that the turn was about."""
+        if self.failure is None:
+            return InboxState.DONE
+        return InboxState.DEAD if self.dead else InboxState.REFUSED if self.refused else InboxState.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +315,16 @@ class Store(People, Protocol):
 
     async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
         """End a turn: transcript, totals, outbox and inbox in one transaction. Returns the parts with their ids."""
+
+    async def charge(self, session: SessionId, spent: Spent, payer: Payer) -> None:
+        """
+        Something was used for a session outside its turns.
+
+        If the session was deleted meanwhile its payer is charged all the same: the money is gone.
+        """
+
+    async def usage(self, by: By, *, since: str = "") -> list[Used]:
+        """Sums since that day, ordered by what they are told apart by. Deleted sessions are in them."""
 
     async def answer(
         self, inbox: InboxId, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]

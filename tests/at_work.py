@@ -108,6 +108,7 @@ async def at_work(
             )
             await pipeline.door.pairing.open()
             await pipeline.questions.load()
+            await pipeline.desk.till.open()
             yield AtWork(
                 pipeline=pipeline,
                 delivery=delivery,

@@ -23,6 +23,7 @@ from gateway.control.reach import ask, reach
 from gateway.control.requests import Requests
 from gateway.control.sessions import session_requests
 from gateway.control.status import status_requests
+from gateway.control.usage import usage_requests
 from gateway.dicts import Json
 from gateway.errors import Refused
 from gateway.files import Files
@@ -84,7 +85,8 @@ async def _own_requests(state: StateDir) -> AsyncIterator[Requests]:
     sessions = session_requests(store, forget=Files(state.files).forget)
     try:
         pairing = Pairing(store, read_or_make_key(state.privacy_key))
-        yield {**sessions, **status_requests(store), **queue_requests(store, clock), **pair_requests(pairing)}
+        work = {**queue_requests(store, clock), **pair_requests(pairing)}
+        yield {**sessions, **status_requests(store), **usage_requests(store), **work}
     finally:
         await store.close()
 

@@ -1,6 +1,8 @@
 """The chat commands: one registry for every way in, one small file per family."""
 
-from gateway.commands import about, agent, conversation, pair, turn
+from gateway.commands import about, agent, conversation, pair, turn, usage
 from gateway.commands.registry import Registry
 
-COMMANDS = Registry((*about.COMMANDS, *agent.COMMANDS, *conversation.COMMANDS, *turn.COMMANDS, *pair.COMMANDS))
+_FAMILIES = (about, agent, conversation, turn, usage, pair)
+
+COMMANDS = Registry(command for family in _FAMILIES for command in family.COMMANDS)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from gateway.budgets import Standing
 from gateway.model import Entry, EntryId, InboundMessage, InboxId, Session, SessionId
 from gateway.pairing import Pairing
 from gateway.storing import Store
@@ -22,7 +23,8 @@ class Request:
 
     `stopped`: a turn was running and has been stopped for this command. `waiting`: messages that wait for their turn.
     `recovered`: an earlier run of the daemon may have done it already, and died before it could say so.
-    `is_admin`: given by somebody who may decide for others. `offered`: the agents that may be chosen here.
+    `is_admin`: given by somebody who may decide for others. `offered`: the agents that may be chosen here. `standing`:
+    what he has used today, and may still use.
     """
 
     argument: str
@@ -32,6 +34,7 @@ class Request:
     row: InboxId
     message: InboundMessage
     pairing: Pairing
+    standing: Standing = Standing()
     is_admin: bool = False
     offered: tuple[str, ...] = ()
     stopped: bool = False

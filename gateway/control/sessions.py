@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from gateway.control.requests import Line, Requests, taking
+from gateway.control.usage import tokens_json
 from gateway.dicts import Json, to_dict
 from gateway.errors import Refused, UnknownSession
 from gateway.labels import clean_label
-from gateway.model import Entry, Session, SessionId, SessionKey
+from gateway.model import CostStatus, Entry, Session, SessionId, SessionKey
 from gateway.storing import SessionFilter, Store
 
 _CANDIDATES_TOLD = 10
@@ -196,7 +197,7 @@ class _SessionVerbs:
 
 def session_json(session: Session) -> dict[str, Json]:
     """One session as `--json` prints it. The names are part of the contract."""
-    tokens = session.tokens
+    tokens, cost = session.tokens, session.cost
     return {
         "id": session.id,
         "key": session.key,
@@ -210,14 +211,11 @@ def session_json(session: Session) -> dict[str, Json]:
         "important": session.important,
         "owner": session.owner,
         "current": session.current,
-        "tokens": {
-            "input": tokens.input,
-            "output": tokens.output,
-            "cache_read": tokens.cache_read,
-            "cache_write": tokens.cache_write,
-            "total": tokens.total,
-        },
-        "cost_usd": session.cost.usd if session.cost else None,
+        "tokens": tokens_json(tokens),
+        "tokens_estimated": session.tokens_estimated,
+        "cost_usd": cost.usd if cost and cost.status is not CostStatus.UNKNOWN else None,
+        "cost_status": cost.status.value if cost else None,
+        "model": to_dict(session.model) if session.model else None,
     }
 
 

@@ -53,6 +53,7 @@ from gateway.sessions import (
     touched,
     with_moved_marks,
 )
+from gateway.spending import By, Payer, Spending, Used
 from gateway.stores import jsonl
 from gateway.stores.memory_people import MemoryPeople
 from gateway.stores.memory_questions import MemoryQuestions
@@ -123,6 +124,7 @@ class MemoryStore:
         self._accounts: dict[str, AccountRecord] = {}
         self._questions = MemoryQuestions(self._sent_id)
         self._people = MemoryPeople()
+        self._usage: dict[Payer, Spending] = {}
 
     async def accept(self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None) -> Accepted:
         source = message.source
@@ -219,7 +221,24 @@ class MemoryStore:
             session = answered(session, stored, now, outcome.spent, told=outcome.failure is None)
             self._sessions[session.id] = self._within_bounds(session)
             self._end_turn(turn, found, outcome, now)
+            if outcome.payer is not None:
+                self._charge(outcome.payer, outcome.spent)
             return tuple(self._put_out(session.id, turn, part, now) for part in outcome.parts)
+
+    async def charge(self, session: SessionId, spent: Spent, payer: Payer) -> None:
+        with self._lock:
+            self._charge(payer, spent)
+            found = self._sessions.get(session)
+            if found is not None and found.end_reason is not EndReason.DELETED:
+                self._sessions[session] = answered(found, (), self._clock.now(), spent, told=False)
+
+    async def usage(self, by: By, *, since: str = "") -> list[Used]:
+        with self._lock:
+            sums: dict[Payer, Spending] = {}
+            for payer, spending in self._usage.items():
+                if payer.day >= since:
+                    sums[payer.only(by)] = sums.get(payer.only(by), Spending()) + spending
+            return [Used(payer=payer, spending=sums[payer]) for payer in sorted(sums)]
 
     async def answer(
         self, inbox: InboxId, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]
@@ -848,9 +867,13 @@ class MemoryStore:
             found.steps.append(Step(at=now, step="finished"))
             self._settle_inbox(turn, InboxState.DONE, None)
             return
-        state, reason = InboxState.DEAD if outcome.dead else InboxState.FAILED, scrub(outcome.failure)
+        state, reason = outcome.state, scrub(outcome.failure)
         found.steps.append(Step(at=now, step=state.value, detail=on_one_line(reason)))
         self._mark_inbox(turn, lambda item: replace(item, state=state, reason=reason))
+
+    def _charge(self, payer: Payer, spent: Spent) -> None:
+        payer = scrubbed(payer)
+        self._usage[payer] = self._usage.get(payer, Spending()) + Spending.of(spent)
 
     def _settle_inbox(self, turn: TurnId, state: InboxState, reason: str | None) -> None:
         self._mark_inbox(turn, lambda item: _wordless(item, state, reason))

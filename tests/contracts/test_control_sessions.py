@@ -14,14 +14,14 @@ from gateway.control.status import AccountStatus, DaemonStatus, status_requests
 from gateway.dicts import Json
 from gateway.errors import MalformedRecord, Refused, UnknownSession
 from gateway.files import Files
-from gateway.model import Cost, Entry, Role, SessionKey, Spent, Tokens, ToolCall
+from gateway.model import Cost, CostStatus, Entry, Role, SessionKey, Spent, Tokens, ToolCall
 from gateway.storing import Store
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.talk import begin, exchange, key_of
 
 SESSION = {
     *("id", "key", "title", "preview", "started_at", "last_interaction_at", "updated_at", "messages", "archived"),
-    *("important", "owner", "current", "tokens", "cost_usd"),
+    *("important", "owner", "current", "tokens", "tokens_estimated", "cost_usd", "cost_status", "model"),
 }
 TOKENS = {"input", "output", "cache_read", "cache_write", "total"}
 ENTRY = {"seq", "id", "role", "content", "at", "origin"}
@@ -50,7 +50,7 @@ async def ask(requests: Requests, do: str, **args: Json) -> tuple[list[dict[str,
 
 
 async def test_a_listing_has_the_shape_of_the_contract(store: Store) -> None:
-    spent = Spent(tokens=Tokens(input=5, output=2, cache_read=1), cost=Cost(usd=0.25))
+    spent = Spent(tokens=Tokens(input=5, output=2, cache_read=1), cost=Cost(usd=0.25, status=CostStatus.REPORTED))
     session = await exchange(store, "how are you", spent=spent)
 
     listed, _ = await ask(session_requests(store), "sessions.list")

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from gateway.errors import Refused
 from gateway.model import (
+    Cost,
+    CostStatus,
     Entry,
     EntryId,
     InboxState,
@@ -24,9 +26,12 @@ from gateway.model import (
     ResetPolicy,
     Role,
     Sent,
+    Spent,
     Text,
+    Tokens,
 )
 from gateway.people import Approval, Invitation, Person
+from gateway.spending import By, Payer
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.storing import Claim, Outcome, SessionFilter, Store
@@ -73,6 +78,19 @@ class World:
     async def leave_a_turn_open(self, which: int, number: int, entries: list[Entry]) -> object:
         begun = await begin(self.store, message(f"open {number}", id=self.next_id(), source=dm(str(which % 3))), IDLE)
         return [entry.text for entry in begun.history]
+
+    async def pay_for_a_turn(self, which: int, number: int, entries: list[Entry]) -> object:
+        begun = await begin(self.store, message(f"paid {number}", id=self.next_id(), source=dm(str(which % 3))), IDLE)
+        payer = Payer(day=f"2026-05-0{number}", platform="telegram", user=f"{which % 3}\ud83d", agent=f"a{number % 2}")
+        cost = Cost(usd=number / 4, status=list(CostStatus)[which % 4]) if which else None
+        spent = Spent(tokens=Tokens(input=number, output=which), estimated=bool(number % 2), cost=cost)
+        refused = "too poor" if number == 7 else None
+        if number == 6:
+            await self.store.delete(begun.opened.session.id)
+            await self.store.charge(begun.opened.session.id, spent, payer)
+        return await self.store.finish(
+            begun.turn, Outcome(entries=tuple(entries), spent=spent, payer=payer, failure=refused, refused=True)
+        )
 
     async def fail_a_turn(self, which: int, number: int, entries: list[Entry]) -> object:
         begun = await begin(self.store, message(f"bad {number}", id=self.next_id(), source=dm(str(which % 3))), IDLE)
@@ -268,6 +286,7 @@ async def seen(store: Store) -> object:
             *(session.goal, session.agent, session.owner, await store.ever_another(session.id)),
             *(session.key, session.title, session.preview, session.messages, session.archived, session.important),
             *(session.end_reason, session.current, session.tokens, session.notice and session.notice.reason),
+            *(session.tokens_estimated, session.cost),
             *(session.last_interaction_at, session.updated_at, session.ended_at),
             [entry.text for entry in live],
             [(entry.role, entry.origin, entry.content) for entry in everything],
@@ -286,7 +305,8 @@ async def seen(store: Store) -> object:
         for item in await store.inbox(*InboxState)
     ]
     people = await store.approved(), await store.pending()
-    return sessions, inbox, outbox, found, owned, steps, people, await store.depth()
+    usage = [await store.usage(by, since=since) for by in By for since in ("", "2026-05-03")]
+    return sessions, inbox, outbox, found, owned, steps, people, usage, await store.depth()
 
 
 ENTRIES = st.lists(

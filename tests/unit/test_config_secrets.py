@@ -174,6 +174,21 @@ def test_what_the_echo_agent_does_not_use_earns_a_warning(tmp_path: Path) -> Non
     assert unused == ["agents.main.url", "agents.main.argv", "agents.main.object"]
 
 
+def test_a_budget_in_money_that_cannot_see_an_agent_s_price_earns_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "turngate.yaml"
+    file.write_text(
+        "agents:\n  main: {}\n  cheap: {kind: http, url: http://127.0.0.1/, price: {input: 1}}\n"
+        "  dear: {kind: http, url: http://127.0.0.1/}\nbudgets: {user: {usd_per_day: 1, tokens_per_day: 5}}\n"
+    )
+
+    warnings = load(file, environment={"HOME": "/home/ann"}).warnings
+
+    assert warnings == (
+        f"{file}:5:31: warning: budgets.user.usd_per_day: does not see what the agent dear costs, "
+        "unless it reports that itself; write agents.dear.price",
+    )
+
+
 def test_every_secret_of_the_schema_is_known_as_one() -> None:
     sections = [section for section in Section.__subclasses__() if section is not Config]
     secrets = {

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from config.access import AccessEntry, Whom
 from config.fields import ListenAddress, written_duration, written_size
 from config.schema import Config, Log
+from gateway.budgets import Budget, Budgets
 from gateway.history import HistoryRules
 from gateway.model import ChatType, ResetPolicy
 from tests.configs import config_of
@@ -92,6 +93,15 @@ def test_history_rules_follow_the_config() -> None:
 
 def test_the_defaults_are_those_of_the_rules() -> None:
     assert Config().history_rules() == HistoryRules()
+    assert Config().budget_rules() == Budgets()
+
+
+def test_budgets_are_for_the_days_of_the_installation() -> None:
+    rules = config_of("budgets: {user: {usd_per_day: 1, tokens_per_day: 0}, total: {usd_per_day: 0.5}}").budget_rules()
+
+    assert rules == Budgets(
+        user=Budget(usd_per_day=1.0, tokens_per_day=0), total=Budget(usd_per_day=0.5), zone="Europe/Berlin"
+    )
 
 
 @pytest.mark.parametrize(

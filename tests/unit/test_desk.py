@@ -63,9 +63,8 @@ class Counter:
         self.lanes = Lanes(LaneRules(), self._work, tasks)
         delivery = Delivery(DeliveryRules(), store, clock, Observer(), tasks)
         fitting = Fitting(delivery=delivery, files=Files(Path("no-files-here")), observer=Observer())
-        self.desk = Desk(
-            self.policy, store, Observer(), clock, self.lanes, Pairing(store, b""), fitting, delivery.take_up
-        )
+        house = self.policy, store, Observer(), clock
+        self.desk = Desk(*house, self.lanes, Pairing(store, b""), fitting, delivery.take_up)
         self.stopped = 0
 
     async def _work(self, key: SessionKey, running: Running) -> None:

@@ -53,7 +53,7 @@ Fetched = tuple[Any, ...]
 SESSION_COLUMNS = (
     "id, key, current, origin, owner, started_at, last_interaction_at, updated_at, title, preview, preview_by, goal,"
     " agent, archived, important, ended_at, end_reason, notice, messages, archived_through, consolidated_through,"
-    " summary_seq, input, output, cache_read, cache_write, last_prompt_tokens, cost, model"
+    " summary_seq, input, output, cache_read, cache_write, estimated, last_prompt_tokens, cost, model"
 )
 ENTRY_COLUMNS = "session, role, origin, at, text, sender, message_id, tokens, latency_ms, body"
 INBOX_COLUMNS = "key, message, state, attempts, reason, turn, received_at, settled_at"
@@ -130,6 +130,7 @@ def session_to_row(session: Session) -> list[Value]:
         tokens.output,
         tokens.cache_read,
         tokens.cache_write,
+        int(session.tokens_estimated),
         _bounded(session.last_prompt_tokens),
         _json_or_none(session.cost),
         _json_or_none(session.model),
@@ -169,6 +170,7 @@ def session_from_row(row: Fetched) -> Session:
         output,
         cache_read,
         cache_write,
+        estimated,
         last_prompt_tokens,
         cost,
         model,
@@ -197,6 +199,7 @@ def session_from_row(row: Fetched) -> Session:
         consolidated_through=consolidated_through,
         summary_seq=summary_seq,
         tokens=Tokens(input=input_, output=output, cache_read=cache_read, cache_write=cache_write),
+        tokens_estimated=bool(estimated),
         last_prompt_tokens=last_prompt_tokens,
         cost=cost and from_dict(Cost, json.loads(cost)),
         model=model and from_dict(Model, json.loads(model)),

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from gateway.errors import AlreadySettled, Refused
+from gateway.errors import AlreadySettled, Refused, UnknownSession
 from gateway.model import (
     Block,
     EndReason,
@@ -40,6 +40,7 @@ from gateway.model import (
 from gateway.people import Approval, Approved, Invitation, Judged, Pending, Person
 from gateway.ports import Clock
 from gateway.sessions import answered, interacted, touched, with_moved_marks
+from gateway.spending import By, Payer, Spending, Used
 from gateway.stores import jsonl
 from gateway.stores.sqlite import (
     account_table,
@@ -50,6 +51,7 @@ from gateway.stores.sqlite import (
     question_table,
     turn_table,
     upkeep,
+    usage_table,
 )
 from gateway.stores.sqlite.account_table import AccountTable
 from gateway.stores.sqlite.connection import open_database
@@ -169,6 +171,23 @@ class SqliteStore:
     async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
         now = self._clock.now()
         return await self._writer.run(lambda db: self._finish(db, turn, outcome, now))
+
+    async def charge(self, session: SessionId, spent: Spent, payer: Payer) -> None:
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> None:
+            usage_table.charge(db, payer, Spending.of(spent))
+            try:
+                n, found = self._sessions.by_id(db, session)
+            except UnknownSession:
+                return  # deleted: what it used was used all the same
+            self._sessions.update(db, n, answered(found, (), now, spent, told=False))
+
+        await self._writer.run(write)
+
+    async def usage(self, by: By, *, since: str = "") -> list[Used]:
+        rows = await self._reader.rows(usage_table.select(by), scrub(since))
+        return [usage_table.used_from_row(by, row) for row in rows]
 
     async def answer(
         self, inbox: InboxId, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]
@@ -570,14 +589,15 @@ class SqliteStore:
         stored = self._entries.append(db, n, outcome.entries)
         session = answered(found, stored, now, outcome.spent, told=outcome.failure is None)
         self._sessions.update(db, n, entry_table.within_bounds(db, n, session, self._live_entries))
+        if outcome.payer is not None:
+            usage_table.charge(db, outcome.payer, Spending.of(outcome.spent))
         question_table.close_of_turn(db, turn)
         if outcome.failure is None:
             turn_table.end(db, turn, "done", "finished", "", now)
             inbox_table.settle_turn(db, turn, now)
         else:
-            word = "dead" if outcome.dead else "failed"
-            turn_table.end(db, turn, "failed", word, outcome.failure, now)
-            inbox_table.fail_turn(db, turn, word, outcome.failure)
+            turn_table.end(db, turn, "failed", outcome.state, outcome.failure, now)
+            inbox_table.fail_turn(db, turn, outcome.state, outcome.failure)
         return outbox_table.put_out(db, n, session.id, turn, outcome.parts, now)
 
     def _forget_what_was_undone(self) -> None:

@@ -29,6 +29,7 @@ CREATE TABLE sessions (
     output               INTEGER NOT NULL,
     cache_read           INTEGER NOT NULL,
     cache_write          INTEGER NOT NULL,
+    estimated            INTEGER NOT NULL,  -- whether some of these tokens were counted from the words
     last_prompt_tokens   INTEGER NOT NULL,
     cost                 TEXT,
     model                TEXT,
@@ -169,6 +170,26 @@ CREATE TABLE guesses (
     wrong        INTEGER NOT NULL,
     since        INTEGER NOT NULL,
     locked_until INTEGER
+) WITHOUT ROWID;
+
+-- What was used, summed up where it happens: a row for each day on which somebody used an agent in a chat. It outlives
+-- the sessions. By day first, because budgets ask for one day and people for the last few.
+CREATE TABLE usage (
+    day         TEXT NOT NULL,     -- 2026-05-04, where the gateway lives
+    platform    TEXT NOT NULL,
+    account     TEXT NOT NULL,
+    chat        TEXT NOT NULL,
+    user        TEXT NOT NULL,
+    agent       TEXT NOT NULL,
+    turns       INTEGER NOT NULL,
+    estimated   INTEGER NOT NULL,  -- turns whose tokens were counted from the words
+    unpriced    INTEGER NOT NULL,  -- turns of which nobody knows the whole price
+    input       INTEGER NOT NULL,
+    output      INTEGER NOT NULL,
+    cache_read  INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL,
+    usd         REAL NOT NULL,
+    PRIMARY KEY (day, platform, account, chat, user, agent)
 ) WITHOUT ROWID;
 
 -- Written by whoever asks whether the store takes writes.

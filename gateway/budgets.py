@@ -1,0 +1,142 @@
+"""
+How much may be used in a day: by one person, in one chat, by everybody.
+
+Today's sums are in memory, so that asking before every turn costs nothing, however much was used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from gateway.spending import By, Payer, Spending, Used
+
+_WHOLE_CENTS = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """For a day. None: as much as they like."""
+
+    usd_per_day: float | None = None
+    tokens_per_day: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """Each of them holds: `user` for every person, `chat` for every chat, `total` for all of them together."""
+
+    user: Budget = field(default_factory=Budget)
+    chat: Budget = field(default_factory=Budget)
+    total: Budget = field(default_factory=Budget)
+    zone: str = "UTC"
+
+    def day(self, now: datetime) -> str:
+        """Which day it is where the gateway lives."""
+        return now.astimezone(ZoneInfo(self.zone)).date().isoformat()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """One limit of one day: what may be used, and what was. `whose` is for people: "", "for this chat"."""
+
+    whose: str
+    limit: float
+    used: float
+    is_money: bool
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing more may be used."""
+        return self.used >= self.limit
+
+    @property
+    def in_words(self) -> str:
+        """What may be used, for people."""
+        return amount(self.limit, is_money=self.is_money) + self.whose
+
+    @property
+    def left_in_words(self) -> str:
+        """What is left of it."""
+        left = amount(max(self.limit - self.used, 0.0), is_money=self.is_money)
+        return f"{left} of {self.in_words}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How somebody stands today, for himself to read. `everybody` is left out of `allowances`: it tells of others."""
+
+    used: Spending = Spending()
+    allowances: tuple[Allowance, ...] = ()
+    everybody: tuple[Allowance, ...] = ()
+    begins_again: str = ""
+
+
+class Today:
+    """What was used since midnight. One event loop's own."""
+
+    def __init__(self, budgets: Budgets) -> None:
+        self._budgets = budgets
+        self._day = ""
+        self._sums: dict[Payer, Spending] = {}
+
+    def begin(self, day: str, used: Iterable[Used]) -> None:
+        """The sums of a day as they stand, by user, by chat and by day."""
+        self._turn_to(day)
+        for each in used:
+            key = each.payer if each.payer.platform else Payer()
+            self._sums[key] = self._sums.get(key, Spending()) + each.spending
+
+    def take(self, payer: Payer, spending: Spending) -> None:
+        """Something was used. What belongs to a day that is over counts no more."""
+        if payer.day < self._day:
+            return
+        self._turn_to(payer.day)
+        for key in {payer.only(By.USER), payer.only(By.CHAT), Payer()}:
+            self._sums[key] = self._sums.get(key, Spending()) + spending
+
+    def standing(self, payer: Payer) -> Standing:
+        """Of that person, in that chat, on that day."""
+        self._turn_to(payer.day)
+        user, chat = payer.only(By.USER), payer.only(By.CHAT)
+        of_user = [*self._allowances(self._budgets.user, user, "")] if payer.user else []
+        of_chat = [*self._allowances(self._budgets.chat, chat, " for this chat")] if payer.chat else []
+        return Standing(
+            used=self._sums.get(user, Spending()) if payer.user else Spending(),
+            allowances=(*of_user, *of_chat),
+            everybody=tuple(self._allowances(self._budgets.total, Payer(), " for everybody")),
+            begins_again=f"00:00 {self._budgets.zone}",
+        )
+
+    def _allowances(self, budget: Budget, key: Payer, whose: str) -> Iterator[Allowance]:
+        used = self._sums.get(key, Spending())
+        if budget.usd_per_day is not None:
+            yield Allowance(whose=whose, limit=budget.usd_per_day, used=used.usd, is_money=True)
+        if budget.tokens_per_day is not None:
+            yield Allowance(whose=whose, limit=budget.tokens_per_day, used=used.tokens.total, is_money=False)
+
+    def _turn_to(self, day: str) -> None:
+        """Another day begins with nothing."""
+        if day != self._day:
+            self._day = day
+            self._sums.clear()
+
+
+def why_not(standing: Standing) -> str | None:
+    """One sentence for somebody who may use nothing more today; None if he may."""
+    for allowance in (*standing.allowances, *standing.everybody):
+        if allowance.is_used_up:
+            return f"Today's budget of {allowance.in_words} is used up; it starts again at {standing.begins_again}."
+    return None
+
+
+def amount(number: float, *, is_money: bool) -> str:
+    """For people: $1.00, $0.0042, 100,000 tokens."""
+    return money(number) if is_money else f"{int(number):,} tokens"
+
+
+def money(usd: float) -> str:
+    """In dollars; less than a cent with two more digits."""
+    return f"${usd:,.2f}" if usd >= _WHOLE_CENTS or usd == 0 else f"${usd:.4f}"

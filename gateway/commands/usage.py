@@ -1,0 +1,43 @@
+"""What was used: /usage. Everybody sees his own; what all of them use together is for admins."""
+
+from __future__ import annotations
+
+from gateway.budgets import money
+from gateway.commands.registry import Answer, Command, Request
+from gateway.model import Cost, CostStatus, Tokens
+
+
+async def _usage(request: Request) -> Answer:
+    session, standing = request.session, request.standing
+    used = standing.used
+    lines = [
+        f"- this conversation: {_tokens(session.tokens, is_estimated=session.tokens_estimated)}{_cost(session.cost)}",
+        f"- you, today: {_tokens(used.tokens, is_estimated=used.estimated > 0)}{_known(used.known_usd, used.unpriced)}",
+    ]
+    shown = (*standing.allowances, *(standing.everybody if request.is_admin else ()))
+    lines += [f"- left today: {allowance.left_in_words}" for allowance in shown]
+    again = f"\n\nA new day begins at {standing.begins_again}." if shown else ""
+    return Answer(text="Used:\n\n" + "\n".join(lines) + again, session=session.id)
+
+
+def _tokens(tokens: Tokens, *, is_estimated: bool) -> str:
+    """What was counted from the words says so."""
+    about = "about " if is_estimated else ""
+    return f"{about}{tokens.total:,} tokens ({tokens.input:,} in, {tokens.output:,} out)"
+
+
+def _cost(cost: Cost | None) -> str:
+    if cost is None:
+        return ""
+    unknown = cost.status in (CostStatus.UNKNOWN, CostStatus.PARTIAL)
+    return _known(None if cost.status is CostStatus.UNKNOWN else cost.usd, int(unknown))
+
+
+def _known(usd: float | None, unpriced: int) -> str:
+    if usd is None:
+        return ", at a price that nobody told me"
+    more = " and more, at a price that nobody told me" if unpriced else ""
+    return f", {money(usd)}{more}"
+
+
+COMMANDS = (Command(name="usage", summary="says what was used here and today, and what is left", run=_usage),)

@@ -1,0 +1,76 @@
+"""`usage`: tokens and money by person, chat, agent or day."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from gateway.control.requests import Line, Requests, taking
+from gateway.dicts import Json
+from gateway.errors import Refused
+from gateway.model import MAIN_ACCOUNT, Tokens
+from gateway.spending import By, Payer, Spending
+from gateway.storing import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What to tell apart, and since which day; without one, since the beginning."""
+
+    by: By = By.DAY
+    since: str = ""
+
+
+def usage_requests(store: Store) -> Requests:
+    """The verb by its name."""
+
+    async def usage(asked: Asked, line: Line) -> Json:
+        """A row for each, and all of them together."""
+        _check_day(asked.since)
+        found = await store.usage(asked.by, since=asked.since)
+        total = sum((used.spending for used in found), Spending())
+        rows: list[Json] = [
+            {asked.by.value: name_of(used.payer, asked.by), **_spending_json(used.spending)} for used in found
+        ]
+        return {"by": asked.by.value, "since": asked.since or None, "usage": rows, "total": _spending_json(total)}
+
+    return {"usage": taking(Asked, usage)}
+
+
+def name_of(payer: Payer, by: By) -> str | None:
+    """As targets and the config are written: `telegram:12345`, `telegram/support:-100123`. None: nobody knows."""
+    if by in (By.DAY, By.AGENT):
+        return payer.day or payer.agent
+    id_ = payer.user if by is By.USER else payer.chat
+    account = "" if payer.account == MAIN_ACCOUNT else f"/{payer.account}"
+    return f"{payer.platform}{account}:{id_}" if id_ else None
+
+
+def tokens_json(tokens: Tokens) -> dict[str, Json]:
+    """As `--json` prints them. The names are part of the contract."""
+    return {
+        "input": tokens.input,
+        "output": tokens.output,
+        "cache_read": tokens.cache_read,
+        "cache_write": tokens.cache_write,
+        "total": tokens.total,
+    }
+
+
+def _spending_json(spending: Spending) -> dict[str, Json]:
+    return {
+        "turns": spending.turns,
+        "tokens": tokens_json(spending.tokens),
+        "cost_usd": spending.known_usd,
+        "estimated_turns": spending.estimated,
+        "unpriced_turns": spending.unpriced,
+    }
+
+
+def _check_day(written: str) -> None:
+    try:
+        is_day = not written or date.fromisoformat(written).isoformat() == written
+    except ValueError:
+        is_day = False
+    if not is_day:
+        raise Refused(f"{written!r} is no day; write one as 2026-05-04")

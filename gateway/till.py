@@ -1,0 +1,98 @@
+"""Where turns are paid for: may this one run, what did it cost, and who is charged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from gateway import replies
+from gateway.budgets import Standing, Today, why_not
+from gateway.errors import UnknownSession, UnknownWork
+from gateway.model import InboundMessage, Part, SessionId, SessionSource, Spent, Turn
+from gateway.observe import Observer
+from gateway.patience import until_stored
+from gateway.policy import Employed, Policy
+from gateway.ports import Clock
+from gateway.prices import counted, priced
+from gateway.spending import By, Payer, Spending
+from gateway.storing import Begun, Outcome, Store
+
+USED_UP = "the budget of the day is used up"
+
+
+@dataclass(slots=True)
+class Till:
+    """Knows today's sums by heart. What runs while a budget is being used up is let run."""
+
+    policy: Policy
+    store: Store
+    observer: Observer
+    clock: Clock
+    _today: Today = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._today = Today(self.policy.budgets)
+
+    async def open(self) -> None:
+        """Read what was used today before this run of the daemon. Called before the first message."""
+        day = self._day()
+        sums = [await self.store.usage(by, since=day) for by in (By.USER, By.CHAT, By.DAY)]
+        self._today.begin(day, (used for listing in sums for used in listing))
+
+    def refusal(self, message: InboundMessage) -> Outcome | None:
+        """What is said instead of a turn whose budget is used up; None: let it run. Asked before the agent is."""
+        words = why_not(self.standing(message.source))
+        if words is None:
+            return None
+        entries, parts = (replies.notice(words, self.clock.now()),), replies.parts(message, words)
+        return Outcome(entries=entries, parts=parts, failure=USED_UP, refused=True)
+
+    def standing(self, source: SessionSource) -> Standing:
+        """How whoever writes from there stands today."""
+        return self._today.standing(self._payer(source, ""))
+
+    def billed(self, outcome: Outcome, employed: Employed, turn: Turn, source: SessionSource) -> Outcome:
+        """With what the turn used, what that costs and who is charged; as it is if nothing was used."""
+        spent = priced(counted(outcome.spent, turn, outcome.entries), employed.prices)
+        if not spent.tokens.total and spent.cost is None:
+            return outcome
+        payer = self._payer(source, employed.name)
+        return replace(outcome, spent=replace(spent, model=employed.model), payer=payer)
+
+    async def finish(self, begun: Begun, outcome: Outcome) -> tuple[Part, ...]:
+        """
+        End a turn in the store, where what it used is charged with all the rest.
+
+        If its session was deleted meanwhile nothing else is kept of it, and it was used all the same.
+        """
+        try:
+            parts = await until_stored(lambda: self.store.finish(begun.turn, outcome), self.observer)
+        except (UnknownSession, UnknownWork):
+            if outcome.payer is not None:
+                await self.charge(begun.opened.session.id, outcome.spent, outcome.payer)
+            raise
+        if outcome.payer is not None:
+            self._take(outcome.payer, outcome.spent)
+        return parts
+
+    async def charge(self, session: SessionId, spent: Spent, payer: Payer) -> None:
+        """What was used outside a turn."""
+        await until_stored(lambda: self.store.charge(session, spent, payer), self.observer)
+        self._take(payer, spent)
+
+    def _take(self, payer: Payer, spent: Spent) -> None:
+        spending = Spending.of(spent)
+        self._today.take(payer, spending)
+        self.observer.charged(payer.agent, spending)
+
+    def _payer(self, source: SessionSource, agent: str) -> Payer:
+        return Payer(
+            day=self._day(),
+            platform=source.platform,
+            account=source.account,
+            chat=source.chat_id or "",
+            user=source.participant_id or "",
+            agent=agent,
+        )
+
+    def _day(self) -> str:
+        return self.policy.budgets.day(self.clock.now())
