@@ -34,9 +34,9 @@ def _missing_agents(document: Document) -> Iterator[tuple[Path, Mistake]]:
     if MAIN_ACCOUNT not in agents:
         what = "agents: there is no main, which answers where no route fits; add it"
         yield ("agents",), Mistake(document.place(("agents",)), what)
-    named = [*every_value(document.data.get("routes"), ("routes",)), *every_value(agents, ("agents",))]
-    for path, name in named:
-        is_name = path[2:] == ("agent",) or path[2:3] in (("fallback",), ("choices",))
+    sections = ("routes", "agents", "sessions")
+    for path, name in (each for key in sections for each in every_value(document.data.get(key), (key,))):
+        is_name = path[2:] in (("agent",), ("summariser",)) or path[2:3] in (("fallback",), ("choices",))
         if is_name and isinstance(name, str) and name not in agents:
             what = f"{dotted(path)}: there is no agent {quoted(name)}; {one_of(name, agents, instead='write one of')}"
             yield path, Mistake(document.place(path), what)

@@ -93,6 +93,7 @@ def _money(value: object) -> object:
 
 
 Money = Annotated[float, Strict(), Field(ge=0, le=1_000_000, allow_inf_nan=False), BeforeValidator(_money)]
+Share = Annotated[float, Strict(), Field(gt=0, le=1, allow_inf_nan=False), BeforeValidator(_money)]
 
 
 def _word(value: object) -> object:

@@ -37,6 +37,7 @@ from config.fields import (
     Name,
     Prose,
     Secret,
+    Share,
     Size,
     SomeTime,
     StorageAddress,
@@ -226,6 +227,11 @@ class History(Section):
 
     messages: CountOrNone = 120
     tokens: Count = 32_000
+    threshold: Share = 0.9
+    keep_recent: CountOrNone = 10
+    headroom: Share = 0.75
+    compact: Flag = True
+    summariser: Name | None = None
 
 
 class Sessions(Section):
@@ -338,7 +344,14 @@ class Config(Section):
     def history_rules(self) -> HistoryRules:
         """How much of a conversation agents are shown."""
         history = self.sessions.history
-        return HistoryRules(messages=history.messages, tokens=history.tokens, zone=self.timezone)
+        return HistoryRules(
+            messages=history.messages,
+            tokens=history.tokens,
+            threshold=history.threshold,
+            keep_recent=history.keep_recent,
+            headroom=history.headroom,
+            zone=self.timezone,
+        )
 
     def budget_rules(self) -> BudgetRules:
         """How much may be used in a day of the installation's time zone."""

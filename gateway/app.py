@@ -285,6 +285,8 @@ def _policy(config: Config, lock: Lock, agents: Mapping[str, Employed]) -> Polic
         per_user_in_threads=config.sessions.per_user_in_threads,
         resets=config.reset_policies(),
         history=config.history_rules(),
+        compacts=config.sessions.history.compact,
+        summariser=config.sessions.history.summariser,
         idle_timeout=config.turns.idle_timeout,
         answer_within=config.turns.answer_within,
         budgets=config.budget_rules(),

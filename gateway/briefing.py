@@ -20,11 +20,16 @@ from gateway.storing import Begun, Claim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Briefing:
-    """A turn as the agent may see it, and the way back from pseudonyms to what people wrote; and there again."""
+    """
+    A turn as the agent may see it, and the way back from pseudonyms to what people wrote; and there again.
+
+    `weight` is what it would weigh, had nothing been left out of it.
+    """
 
     turn: Turn
     restore: Callable[[str], str]
     redact: Callable[[str], str] = str
+    weight: int = 0
 
 
 def claimed(policy: Policy, running: Running, messages: Sequence[InboundMessage], again: Again | None) -> Claim:
@@ -59,20 +64,22 @@ def brief(
     context = context_prompt(facts, redactor)
     prompt = estimate_text_tokens(employed.system + context) + sum(map(estimate_text_tokens, _texts(messages)))
     mark = begun.opened.session.consolidated_through
+    seen = window(begun.history, policy.history, mark=mark, prompt_tokens=prompt)
     turn = Turn(
         id=begun.turn,
         session=begun.opened.session,
         source=source,
         messages=tuple(messages),
-        history=window(begun.history, policy.history, mark=mark, prompt_tokens=prompt).entries,
+        history=seen.entries,
         system=employed.system,
         context=context,
         workdir=files.workdir(begun.opened.session.id) if employed.has_workdir else None,
         shared=facts.shared,
     )
     if redactor is None:
-        return Briefing(turn=turn, restore=str)
-    return Briefing(turn=redactor.turn(turn), restore=redactor.restore, redact=redactor.redact)
+        return Briefing(turn=turn, restore=str, weight=seen.weight)
+    hidden = redactor.turn(turn)
+    return Briefing(turn=hidden, restore=redactor.restore, redact=redactor.redact, weight=seen.weight)
 
 
 def heard(said: Sequence[Entry], messages: Sequence[InboundMessage], files: Files) -> list[InboundMessage]:

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gateway import replies
 from gateway.admission import authorize
+from gateway.briefing import Briefing
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call, Request
+from gateway.compaction import Compaction
 from gateway.fitting import Fitting
+from gateway.history import estimate_tokens
 from gateway.lanes import Lanes, Place, Running
 from gateway.model import InboundMessage, InboxId, MessageKind, Part, SessionKey
 from gateway.observe import Action, Observer
 from gateway.pairing import Pairing
 from gateway.patience import until_stored
-from gateway.policy import Policy
+from gateway.policy import Employed, Policy
 from gateway.ports import Clock
-from gateway.storing import Store
+from gateway.storing import Begun, Outcome, Store
 from gateway.till import Till
 
 
 @dataclass(slots=True)
 class Desk:
-    """Answers at once, and hands over what is to be sent. The till, where turns are paid for, stands on it."""
+    """
+    Answers at once, and hands over what is to be sent.
+
+    The till, where turns are paid for, stands on it; and what has grown too long is summarised behind it.
+    """
 
     policy: Policy
     store: Store
@@ -34,10 +42,14 @@ class Desk:
     pairing: Pairing
     fitting: Fitting
     send_on: Callable[[Part], None]
+    tasks: asyncio.TaskGroup
     till: Till = field(init=False)
+    compaction: Compaction = field(init=False)
 
     def __post_init__(self) -> None:
-        self.till = Till(self.policy, self.store, self.observer, self.clock)
+        house = self.policy, self.store, self.observer, self.clock
+        self.till = Till(*house)
+        self.compaction = Compaction(*house, self.till, self.tasks)
 
     def place(self, key: SessionKey, call: Call | None) -> Place:
         """Commands wait for no turn. What comes after one that stops a turn waits for it: it may change the session."""
@@ -91,6 +103,7 @@ class Desk:
             message=stored.message,
             pairing=self.pairing,
             standing=self.till.standing(stored.message.source),
+            compact=partial(self.compaction.on_request, session, stored.message.source, running.stoppable),
             is_admin=is_admin,
             offered=self.policy.offered(stored.message.source, to_admin=is_admin),
             stopped=stopped,
@@ -108,6 +121,18 @@ class Desk:
         outgoing = await until_stored(answering, self.observer)
         self.observer.commanded(call.command.name, answer.session)
         return outgoing
+
+    def wrap_up(self, outcome: Outcome, employed: Employed, briefing: Briefing, message: InboundMessage) -> Outcome:
+        """The outcome of a turn with its bill, and with what the conversation weighs now."""
+        weight = briefing.weight + sum(map(estimate_tokens, outcome.entries))
+        return replace(self.till.billed(outcome, employed, briefing.turn, message.source), weight=weight)
+
+    async def finish(self, begun: Begun, outcome: Outcome, message: InboundMessage) -> tuple[Part, ...]:
+        """End a turn. A conversation that has grown too long is summarised afterwards, and nobody waits for that."""
+        parts = await self.till.finish(begun, outcome)
+        if outcome.failure is None and self.policy.history.is_long(outcome.weight):
+            self.compaction.begin(begun.opened.session, message.source)
+        return parts
 
     async def refuse(self, running: Running) -> tuple[Part, ...]:
         """A message that is one too many: it keeps its words, ends with a reason, and the first of them says so."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, takewhile
 
 from gateway.hygiene import shown
 from gateway.model import Entry, Origin, Role, Text
@@ -35,14 +36,23 @@ class HistoryRules:
     timestamps: bool = False
     zone: str = "UTC"
 
+    def is_long(self, weight: int) -> bool:
+        """Whether a conversation of so many tokens, prompt included, has passed the threshold."""
+        return weight > self.threshold * self.tokens
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What is shown, how many entries the budget cost, and an estimate of what the rest weighs."""
+    """
+    What is shown, how many entries the budget cost, and an estimate of what the rest weighs.
+
+    `weight` is what all of it would have weighed together with the prompt, had nothing been left out.
+    """
 
     entries: tuple[Entry, ...]
     left_out: int
     tokens: int
+    weight: int
 
 
 _DEFAULT_RULES = HistoryRules()
@@ -57,9 +67,33 @@ def window(
     Inside the budget always, but for one case: a nearest user turn that is larger than the budget is shown, alone.
     """
     recent = _recent(_after(entries, mark), rules)
-    shown = _fitted(recent, rules, prompt_tokens)
-    left_out = _count_real(recent) - _count_real(shown)
-    return Window(entries=tuple(shown), left_out=left_out, tokens=_total(shown))
+    weight = prompt_tokens + _total(recent)
+    fitted = _fitted(recent, rules, prompt_tokens, is_long=rules.is_long(weight))
+    left_out = _count_real(recent) - _count_real(fitted)
+    return Window(entries=tuple(fitted), left_out=left_out, tokens=_total(fitted), weight=weight)
+
+
+def middle(entries: Sequence[Entry], rules: HistoryRules = _DEFAULT_RULES) -> tuple[Entry, ...]:
+    """
+    The oldest of these entries, for which a summary may stand: it leaves the `keep_recent` newest, and holds no more
+    than fits the headroom, but for a single turn that is larger.
+
+    It ends where a window may begin, so that nothing after it is hidden by it. Empty if there is no such place.
+    """
+    places = [at for at, entry in enumerate(entries) if _is_talk(entry)]
+    talk = [entries[at] for at in places]
+    starts = [at for at in range(1, min(len(talk) - rules.keep_recent + 1, len(talk))) if _begins_turn(talk, at)]
+    if not starts:
+        return ()
+    fits = _fitting(talk, rules.headroom * rules.tokens)
+    cut = max((start for start in starts if start <= fits), default=starts[0])
+    return tuple(entries[: places[cut]])
+
+
+def talk_in(entries: Iterable[Entry], *, with_summary: bool = False) -> list[Entry]:
+    """What of these an agent would be shown, each by itself; older summaries only if they are wanted."""
+    wanted = (entry for entry in entries if with_summary or not _is_summary(entry))
+    return [clean for entry in wanted if (clean := shown(entry)) is not None]
 
 
 def live_start(entries: Sequence[Entry], cap: int) -> int:
@@ -112,12 +146,10 @@ def _recent(entries: Sequence[Entry], rules: HistoryRules) -> list[Entry]:
     return _legal(_pick(shown, _pinned(shown), _from_user_turn(shown, len(older))))
 
 
-def _fitted(entries: list[Entry], rules: HistoryRules, prompt_tokens: int) -> list[Entry]:
+def _fitted(entries: list[Entry], rules: HistoryRules, prompt_tokens: int, *, is_long: bool) -> list[Entry]:
     """A long conversation is thinned first; what is still too large is cut from the newest backwards."""
     budget = rules.tokens - prompt_tokens
-    fitted = entries
-    if prompt_tokens + _total(entries) > rules.threshold * rules.tokens:
-        fitted = _thinned(entries, rules, rules.headroom * rules.tokens - prompt_tokens)
+    fitted = _thinned(entries, rules, rules.headroom * rules.tokens - prompt_tokens) if is_long else entries
     return fitted if _total(fitted) <= budget else _newest(entries, budget)
 
 
@@ -154,6 +186,12 @@ def _newest(entries: list[Entry], budget: int) -> list[Entry]:
     return _legal(_pick(entries, pinned, _from_user_turn(entries, cut)))
 
 
+def _fitting(entries: Iterable[Entry], room: float) -> int:
+    """How many of them fit, from the oldest on."""
+    used = accumulate(map(estimate_tokens, entries))
+    return sum(1 for _ in takewhile(lambda total: total <= room, used))
+
+
 def _cut(costs: list[int], budget: int) -> int:
     """Where the longest tail begins that fits."""
     cut = len(costs)
@@ -180,6 +218,13 @@ def _may_start(entries: Sequence[Entry], at: int) -> bool:
     if _is_user_turn(entries[at]):
         return True
     return _is_delivery(entries[at]) and (at + 1 == len(entries) or _is_user_turn(entries[at + 1]))
+
+
+def _begins_turn(talk: Sequence[Entry], at: int) -> bool:
+    """Where a turn begins with everything that belongs to it: all that was said at once, and what that replies to."""
+    if not _may_start(talk, at):
+        return False
+    return _is_delivery(talk[at]) or not (_is_user_turn(talk[at - 1]) or _is_delivery(talk[at - 1]))
 
 
 def _latest_user_turn(entries: Sequence[Entry]) -> int | None:
@@ -235,6 +280,13 @@ def _is_user_turn(entry: Entry) -> bool:
 
 def _is_delivery(entry: Entry) -> bool:
     return entry.role is Role.ASSISTANT and entry.origin is Origin.DELIVERY
+
+
+def _is_talk(entry: Entry) -> bool:
+    """Cheaper than asking what is left of every answer, which matters nowhere but at a user turn."""
+    if entry.origin in (Origin.COMMAND, Origin.SUMMARY):
+        return False
+    return entry.role is not Role.USER or shown(entry) is not None
 
 
 def _is_summary(entry: Entry) -> bool:

@@ -41,6 +41,7 @@ class Action(StrEnum):
     COMMAND = "command"
     AGENT = "agent"
     TURN = "turn"
+    SUMMARY = "summary"
     DROPPED = "dropped"
     SENT = "sent"
     UNSENT = "unsent"
@@ -205,6 +206,16 @@ class Observer:
             self._log.info("a turn was refused", action=Action.TURN, outcome=result, reason=outcome.failure, **fields)
         else:
             self._log.warning("a turn failed", action=Action.TURN, outcome=result, **fields)
+
+    def summarised(self, session: SessionId, messages: int) -> None:
+        """A summary stands for the older part of a conversation."""
+        done = f"{messages} messages"
+        self._log.info("a conversation was summarised", action=Action.SUMMARY, session=session, outcome=done)
+
+    def not_summarised(self, session: SessionId, refusal: Refused) -> None:
+        """It goes on without: its agent is shown what fits."""
+        reason = reason_of(refusal)
+        self._log.warning("a conversation was not summarised", action=Action.SUMMARY, session=session, reason=reason)
 
     def charged(self, agent: str, spending: Spending) -> None:
         """An agent used something."""

@@ -57,7 +57,7 @@ class Pipeline:
         self.lanes = Lanes(self.lane_rules, self._handle, self.tasks)
         house = self.policy, self.store, self.observer, self.clock
         self.door = Doorkeeper(*house, self.delivery.take_up)
-        self.desk = Desk(*house, self.lanes, self.door.pairing, self.fitting, self.delivery.take_up)
+        self.desk = Desk(*house, self.lanes, self.door.pairing, self.fitting, self.delivery.take_up, self.tasks)
         self.questions = Questions(*house, self.fitting, self.tasks, self.take_up)
         self.errands = Errands(*house, self.questions, self.fitting, self.door.pairing)
 
@@ -129,7 +129,7 @@ class Pipeline:
             self.observer.bug(exc)
             outcome = replies.in_place_of(begun.preview, replies.broken(messages[-1], self.clock.now()))
         crashpoint("turn-finishing")
-        outgoing = await self.desk.till.finish(begun, outcome)
+        outgoing = await self.desk.finish(begun, outcome, messages[-1])
         crashpoint("turn-finished")
         self.questions.remember(*outgoing)
         running.answered()
@@ -146,5 +146,5 @@ class Pipeline:
         ending = await self.errands.see_through(conversation, briefing, begun, running)
         words = replies.words_before(self.policy, begun.opened.session) + not_fetched(begun.said, running)
         outcome = replies.outcome(conversation, ending, message, words, self.clock.now())
-        outcome = self.desk.till.billed(outcome, employed, briefing.turn, message.source)
+        outcome = self.desk.wrap_up(outcome, employed, briefing, message)
         return await self.fitting.fit(replies.in_place_of(await preview.close(), outcome), begun.opened.session.id)

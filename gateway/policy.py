@@ -31,6 +31,7 @@ class Employed:
     `repeatable`: a turn may run again if the daemon died during it. `has_workdir`: works on files, in a folder of the
     session's. `timeout` bounds a turn. `is_offered`: everybody may choose it, where no route says who may be chosen.
     `prices` is None where nobody said what it costs; `model` is who really answers, as far as that is known.
+    `summarises`: only talks, so that it can be asked for a summary without being named for it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Employed:
     is_offered: bool = True
     prices: Prices | None = None
     model: Model | None = None
+    summarises: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,8 @@ class Policy:
     per_user_in_threads: bool = False
     resets: ResetPolicies = field(default_factory=ResetPolicies)
     history: HistoryRules = field(default_factory=HistoryRules)
+    compacts: bool = True
+    summariser: str | None = None
     idle_timeout: timedelta = timedelta(minutes=30)
     answer_within: timedelta = timedelta(hours=1)
     budgets: Budgets = field(default_factory=Budgets)
@@ -97,6 +101,13 @@ class Policy:
         """Who answers in a session: the one chosen for it, if it is still there, else the one routed to."""
         routed = agent_for(session.origin, self.routes)
         return self.agents.get(session.agent or routed) or self.agents.get(routed) or self.agents[MAIN_AGENT]
+
+    def summariser_of(self, session: Session) -> Employed | None:
+        """Who writes the summary of a long session: the one that is named for it, else its own agent if that can."""
+        if self.summariser is not None:
+            return self.agents[self.summariser]
+        employed = self.agent_of(session)
+        return employed if employed.summarises else None
 
     def offered(self, source: SessionSource, *, to_admin: bool) -> tuple[str, ...]:
         """The agents that may be chosen for a conversation there, the one that is routed to first."""

@@ -296,6 +296,11 @@ def is_disused(session: Session, before: datetime) -> bool:
     return not session.archived and not session.important and session.last_interaction_at < before
 
 
+def spared_summary(session: Session, first: int) -> int:
+    """The summary's sequence number if it outlives a cut of everything from `first` on, else 0."""
+    return session.summary_seq if 0 < session.consolidated_through < first else 0
+
+
 def with_moved_marks(session: Session, moved: Mapping[int, int]) -> Session:
     """The same marks after entries got new sequence numbers (old to new); one that lost its entries is taken back."""
     return replace(

@@ -24,7 +24,8 @@ from gateway.prices import Prices
 
 # Kinds that only talk: a turn may run again after a crash unless the config says otherwise, and they have no use for a
 # folder to work in.
-_TALKERS = ("echo", "openai", "anthropic")
+_MODELS = ("openai", "anthropic")
+_TALKERS = ("echo", *_MODELS)
 
 
 @asynccontextmanager
@@ -64,6 +65,7 @@ def _employed(
         is_offered=_is_offered(config[name]),
         prices=_prices(config[name]),
         model=_model(config[name]),
+        summarises=all(agent.kind in _MODELS for agent in chain.values()),
     )
 
 

@@ -121,7 +121,7 @@ class Outcome:
     How a turn ended: what was said, used and goes out. A failure is a reason, with its notice as a part.
 
     `dead`: failed once and for all; somebody has to look at it. `refused`: the agent was not even asked. What was used
-    is charged to the `payer`.
+    is charged to the `payer`. `weight`: about how many tokens the whole conversation has now, for whoever cares.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -131,6 +131,7 @@ class Outcome:
     dead: bool = False
     refused: bool = False
     payer: Payer | None = None
+    weight: int = 0
 
     @property
     def state(self) -> InboxState:
@@ -495,7 +496,11 @@ class Store(People, Protocol):
         """Take one entry out."""
 
     async def truncate(self, session: SessionId, keep: int) -> int:
-        """Keep the first `keep` live entries; returns how many really remain. Negative is refused."""
+        """
+        Keep the first `keep` live entries; returns how many really remain. Negative is refused.
+
+        A summary stays as long as all that it stands for does.
+        """
 
     async def replace(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
         """Put these in place of all live entries, atomically. Entries that bring an id keep it."""
@@ -505,6 +510,13 @@ class Store(People, Protocol):
 
     async def consolidate(self, session: SessionId, through: int, summary: Entry | None = None) -> None:
         """Mark everything up to sequence number `through` as summarised; 0 takes the mark back."""
+
+    async def summarise(self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int) -> bool:
+        """
+        Let a summary stand for these entries, which are all there are from the first of them to the last.
+
+        False, and nothing has changed, if they or the mark are no longer what they were when they were read.
+        """
 
     async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
         """Entries that contain all words of the query, newest first, archived ones included."""

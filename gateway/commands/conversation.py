@@ -1,4 +1,6 @@
-"""Commands about conversations: /new, /resume, /sessions, /title. They reach only sessions of their own key."""
+"""
+Commands about conversations: /new, /resume, /sessions, /title, /compact. They reach only sessions of their own key.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +51,14 @@ async def _title(request: Request) -> Answer:
     else:
         await request.store.rename(request.session.id, title)
         text = f"This conversation is now called “{title}”."
+    return Answer(text=text, session=request.session.id)
+
+
+async def _compact(request: Request) -> Answer:
+    if request.busy or request.compact is None:
+        text = "A turn is running or waiting here. /stop it first, or wait for its answer."
+    else:
+        text = await request.compact()
     return Answer(text=text, session=request.session.id)
 
 
@@ -105,4 +115,5 @@ COMMANDS = (
     ),
     Command(name="sessions", summary="lists the conversations you had here", run=_sessions),
     Command(name="title", argument="[words]", summary="names this conversation", run=_title),
+    Command(name="compact", summary="summarises what was said so far", run=_compact, needs_quiet=True),
 )

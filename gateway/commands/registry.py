@@ -24,7 +24,7 @@ class Request:
     `stopped`: a turn was running and has been stopped for this command. `waiting`: messages that wait for their turn.
     `recovered`: an earlier run of the daemon may have done it already, and died before it could say so.
     `is_admin`: given by somebody who may decide for others. `offered`: the agents that may be chosen here. `standing`:
-    what he has used today, and may still use.
+    what he has used today, and may still use. `compact` has the conversation summarised, and says what became of it.
     """
 
     argument: str
@@ -35,6 +35,7 @@ class Request:
     message: InboundMessage
     pairing: Pairing
     standing: Standing = Standing()
+    compact: Callable[[], Awaitable[str]] | None = None
     is_admin: bool = False
     offered: tuple[str, ...] = ()
     stopped: bool = False

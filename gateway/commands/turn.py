@@ -49,7 +49,7 @@ def last_question(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def _is_question(entry: Entry) -> bool:
-    return entry.role is Role.USER and entry.origin is not Origin.COMMAND
+    return entry.role is Role.USER and entry.origin not in (Origin.COMMAND, Origin.SUMMARY)
 
 
 def _start(asked: Sequence[Entry]) -> str:

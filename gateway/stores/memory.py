@@ -25,6 +25,7 @@ from gateway.model import (
     InboxId,
     InboxState,
     Opened,
+    Origin,
     Part,
     PartId,
     PartState,
@@ -49,6 +50,7 @@ from gateway.sessions import (
     preview_of,
     reset_due,
     resumed,
+    spared_summary,
     tombstone,
     touched,
     with_moved_marks,
@@ -603,7 +605,7 @@ class MemoryStore:
         with self._lock:
             found = self._existing(session)
             archived = [entry for entry in self._entries[session] if entry.seq <= found.archived_through]
-            self._rewrite(session, self._entries[session][: len(archived) + keep])
+            self._rewrite(session, _cut(found, self._entries[session], len(archived) + keep))
             return self._sessions[session].messages
 
     async def replace(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -630,6 +632,17 @@ class MemoryStore:
             seq = stored[0].seq if stored else 0
             self._sessions[session] = replace(found, consolidated_through=max(through, 0), summary_seq=seq)
             self._rewrite(session, self._entries[session])
+
+    async def summarise(self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int) -> bool:
+        with self._lock:
+            found = self._existing(session)
+            if not of or found.consolidated_through != mark:
+                return False
+            there = [entry for entry in self._entries[session] if of[0].seq <= entry.seq <= of[-1].seq]
+            if there != list(of):
+                return False
+            await self.consolidate(session, of[-1].seq, summary)
+            return True
 
     async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
         words = query_words(query)
@@ -744,7 +757,7 @@ class MemoryStore:
         entries = [entry for entry in self._entries[session.id] if before is None or entry.seq < before]
         newest = [entry for entry in entries[max(len(entries) - max(count, 0), 0) :] if entry.seq > floor]
         summary = [entry for entry in self._entries[session.id] if entry.seq == session.summary_seq]
-        return (*summary, *(entry for entry in newest if entry.seq != session.summary_seq))
+        return (*summary, *(entry for entry in newest if not summary or entry.origin is not Origin.SUMMARY))
 
     def _entry(self, session: SessionId, id_: EntryId) -> Entry:
         self._existing(session)
@@ -763,8 +776,9 @@ class MemoryStore:
 
     def _without(self, session: SessionId, first: EntryId) -> Session:
         """The session with that entry, and all after it, taken out."""
-        cut = self._entry(session, first).seq
-        self._entries[session] = [entry for entry in self._entries[session] if entry.seq < cut]
+        entries = self._entries[session]
+        cut = entries.index(self._entry(session, first))
+        self._entries[session] = _cut(self._existing(session), entries, cut)
         self._recount(session)
         return self._sessions[session]
 
@@ -951,6 +965,12 @@ class MemoryStore:
         for event in events:
             del self._seen[event]
         return len(items) + len(parts) + len(events) + self._questions.forget(before) + self._people.forget(before)
+
+
+def _cut(session: Session, entries: list[Entry], keep: int) -> list[Entry]:
+    """The first so many, and the summary if all that it stands for is among them."""
+    spared = spared_summary(session, entries[keep].seq) if keep < len(entries) else 0
+    return entries[:keep] + [entry for entry in entries[keep:] if entry.seq == spared]
 
 
 def _wordless(item: InboxItem, state: InboxState, reason: str | None) -> InboxItem:

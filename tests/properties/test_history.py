@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gateway.history import HistoryRules, estimate_text_tokens, estimate_tokens, live_start, window
+from gateway.history import HistoryRules, estimate_text_tokens, estimate_tokens, live_start, middle, talk_in, window
 from gateway.model import Block, Entry, Media, MediaType, Origin, Reasoning, Role, Text, ToolCall
 from tests.fakes import NOON, assistant, user
 
@@ -240,3 +240,36 @@ def is_answered_delivery(entries: Sequence[Entry]) -> bool:
 
 def is_no_result(entries: Sequence[Entry]) -> bool:
     return entries[0].role is not Role.TOOL
+
+
+@moderate
+@given(TRANSCRIPTS, RULES)
+def test_nothing_but_what_is_summarised_disappears(entries: list[Entry], rules: HistoryRules) -> None:
+    entries = [entry for entry in entries if entry.origin is not Origin.SUMMARY]
+    old, roomy = middle(entries, rules), replace(rules, messages=100, tokens=10**6)
+    assume(old)
+    mark = old[-1].seq
+    summary = replace(user("what was said"), origin=Origin.SUMMARY, seq=100)
+    rest = [entry for entry in entries if entry.seq > mark]
+
+    before = window(entries, roomy).entries
+    after = window([summary, *rest], roomy, mark=mark).entries
+
+    assert entries == [*old, *rest]
+    assert list(after) == [summary, *(entry for entry in before if entry.seq > mark)]
+
+
+@moderate
+@given(TRANSCRIPTS, RULES)
+def test_a_summary_leaves_the_newest_and_stands_for_no_more_than_fits(
+    entries: list[Entry], rules: HistoryRules
+) -> None:
+    entries = [entry for entry in entries if entry.origin not in (Origin.SUMMARY, Origin.COMMAND)]
+    old = middle(entries, rules)
+    assume(old)
+    rest = entries[len(old) :]
+    weight = sum(estimate_tokens(entry) for entry in old if entry.role is not Role.USER or talk_in([entry]))
+
+    assert len(rest) >= rules.keep_recent
+    assert is_user_turn(talk_in(rest)[0]) or talk_in(rest)[0].origin is Origin.DELIVERY
+    assert weight <= rules.headroom * rules.tokens or old == middle(entries, replace(rules, tokens=0))

@@ -216,6 +216,16 @@ class World:
         summary = said(Role.ASSISTANT, f"summary {number}", origin=Origin.SUMMARY) if number % 2 else None
         return await self.store.consolidate(session, through, summary)
 
+    async def summarise(self, which: int, number: int, entries: list[Entry]) -> object:
+        session = await self.store.session(await self._pick(which))
+        mark = session.consolidated_through
+        there = [entry for entry in (await self.store.transcript(session.id)).entries if entry.seq > mark]
+        if entries:
+            await self.edit(which, number, entries)
+        summary = said(Role.USER, f"summary {number}", origin=Origin.SUMMARY)
+        old = there[: number % (len(there) + 1)]
+        return await self.store.summarise(session.id, summary, old, mark=mark if number else mark + 1)
+
     async def clear(self, which: int, number: int, entries: list[Entry]) -> object:
         return await self.store.clear(await self._pick(which))
 

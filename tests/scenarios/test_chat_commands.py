@@ -90,19 +90,8 @@ class TestAsking:
         async with at_work(policy_for(ScriptedAgent()), *memory()) as work:
             await say_all(work, "/help")
 
-            for name in (
-                "help",
-                "new",
-                "reset",
-                "resume",
-                "sessions",
-                "title",
-                "status",
-                "stop",
-                "undo",
-                "retry",
-                "usage",
-            ):
+            names = "help new reset resume sessions title compact status stop undo retry usage"
+            for name in names.split():
                 assert f"/{name}" in last(work)
 
     async def test_what_a_command_says_is_kept_and_never_shown_to_the_agent(self) -> None:

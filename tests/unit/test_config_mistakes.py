@@ -49,6 +49,10 @@ TABLE = [
     ('state_dir: ""', "1:12: state_dir: this is empty; write a value or remove the line"),
     ("state_dir: ~bob/x", "1:12: state_dir: only ~/ stands for a home folder; write the whole path"),
     # Choices
+    (
+        "sessions: {history: {summariser: maim}}",
+        '1:34: sessions.history.summariser: there is no agent "maim"; did you mean main?',
+    ),
     ("log: {level: loud}", '1:14: log.level: "loud" is no choice; write one of debug, info, warning, error'),
     ("log: {level: WARN}", '1:14: log.level: "WARN" is no choice; did you mean warning?'),
     ("log: {level: 3}", "1:14: log.level: this is no choice; write debug, info, warning, error"),

@@ -91,6 +91,13 @@ def test_history_rules_follow_the_config() -> None:
     assert rules == HistoryRules(messages=0, tokens=900, zone="Europe/Berlin")
 
 
+def test_a_threshold_may_be_written_as_a_whole_number() -> None:
+    written = "sessions: {history: {threshold: 1, keep_recent: 0, headroom: 0.5}}"
+    rules = config_of(written).history_rules()
+
+    assert (rules.threshold, rules.keep_recent, rules.headroom) == (1.0, 0, 0.5)
+
+
 def test_the_defaults_are_those_of_the_rules() -> None:
     assert Config().history_rules() == HistoryRules()
     assert Config().budget_rules() == Budgets()

@@ -64,7 +64,7 @@ class Counter:
         delivery = Delivery(DeliveryRules(), store, clock, Observer(), tasks)
         fitting = Fitting(delivery=delivery, files=Files(Path("no-files-here")), observer=Observer())
         house = self.policy, store, Observer(), clock
-        self.desk = Desk(*house, self.lanes, Pairing(store, b""), fitting, delivery.take_up)
+        self.desk = Desk(*house, self.lanes, Pairing(store, b""), fitting, delivery.take_up, tasks)
         self.stopped = 0
 
     async def _work(self, key: SessionKey, running: Running) -> None:

@@ -61,7 +61,7 @@ class EntryTable:
         if not session.summary_seq:
             return tuple(newest)
         summary = db.execute(f"{SELECT} WHERE seq = ?", (session.summary_seq,)).fetchone()
-        return (entry_from_row(summary), *(entry for entry in newest if entry.seq != session.summary_seq))
+        return (entry_from_row(summary), *(entry for entry in newest if entry.origin is not Origin.SUMMARY))
 
     def _newest(self, db: sqlite3.Connection, n: int, count: int) -> list[Entry]:
         known = self._recent.newest(n, count)
@@ -95,9 +95,9 @@ class EntryTable:
         self._recent.forget(n)
         return entry_of(entry.seq, values)
 
-    def remove(self, db: sqlite3.Connection, n: int, first: int, last: int = LAST) -> None:
-        """Delete a range of sequence numbers of one session."""
-        where, values = "session = ? AND seq BETWEEN ? AND ?", (n, first, last)
+    def remove(self, db: sqlite3.Connection, n: int, first: int, last: int = LAST, *, but: int = 0) -> None:
+        """Delete a range of sequence numbers of one session, with one exception."""
+        where, values = "session = ? AND seq BETWEEN ? AND ? AND seq != ?", (n, first, last, but)
         self._index.forget(db, _words(db, where, values))
         db.execute(f"DELETE FROM entries WHERE {where}", values)
         self._recent.forget(n)
@@ -111,10 +111,15 @@ def _read(db: sqlite3.Connection, n: int, count: int, before: int) -> list[Entry
 
 
 def asked_between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entry, ...]:
-    """The messages of a turn that begins again. Commands may have been given while it ran."""
+    """The messages of a turn that begins again. Commands may have been given while it ran, and a summary written."""
+    entries = between(db, n, first, last)
+    return tuple(entry for entry in entries if entry.origin not in (Origin.COMMAND, Origin.SUMMARY))
+
+
+def between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entry, ...]:
+    """All that stands there."""
     rows = db.execute(f"{SELECT} WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq", (n, first, last)).fetchall()
-    entries = (entry_from_row(row) for row in rows)
-    return tuple(entry for entry in entries if entry.origin is not Origin.COMMAND)
+    return tuple(entry_from_row(row) for row in rows)
 
 
 def readable(rows: Iterable[Fetched]) -> Transcript:

@@ -39,7 +39,7 @@ from gateway.model import (
 )
 from gateway.people import Approval, Approved, Invitation, Judged, Pending, Person
 from gateway.ports import Clock
-from gateway.sessions import answered, interacted, touched, with_moved_marks
+from gateway.sessions import answered, interacted, spared_summary, touched, with_moved_marks
 from gateway.spending import By, Payer, Spending, Used
 from gateway.stores import jsonl
 from gateway.stores.sqlite import (
@@ -438,9 +438,11 @@ class SqliteStore:
 
         def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, int]:
             first = entry_table.seq_after(db, n, found, keep)
-            if first is not None:
-                self._entries.remove(db, n, first)
-            return found, min(keep, found.messages)
+            if first is None:
+                return found, found.messages
+            spared = spared_summary(found, first)
+            self._entries.remove(db, n, first, but=spared)
+            return found, keep + (spared >= first)
 
         return await self._rewrite(session, write)
 
@@ -467,6 +469,22 @@ class SqliteStore:
             return replace(found, consolidated_through=max(through, 0), summary_seq=seq), None
 
         await self._rewrite(session, write)
+
+    async def summarise(self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int) -> bool:
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> bool:
+            n, found = self._sessions.by_id(db, session)
+            if not of or found.consolidated_through != mark:
+                return False
+            if entry_table.between(db, n, of[0].seq, of[-1].seq) != tuple(of):
+                return False
+            (stored,) = self._entries.append(db, n, [summary])
+            marked = replace(touched(found, now), consolidated_through=of[-1].seq, summary_seq=stored.seq)
+            self._sessions.update(db, n, entry_table.after_rewrite(db, n, marked))
+            return True
+
+        return await self._writer.run(write)
 
     async def import_(self, lines: Iterable[str | bytes]) -> Imported:
         export = jsonl.read_export(lines)
@@ -545,7 +563,7 @@ class SqliteStore:
         n, opened = self._sessions.open(db, claim.opening, now)
         if claim.replacing is not None:
             replaced = self._entries.find(db, n, opened.session.id, claim.replacing)
-            self._entries.remove(db, n, replaced.seq)
+            self._entries.remove(db, n, replaced.seq, but=spared_summary(opened.session, replaced.seq))
             opened = replace(opened, session=entry_table.after_rewrite(db, n, opened.session))
         history = self._entries.history(db, n, opened.session, claim.history)
         stored = self._entries.append(db, n, claim.entries)
