@@ -60,6 +60,14 @@ class TakesWords(Protocol):
 
 
 @runtime_checkable
+class TellsWhoAnswered(Protocol):
+    """An agent that has others answer in its place."""
+
+    def answered_by(self, turn: TurnId) -> str | None:
+        """The name of the one that was asked last in a turn that is over; told once."""
+
+
+@runtime_checkable
 class Closes(Protocol):
     """An agent that keeps something open between turns: a connection, a process."""
 

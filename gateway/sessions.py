@@ -232,7 +232,7 @@ def preview_of(entries: Iterable[Entry]) -> tuple[str, Role | None]:
     """The first thing a user said, else the first thing the assistant said, on one line of at most 120 characters."""
     first_answer: tuple[str, Role | None] = ("", None)
     for entry in entries:
-        if entry.origin is Origin.COMMAND or entry.role not in (Role.USER, Role.ASSISTANT):
+        if entry.origin in (Origin.COMMAND, Origin.SUMMARY) or entry.role not in (Role.USER, Role.ASSISTANT):
             continue
         line = " ".join(entry.text[: 8 * _PREVIEW_LENGTH].split())
         if line and entry.role is Role.USER:

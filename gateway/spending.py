@@ -51,7 +51,7 @@ FIELDS = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
     """
-    A sum over turns.
+    A sum over turns, and over what else agents were asked for, which counts as one each.
 
     `estimated` counts those whose tokens nobody reported, `unpriced` those of which nobody knows the whole price.
     """

@@ -11,7 +11,7 @@ from gateway.model import InboundMessage, Part, SessionId, SessionSource, Spent,
 from gateway.observe import Observer
 from gateway.patience import until_stored
 from gateway.policy import Employed, Policy
-from gateway.ports import Clock
+from gateway.ports import Clock, TellsWhoAnswered
 from gateway.prices import counted, priced
 from gateway.spending import By, Payer, Spending
 from gateway.storing import Begun, Outcome, Store
@@ -51,12 +51,19 @@ class Till:
         return self._today.standing(self._payer(source, ""))
 
     def billed(self, outcome: Outcome, employed: Employed, turn: Turn, source: SessionSource) -> Outcome:
-        """With what the turn used, what that costs and who is charged; as it is if nothing was used."""
+        """With what the turn used, what that costs and who is charged; as it is if nothing was used. Asked once."""
+        employed = self._answerer(employed, turn)
         spent = priced(counted(outcome.spent, turn, outcome.entries), employed.prices)
         if not spent.tokens.total and spent.cost is None:
             return outcome
         payer = self._payer(source, employed.name)
         return replace(outcome, spent=replace(spent, model=employed.model), payer=payer)
+
+    def _answerer(self, employed: Employed, turn: Turn) -> Employed:
+        """Another may have stood in for it, at a price of its own."""
+        agent: object = employed.agent
+        name = agent.answered_by(turn.id) if isinstance(agent, TellsWhoAnswered) else None
+        return self.policy.agents.get(name or employed.name, employed)
 
     async def finish(self, begun: Begun, outcome: Outcome) -> tuple[Part, ...]:
         """

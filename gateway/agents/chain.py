@@ -40,6 +40,7 @@ class Chain:
         self._links = tuple(links)
         self._tell = tell
         self._at_work: dict[TurnId, Agent] = {}
+        self._asked_last: dict[TurnId, str] = {}
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         """As the port has it: the first that answers at all gives the answer."""
@@ -66,13 +67,17 @@ class Chain:
         raise failure or AgentError("there is no agent to ask")
 
     async def _ask(self, link: Link, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        self._at_work[turn.id] = link.agent
+        self._at_work[turn.id], self._asked_last[turn.id] = link.agent, link.name
         try:
             async with aclosing(link.agent.run(replace(turn, system=link.system))) as events:
                 async for event in events:
                     yield event
         finally:
             self._at_work.pop(turn.id, None)
+
+    def answered_by(self, turn: TurnId) -> str | None:
+        """As the port has it."""
+        return self._asked_last.pop(turn, None)
 
     async def steer(self, turn: TurnId, text: str) -> bool:
         """As the port has it, if the one at work listens."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from statistics import quantiles
 
 from gateway.model import InboundMessage, Part, ResetPolicy, Role, Sent, SessionKey, SessionSource, Spent, Tokens
+from gateway.spending import Payer
 from gateway.stores.sqlite import SqliteStore, recent_entries, session_table
 from gateway.storing import Claim, Opening, Outcome
 from tests.benchmarks.floor import Floor
@@ -77,6 +78,7 @@ async def drive(
             entries=(said(Role.ASSISTANT, now),),
             spent=Spent(tokens=Tokens(input=10, output=10), prompt_tokens=10),
             parts=(Part(target=message.source, text=entry.text),),
+            payer=Payer(day=now.date().isoformat(), platform=source.platform, user=source.user_id or "", agent="main"),
         )
         parts = await store.finish(begun.turn, outcome)
         await store.record_sent(parts[0].id, Sent(message_id="1", at=now))

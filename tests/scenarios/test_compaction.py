@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from gateway.budgets import Budget, Budgets
+from gateway.clock import SystemClock
 from gateway.compaction import HEADING
 from gateway.errors import AgentError
 from gateway.history import HistoryRules
@@ -19,6 +21,7 @@ from gateway.ports import Agent
 from gateway.prices import Prices
 from gateway.spending import By
 from gateway.stores.memory import MemoryStore
+from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_desk, at_work
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
@@ -435,6 +438,25 @@ class TestOnRequest:
 
             assert main.turns[-1].messages[0].text.startswith("q002")
             assert starts(main.turns[-1].history) == ["They"]
+
+
+async def test_a_summary_is_on_disk_and_the_next_run_goes_on_from_it(tmp_path: Path) -> None:
+    main, clock = agent(), SystemClock()
+    store = await SqliteStore.connect(tmp_path / "turngate.db", clock)
+    async with at_work(policy(main), store, clock) as work:
+        for number in range(LONG):
+            await work.say(f"q{number:03} {WORDS}"[: len(WORDS)])
+            await work.adapter.until_sent(number + 1)
+        while not (await work.session()).summary_seq:
+            await asyncio.sleep(0.01)
+    await store.close()
+
+    store = await SqliteStore.connect(tmp_path / "turngate.db", clock)
+    async with at_work(policy(main), store, clock) as work:
+        await work.say("and now", id="after")
+        await work.adapter.until_sent(1)
+    await store.close()
+    assert starts(main.turns[-1].history)[:3] == ["They", "q004", "a004"]
 
 
 def test_the_sizes_are_as_the_tests_assume() -> None:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.admission import Access, Direct
+from gateway.agents.chain import Link, chained
 from gateway.budgets import Budget, Budgets
 from gateway.clock import SystemClock
-from gateway.errors import AgentError
+from gateway.errors import AgentError, AgentUnavailable
 from gateway.model import (
     AgentEvent,
     CostStatus,
@@ -120,6 +121,20 @@ class TestCounting:
             (used,) = await work.store.usage(By.DAY)
             assert (used.spending.turns, used.spending.usd) == (1, 1.0)
             assert work.adapter.texts == [USED_UP]
+
+    async def test_the_one_that_stood_in_is_paid_at_its_own_price(self) -> None:
+        down = Link(name="main", agent=ScriptedAgent(AgentUnavailable("it is down")))
+        cheap = Link(name="cheap", agent=using(Usage(input=1_000_000)))
+        agents = {
+            "main": Employed(name="main", agent=chained([down, cheap], lambda name, error: None), prices=PRICES),
+            "cheap": Employed(name="cheap", agent=cheap.agent, prices=Prices(input=0.5), model=MODEL),
+        }
+        async with at_work(Policy(agents=agents), *memory()) as work:
+            await say_all(work, "how much")
+
+            (used,) = await work.store.usage(By.AGENT)
+            assert (used.payer.agent, used.spending.usd) == ("cheap", 0.5)
+            assert (await work.session()).model == MODEL
 
     async def test_metrics_count_tokens_and_money_by_agent(self) -> None:
         async with at_work(policy(using(Usage(input=1000, output=100))), *memory()) as work:

@@ -103,6 +103,13 @@ class TestChain:
 
         assert await said(chain_of(Moody(later), Moody("I can"))) == ["I can"]
 
+    async def test_it_tells_once_who_answered(self) -> None:
+        chain = chain_of(Moody(NO_KEY), Moody("I can"))
+        turn = a_turn()
+        await said(chain)
+
+        assert (chain.answered_by(turn.id), chain.answered_by(turn.id)) == ("agent 1", None)
+
     async def test_refused_credentials_are_not_tried_again(self) -> None:
         refused, other = Moody(NO_KEY), Moody("I can")
 

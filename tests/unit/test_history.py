@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.history import HistoryRules, estimate_text_tokens, estimate_tokens, live_start, window
+from gateway.history import HistoryRules, estimate_text_tokens, estimate_tokens, live_start, middle, window
 from gateway.model import Entry, Media, MediaType, Origin, Reasoning, Role, Text, ToolCall
 from tests.fakes import NOON, assistant, said, user
 
@@ -606,3 +606,62 @@ def test_a_cap_of_nothing_keeps_the_latest_user_turn_live() -> None:
     assert live_start(talk(3), 0) == 4
     assert live_start(talk(3), -1) == 4
     assert live_start([assistant("a")], -1) == 1
+
+
+def old(*entries: Entry, keep_recent: int = 2, tokens: int = 32_000) -> list[str]:
+    """What a summary may stand for."""
+    return texts(middle(transcript(*entries), HistoryRules(keep_recent=keep_recent, tokens=tokens)))
+
+
+def test_a_summary_may_stand_for_all_but_the_newest() -> None:
+    assert texts(middle(talk(4), HistoryRules(keep_recent=3))) == ["u1 ", "a1 ", "u2 ", "a2 "]
+
+
+def test_a_summary_may_stand_for_nothing_where_little_was_said() -> None:
+    assert middle([]) == ()
+    assert middle(talk(1), HistoryRules(keep_recent=0)) == ()
+    assert middle(talk(5), HistoryRules(keep_recent=10)) == ()
+
+
+def test_a_summary_takes_no_turn_apart() -> None:
+    long_turn = (user("u1"), user("u2"), calling("x"), result("x"), assistant("a"))
+
+    assert old(user("u0"), assistant("a0"), *long_turn, keep_recent=1) == ["u0", "a0"]
+
+
+def test_a_summary_leaves_a_delivery_to_the_one_who_answers_it() -> None:
+    assert old(user("u1"), assistant("a1"), delivery("news"), user("u2"), assistant("a2")) == ["u1", "a1"]
+
+
+def test_commands_and_older_summaries_go_with_what_stands_around_them_and_do_not_count() -> None:
+    command = said(Role.USER, "/help", origin=Origin.COMMAND)
+
+    assert old(user("u1"), summary("s"), command, assistant("a1"), user("u2"), command, assistant("a2")) == [
+        *("u1", "s", "/help", "a1")
+    ]
+
+
+def test_a_summary_stands_for_no_more_than_fits_the_headroom() -> None:
+    sized = talk(4, size=40)  # 34 tokens each
+
+    assert texts(middle(sized, HistoryRules(keep_recent=0, tokens=200)))[-1].startswith("a2")
+
+
+def test_a_turn_that_is_too_large_is_summarised_alone() -> None:
+    assert len(middle(talk(4, size=40), HistoryRules(keep_recent=0, tokens=10))) == 2
+
+
+def test_a_message_without_words_is_no_place_to_begin() -> None:
+    entries = (user("u1"), assistant("a1"), user("  "), assistant("a2"), user("u3"), assistant("a3"))
+
+    assert old(*entries, keep_recent=3) == []
+    assert old(*entries, keep_recent=2) == ["u1", "a1", "  ", "a2"]
+
+
+def test_a_window_tells_what_it_would_weigh_with_nothing_left_out() -> None:
+    rules = HistoryRules(tokens=100, keep_recent=1)
+    found = window(talk(4, size=40), rules, prompt_tokens=7)
+
+    assert found.weight == 7 + sum(map(estimate_tokens, talk(4, size=40)))
+    assert rules.is_long(found.weight)
+    assert not rules.is_long(90)

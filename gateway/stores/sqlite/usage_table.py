@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import astuple
 
 from gateway.model import LARGEST_NUMBER, Tokens
 from gateway.spending import FIELDS, By, Payer, Spending, Used
@@ -23,9 +22,11 @@ _SUMS = ", ".join(f"cast(min(total({name}), {LARGEST_NUMBER}) AS INTEGER)" for n
 
 def charge(db: sqlite3.Connection, payer: Payer, spending: Spending) -> None:
     """Onto what he used before on that day, in that chat, through that agent."""
+    names = (payer.day, payer.platform, payer.account, payer.chat, payer.user, payer.agent)
     tokens = spending.tokens
-    counts = (spending.turns, spending.estimated, spending.unpriced, *astuple(tokens))
-    db.execute(_CHARGE, (*map(scrub, astuple(payer)), *counts, spending.usd))
+    counts = (spending.turns, spending.estimated, spending.unpriced)
+    used = (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write)
+    db.execute(_CHARGE, (*map(scrub, names), *counts, *used, spending.usd))
 
 
 def select(by: By) -> str:
