@@ -19,6 +19,7 @@ from itertools import count
 from gateway.budgets import why_not
 from gateway.errors import Refused, StoreError
 from gateway.history import estimate_text_tokens, estimate_tokens, middle, talk_in
+from gateway.hygiene import SUMMARY_MARK
 from gateway.model import (
     AgentEvent,
     Entry,
@@ -40,9 +41,10 @@ from gateway.storing import Outcome, Store
 from gateway.till import Till
 from gateway.turns import Conversation, Ending
 
-HEADING = "[Summary of what was said before this point]\n\n"
+HEADING = f"{SUMMARY_MARK}\n\n"
 
 _AT_ONCE = 4
+_LEAST_GROWTH = 4
 _REMEMBERED = 1000
 _MOST_WORDS = 600
 _LONGEST_ENTRY = 20_000
@@ -86,8 +88,9 @@ class Compaction:
 
         After a failure it must have grown by as many messages as are kept, before it is tried again.
         """
-        grown = session.messages - self._failed_at.get(session.id, -self._policy.history.keep_recent)
-        if 0 <= grown < self._policy.history.keep_recent or session.id in self._at_work:
+        must_grow = max(self._policy.history.keep_recent, _LEAST_GROWTH)
+        grown = session.messages - self._failed_at.get(session.id, -must_grow)
+        if 0 <= grown < must_grow or session.id in self._at_work:
             return
         if not self._policy.compacts or self._policy.summariser_of(session) is None:
             return
@@ -103,6 +106,8 @@ class Compaction:
             messages = await self._summarise(session.id, source, stoppable, least=1)
         except Refused as exc:
             return str(exc)
+        if not messages:
+            return "There is nothing to summarise here yet."
         told = "One message is" if messages == 1 else f"{messages} messages are"
         return f"{told} summarised. The agent goes on from the summary; you can still read and search them all."
 
@@ -120,10 +125,12 @@ class Compaction:
             self._remember_failure(session)
             self._observer.bug(exc)
         else:
-            self._observer.summarised(session.id, messages)
+            self._failed_at.pop(session.id, None)
+            if messages:
+                self._observer.summarised(session.id, messages)
 
     async def _summarise(self, id_: SessionId, source: SessionSource, stoppable: Stoppable, *, least: int) -> int:
-        """How many messages the summary stands for. Raises Refused, with a sentence for people, if there is none."""
+        """How many messages the summary stands for. Raises Refused, with a sentence for people, if it failed."""
         if id_ in self._at_work:
             raise Refused("This conversation is being summarised already.")
         self._at_work.add(id_)
@@ -145,7 +152,7 @@ class Compaction:
         talk = talk_in(old)
         size = sum(map(estimate_tokens, talk))
         if not talk or size < least:
-            raise Refused("There is nothing to summarise here yet.")
+            return 0
         text = await self._written(session, employed, source, [*before, *old], stoppable)
         if estimate_text_tokens(HEADING + text) >= size + sum(map(estimate_tokens, before)):
             raise Refused("The summary came out longer than what it was to stand for. Nothing has changed.")

@@ -14,6 +14,9 @@ from zoneinfo import ZoneInfo
 from gateway.model import Block, Entry, MediaType, Origin, Role, Text
 
 _BREADCRUMBS = {kind: Text(f"[{kind.value}]") for kind in MediaType}
+SUMMARY_MARK = "[summary of what was said before]"
+"""How a summary begins for an agent: it stands among what people said, and is nobody's words."""
+
 _STAMP = "[%Y-%m-%d %H:%M] "
 
 # Each pattern is tried once per line, at its start, and has one way to match: linear on any text.

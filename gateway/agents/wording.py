@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from gateway.hygiene import SUMMARY_MARK
 from gateway.labels import cut, folded
 from gateway.model import Attachment, Entry, InboundMessage, Media, Origin, Role
 
@@ -16,7 +17,6 @@ NOTHING_SAID = "(nothing in words)"
 
 _LONGEST_QUOTATION = 1000
 _LIKE_A_MARK = re.compile(r"([\n\r\v\f\x85\u2028\u2029][ \t]*)\[")
-_SUMMARY = "[summary of what was said before]"
 
 
 def spoken(message: InboundMessage, *, shared: bool) -> str:
@@ -33,7 +33,8 @@ def recalled(entry: Entry, *, shared: bool) -> str:
     """The words of an entry of the transcript, marked in the same way. Empty if there are none."""
     words = "\n\n".join(filter(None, (block_text(block) for block in entry.content)))
     if entry.origin is Origin.SUMMARY or entry.role is Role.SYSTEM:
-        return _marked([_SUMMARY], words) if words else ""
+        is_marked = not words or words.startswith(SUMMARY_MARK)
+        return words if is_marked else _marked([SUMMARY_MARK], words)
     if shared and entry.role is Role.USER and entry.sender and words:
         return _marked([f"[{entry.sender}]"], _own_words(words))
     return words

@@ -254,6 +254,27 @@ class TestGoneWrong:
             assert all(entry.origin is not Origin.SUMMARY for entry in await work.entries())
             assert len(work.adapter.texts) == LONG + 2
 
+    async def test_what_is_not_worth_a_call_yet_is_looked_at_again_after_the_next_turn(self) -> None:
+        main = agent()
+        rules = replace(RULES, keep_recent=10)
+        async with at_work(policy(main, history=rules), *memory()) as work:
+            await talk(work, LONG)
+            tried = len(asked_for_summaries(main))
+            await talk(work, 1, start=LONG)
+
+            assert (tried, len(asked_for_summaries(main))) == (0, 1)
+
+    async def test_a_failure_is_not_repeated_with_every_turn_though_nothing_is_kept(self) -> None:
+        async def fail(turn: AgentTurn) -> AsyncIterator[AgentEvent]:
+            raise AgentError("it is down")
+            yield Text("")
+
+        main = agent(fail)
+        async with at_work(policy(main, history=replace(RULES, keep_recent=0)), *memory()) as work:
+            await talk(work, LONG + 1)
+
+            assert len(asked_for_summaries(main)) == 1
+
     @pytest.mark.parametrize("command", ["/undo", "/retry", "/new", "/title Fish"])
     async def test_what_people_do_meanwhile_is_not_undone_by_it(self, command: str) -> None:
         async def slowly(turn: AgentTurn) -> AsyncIterator[AgentEvent]:

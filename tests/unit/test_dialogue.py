@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.agents.blocks import Words
 from gateway.agents.dialogue import Utterance, dialogue, has_files
+from gateway.compaction import HEADING
 from gateway.model import (
     Attachment,
     Entry,
@@ -70,6 +71,13 @@ class TestAlternation:
         delivered = said(Role.ASSISTANT, "Good morning", origin=Origin.DELIVERY)
 
         assert [who for who, _ in spoken(turn("hello", history=(delivered,)))] == ["person", "model", "person"]
+
+    def test_a_summary_that_says_what_it_is_is_not_marked_again(self) -> None:
+        summary = said(Role.USER, HEADING + "They talked of boats.", origin=Origin.SUMMARY)
+
+        assert spoken(turn("and?", history=(summary,))) == [
+            ("person", ["[summary of what was said before]\n\nThey talked of boats.", "and?"])
+        ]
 
     def test_a_summary_is_told_and_is_nobodys_answer(self) -> None:
         summary = said(Role.ASSISTANT, "They talked of boats.", origin=Origin.SUMMARY)
