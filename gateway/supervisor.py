@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from functools import partial
 
 from gateway.crashpoints import crashpoint
 from gateway.errors import GapRemains, Refused, Retryable, StoreError, TurngateError, Unauthorized
+from gateway.model import InboundMessage
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
 from gateway.ports import Adapter, CatchesUp, Clock, Receive, TellsProgress
@@ -33,6 +35,7 @@ _LOOKS_EVERY = 1.0
 # The store's note of the last message lags behind, and clocks differ; what is read twice is known to be a duplicate.
 _OVERLAP = timedelta(minutes=2)
 _GAP_TOLD_FOR = timedelta(hours=1)
+_STORED_AT_ONCE = 32
 
 
 class AccountState(StrEnum):
@@ -179,22 +182,22 @@ class Supervisor:
         name = self._adapter.platform, self._account
         record = await self._store.account(*name)
         since = record.behind_since or record.received_at
-        if since is not None and record.behind_since is None:
+        if record.behind_since is None:
             # What is read again moves the note of the last message: a reading that breaks off is begun where it began.
-            await self._store.record_behind(*name, since)
+            # And whoever dies before the first message is stored goes back to the first start.
+            await self._store.record_behind(*name, since or self._clock.now())
         return since
 
     async def _read_again(self, adapter: CatchesUp, receive: Receive, since: datetime) -> None:
         """What was said while nobody listened."""
         count = 0
         try:
-            async for message in adapter.catch_up(since - _OVERLAP):
-                count += 1
-                if count > MOST_CAUGHT_UP:
-                    raise GapRemains("more was said than can be read again")
-                with suppress(Refused):  # never taken, whoever asks: what comes after it is
-                    await receive(message)
-                crashpoint("catching-up")
+            async with _Several(receive) as several:
+                async for message in adapter.catch_up(since - _OVERLAP):
+                    count += 1
+                    if count > MOST_CAUGHT_UP:
+                        raise GapRemains("more was said than can be read again")
+                    await several.take(message)
         except GapRemains:
             now = self._clock.now()
             if self._gap_told is None or now - self._gap_told > _GAP_TOLD_FOR:
@@ -243,6 +246,40 @@ class Supervisor:
             return False
         last = adapter.progress_at or self._since
         return self._clock.now() - max(last, self._since) > times * adapter.deaf_after
+
+
+class _Several:
+    """
+    Messages that are stored side by side, because each waits for the disk. They are begun in the order in which they
+    come, and `receive` gives each its place before it waits for anything. Leaving waits for all of them.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._storing: deque[asyncio.Task[None]] = deque()
+
+    async def __aenter__(self) -> _Several:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            while self._storing and kind is not asyncio.CancelledError:
+                await self._storing.popleft()
+        finally:
+            for each in self._storing:
+                each.cancel()
+            await asyncio.gather(*self._storing, return_exceptions=True)
+
+    async def take(self, message: InboundMessage) -> None:
+        """Raises what one of those before it raised."""
+        self._storing.append(asyncio.create_task(self._store(message)))
+        if len(self._storing) > _STORED_AT_ONCE:
+            await self._storing.popleft()
+
+    async def _store(self, message: InboundMessage) -> None:
+        with suppress(Refused):  # never taken, whoever asks: what comes after it is
+            await self._receive(message)
+        crashpoint("catching-up")
 
 
 def _progress_of(adapter: object) -> datetime | None:

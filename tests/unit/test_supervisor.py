@@ -418,6 +418,20 @@ class TestCatchingUp:
         assert account.asked == []  # type: ignore[attr-defined]
         assert watch.received == []
 
+    async def test_a_daemon_that_dies_with_its_first_message_goes_back_to_the_first_start(self) -> None:
+        clock = LoopClock()
+        store = MemoryStore(clock)
+        deaf = HearingAgain(clock)
+        with Watched(deaf, clock, store).at_work():
+            await later(0.1)
+        again = CatchingUp(clock, numbered(1))
+        next_run = Watched(again, clock, store)
+        with next_run.at_work():
+            await later(0.1)
+
+        assert (deaf.asked, again.asked) == ([], [NOON - timedelta(minutes=2)])
+        assert next_run.received == ["1"]
+
     async def test_what_was_missed_is_received_in_order_and_what_is_known_only_once(self) -> None:
         watch, account = watched(CatchingUp, [message("before", id="before"), *numbered(1, 2, 3, 2)])
         await self.told(watch)
@@ -427,6 +441,26 @@ class TestCatchingUp:
         assert watch.received == ["1", "2", "3"]
         assert account.asked == [NOON - timedelta(minutes=2)]  # type: ignore[attr-defined]
         assert watch.gaps == []
+
+    async def test_what_was_missed_is_stored_side_by_side_and_begun_in_order(self) -> None:
+        watch, _ = watched(CatchingUp, numbered(*range(5)))
+        await self.told(watch)
+        begun, may_end = list[str](), asyncio.Event()
+
+        async def receive(message: InboundMessage) -> None:
+            begun.append(message.text)
+            await may_end.wait()
+            await watch.receive(message)
+
+        running = asyncio.create_task(watch.supervisor.run(receive))
+        await later(0.1)
+        assert begun == ["0", "1", "2", "3", "4"]
+        may_end.set()
+        await later(0.1)
+        running.cancel()
+        await asyncio.wait({running})
+
+        assert watch.received == begun
 
     async def test_one_that_is_never_taken_holds_up_nobody(self) -> None:
         watch, _ = watched(CatchingUp, numbered(1, 2, 3))
