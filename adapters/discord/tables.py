@@ -1,0 +1,121 @@
+"""
+Tables, which Discord does not know: drawn in code where they are narrow, told row by row where they are not.
+
+In code nobody can be called and nothing stands out, so that a table with people in it is told too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from unicodedata import category, east_asian_width
+
+WIDEST = 72
+"""Columns of a screen. A wider drawing is broken into pieces on a telephone, and on most other screens."""
+
+_RULE = re.compile(r"[ \t]*+\|?(?:[ \t]*+:?-++:?[ \t]*+\|)*+(?:[ \t]*+:?-++:?[ \t]*+)?")
+_BAR = re.compile(r"(?<!\\)\|")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\(<?([^\s()<>]*)>?\)")
+_MARKS = re.compile(r"(?<![\w\\])(\*\*\*|\*\*|\*|___|__|_|~~|``|`)(?=\S)(.{1,300}?)(?<=\S)\1(?!\w)")
+_MARK = re.compile(r"[*_~`\[]")
+_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
+_NOT_FOR_CODE = re.compile(r"```|<@")
+_WIDE, _NO_WIDTH = ("W", "F"), ("Mn", "Me", "Cf")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Its cells as they were written, the head first, in rows of one length; and which columns lean to the right."""
+
+    rows: tuple[tuple[str, ...], ...]
+    leaning: tuple[bool, ...]
+    lines: int
+
+    def shown(self) -> Iterator[str]:
+        """As lines of Discord's Markdown."""
+        cells = [[_bare(cell) for cell in row] for row in self.rows]
+        widths = [max(map(_width, column)) for column in zip_longest(*cells, fillvalue="")]
+        fits = sum(widths) + 3 * (len(widths) - 1) <= WIDEST
+        if fits and not any(_NOT_FOR_CODE.search(cell) for row in self.rows for cell in row):
+            yield from self._drawn(cells, widths)
+        else:
+            yield from self._told()
+
+    def _drawn(self, cells: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
+        yield "```"
+        for number, row in enumerate(cells):
+            padded = map(_padded, row, widths, self.leaning)
+            yield " | ".join(padded).rstrip()
+            if number == 0:
+                yield "-+-".join("-" * width for width in widths)
+        yield "```"
+
+    def _told(self) -> Iterator[str]:
+        head, *rows = self.rows
+        if not rows:
+            yield f"- {' · '.join(filter(None, head))}"
+        for row in rows:
+            named = (
+                f"**{_bare(name)}:** {cell}" if name else cell for name, cell in zip(head, row, strict=True) if cell
+            )
+            yield f"- {' · '.join(named)}"
+
+
+def read_table(lines: Sequence[str], at: int) -> Table | None:
+    """The table that begins on that line, if one does."""
+    if "|" not in lines[at] or at + 1 >= len(lines) or not _is_rule(lines[at + 1]):
+        return None
+    head, rule = _cells(lines[at]), _cells(lines[at + 1])
+    if len(head) != len(rule) or not any(head):
+        return None
+    rows = [head]
+    while at + len(rows) + 1 < len(lines) and "|" in (line := lines[at + len(rows) + 1]):
+        rows.append(_cells(line))
+    width = max(map(len, rows))
+    leaning = [cell.endswith(":") and not cell.startswith(":") for cell in rule]
+    return Table(
+        rows=tuple((*row, *[""] * (width - len(row))) for row in rows),
+        leaning=(*leaning, *[False] * (width - len(rule))),
+        lines=len(rows) + 1,
+    )
+
+
+def _is_rule(line: str) -> bool:
+    return "-" in line and "|" in line and _RULE.fullmatch(line) is not None
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    """Without the bars at both ends. A bar behind a backslash is one of the cell's own."""
+    inner = line.strip().removeprefix("|")
+    inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
+    return tuple(_BREAK.sub(" ", cell).strip().replace("\\|", "|") for cell in _BAR.split(inner))
+
+
+def _bare(cell: str) -> str:
+    """Without marks, which in code would be seen; a link is followed by its address."""
+    return _MARKS.sub(_unmarked, _LINK.sub(_address, cell)) if _MARK.search(cell) else cell
+
+
+def _unmarked(found: re.Match[str]) -> str:
+    """What is code is as it was written; anything else may be marked twice."""
+    mark, words = found.groups()
+    return words if "`" in mark else _MARKS.sub(_unmarked, words)
+
+
+def _address(link: re.Match[str]) -> str:
+    words, url = link.groups()
+    return f"{words} ({url})" if words and words != url else url
+
+
+def _padded(cell: str, width: int, leans: bool) -> str:
+    room = " " * (width - _width(cell))
+    return room + cell if leans else cell + room
+
+
+def _width(text: str) -> int:
+    """In columns of a screen."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if east_asian_width(each) in _WIDE else category(each) not in _NO_WIDTH for each in text)
