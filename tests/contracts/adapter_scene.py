@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,12 +17,16 @@ from hypothesis import is_hypothesis_test
 from config.access import AccessEntry
 from config.schema import Access, Config, Turns, Web
 from gateway.app import Gateway, running
-from gateway.errors import TurngateError, Unauthorized
+from gateway.errors import Refused, TurngateError, Unauthorized
 from gateway.model import MAIN_ACCOUNT, InboundMessage, Part, PartId, SessionSource
 from gateway.ports import Adapter, Receive
 from gateway.state_dir import take_lock
 from tests.contracts.adapters import UNDER_TEST, AdapterUnderTest
 from tests.simulators.running import PATIENCE, Remote
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+_TO_CONNECT = 10.0
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
@@ -32,6 +36,7 @@ def for_adapters(
     hands_out_again: bool | None = None,
     own_fault: str | None = None,
     says_whose_pause: bool | None = None,
+    knows_of_gaps: bool | None = None,
 ) -> Callable[[Test], Test]:
     """A test for those that can do all of this. It fails when it takes too long, instead of waiting for ever."""
     able = [
@@ -41,6 +46,7 @@ def for_adapters(
         and hands_out_again in (None, each.hands_out_again)
         and (own_fault is None or own_fault in each.own_faults)
         and says_whose_pause in (None, each.says_whose_pause)
+        and knows_of_gaps in (None, each.knows_of_gaps)
     ]
     for_able = pytest.mark.parametrize("tested", able, ids=[each.name for each in able])
     return lambda test: for_able(test if is_hypothesis_test(test) else _bounded(test))
@@ -125,6 +131,8 @@ class Scene:
 
     def listening(self, ear: Ear) -> AbstractAsyncContextManager[None]:
         """While the block runs."""
+        if self.tested.tells_only_listeners:
+            return listening_as_supervised(self.adapter, ear.receive)
         return listening(self.adapter, ear.receive)
 
     @asynccontextmanager
@@ -167,6 +175,32 @@ async def _live(adapter: Adapter, receive: Receive) -> None:
 
 
 @asynccontextmanager
+async def listening_as_supervised(adapter: Any, receive: Receive) -> AsyncIterator[None]:
+    """Where only those who are connected are told, the past is read first, and the block waits for the line."""
+    known = set[str]()
+
+    async def note(message: InboundMessage) -> None:
+        await receive(message)
+        known.update(message.event_ids)
+
+    class Supervised:
+        async def run(self, receive: Receive) -> None:
+            async for message in adapter.catch_up(LONG_AGO):
+                if not known.intersection(message.event_ids):
+                    with suppress(Refused):
+                        await receive(message)
+            await adapter.run(receive)
+
+    before = adapter.progress_at
+    async with listening(Supervised(), note):  # type: ignore[arg-type]
+        with suppress(TimeoutError):  # a platform that does not answer is for the test to find
+            async with asyncio.timeout(_TO_CONNECT):
+                while adapter.progress_at == before:
+                    await asyncio.sleep(0.005)
+        yield
+
+
+@asynccontextmanager
 async def gateway(folder: Path, *scenes: Scene) -> AsyncIterator[Gateway]:
     """The whole of it as it ships, with the echo agent, for the two people of the chats."""
     persons = [AccessEntry(platform=chat.platform, id=str(chat.user_id)) for chat in scenes[0].tested.chats]
@@ -179,6 +213,8 @@ async def gateway(folder: Path, *scenes: Scene) -> AsyncIterator[Gateway]:
     accounts = {(scene.adapter.platform, scene.account): scene.adapter for scene in scenes}
     with take_lock(config.state_dir) as lock:
         async with running(config, lock, doors=False, accounts=accounts) as open_gateway:
+            while scenes[0].tested.tells_only_listeners and not (await open_gateway.readiness()).ready:
+                await asyncio.sleep(0.005)
             yield open_gateway
 
 

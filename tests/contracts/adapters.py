@@ -16,7 +16,7 @@ from typing import Protocol
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from adapters import telegram
+from adapters import discord, telegram
 from gateway.model import MAIN_ACCOUNT, SessionSource
 from gateway.ports import (
     Adapter,
@@ -31,6 +31,8 @@ from gateway.ports import (
     TellsProgress,
 )
 from tests.simulators.common import Simulator
+from tests.simulators.discord import TOKENS as DISCORD_TOKENS
+from tests.simulators.discord import Discord
 from tests.simulators.running import Remote, in_process
 from tests.simulators.scripted import Scripted
 from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM, Patience
@@ -73,6 +75,14 @@ class AdapterUnderTest(Protocol):
     @property
     def says_whose_pause(self) -> bool:
         """Whether a pause that is asked for is said to be of a chat or of the whole account."""
+
+    @property
+    def knows_of_gaps(self) -> bool:
+        """Whether it can be told that the past is not all there. What is deleted on Discord leaves no trace."""
+
+    @property
+    def tells_only_listeners(self) -> bool:
+        """Whether the platform keeps nothing for those who are not connected: what was said before is in `catch_up`."""
 
     @property
     def chats(self) -> tuple[SessionSource, SessionSource]:
@@ -130,6 +140,8 @@ class ScriptedUnderTest:
     hands_out_again: bool = True
     own_faults: frozenset[str] = frozenset({"duplicate", "reorder"})
     says_whose_pause: bool = True
+    knows_of_gaps: bool = True
+    tells_only_listeners: bool = False
     chats: tuple[SessionSource, SessionSource] = (_ANN, _BOB)
     nowhere: SessionSource = _NOBODY
     texts: SearchStrategy[str] = _TEXTS
@@ -194,6 +206,8 @@ class TelegramUnderTest:
     hands_out_again: bool = True
     own_faults: frozenset[str] = frozenset({"duplicate", "reorder"})
     says_whose_pause: bool = False
+    knows_of_gaps: bool = False
+    tells_only_listeners: bool = False
     chats: tuple[SessionSource, SessionSource] = (_CLARA, _DORA)
     nowhere: SessionSource = _STRANGER
     texts: SearchStrategy[str] = _SENTENCES
@@ -243,6 +257,89 @@ class TelegramUnderTest:
         await sim.fault("unparsable", does=does)
 
 
+_EMMA, _FAYE, _HIDDEN = (
+    SessionSource(platform="discord", chat_id=number, user_id=number) for number in ("81001", "81002", "89999")
+)
+# Of what is outside the first plane the simulator counts characters and a careful bot counts halves of them.
+_FIRST_PLANE = st.characters(max_codepoint=0xFFFF, categories=["Lu", "Ll", "Lo"])
+_PLAIN_SENTENCES = st.lists(st.text(_FIRST_PLANE, min_size=1, max_size=9), min_size=1).map(" ".join)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscordUnderTest:
+    """The Discord adapter, with the real discord.py."""
+
+    name: str = "discord"
+    capabilities: frozenset[type] = frozenset(CAPABILITIES)
+    hands_out_again: bool = False
+    own_faults: frozenset[str] = frozenset()
+    says_whose_pause: bool = True
+    knows_of_gaps: bool = False
+    tells_only_listeners: bool = True
+    chats: tuple[SessionSource, SessionSource] = (_EMMA, _FAYE)
+    nowhere: SessionSource = _HIDDEN
+    texts: SearchStrategy[str] = _PLAIN_SENTENCES
+
+    @asynccontextmanager
+    async def simulator(self) -> AsyncIterator[Remote]:
+        """On this event loop, with a heart that beats often enough for the hasty."""
+        async with in_process(Simulator(Discord())) as sim:
+            await sim.do("server", heartbeat=0.25)
+            for account in (MAIN_ACCOUNT, OTHER_ACCOUNT):
+                for chat in self.chats:
+                    await sim.do("open", account=account, chat=chat.chat_id)
+            yield sim
+
+    @asynccontextmanager
+    async def adapter(
+        self,
+        sim: Remote,
+        *,
+        account: str = MAIN_ACCOUNT,
+        trusted: bool = True,
+        hasty: bool = False,
+        url: str | None = None,
+    ) -> AsyncIterator[Adapter]:
+        """As the protocol says."""
+        patience = discord.Patience(
+            answer=0.5 if hasty else 10.0,
+            pause=0.01,
+            silence=0.5 if hasty else 60.0,
+            deaf=0.5 if hasty else 60.0,
+            identify=0.0,
+        )
+        there = url or sim.url
+        adapter = discord.DiscordAdapter(
+            discord.Account(
+                name=account,
+                token=DISCORD_TOKENS[account] if trusted else "a token of somebody else",
+                api_url=there + "/api/v10",
+                gateway_url=there.replace("http", "ws", 1) + "/gateway",
+                cdn_url=there + "/cdn",
+            ),
+            self._places,
+            patience,
+        )
+        try:
+            yield adapter
+        finally:
+            await adapter.close()
+
+    async def _places(self) -> tuple[SessionSource, ...]:
+        return self.chats
+
+    async def go_deaf(self, sim: Remote) -> None:
+        """Lines that are open fall silent with their next frame."""
+        await sim.fault("half-open", does="receive", times=None)
+
+    async def revoke(self, sim: Remote) -> None:
+        """Lines that are open end with it."""
+        await sim.do("bot", revoked=True)
+
+    async def refuse_formatting(self, sim: Remote, *, does: str) -> None:
+        """Discord takes every text."""
+
+
 _SCRIPTED = {TellsProgress}
 
 UNDER_TEST: tuple[AdapterUnderTest, ...] = (
@@ -256,4 +353,5 @@ UNDER_TEST: tuple[AdapterUnderTest, ...] = (
     ScriptedUnderTest(name="scripted editing", capabilities=frozenset(_SCRIPTED | {EditsMessages})),
     ScriptedUnderTest(name="scripted everything", capabilities=frozenset(CAPABILITIES)),
     TelegramUnderTest(),
+    DiscordUnderTest(),
 )

@@ -42,12 +42,11 @@ from gateway.ports import (
     TellsProgress,
 )
 from gateway.stores.memory import MemoryStore
-from tests.contracts.adapter_scene import Ear, Scene, for_adapters, gateway, only_our_errors, part
+from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, for_adapters, gateway, listening, only_our_errors, part
 from tests.contracts.adapters import CAPABILITIES, OTHER_ACCOUNT, AdapterUnderTest
 from tests.fakes import FrozenClock
 from tests.simulators.running import PATIENCE
 
-LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 BYTES = bytes(range(256)) * 500
 
 
@@ -291,7 +290,7 @@ async def test_more_than_one_page_is_caught_up(at: Scene) -> None:
     assert texts == [str(number) for number in range(230)]
 
 
-@for_adapters(CatchesUp)
+@for_adapters(CatchesUp, knows_of_gaps=True)
 async def test_a_past_that_was_forgotten_is_said_to_be_a_gap(at: Scene) -> None:
     now, texts = datetime.now(UTC), list[str]()
 
@@ -333,7 +332,7 @@ async def test_progress_is_that_the_platform_answers_not_that_people_write(at: S
 @pytest.mark.parametrize("kind", ["half-open"])
 async def test_a_platform_that_does_not_answer_makes_no_progress(at: Scene) -> None:
     await at.tested.go_deaf(at.sim)
-    async with at.listening(Ear()):
+    async with listening(at.adapter, Ear().receive):
 
         async def has_tried() -> bool:
             return len(await at.sim.calls(does="receive")) > 1
@@ -525,7 +524,8 @@ async def test_a_part_in_doubt_is_found_or_certainly_not_there(at: Scene, kind: 
 )
 async def test_not_to_know_is_not_to_have_found_nothing(at: Scene, kind: str) -> None:
     await at.adapter.send(part(at.here))
-    await at.sim.fault(kind, does="find", times=None)
+    for does in ("find", "history"):
+        await at.sim.fault(kind, does=does, times=None)
 
     with pytest.raises((Unreachable, NotSent)):
         await at.adapter.find_sent(part(at.here), datetime.now(UTC))
@@ -775,6 +775,7 @@ async def test_refused_credentials_are_told_by_a_send(at: Scene) -> None:
 async def test_credentials_that_are_revoked_end_the_run(at: Scene) -> None:
     ear = Ear()
     running = asyncio.ensure_future(at.adapter.run(ear.receive))
+    await _until_progress(at.adapter, None)
     await at.say()
     await ear.until_heard()
     await at.tested.revoke(at.sim)

@@ -15,7 +15,7 @@ HOST = "https://cdn.discordapp.com"
 
 def link(world: World, channel: int, file: File) -> str:
     """A fresh one."""
-    path = f"attachments/{channel}/{file.id}/{quote(file.name)}"
+    path = f"attachments/{channel}/{file.id}/{quote(file.name, safe='')}"
     issued = int(world.clock.now())
     expires = issued + int(world.lifetime_of_links)
     signature = _signature(world, file.id, f"{expires:x}", f"{issued:x}")

@@ -1,0 +1,110 @@
+"""One Discord bot as the gateway sees it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+from adapters.discord.account import Account, Patience
+from adapters.discord.api import Api
+from adapters.discord.atlas import Atlas
+from adapters.discord.catching_up import Historian
+from adapters.discord.downloads import Downloader
+from adapters.discord.intake import Intake, Reader
+from adapters.discord.interactions import Interactions
+from adapters.discord.listening import Listener
+from adapters.discord.markup import LARGEST_TEXT, marked
+from adapters.discord.memory import Memory
+from adapters.discord.normalise import PLATFORM
+from adapters.discord.sending import Sender
+from gateway.model import Attachment, InboundMessage, Part, Sent, SessionSource
+from gateway.ports import Limits, Places, Rate, Receive, nowhere
+
+# Discord promises no figures, and names them with every answer: five messages in five seconds are what bots see in one
+# channel, and fifty requests a second in all (https://docs.discord.com/developers/topics/rate-limits).
+_PER_CHAT = Rate(count=5, per=timedelta(seconds=5))
+_PER_ACCOUNT = Rate(count=45, per=timedelta(seconds=1))
+
+
+class DiscordAdapter:
+    """Receives, catches up, sends, edits, asks, fetches files, and finds out whether a message arrived."""
+
+    def __init__(
+        self,
+        account: Account,
+        places: Places = nowhere,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
+    ) -> None:
+        self.platform = PLATFORM
+        self.deaf_after = patience.deaf_after
+        self._api = Api(account, patience)
+        self._memory = Memory()
+        self._atlas = Atlas(self._api)
+        self._interactions = Interactions(self._api)
+        self._reader = Reader(self._api, self._atlas, account)
+        self._sender = Sender(self._api, self._atlas, self._memory, self._interactions)
+        self._historian = Historian(self._api, self._atlas, self._reader, self._sender, places)
+        self._listener = Listener(account, patience, self._api, self._memory, self._historian)
+        self._downloader = Downloader(self._api, account, patience)
+        self.limits = Limits(
+            largest_part=LARGEST_TEXT,
+            measure=lambda markdown: marked(markdown).size,
+            edit_every=timedelta(seconds=1),
+            per_account=_PER_ACCOUNT,
+            per_chat=_PER_CHAT,
+        )
+
+    @property
+    def progress_at(self) -> datetime | None:
+        """As the port has it."""
+        return self._listener.pulse.at
+
+    async def run(self, receive: Receive) -> None:
+        """As the port has it."""
+        async with Intake(self._reader, self._atlas, self._memory, self._interactions, receive) as intake:
+            await self._listener.listen(intake)
+
+    def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+        """As the port has it."""
+        return self._historian.read(since)
+
+    async def send(self, part: Part) -> Sent:
+        """As the port has it."""
+        return await self._sender.send(part)
+
+    async def find_sent(self, part: Part, since: datetime) -> Sent | None:
+        """As the port has it."""
+        return await self._sender.find_sent(part, since)
+
+    async def edit(self, part: Part, message_id: str) -> Sent:
+        """As the port has it."""
+        return await self._sender.edit(part, message_id)
+
+    async def ask(self, part: Part) -> Sent:
+        """As the port has it."""
+        return await self._sender.send(part)
+
+    async def send_file(self, part: Part) -> Sent:
+        """As the port has it."""
+        return await self._sender.send_file(part)
+
+    def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """As the port has it."""
+        return self._downloader.fetch(attachment)
+
+    async def show_typing(self, target: SessionSource) -> None:
+        """As the port has it."""
+        await self._sender.type(target)
+
+    async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
+        """As the port has it."""
+        await self._sender.react(target, message_id, emoji)
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._api.close()
+
+
+def connect(account: Account, places: Places) -> DiscordAdapter:
+    """For an account of the config."""
+    return DiscordAdapter(account, places)

@@ -1,0 +1,200 @@
+"""
+What was said while nobody listened, out of the channels' histories.
+
+Discord keeps nothing for a bot that was away, and does not even tell it which direct chats it has. So every channel,
+thread and direct chat in which there is a conversation, or in which one is allowed, is looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
+from typing import TypeVar
+
+from adapters.discord.api import Api
+from adapters.discord.atlas import Atlas, direct
+from adapters.discord.ids import checked, id_at, is_id
+from adapters.discord.intake import Reader
+from adapters.discord.places import ANNOUNCEMENT, TEXT, VOICE, Payload, Place
+from adapters.discord.sending import Sender
+from gateway.errors import Throttled, Undeliverable
+from gateway.model import ChatType, InboundMessage, SessionSource
+from gateway.ports import Places
+
+T = TypeVar("T")
+
+_PAGE = 100
+_AT_ONCE = 8
+_MOST_CHANNELS = 1000
+# Discord looks with suspicion at bots that open many direct chats at once.
+_MOST_OPENED = 25
+_WRITTEN_IN = (TEXT, VOICE, ANNOUNCEMENT)
+_LONGEST_PAUSE = 60.0
+
+
+class Historian:
+    """Of one bot."""
+
+    def __init__(self, api: Api, atlas: Atlas, reader: Reader, sender: Sender, places: Places) -> None:
+        self._api = api
+        self._atlas = atlas
+        self._reader = reader
+        self._sender = sender
+        self._places = places
+
+    async def read(self, since: datetime) -> AsyncIterator[InboundMessage]:
+        """Oldest first, across all of them."""
+        after = id_at(since)
+        histories = [_History(self._api, place, after) for place in (await self._known(after)).values()]
+        waiting = [(history.next_id, number) for number, history in enumerate(await _begun(histories))]
+        heap = [(id_, number) for id_, number in waiting if id_ is not None]
+        heapq.heapify(heap)
+        while heap:
+            _, number = heap[0]
+            history = histories[number]
+            message = await self._reader.read("MESSAGE_CREATE", await history.take(), history.place)
+            next_id = history.next_id
+            if next_id is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (next_id, number))
+            if message is not None:
+                yield message
+
+    async def newest(self, most: int) -> list[str]:
+        """The channels in which there was a conversation last."""
+        channels = [source.thread_id or source.chat_id for source in await self._places()]
+        return list(dict.fromkeys(each for each in channels if each is not None and is_id(each)))[:most]
+
+    async def _known(self, after: int) -> dict[str, Place]:
+        """By channel. Of what cannot be seen any more nothing can be read."""
+        found: dict[str, Place] = {}
+        opened = 0
+        for source in await self._places():
+            if len(found) >= _MOST_CHANNELS:
+                break
+            opens = source.chat_type is ChatType.DM and source.chat_id is None
+            opened += opens
+            if opens and opened > _MOST_OPENED:
+                continue
+            try:
+                await self._find(source, after, found)
+            except Undeliverable:
+                continue
+        return found
+
+    async def _find(self, source: SessionSource, after: int, found: dict[str, Place]) -> None:
+        channel = source.thread_id or source.chat_id
+        if channel in found and source.user_id is not None:
+            return
+        if source.chat_type is ChatType.DM:
+            known = checked(channel) if channel else await self._opened(checked(source.user_id))
+            found[known] = direct(known)
+        elif channel is not None and is_id(channel):
+            await self._find_channel(channel, source, after, found)
+        elif source.scope is not None and is_id(source.scope):
+            await self._find_guild(source.scope, after, found)
+
+    async def _opened(self, person: str) -> str:
+        return await patiently(lambda: self._sender.direct_with(person))
+
+    async def _find_channel(self, channel: str, source: SessionSource, after: int, found: dict[str, Place]) -> None:
+        """A channel that is allowed is allowed with its threads."""
+        place = await patiently(lambda: self._atlas.place(channel))
+        if not place.takes_only_posts:
+            found[channel] = place  # what is allowed is named after what is known, and may be both
+        if source.thread_id is None and source.user_id is None and place.guild is not None and not place.is_thread:
+            for thread in await self._active_threads(place.guild):
+                if str(thread.get("parent_id")) == channel:
+                    await self._add(thread, after, found)
+
+    async def _find_guild(self, guild: str, after: int, found: dict[str, Place]) -> None:
+        channels = await patiently(lambda: self._api.objects("GET", "/guilds/{guild_id}/channels", {"guild_id": guild}))
+        for channel in channels:
+            self._atlas.note({**channel, "guild_id": guild})
+        for channel in channels:
+            if channel.get("type") in _WRITTEN_IN:
+                await self._add({**channel, "guild_id": guild}, after, found)
+        for thread in await self._active_threads(guild):
+            await self._add(thread, after, found)
+
+    async def _add(self, channel: Payload, after: int, found: dict[str, Place]) -> None:
+        """Where nothing was said since, there is nothing to read."""
+        if int(channel.get("last_message_id") or 0) > after:
+            found.setdefault(str(channel["id"]), await self._atlas.place(str(channel["id"])))
+
+    async def _active_threads(self, guild: str) -> list[Payload]:
+        path = "/guilds/{guild_id}/threads/active"
+        told = await patiently(lambda: self._api.call("GET", path, {"guild_id": guild}))
+        threads: list[Payload] = [{**thread, "guild_id": guild} for thread in (told or {}).get("threads") or ()]
+        for thread in threads:
+            self._atlas.note(thread)
+        return threads
+
+
+class _History:
+    """One channel's, page by page, oldest first."""
+
+    def __init__(self, api: Api, place: Place, after: int) -> None:
+        self.place = place
+        self._api = api
+        self._after = after
+        self._page: list[Payload] = []
+        self._is_whole = False
+
+    @property
+    def next_id(self) -> int | None:
+        """Of the oldest that was not taken; None if there is none left."""
+        return int(self._page[-1]["id"]) if self._page else None
+
+    async def begin(self) -> None:
+        """Look at the first page. Of a channel that is closed to us nothing is there."""
+        try:
+            await self._turn_page()
+        except Undeliverable:
+            self._is_whole = True
+
+    async def take(self) -> Payload:
+        """The oldest. The page after it is there when this returns."""
+        message = self._page.pop()
+        self._after = int(message["id"])
+        if not self._page and not self._is_whole:
+            await self._turn_page()
+        return message
+
+    async def _turn_page(self) -> None:
+        query, path = {"after": self._after, "limit": _PAGE}, "/channels/{channel_id}/messages"
+        asking = self._api.objects
+        page = await patiently(lambda: asking("GET", path, {"channel_id": self.place.channel}, query=query))
+        self._page = sorted(page, key=lambda message: int(message["id"]), reverse=True)
+        self._is_whole = len(page) < _PAGE
+
+
+async def _begun(histories: list[_History]) -> list[_History]:
+    """A few at once: Discord is slow to answer a hundred questions one by one."""
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def begin(history: _History) -> None:
+        async with room:
+            await history.begin()
+
+    beginning = [asyncio.ensure_future(begin(history)) for history in histories]
+    try:
+        await asyncio.gather(*beginning)
+    finally:
+        for each in beginning:
+            each.cancel()
+    return histories
+
+
+async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """A question may be asked again after the pause that Discord wants."""
+    while True:
+        try:
+            return await ask()
+        except Throttled as exc:
+            if exc.retry_after > _LONGEST_PAUSE:
+                raise
+            await asyncio.sleep(exc.retry_after)

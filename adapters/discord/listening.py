@@ -1,0 +1,169 @@
+"""
+One life of a bot at the gateway: as many lines as Discord asks for, all of them alive, or none.
+
+Discord counts the sessions that a bot begins, a thousand a day, and takes its token away after that. The count is kept
+there, so it is asked for before every session and outlives us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from adapters.discord.account import Account, Patience
+from adapters.discord.api import Api
+from adapters.discord.catching_up import Historian, patiently
+from adapters.discord.ids import id_at
+from adapters.discord.intake import Intake
+from adapters.discord.memory import Memory
+from adapters.discord.menu import offer
+from adapters.discord.places import Payload
+from adapters.discord.shard import Shard
+from gateway.errors import NotSent, Retryable, Throttled, Undeliverable, Unreachable
+
+_RESERVE = 10
+_LOOKED_AT = 3
+_STILL_ON_ITS_WAY = 5.0
+
+
+class Deaf(Retryable):
+    """The line is alive, and nothing comes through it."""
+
+
+class Pulse:
+    """When Discord last showed that it listens: on the line that has been silent for the longest time."""
+
+    def __init__(self) -> None:
+        self.at: datetime | None = None
+        self.began: datetime | None = None
+        self._beats: dict[int, datetime] = {}
+        self._shards = 0
+
+    def begin(self, shards: int) -> None:
+        """New lines, of which nothing was heard yet."""
+        self._beats, self._shards, self.began = {}, shards, None
+
+    def beat(self, shard: int) -> None:
+        """There is life on this line."""
+        self._beats[shard] = datetime.now(UTC)
+        if len(self._beats) == self._shards:
+            self.at = min(self._beats.values())
+            self.began = self.began or self.at
+
+
+class Starts:
+    """New sessions, one in so many seconds."""
+
+    def __init__(self, every: float) -> None:
+        self._every = every
+        self._next_at = 0.0
+
+    async def next(self) -> None:
+        """Wait for one's turn."""
+        now = asyncio.get_running_loop().time()
+        mine = max(now, self._next_at)
+        self._next_at = mine + self._every
+        await asyncio.sleep(mine - now)
+
+
+class Listener:
+    """Of one bot."""
+
+    def __init__(self, account: Account, patience: Patience, api: Api, memory: Memory, historian: Historian) -> None:
+        self.pulse = Pulse()
+        self._account = account
+        self._patience = patience
+        self._api = api
+        self._memory = memory
+        self._historian = historian
+        self._starts = Starts(patience.identify)
+
+    async def listen(self, intake: Intake) -> None:
+        """Until cancelled. Raises what ended it, one of ours."""
+        gateway = await patiently(lambda: self._api.call("GET", "/gateway/bot"))
+        url, count = _lines(gateway)
+        self.pulse.begin(count)
+        shards = [self._shard(url, number, count, intake) for number in range(count)]
+        lives = (intake.until_failure(), self._look_after(), *map(self._live, shards))
+        working = [asyncio.ensure_future(life) for life in lives]
+        try:
+            await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+            for each in working:
+                if each.done():
+                    each.result()
+        finally:
+            for each in working:
+                each.cancel()
+            await asyncio.wait(working)
+
+    async def _live(self, shard: Shard) -> None:
+        await self._starts.next()
+        await shard.listen()
+
+    def _shard(self, url: str, number: int, count: int, intake: Intake) -> Shard:
+        def hear(event: str, payload: Payload) -> None:
+            if event == "READY" and number == 0:
+                self._offer_commands(intake, payload)
+            intake.take(event, payload)
+
+        return Shard(
+            self._account,
+            self._patience,
+            number=number,
+            count=count,
+            gateway=url,
+            hear=hear,
+            beat=lambda: self.pulse.beat(number),
+        )
+
+    def _offer_commands(self, intake: Intake, ready: Payload) -> None:
+        """On the side: it can take Discord long, and nothing depends on it."""
+        application = (ready.get("application") or {}).get("id")
+        if application is not None and self._account.commands:
+            intake.run_errand(partial(offer, self._api, str(application), self._account.commands))
+
+    async def _look_after(self) -> None:
+        """Heartbeats can go on while nothing else comes. What people wrote last shows whether it was heard."""
+        known = await self._historian.newest(_LOOKED_AT)
+        while True:
+            await asyncio.sleep(self._patience.look)
+            channels = dict.fromkeys((*self._memory.lately(_LOOKED_AT), *known))
+            with suppress(Unreachable, NotSent, Throttled):
+                if self.pulse.began is not None and await self._has_missed(channels, self.pulse.began):
+                    raise Deaf("Discord keeps the connection and says nothing of what people write")
+
+    async def _has_missed(self, channels: Iterable[str], since: datetime) -> bool:
+        for channel in channels:
+            newest = await self._newest_in(channel)
+            if newest > max(id_at(since), self._memory.newest_in(channel)):
+                await asyncio.sleep(min(_STILL_ON_ITS_WAY, self._patience.look))
+                if newest > self._memory.newest_in(channel):
+                    return True
+        return False
+
+    async def _newest_in(self, channel: str) -> int:
+        """As Discord has it. What is closed to us tells nothing."""
+        where, path = {"channel_id": channel}, "/channels/{channel_id}/messages"
+        try:
+            page = await self._api.objects("GET", path, where, query={"limit": 1})
+        except Undeliverable:
+            return 0
+        return max((int(message["id"]) for message in page), default=0)
+
+
+def _lines(gateway: object) -> tuple[str, int]:
+    """Where to, and how many. Raises Retryable when there are no sessions left to begin."""
+    match gateway:
+        case {"url": str(url), "shards": int(shards), "session_start_limit": dict(limit)}:
+            left, milliseconds = limit.get("remaining"), limit.get("reset_after")
+        case {"url": str(url)}:
+            return url, 1
+        case _:
+            raise Unreachable("Discord has not said where its gateway is")
+    if isinstance(left, int) and left < shards + _RESERVE and isinstance(milliseconds, int | float):
+        until = datetime.now(UTC) + timedelta(milliseconds=milliseconds)
+        raise Retryable(f"too many sessions were begun today; Discord takes new ones at {until:%H:%M} UTC")
+    return url, max(1, shards)

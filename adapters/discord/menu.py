@@ -1,0 +1,45 @@
+"""Slash commands, as Discord offers them to people. It takes few changes a day, so it is told only of changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from adapters.discord.account import MenuEntry
+from adapters.discord.api import Api
+from adapters.discord.places import Payload
+
+MOST = 100
+"""One more, and Discord refuses all of them."""
+
+_CHAT_INPUT, _TEXT = 1, 3
+_LONGEST = 100
+_NAME = re.compile(r"[-_\w]{1,32}")
+_PATH = "/applications/{application_id}/commands"
+
+
+async def offer(api: Api, application: str, entries: Sequence[MenuEntry]) -> None:
+    """Make Discord offer these and no others."""
+    wanted = [_command(entry) for entry in entries if entry.offered and _NAME.fullmatch(entry.name.lower())][:MOST]
+    where = {"application_id": application}
+    offered = await api.objects("GET", _PATH, where)
+    if sorted(map(_essence, offered)) != sorted(map(_essence, wanted)):
+        await api.objects("PUT", _PATH, where, body=wanted)
+
+
+def _command(entry: MenuEntry) -> dict[str, Any]:
+    command: dict[str, Any] = {
+        "name": entry.name.lower(),
+        "description": entry.summary[:_LONGEST] or entry.name,
+        "type": _CHAT_INPUT,
+    }
+    if entry.argument:
+        command["options"] = [{"type": _TEXT, "name": "text", "description": entry.argument[:_LONGEST]}]
+    return command
+
+
+def _essence(command: Payload) -> str:
+    """What people see of it; the rest Discord adds by itself."""
+    options = [(each.get("type"), each.get("name"), each.get("description")) for each in command.get("options") or ()]
+    return repr((command.get("type", _CHAT_INPUT), command.get("name"), command.get("description"), options))

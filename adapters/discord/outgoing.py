@@ -1,0 +1,96 @@
+"""A part as Discord wants to have it: a body, and the name by which a second try is known to be one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import PurePath
+from typing import Any
+
+from adapters.discord.ids import is_id
+from adapters.discord.markup import LARGEST_TEXT, marked
+from adapters.discord.mentions import linked
+from adapters.discord.places import Names, Payload
+from gateway.errors import Undeliverable
+from gateway.model import Button, File, Part
+
+Body = dict[str, Any]
+
+_ROW, _BUTTON, _GREY = 1, 2, 2
+_PER_ROW, _MOST_BUTTONS, _LONGEST_LABEL = 5, 25, 80
+_LONGEST_NONCE, _LONGEST_NAME = 25, 128
+_CHANNEL = re.compile(r"<#\d+>|#[\w-]{1,100}")
+
+
+def body_of(part: Part, names: Names) -> Body:
+    """Its words, whom they call, and its buttons, or none: an edit takes away what is not here."""
+    words = marked(part.text)
+    if len(words.text) > LARGEST_TEXT:
+        raise Undeliverable("this is longer than a message of Discord can be")
+    return {
+        "content": linked(words.text, names, LARGEST_TEXT),
+        "allowed_mentions": {"parse": [], "users": list(words.users), "replied_user": False},
+        "components": _rows(part.buttons[:_MOST_BUTTONS]),
+    }
+
+
+def reference_to(message: str) -> Body:
+    """An answer to it, if it is still there."""
+    return {"message_id": message, "fail_if_not_exists": False}
+
+
+def file_name(file: File) -> str:
+    """It goes into a header of the request: one line, and no path."""
+    printable = "".join(each for each in file.name or PurePath(file.path).name if each.isprintable() and each != '"')
+    return printable.rpartition("/")[2][-_LONGEST_NAME:] or "file"
+
+
+def nonce_of(part: Part) -> str | None:
+    """
+    Its own for ever: parts are numbered anew with a new store, so the number alone would not do.
+
+    A preview has none: nobody would send it a second time.
+    """
+    if not part.id:
+        return None
+    target = part.target
+    facts = (part.id, part.created_at, target.chat_id, target.thread_id, part.ordinal, part.text, part.file)
+    return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()[:_LONGEST_NONCE]
+
+
+def says_the_same(part: Part, message: Payload, body: Body) -> bool:
+    """Whether a message of ours could be this part."""
+    if _essence(str(message.get("content") or "")) != _essence(body["content"]):
+        return False
+    if {button.nonce for button in part.buttons} != _nonces_in(message) or not _has_its_file(part, message):
+        return False
+    answered = (message.get("message_reference") or {}).get("message_id")
+    return answered is None or not is_id(part.reply_to) or answered == part.reply_to
+
+
+def _essence(words: str) -> str:
+    """What channels are called may have been known then and not now."""
+    return _CHANNEL.sub("#", words).strip()
+
+
+def _has_its_file(part: Part, message: Payload) -> bool:
+    """Discord changes what it does not like in names."""
+    names = [_letters(str(file.get("filename"))) for file in message.get("attachments") or ()]
+    return names == ([] if part.file is None else [_letters(file_name(part.file))])
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name))
+
+
+def _rows(buttons: tuple[Button, ...]) -> list[Body]:
+    shown = [
+        {"type": _BUTTON, "style": _GREY, "label": each.label[:_LONGEST_LABEL] or "…", "custom_id": each.nonce}
+        for each in buttons
+    ]
+    return [{"type": _ROW, "components": shown[first : first + _PER_ROW]} for first in range(0, len(shown), _PER_ROW)]
+
+
+def _nonces_in(message: Payload) -> set[str]:
+    rows = message.get("components") or ()
+    return {button["custom_id"] for row in rows for button in row.get("components") or () if "custom_id" in button}

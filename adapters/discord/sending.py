@@ -1,0 +1,258 @@
+"""
+Everything that goes out: messages, edits, questions with buttons, files, typing, reactions.
+
+A message goes once, with a nonce: whoever sends it again within a few minutes gets the first one back. Where Discord
+says what is in the way (no such thread yet, a forum, an archive), nothing was sent, and it goes the way that is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+
+from adapters.discord.api import (
+    Api,
+    Archived,
+    ChannelGone,
+    Forbidden,
+    HasThread,
+    InteractionOver,
+    MessageGone,
+    OnlyPosts,
+)
+from adapters.discord.atlas import Atlas
+from adapters.discord.ids import checked, id_at, is_id
+from adapters.discord.interactions import ORIGINAL, Interaction, Interactions
+from adapters.discord.memory import Memory
+from adapters.discord.mentions import without_ids
+from adapters.discord.outgoing import Body, body_of, nonce_of, reference_to, says_the_same
+from adapters.discord.places import Payload, Place
+from adapters.discord.uploads import Upload, uploading
+from gateway.errors import Undeliverable
+from gateway.model import ChatType, Part, Sent, SessionSource
+
+_MESSAGES = "/channels/{channel_id}/messages"
+_MESSAGE = _MESSAGES + "/{message_id}"
+_LONGEST_TITLE, _NAMELESS, _MARKS = 90, "Conversation", " #*_`>-|"
+# Discord remembers a nonce for some minutes; how many it does not say.
+_NONCE_HOLDS = timedelta(minutes=2)
+_CLOCKS_DIFFER = timedelta(seconds=1)
+_PAGE = 100
+_MOST_PAGES = 20
+
+
+class Sender:
+    """Of one bot."""
+
+    def __init__(self, api: Api, atlas: Atlas, memory: Memory, interactions: Interactions) -> None:
+        self._api = api
+        self._atlas = atlas
+        self._memory = memory
+        self._interactions = interactions
+
+    async def send(self, part: Part) -> Sent:
+        """As a message of its own, with its buttons if it has any."""
+        return await self._send(part, self._body(part))
+
+    async def send_file(self, part: Part) -> Sent:
+        """With its words."""
+        channel = await self._channel(part.target)
+        async with uploading(part, self._atlas.largest_file(channel)) as upload:
+            return await self._send(part, self._body(part), upload)
+
+    async def edit(self, part: Part, message_id: str) -> Sent:
+        """In place. What is in an archived thread can be changed when it is opened again."""
+        channel = self._memory.channel_of(message_id) or await self._channel(part.target)
+        where, body = {"channel_id": channel, "message_id": checked(message_id)}, self._body(part)
+        with _naming("Send Messages", part.target):
+            try:
+                await self._api.object("PATCH", _MESSAGE, where, body=body)
+            except Archived:
+                await self._api.call("PATCH", "/channels/{channel_id}", where, body={"archived": False})
+                await self._api.object("PATCH", _MESSAGE, where, body=body)
+        return Sent(message_id=message_id, at=datetime.now(UTC))
+
+    async def type(self, target: SessionSource) -> None:
+        """For ten seconds, or until a message comes. A thread that is not there yet is seen from its channel."""
+        path = "/channels/{channel_id}/typing"
+        try:
+            await self._api.call("POST", path, {"channel_id": await self._channel(target)})
+        except ChannelGone:
+            if target.thread_id is None:
+                raise
+            await self._api.call("POST", path, {"channel_id": checked(target.chat_id)})
+
+    async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
+        """A message that is gone, or that takes no such sign, needs none."""
+        if not is_id(message_id) or self._interactions.is_one(message_id):
+            return
+        # A message from which a thread was made stands in the channel.
+        is_first = message_id == target.thread_id and target.chat_id is not None
+        channel = checked(target.chat_id) if is_first else await self._channel(target)
+        path = _MESSAGE + "/reactions/{emoji}/@me"
+        with suppress(Undeliverable):
+            await self._api.call("PUT", path, {"channel_id": channel, "message_id": message_id, "emoji": emoji})
+
+    async def find_sent(self, part: Part, since: datetime) -> Sent | None:
+        """
+        Among what we said there since then.
+
+        Discord does not show nonces afterwards. A part that another process tried a moment ago is not looked for: to
+        send it again is the surest way to find it. Only posts of a forum have no nonce.
+        """
+        nonce, now, after = nonce_of(part) or "", datetime.now(UTC), id_at(since - _CLOCKS_DIFFER)
+        try:
+            forum = await self._forum(part.target)
+            if forum is None and not self._memory.was_tried(nonce) and now - since < _NONCE_HOLDS:
+                return None
+            said = self._posts_in(forum, after) if forum else self._said_in(await self._channel(part.target), after)
+            async for message in said:
+                if self._is_it(part, message, nonce):
+                    self._memory.sent(str(message["id"]), str(message.get("channel_id")), nonce)
+                    return Sent(message_id=str(message["id"]), at=now)
+        except ChannelGone:
+            pass  # a thread that was to be made by it
+        return None
+
+    async def _forum(self, target: SessionSource) -> Place | None:
+        if target.chat_type is not ChatType.GROUP or target.thread_id is not None:
+            return None
+        place = await self._atlas.place(checked(target.chat_id))
+        return place if place.takes_only_posts else None
+
+    def _is_it(self, part: Part, message: Payload, nonce: str) -> bool:
+        return says_the_same(part, message, self._body(part)) and not self._memory.is_another(message["id"], nonce)
+
+    async def _said_in(self, channel: str, after: int) -> AsyncIterator[Payload]:
+        """What we said there, oldest first."""
+        me = (await self._api.me())["id"]
+        for _ in range(_MOST_PAGES):
+            query = {"after": after, "limit": _PAGE}
+            page = await self._api.objects("GET", _MESSAGES, {"channel_id": channel}, query=query)
+            for message in reversed(page):
+                if (message.get("author") or {}).get("id") == me:
+                    yield message
+            if len(page) < _PAGE:
+                return
+            after = max(int(message["id"]) for message in page)
+
+    async def _posts_in(self, forum: Place, after: int) -> AsyncIterator[Payload]:
+        """The first messages of the posts that we began there."""
+        me = (await self._api.me())["id"]
+        told = await self._api.call("GET", "/guilds/{guild_id}/threads/active", {"guild_id": forum.guild or ""})
+        for thread in (told or {}).get("threads") or ():
+            is_own = (thread.get("parent_id"), thread.get("owner_id")) == (forum.channel, me)
+            if is_own and int(thread["id"]) > after:
+                with suppress(MessageGone):
+                    where = {"channel_id": thread["id"], "message_id": thread["id"]}
+                    yield await self._api.object("GET", _MESSAGE, where)
+
+    def _body(self, part: Part) -> Body:
+        return body_of(part, self._atlas.names(part.target.scope))
+
+    async def _send(self, part: Part, body: Body, upload: Upload | None = None) -> Sent:
+        nonce = nonce_of(part)
+        interaction = self._interactions.answered_by(part, nonce)
+        if nonce is not None:
+            self._memory.tried(nonce)
+        with _naming(_needed(upload), part.target):
+            message = await self._answer(interaction, body, upload) if interaction else None
+            if message is None:
+                message = await self._post(part, body, nonce, upload)
+        self._memory.sent(str(message["id"]), str(message.get("channel_id")), nonce)
+        return Sent(message_id=str(message["id"]), at=datetime.now(UTC))
+
+    async def _answer(self, interaction: Interaction, body: Body, upload: Upload | None) -> Payload | None:
+        """In the place of the sign that an answer is on its way; None if that is no longer possible."""
+        try:
+            await self._interactions.defer(interaction)
+            return await self._api.object("PATCH", ORIGINAL, interaction.hook, **_content(body, upload))
+        except (InteractionOver, MessageGone):
+            self._interactions.forget(interaction)
+            return None
+
+    async def _post(self, part: Part, body: Body, nonce: str | None, upload: Upload | None) -> Payload:
+        channel, target = await self._channel(part.target), part.target
+        whole = body | ({} if nonce is None else {"nonce": nonce, "enforce_nonce": True})
+        if part.reply_to is not None and self._is_quoted(part.reply_to, target, channel):
+            whole["message_reference"] = reference_to(part.reply_to)
+        try:
+            return await self._api.object("POST", _MESSAGES, {"channel_id": channel}, **_content(whole, upload))
+        except OnlyPosts:
+            return await self._post_in_forum(channel, body, upload)
+        except ChannelGone:
+            if target.thread_id is None or target.chat_id is None:
+                raise
+            await self._begin_thread(checked(target.chat_id), channel)
+            return await self._api.object("POST", _MESSAGES, {"channel_id": channel}, **_content(whole, upload))
+
+    def _is_quoted(self, message: str, target: SessionSource, channel: str) -> bool:
+        """
+        Neither a command nor what stands in another channel: the message from which a thread was made.
+
+        In a direct chat an answer to what was said last needs no quotation.
+        """
+        if not is_id(message) or self._interactions.is_one(message) or message == target.thread_id:
+            return False
+        return target.chat_type is not ChatType.DM or int(message) != self._memory.newest_in(channel)
+
+    async def _begin_thread(self, channel: str, message: str) -> None:
+        """A thread that is made from a message has its id. It is called what was asked there."""
+        where = {"channel_id": channel, "message_id": message}
+        try:
+            asked = await self._api.object("GET", _MESSAGE, where)
+        except MessageGone as exc:
+            raise ChannelGone("the message that was to be answered in a thread is gone") from exc
+        title = _titled(str(asked.get("content") or ""))
+        with _naming("Create Public Threads", None), suppress(HasThread):
+            await self._api.object("POST", _MESSAGE + "/threads", where, body={"name": title})
+
+    async def _post_in_forum(self, forum: str, body: Body, upload: Upload | None) -> Payload:
+        """As a post, whose first message has its id."""
+        post = {"name": _titled(body["content"]), "message": body}
+        path = "/channels/{channel_id}/threads"
+        thread = await self._api.object("POST", path, {"channel_id": forum}, **_content(post, upload))
+        return {"id": thread["id"], "channel_id": thread["id"]}
+
+    async def _channel(self, target: SessionSource) -> str:
+        """Where to write. Of somebody who never wrote only the id is known."""
+        if target.thread_id is not None or target.chat_id is not None or target.user_id is None:
+            return checked(target.thread_id or target.chat_id)
+        return await self.direct_with(checked(target.user_id))
+
+    async def direct_with(self, person: str) -> str:
+        """The direct chat with somebody, opened if need be."""
+        known = self._memory.direct_with(person)
+        if known is None:
+            opened = await self._api.object("POST", "/users/@me/channels", body={"recipient_id": person})
+            known = str(opened["id"])
+            self._memory.opened(person, known)
+        return known
+
+
+def _content(body: Body, upload: Upload | None) -> Mapping[str, object]:
+    return {"body": body} if upload is None else {"form": upload.form(body)}
+
+
+def _needed(upload: Upload | None) -> str:
+    return "Send Messages" if upload is None else "Attach Files"
+
+
+def _titled(words: str) -> str:
+    """One line, not too long; a thread must have a name."""
+    lines = (line.strip(_MARKS) for line in without_ids(words).splitlines())
+    line = next(filter(None, lines), _NAMELESS)
+    return line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1].rstrip() + "…"
+
+
+@contextmanager
+def _naming(permission: str, target: SessionSource | None) -> Iterator[None]:
+    """What an administrator has to give to the bot."""
+    try:
+        yield
+    except Forbidden as exc:
+        needed = permission if exc.sees else "View Channel"
+        if target is not None and target.thread_id is not None and needed == "Send Messages":
+            needed = "Send Messages in Threads"
+        raise Undeliverable(f'the bot needs the permission "{needed}" in this channel') from exc

@@ -1,0 +1,58 @@
+"""A file on its way out: its size is looked at before it is read, and it is read as it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import mimetypes
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from adapters.discord.outgoing import Body, file_name
+from gateway.errors import Undeliverable
+from gateway.model import Part
+
+_MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """One file, open."""
+
+    file: BinaryIO
+    name: str
+
+    def form(self, body: Body) -> list[dict[str, object]]:
+        """The fields of a request that carries a message and the file."""
+        described = [{"id": 0, "filename": self.name}]
+        inner = body.get("message")
+        whole = (
+            {**body, "message": {**inner, "attachments": described}} if inner else {**body, "attachments": described}
+        )
+        kind = mimetypes.guess_type(self.name)[0] or "application/octet-stream"
+        return [
+            {"name": "payload_json", "value": json.dumps(whole), "content_type": "application/json"},
+            {"name": "files[0]", "value": self.file, "filename": self.name, "content_type": kind},
+        ]
+
+
+@asynccontextmanager
+async def uploading(part: Part, largest: int) -> AsyncIterator[Upload]:
+    """The part's file. Raises Undeliverable if there is none, or if it is too large."""
+    if part.file is None:
+        raise Undeliverable("this part has no file")
+    path = Path(part.file.path)
+    try:
+        size = (await asyncio.to_thread(path.stat)).st_size
+        if size > largest:
+            raise Undeliverable(
+                f"the file has {size / _MEGABYTE:.1f} MB, and Discord takes {largest // _MEGABYTE} MB here"
+            )
+        file = await asyncio.to_thread(path.open, "rb")
+    except OSError as exc:
+        raise Undeliverable("the file cannot be read") from exc
+    with file:
+        yield Upload(file=file, name=file_name(part.file))
