@@ -4,7 +4,7 @@ The gateway as it ships, with one account on a simulated platform, and crash poi
     python -m tests.crash.daemon --state-dir DIR --platform URL [--kind finding] [--crash POINT:NTH] [--idle SECONDS]
         [--agent JSON]
 
-A kind is a shape of the scripted platform, or `telegram`.
+A kind is a shape of the scripted platform, or `telegram`, `slack` or `discord`.
 
 Says "ready" when it is. At the armed point it kills itself as the kernel would: nothing is tidied up.
 """
@@ -21,21 +21,52 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from config.access import AccessEntry
-from config.schema import Access, Agent, Config, Reset, Sessions, Turns, Web
-from gateway.app import running
+from pydantic import SecretStr
+
+from config.access import AccessEntry, Whom
+from config.schema import Access, Agent, Config, DiscordAccount, Platforms, Reset, Sessions, Turns, Web
+from gateway.app import Gateway, running
 from gateway.crashpoints import arm
 from gateway.observe import configure_logging
 from gateway.state_dir import take_lock
 from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM
 
 TELEGRAM = "telegram"
+SLACK = "slack"
+DISCORD = "discord"
 PERSON = "ann"
 PERSON_ON_TELEGRAM = "71001"
+PERSON_ON_SLACK = "U71001"
+TEAM_ON_SLACK = "T0001"
+PEOPLE_ON_DISCORD = tuple(str(number) for number in range(77000, 77020))
+GUILD_ON_DISCORD = "9001"
 
 
-def adapter_for(kind: str, url: str) -> Any:
-    """Of the main account. Telegram's library takes seconds to load, so only those wait who want it."""
+_ALLOWED = {
+    TELEGRAM: (AccessEntry(platform=TELEGRAM, id=PERSON_ON_TELEGRAM),),
+    SLACK: (
+        AccessEntry(platform=SLACK, id=PERSON_ON_SLACK),
+        AccessEntry(platform=SLACK, id=TEAM_ON_SLACK, whom=Whom.TEAM),
+    ),
+    DISCORD: (
+        *(AccessEntry(platform=DISCORD, id=person) for person in PEOPLE_ON_DISCORD),
+        AccessEntry(platform=DISCORD, id=GUILD_ON_DISCORD, whom=Whom.GUILD),
+    ),
+}
+
+
+def adapter_for(kind: str, url: str) -> Any | None:
+    """
+    Of the main account; None if it is one of the config.
+
+    A platform's library takes seconds to load, so only those wait who want it.
+    """
+    if kind == DISCORD:
+        return None
+    if kind == SLACK:
+        slack = import_module("adapters.slack")
+        account = slack.Account(bot_token="xoxb-main", app_token="xapp-main", api_url=f"{url}/api/")  # noqa: S106
+        return slack.SlackAdapter(account)
     if kind != TELEGRAM:
         return ADAPTERS[kind](url)
     telegram, simulator = import_module("adapters.telegram"), import_module("tests.simulators.telegram")
@@ -55,39 +86,53 @@ def die_at(point: str, nth: int) -> None:
     arm(tell)
 
 
-def config_for(state_dir: Path, idle: float | None, kind: str, agent: str) -> Config:
-    """Quick turns, one person who may talk, no door but the platform and the control socket."""
-    on_telegram = kind == TELEGRAM
-    person = AccessEntry(
-        platform=TELEGRAM if on_telegram else PLATFORM, id=PERSON_ON_TELEGRAM if on_telegram else PERSON
-    )
+def config_for(state_dir: Path, idle: float | None, kind: str, url: str, agent: str) -> Config:
+    """Quick turns, few people who may talk, no door but the platform and the control socket."""
     return Config(
         state_dir=state_dir,
         web=Web(listen=None),
         agents={"main": Agent.model_validate_json(agent)},
-        access=Access(allow=(person,)),
+        platforms=_platforms(url) if kind == DISCORD else Platforms(),
+        access=Access(allow=_ALLOWED.get(kind, (AccessEntry(platform=PLATFORM, id=PERSON),))),
         sessions=Sessions(reset=Reset(idle=None if idle is None else timedelta(seconds=idle))),
         # A daemon that is killed every second falls behind; nothing may be refused for that, everything is answered.
         turns=Turns(debounce=timedelta(milliseconds=20), drain=timedelta(seconds=5), waiting_per_session=100_000),
     )
 
 
-async def serve(config: Config, adapter: Any) -> None:
-    """Until SIGTERM."""
+def _platforms(url: str) -> Platforms:
+    """An account of the config knows its conversations, which it must: Discord keeps nothing for a bot."""
+    token = import_module("tests.simulators.discord").TOKENS["main"]
+    there = {"api_url": f"{url}/api/v10", "gateway_url": f"{url.replace('http', 'ws', 1)}/gateway"}
+    return Platforms(discord=(DiscordAccount(token=SecretStr(token), cdn_url=f"{url}/cdn", **there),))
+
+
+async def serve(config: Config, adapter: Any | None) -> None:
+    """Until SIGTERM. Without an adapter, with the accounts of the config."""
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    accounts = {(adapter.platform, "main"): adapter} if adapter is not None else {}
     with take_lock(config.state_dir, patience=5) as lock:
-        async with running(config, lock, doors=False, accounts={(adapter.platform, "main"): adapter}):
+        async with running(config, lock, doors=adapter is None, accounts=accounts) as gateway:
+            await _until_heard(gateway, stopping)
             print("ready", flush=True)
             await stopping.wait()
-    await adapter.close()
+    if adapter is not None:
+        await adapter.close()
+
+
+async def _until_heard(gateway: Gateway, stopping: asyncio.Event) -> None:
+    """These keep nothing for one whom they have never seen, and there is no earlier time to go back to."""
+    waits = any(supervisor.report.platform in (SLACK, DISCORD) for supervisor in gateway.supervisors)
+    while waits and not stopping.is_set() and not (await gateway.readiness()).ready:
+        await asyncio.sleep(0.01)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--state-dir", type=Path, required=True)
     parser.add_argument("--platform", required=True)
-    parser.add_argument("--kind", choices=sorted([*ADAPTERS, TELEGRAM]), default="finding")
+    parser.add_argument("--kind", choices=sorted([*ADAPTERS, TELEGRAM, SLACK, DISCORD]), default="finding")
     parser.add_argument("--crash", metavar="POINT:NTH")
     parser.add_argument("--idle", type=float)
     parser.add_argument("--agent", default="{}")
@@ -95,5 +140,5 @@ if __name__ == "__main__":
     configure_logging("warning", sys.stderr)
     if asked.crash:
         die_at(asked.crash.rpartition(":")[0], int(asked.crash.rpartition(":")[2]))
-    config = config_for(asked.state_dir, asked.idle, asked.kind, asked.agent)
+    config = config_for(asked.state_dir, asked.idle, asked.kind, asked.platform, asked.agent)
     asyncio.run(serve(config, adapter_for(asked.kind, asked.platform)))

@@ -1,7 +1,7 @@
 """
 `make kill-matrix`: the proof that nothing is lost and nothing answered twice.
 
-    python -m tests.crash.kill_matrix [--kills 1000] [--cuts 50] [--only POINT ...] [--telegram]
+    python -m tests.crash.kill_matrix [--kills 1000] [--cuts 50] [--only POINT ...] [--telegram | --slack | --discord]
 
 Kills the real daemon at every crash point the first, second and third time it is reached, then at random moments under
 load, then cuts its power. Shows progress, prints a table, writes tests/crash/results.json and the README's table, and
@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 
-from tests.crash.daemon import TELEGRAM
+from tests.crash.daemon import DISCORD, SLACK, TELEGRAM
 from tests.crash.kills import ALL_POINTS, AT_THE_END, KIND_OF, Outcome, kill_at, kill_at_random
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -36,8 +36,12 @@ IN_DOUBT = ("sending", "sent", "between-parts", "mid-stream")
 KINDS = ("finding", "editing", "plain", "catching-up")
 BATCH = 25
 
-# What a platform that is polled, edits, and cannot be asked afterwards never comes to.
-NOT_ON_TELEGRAM = ("acking", "acked", "catching-up")
+# What a platform that is polled, edits, and cannot be asked afterwards never comes to; and what only a test's does.
+NEVER_REACHED = {
+    TELEGRAM: ("acking", "acked", "catching-up"),
+    SLACK: ("acking", "acked"),
+    DISCORD: ("acking", "acked"),
+}
 
 Way = Callable[[Path], Outcome]
 Row = dict[str, str | int | float]
@@ -57,13 +61,13 @@ def ways(points: Iterable[str], kills: int, cuts: int) -> Iterator[Way]:
         yield partial(kill_at_random, kills=min(BATCH, cuts - batch), kind=kind, with_power=True, seed=batch)
 
 
-def telegram_ways(points: Iterable[str], kills: int) -> Iterator[Way]:
+def real_ways(platform: str, points: Iterable[str], kills: int) -> Iterator[Way]:
     """Through the real adapter: every point once, then at random."""
     for point in points:
-        if point not in NOT_ON_TELEGRAM:
-            yield partial(kill_at, point=point, nth=1, kind=TELEGRAM)
+        if point not in NEVER_REACHED[platform]:
+            yield partial(kill_at, point=point, nth=1, kind=platform)
     for batch in range(0, kills, BATCH):
-        yield partial(kill_at_random, kills=min(BATCH, kills - batch), kind=TELEGRAM, seed=batch)
+        yield partial(kill_at_random, kills=min(BATCH, kills - batch), kind=platform, seed=batch)
 
 
 def run(all_ways: list[Way]) -> list[Outcome]:
@@ -136,17 +140,21 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--cuts", type=int, default=50)
     parser.add_argument("--only", nargs="*", choices=ALL_POINTS)
-    parser.add_argument("--telegram", action="store_true", help="through the Telegram adapter; nothing is written")
+    for platform in NEVER_REACHED:
+        through = f"through the {platform.capitalize()} adapter; nothing is written"
+        parser.add_argument(f"--{platform}", action="store_const", dest="platform", const=platform, help=through)
     asked = parser.parse_args()
     points = ALL_POINTS if asked.only is None else asked.only
-    by_telegram = telegram_ways(points, asked.kills)
-    outcomes = run(list(by_telegram if asked.telegram else ways(points, asked.kills, asked.cuts)))
+    if asked.platform is not None:
+        outcomes = run([*real_ways(asked.platform, points, asked.kills)])
+    else:
+        outcomes = run([*ways(points, asked.kills, asked.cuts)])
     found = rows(outcomes)
     print(table(found))
     missed = sorted({outcome.point for outcome in outcomes if not outcome.reached})
     if missed:
         print(f"never reached: {', '.join(missed)}", file=sys.stderr)
-    if asked.only is None and not asked.telegram:
+    if asked.only is None and asked.platform is None:
         RESULTS.write_text(json.dumps(found, indent=2) + "\n")
         write_readme(table(found))
     return int(bool(missed) or not all(outcome.verdict.is_clean for outcome in outcomes))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.crashpoints import POINTS
+from tests.crash.daemon import DISCORD, SLACK
 from tests.crash.rig import PATIENCE, Rig, Verdict
 
 # The adapter's own: before the platform is told, and after.
@@ -17,6 +18,10 @@ ALL_POINTS = (*POINTS[:2], "acking", "acked", *POINTS[2:])
 KIND_OF = {"catching-up": "catching-up", "preview-sending": "editing", "preview-sent": "editing"}
 AT_THE_END = ("drain", "checkpoint")
 AFTER_A_PAUSE = ("reset", "between-parts")
+# Whoever can be asked whether a message arrived says no word twice, whatever gets lost.
+LOSES_ANSWERS = (SLACK, DISCORD)
+# Whoever never listened there has no past there.
+TELLS_ONLY_LISTENERS = (DISCORD,)
 IDLE = 0.6
 CHATS = 5
 
@@ -39,11 +44,14 @@ def kill_at(folder: Path, point: str, nth: int, *, kind: str | None = None) -> O
         crash = f"{point}:{nth}"
         if point == "catching-up":
             _go_away(rig)
-        if rig.start(crash):
+        was_ready = rig.start(crash)
+        if was_ready:
             _provoke(rig, point, nth)
         reached = rig.ended() == -signal.SIGKILL
-        rig.say("late", "after the crash")
+        if was_ready or kind not in TELLS_ONLY_LISTENERS:
+            rig.say("late", "after the crash")
         rig.start()
+        rig.say("late", "after the return")
         rig.settle()
         return Outcome(point, 1, rig.verdict(), rig.seconds_to_ready[-1], reached)
 
@@ -87,8 +95,11 @@ def kill_at_random(
     with Rig(folder, kind=kind, with_power=with_power) as rig:
         for _ in range(kills):
             rig.start()
+            if kind in LOSES_ANSWERS:
+                rig.lose_an_answer()
             _talk(rig, chance, chance.uniform(0.05, 1.2))
             rig.kill()
+        rig.heal()
         rig.start()
         rig.settle()
         times = sorted(rig.seconds_to_ready)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from tests.crash.daemon import PERSON, PERSON_ON_TELEGRAM, TELEGRAM
+from tests.crash.daemon import DISCORD, PERSON, PERSON_ON_SLACK, PERSON_ON_TELEGRAM, SLACK, TELEGRAM
 from tests.crash.power import Power
 
 PATIENCE = 60.0
@@ -28,6 +28,9 @@ REPEAT = "(possible repeat"
 UNFINISHED = " …"
 # What a person hears instead of an answer.
 NOTICES = ("cut off each time", "I was interrupted", "Something went wrong here")
+
+# Slack tries again within minutes, and here within seconds. Then an event is gone.
+SLACK_IN_A_HURRY = {"retries": [0.0, 1.0, 5.0]}
 
 _TOKEN = re.compile(r"\btok\d+\b")
 
@@ -76,13 +79,15 @@ class Rig:
         self.seconds_to_ready: list[float] = []
 
     def __enter__(self) -> Rig:
-        module = "telegram" if self._kind == TELEGRAM else "scripted"
+        module = self._kind if self._kind in (TELEGRAM, SLACK, DISCORD) else "scripted"
         command = [sys.executable, "-m", f"tests.simulators.{module}"]
         if self._kind == "catching-up":
             command.append("--lossy")
         self._platform = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._platform.stdout is not None
         self._url = self._platform.stdout.readline().strip()
+        if self._kind == SLACK:
+            self._call("/_control/server", SLACK_IN_A_HURRY)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
@@ -136,16 +141,39 @@ class Rig:
         """A person writes something that no other message says."""
         self._counted += 1
         token = f"tok{self._counted}"
-        self._call("/_control/say", {**self._where(chat), "text": f"{token} {text}".strip()})
+        where = self._where(chat)
+        call = where.pop("call", "")
+        self._call("/_control/say", {**where, "text": f"{call}{token} {text}".strip()})
         self.said.append(token)
         return token
 
-    def _where(self, chat: str) -> dict[str, str]:
-        """Telegram knows chats by numbers."""
-        if self._kind != TELEGRAM:
-            return {"chat": chat, "user": PERSON}
+    def _where(self, chat: str) -> dict[str, object]:
+        """Telegram knows chats by numbers; at Slack every other one is a channel, where answers grow in threads."""
         number = self._numbers.setdefault(chat, 7000 + len(self._numbers))
-        return {"chat": str(number), "user": PERSON_ON_TELEGRAM}
+        if self._kind == TELEGRAM:
+            return {"chat": str(number), "user": PERSON_ON_TELEGRAM}
+        if self._kind == SLACK:
+            in_channel = bool(number % 2)
+            return {"chat": f"{'C' if in_channel else 'D'}{number}", "user": PERSON_ON_SLACK, "mention": in_channel}
+        if self._kind == DISCORD:
+            return self._on_discord(number)
+        return {"chat": chat, "user": PERSON}
+
+    def _on_discord(self, number: int) -> dict[str, object]:
+        """Every other one is a channel, where the bot must be called; anybody has one direct chat with it at most."""
+        name, in_channel = f"7{number}", bool(number % 2)
+        if in_channel:
+            self._call("/_control/open", {"chat": name, "kind": "text"})
+        return {"chat": name, "user": name, "call": "<@7001> " if in_channel else ""}
+
+    def heal(self) -> None:
+        """Nothing goes wrong any more on the platform's side."""
+        self._call("/_control/faults", method="DELETE")
+
+    def lose_an_answer(self) -> None:
+        """The next message arrives and its sender does not hear of it; the same with the next edit."""
+        self.heal()
+        self.break_next(*({"kind": "lost answer", "match": {"does": does}} for does in ("send", "edit")))
 
     def break_next(self, *faults: dict[str, object]) -> None:
         """What goes wrong on the platform's side."""
@@ -167,7 +195,8 @@ class Rig:
         for message in self._call("/_control/messages", {}):
             text = message["text"]
             noticed = noticed or any(words in text for words in NOTICES)
-            counts = halves if text.endswith(UNFINISHED) else marked if text.startswith(REPEAT) else answers
+            is_half = text.endswith(UNFINISHED) or (message.get("stream") or {}).get("open")
+            counts = halves if is_half else marked if text.startswith(REPEAT) else answers
             counts.update(set(_TOKEN.findall(text)))
         for token in self.said:
             verdict.marked += marked[token]
@@ -202,8 +231,9 @@ class Rig:
         command = [sys.executable, "-m", "gateway", *words, "--json", "--state-dir", str(self.state)]
         return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
-    def _call(self, path: str, body: object = None) -> object:
+    def _call(self, path: str, body: object = None, *, method: str | None = None) -> object:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._url + path, data=data)  # noqa: S310 - our own platform, on loopback
+        address = self._url + path
+        request = urllib.request.Request(address, data=data, method=method)  # noqa: S310 - our platform, on loopback
         with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310 - as above
             return json.load(response)

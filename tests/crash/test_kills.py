@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.daemon import TELEGRAM
+from tests.crash.daemon import DISCORD, TELEGRAM
 from tests.crash.kills import ALL_POINTS, kill_at, kill_at_random
 
 IN_DOUBT = ("preview-sending", "preview-sent")
@@ -27,9 +27,10 @@ def test_nothing_is_lost_or_answered_twice_when_it_is_killed_again_and_again(tmp
     assert (outcome.verdict.lost, outcome.verdict.twice) == ([], [])
 
 
-def test_nothing_is_lost_or_answered_twice_through_telegram(tmp_path: Path) -> None:
+@pytest.mark.parametrize("platform", [TELEGRAM, DISCORD])
+def test_nothing_is_lost_or_answered_twice_through_a_real_platform(tmp_path: Path, platform: str) -> None:
     """`python -m tests.crash.kill_matrix --telegram` does every point and more kills."""
-    outcome = kill_at_random(tmp_path, 4, kind=TELEGRAM, seed=1)
+    outcome = kill_at_random(tmp_path, 4, kind=platform, seed=1)
 
     assert (outcome.verdict.lost, outcome.verdict.twice) == ([], [])
 
