@@ -137,6 +137,15 @@ def _web_address(text: str) -> str:
 WebAddress = Annotated[Text, AfterValidator(_web_address)]
 
 
+def _socket_address(text: str) -> str:
+    if not re.fullmatch(r"wss?://[^\s/]+(?:/\S*)?", text):
+        raise ValueError(f"{quoted(text)} is no address of a gateway; write one that starts with wss:// or ws://")
+    return text
+
+
+SocketAddress = Annotated[Text, AfterValidator(_socket_address)]
+
+
 def _storage_address(text: str) -> str:
     """Not repeated in the message: it may hold a password."""
     if text != "sqlite" and not re.match("postgres(ql)?://", text):

@@ -10,7 +10,6 @@ from config.mistakes import Mistake
 
 # A key, or a key and the beginning of its value. `*` stands for any name.
 NOT_BUILT_YET = (
-    "platforms.discord",
     "platforms.slack",
     "storage.url = postgres",
 )

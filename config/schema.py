@@ -39,6 +39,7 @@ from config.fields import (
     Secret,
     Share,
     Size,
+    SocketAddress,
     SomeTime,
     StorageAddress,
     Streaming,
@@ -175,8 +176,9 @@ class DiscordAccount(Section):
     account: Name = MAIN_ACCOUNT
     token: Secret
     api_url: WebAddress = "https://discord.com/api/v10"
-    gateway_url: Text | None = None
+    gateway_url: SocketAddress | None = None
     cdn_url: WebAddress = "https://cdn.discordapp.com"
+    threads: Flag = False
     home: Id | None = None
 
 

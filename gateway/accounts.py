@@ -13,14 +13,15 @@ from importlib import import_module
 from types import ModuleType
 from typing import Protocol
 
-from config.schema import ByWebhook, Config, TelegramAccount
+from config.schema import ByWebhook, Config, DiscordAccount, TelegramAccount
 from gateway.commands import COMMANDS
+from gateway.commands.registry import Command
 from gateway.errors import ConfigError
 from gateway.ports import Adapter, Places, nowhere
 from gateway.prompt import HomeChannel
 
 AccountName = tuple[str, str]
-AnyAccount = TelegramAccount
+AnyAccount = TelegramAccount | DiscordAccount
 
 
 class _Line(Adapter, Protocol):
@@ -80,12 +81,13 @@ def homes_of(config: Config) -> Iterator[HomeChannel]:
 
 def _accounts(config: Config) -> Iterator[tuple[str, AnyAccount]]:
     yield from (("telegram", account) for account in config.platforms.telegram)
+    yield from (("discord", account) for account in config.platforms.discord)
 
 
 def _described(platform: str, account: AnyAccount) -> object:
     """The account in its adapter's own words."""
     module = _load(platform)
-    return _telegram(module, account)
+    return _telegram(module, account) if isinstance(account, TelegramAccount) else _discord(module, account)
 
 
 def _telegram(telegram: ModuleType, account: TelegramAccount) -> object:
@@ -103,17 +105,34 @@ def _telegram(telegram: ModuleType, account: TelegramAccount) -> object:
         token=account.token.get_secret_value(),
         api_url=account.api_url,
         webhook=webhook,
-        commands=_menu(telegram),
+        commands=tuple(
+            telegram.MenuEntry(name=name, summary=command.summary, offered=name == command.name)
+            for name, command in _menu()
+        ),
     )
 
 
-def _menu(module: ModuleType) -> tuple[object, ...]:
+def _discord(discord: ModuleType, account: DiscordAccount) -> object:
+    return discord.Account(
+        name=account.account,
+        token=account.token.get_secret_value(),
+        api_url=account.api_url,
+        gateway_url=account.gateway_url,
+        cdn_url=account.cdn_url,
+        threads=account.threads,
+        commands=tuple(
+            discord.MenuEntry(
+                name=name, summary=command.summary, argument=command.argument, offered=name == command.name
+            )
+            for name, command in _menu()
+        ),
+    )
+
+
+def _menu() -> Iterator[tuple[str, Command]]:
     """What people can be offered, and every other name of it."""
-    return tuple(
-        module.MenuEntry(name=name, summary=command.summary, offered=name == command.name)
-        for command in COMMANDS.commands
-        for name in (command.name, *command.aliases)
-    )
+    for command in COMMANDS.commands:
+        yield from ((name, command) for name in (command.name, *command.aliases))
 
 
 def _load(platform: str) -> ModuleType:

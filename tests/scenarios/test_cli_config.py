@@ -80,7 +80,7 @@ def test_a_door_that_is_open_to_everybody_is_told_of_in_capitals(home: Path) -> 
 
 @pytest.mark.parametrize("command", [("check",), ("config", "show"), ("config", "show", "--json")])
 def test_a_wrong_file_exits_78_with_every_mistake_on_stderr(home: Path, command: tuple[str, ...]) -> None:
-    file = write(home, "sesions: {}\nlog: {level: loud}\nplatforms: {discord: []}\n")
+    file = write(home, "sesions: {}\nlog: {level: loud}\nstorage: {url: postgresql://h/db}\n")
 
     result = run(home, *command, "--config", str(file))
 
@@ -89,7 +89,7 @@ def test_a_wrong_file_exits_78_with_every_mistake_on_stderr(home: Path, command:
     assert result.stderr.splitlines() == [
         f'{file}:1:1: unknown key "sesions"; did you mean sessions?',
         f'{file}:2:14: log.level: "loud" is no choice; write one of debug, info, warning, error',
-        f"{file}:3:13: platforms.discord is not available in this version; remove it",
+        f"{file}:3:16: storage.url postgres is not available in this version; remove it",
     ]
 
 

@@ -15,6 +15,10 @@ platforms:
     - {account: support, token: "${T}"}
     - {account: sales, token: "${T}", home: "42"}
 """
+MORE_BOTS = """
+  discord:
+    - {token: "${T}", home: 9002}
+"""
 
 
 def test_every_home_is_a_target() -> None:
@@ -24,10 +28,22 @@ def test_every_home_is_a_target() -> None:
     assert platforms_of(config) == ("telegram",)
 
 
+def test_every_platform_has_its_own_homes() -> None:
+    config = config_of(BOTS + MORE_BOTS, T="canary")
+
+    assert [home.target for home in homes_of(config)][-1] == "discord:9002"
+    assert platforms_of(config) == ("telegram", "discord")
+
+
 async def test_each_bot_is_an_adapter_of_its_own() -> None:
     async with connected(config_of(BOTS, T="canary")) as accounts:
         assert list(accounts) == [("telegram", "main"), ("telegram", "support"), ("telegram", "sales")]
         assert {adapter.platform for adapter in accounts.values()} == {"telegram"}
+
+
+async def test_every_platform_has_its_own_adapter() -> None:
+    async with connected(config_of(BOTS + MORE_BOTS, T="canary")) as accounts:
+        assert accounts["discord", "main"].platform == "discord"
 
 
 async def test_without_an_account_nobody_is_connected() -> None:

@@ -10,7 +10,7 @@ import yaml
 from pydantic import SecretStr
 
 from config.not_built import NOT_BUILT_YET
-from config.schema import Config, Section, TelegramAccount
+from config.schema import Config, DiscordAccount, Section, TelegramAccount
 from config.show import as_yaml, json_schema, masked
 from config.validate import section_at
 from tests.configs import config_of
@@ -25,18 +25,20 @@ def with_everything() -> str:
 
 
 def with_a_bot() -> str:
-    """The example with the one entry that it shows."""
-    return re.sub(r"^  # (?=- |  )", "  ", EXAMPLE, flags=re.MULTILINE).replace("telegram: []", "telegram:")
+    """The example with the entries that it shows, one for each platform."""
+    entries = re.sub(r"^  # (?=- |  )", "  ", EXAMPLE, flags=re.MULTILINE)
+    return re.sub(r"^  (telegram|discord): \[\]", r"  \1:", entries, flags=re.MULTILINE)
 
 
 def test_the_example_equals_the_defaults() -> None:
     assert config_of(EXAMPLE) == config_of("state_dir: ~/.local/state/turngate")
 
 
-def test_the_entry_of_the_example_has_every_default_of_a_bot() -> None:
+def test_the_entries_of_the_example_have_every_default_of_a_bot() -> None:
     config = config_of(with_a_bot(), **ENVIRONMENT)
 
     assert config.platforms.telegram == (TelegramAccount(token=SecretStr("canary")),)
+    assert config.platforms.discord == (DiscordAccount(token=SecretStr("canary")),)
 
 
 def test_the_example_works_when_everything_is_built() -> None:
@@ -73,7 +75,7 @@ def test_the_schema_offers_what_is_built_and_nothing_else() -> None:
 
     assert agent["kind"]["enum"] == ["echo", "openai", "anthropic", "command", "acp", "http", "python"]
     assert agent["env"]["items"] == {"type": "string"}
-    assert list(schema["$defs"]["Platforms"]["properties"]) == ["telegram"]
+    assert list(schema["$defs"]["Platforms"]["properties"]) == ["telegram", "discord"]
     assert schema["$defs"]["Turns"]["properties"]["debounce"]["default"] == "600ms"
     assert schema["$defs"]["Web"]["properties"]["listen"]["default"] == "127.0.0.1:8765"
     assert schema["$defs"]["Turns"]["properties"]["concurrent"]["minimum"] == 1

@@ -196,8 +196,17 @@ TABLE = [
         "access: {admins: ['telegram:chat:1']}",
         "1:19: access.admins[0]: a chat cannot be an admin; write the people one by one",
     ),
+    (
+        "platforms: {discord: [{token: a, gateway_url: https://gateway.discord.gg}]}",
+        '1:47: platforms.discord[0].gateway_url: "https://gateway.discord.gg" is no address of a gateway; '
+        "write one that starts with wss:// or ws://",
+    ),
+    (
+        "platforms: {discord: [{token: a, thread: true}]}",
+        '1:34: unknown key "thread" in platforms.discord[0]; did you mean threads?',
+    ),
     # Not built yet
-    ("platforms:\n  discord: []", f"2:3: platforms.discord {NOT_YET}"),
+    ("platforms:\n  slack: []", f"2:3: platforms.slack {NOT_YET}"),
     ("platforms: {slack: 3}", f"1:13: platforms.slack {NOT_YET}"),
     ("storage: {url: postgresql://h/db}", f"1:16: storage.url postgres {NOT_YET}"),
     ("agents: {main: {env: X}}", f"1:22: agents.main.env: {NAMES_OF_VARIABLES}"),
@@ -263,7 +272,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
 
 
 def test_what_is_below_a_refused_key_is_not_complained_about() -> None:
-    assert mistakes_in("platforms: {discord: [{tokn: 1}, 7]}") == [f"turngate.yaml:1:13: platforms.discord {NOT_YET}"]
+    assert mistakes_in("platforms: {slack: [{tokn: 1}, 7]}") == [f"turngate.yaml:1:13: platforms.slack {NOT_YET}"]
 
 
 def test_a_key_plays_no_tricks_on_the_terminal() -> None:

@@ -133,7 +133,7 @@ MISTAKES = [
     f"agents: {{main: {{api_key: '{CANARY}'{CANARY}}}}}",
     f"agents: {{main: {{api_key: @{CANARY}}}}}",
     f"platforms: {{telegram: [{{token: {CANARY}, home: 1.5}}]}}",
-    f"platforms: {{discord: [{{token: {CANARY}}}]}}",
+    f"platforms: {{discord: [{{token: {CANARY}, home: 1.5}}]}}",
     f"storage: {{url: mysql://me:{CANARY}@host/db}}",
     f"storage: {{url: postgresql://me:{CANARY}@host/db}}",
 ]
