@@ -17,7 +17,7 @@ from adapters.discord.markup import LARGEST_TEXT, marked
 from adapters.discord.memory import Memory
 from adapters.discord.normalise import PLATFORM
 from adapters.discord.sending import Sender
-from gateway.model import Attachment, InboundMessage, Part, Sent, SessionSource
+from gateway.model import Attachment, ChatType, InboundMessage, Part, Sent, SessionSource
 from gateway.ports import Limits, Places, Rate, Receive, nowhere
 
 # Discord promises no figures, and names them with every answer: five messages in five seconds are what bots see in one
@@ -37,6 +37,7 @@ class DiscordAdapter:
     ) -> None:
         self.platform = PLATFORM
         self.deaf_after = patience.deaf_after
+        self._account = account
         self._api = Api(account, patience)
         self._memory = Memory()
         self._atlas = Atlas(self._api)
@@ -99,6 +100,17 @@ class DiscordAdapter:
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
         """As the port has it."""
         await self._sender.react(target, message_id, emoji)
+
+    def place(self, chat: str, thread: str | None) -> SessionSource:
+        """As the port has it: direct chats are known by who wrote there, so any other chat is a server's channel."""
+        return SessionSource(
+            platform=PLATFORM,
+            account=self._account.name,
+            chat_type=ChatType.THREAD if thread else ChatType.GROUP,
+            chat_id=chat,
+            thread_id=thread,
+            scope=self._atlas.guild_of(thread or chat),
+        )
 
     async def close(self) -> None:
         """Hang up."""

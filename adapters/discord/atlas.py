@@ -80,6 +80,11 @@ class Atlas:
         known = self._guilds.get(guild or "")
         return Names(channels=known.channels, roles=known.roles) if known else Names()
 
+    def guild_of(self, channel: str) -> str | None:
+        """The server of a channel, as far as is known."""
+        guild = self._channels.get(channel, {}).get("guild_id")
+        return None if guild is None else str(guild)
+
     def largest_file(self, channel: str) -> int:
         """In bytes, as far as is known."""
         guild = self._guilds.get(str(self._channels.get(channel, {}).get("guild_id")))

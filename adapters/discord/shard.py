@@ -43,6 +43,10 @@ _INTENTS_REFUSED = (4013, 4014)
 _SHARDS_REFUSED = (4010, 4011)
 
 
+# Nobody is to read with every start that voices cannot be heard: there is nothing to hear.
+discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
+
+
 class _Client(discord.Client):
     """discord.py, reduced to the wire. `hear` is called with every frame, in order."""
 

@@ -677,3 +677,14 @@ async def _answered_with(at: Scene, answer: str) -> bool:
 
 async def _are_offered(at: Scene, names: list[str]) -> bool:
     return sorted(command["name"] for command in await at.sim.do("commands")) == names
+
+
+async def test_a_chat_that_nobody_wrote_from_can_be_named() -> None:
+    adapter = discord.DiscordAdapter(discord.Account(token="none"))  # noqa: S106 - none
+    try:
+        channel, thread = adapter.place("5001", None), adapter.place("5001", "6001")
+    finally:
+        await adapter.close()
+
+    assert (channel.chat_type, channel.chat_id, channel.thread_id) == (ChatType.GROUP, "5001", None)
+    assert (thread.chat_type, thread.chat_id, thread.thread_id) == (ChatType.THREAD, "5001", "6001")

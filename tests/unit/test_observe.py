@@ -110,6 +110,13 @@ class TestNobodysWords:
         assert all("some.library" in line for line in lines)
         assert "test_observe.py:" in lines[1]
 
+    async def test_our_own_adapters_keep_their_fixed_sentences_and_nothing_that_was_put_in(self, log: StringIO) -> None:
+        logging.getLogger("adapters.discord.intake").warning("switch on the Message Content Intent")
+        logging.getLogger("adapters.discord.intake").warning("somebody said %s", "canary")
+
+        assert "switch on the Message Content Intent" in log.getvalue()
+        assert CANARY not in log.getvalue()
+
     async def test_a_field_that_is_on_no_list_is_dropped(self, log: StringIO) -> None:
         structlog.get_logger().info("words", action=Action.TURN, text="canary", chat_id="canary")
 
