@@ -1,0 +1,146 @@
+"""
+Blocks as Markdown: what people write is kept there whole, while the text beside it has lost quotations and lists.
+
+Slack: https://docs.slack.dev/reference/block-kit/blocks/rich-text-block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from adapters.slack.fields import Json, dict_in, dicts_in, number_in, text_in
+from adapters.slack.mrkdwn import chat, group, link, person, readable
+
+_STYLES = (("code", "`"), ("strike", "~~"), ("italic", "_"), ("bold", "**"))
+_DEEPEST_LIST = 8
+# Blocks that say nothing: what stands in the others must not get lost because of them.
+_WORDLESS = frozenset({"divider", "actions"})
+_WORDY = frozenset({"rich_text", "section", "header", "context", "markdown", "image", "table"})
+
+
+def markdown_of(blocks: Sequence[Json]) -> str | None:
+    """What is said in the blocks; None if some of them are of a kind whose words are unknown, or if there are none."""
+    written = [block for block in blocks if text_in(block, "type") not in _WORDLESS]
+    if not written or any(text_in(block, "type") not in _WORDY for block in written):
+        return None
+    return "\n\n".join(filter(None, map(_block, written))) or None
+
+
+def mentioned_in(blocks: Sequence[Json]) -> Iterator[str]:
+    """The ids of the people who are mentioned in rich text, wherever it is."""
+    for block in blocks:
+        if block.get("type") == "user":
+            yield text_in(block, "user_id")
+        yield from mentioned_in(dicts_in(block, "elements"))
+
+
+def _block(block: Json) -> str:
+    match block.get("type"):
+        case "rich_text":
+            return "\n".join(map(_paragraph, dicts_in(block, "elements"))).strip("\n")
+        case "section":
+            return "\n".join(filter(None, map(_text, [dict_in(block, "text"), *dicts_in(block, "fields")])))
+        case "context":
+            return " ".join(filter(None, map(_text, dicts_in(block, "elements"))))
+        case "header":
+            return f"# {_text(dict_in(block, 'text'))}"
+        case "image":
+            return _text(block)
+        case "table":
+            return "\n".join(_rows(block))
+    return text_in(block, "text")
+
+
+def _rows(table: Json) -> Iterator[str]:
+    """The first row is taken for the names of the columns: Markdown knows no table without any."""
+    rows = table.get("rows")
+    for number, row in enumerate(rows if isinstance(rows, list) else ()):
+        cells = [" ".join(_block(cell).split()).replace("|", "\\|") for cell in dicts_in({"row": row}, "row")]
+        yield f"| {' | '.join(cells)} |"
+        if number == 0:
+            yield f"|{' --- |' * len(cells)}"
+
+
+def _text(text: Json) -> str:
+    if text.get("type") == "image":
+        return f"[{text_in(text, 'alt_text')}]" if text_in(text, "alt_text") else ""
+    written = text_in(text, "text")
+    return readable(written) if text.get("type") == "mrkdwn" else written
+
+
+def _paragraph(element: Json) -> str:
+    match element.get("type"):
+        case "rich_text_quote":
+            return "\n".join(f"> {line}" for line in _inline(element).split("\n"))
+        case "rich_text_preformatted":
+            return _fenced(_inline(element, marked=False))
+        case "rich_text_list":
+            return "\n".join(_listed(element))
+    return _inline(element)
+
+
+def _fenced(code: str) -> str:
+    fence = "```"
+    while fence in code:
+        fence += "`"
+    return f"{fence}\n{code}\n{fence}"
+
+
+def _listed(element: Json) -> Iterator[str]:
+    level = min(max(number_in(element, "indent") or 0, 0), _DEEPEST_LIST)
+    first = (number_in(element, "offset") or 0) + 1
+    for number, item in enumerate(dicts_in(element, "elements"), first):
+        mark = f"{number}." if element.get("style") == "ordered" else "-"
+        lines = _paragraph(item).split("\n")
+        indent = "    " * level
+        yield f"{indent}{mark} {lines[0]}"
+        yield from (f"{indent}{' ' * len(mark)} {line}" for line in lines[1:])
+
+
+def _inline(element: Json, *, marked: bool = True) -> str:
+    return "".join(_piece(each, marked=marked) for each in dicts_in(element, "elements"))
+
+
+def _piece(piece: Json, *, marked: bool) -> str:
+    match piece.get("type"):
+        case "text":
+            written = text_in(piece, "text")
+            return _styled(written, dict_in(piece, "style")) if marked else written
+        case "link":
+            url, label = text_in(piece, "url"), text_in(piece, "text")
+            return link(url, label) if marked else label or url
+        case "user":
+            return person(text_in(piece, "user_id"))
+        case "channel":
+            return chat(text_in(piece, "channel_id"), None)
+        case "usergroup":
+            return group(text_in(piece, "usergroup_id"), None)
+        case "broadcast":
+            return f"@{text_in(piece, 'range')}"
+        case "emoji":
+            return _emoji(piece)
+    return text_in(piece, "text", "fallback", "value")
+
+
+def _styled(text: str, style: Json) -> str:
+    """Marks hug the words: blanks at the ends stay outside of them. A line break ends what they mark."""
+    signs = [sign for name, sign in _STYLES if style.get(name)]
+    return "\n".join(_line(line, signs) for line in text.split("\n")) if signs else text
+
+
+def _line(text: str, signs: Sequence[str]) -> str:
+    words = text.strip()
+    if not words:
+        return text
+    start = text.index(words)
+    return f"{text[:start]}{''.join(reversed(signs))}{words}{''.join(signs)}{text[start + len(words) :]}"
+
+
+def _emoji(piece: Json) -> str:
+    """The picture, where Slack says which one it is; a workspace's own has a name only."""
+    codes = text_in(piece, "unicode").split("-")
+    try:
+        picture = "".join(chr(int(code, 16)) for code in codes)
+    except (ValueError, OverflowError):
+        return f":{text_in(piece, 'name')}:"
+    return picture

@@ -1,0 +1,63 @@
+"""What is looked up before something of Slack is understood."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapters.slack.knowing import Kind, Place
+from adapters.slack.looking import About, about, about_message, assistants_thread
+from tests.unit.test_slack_normalise import raw
+
+ROOT = "1789999000.000500"
+
+ABOUT = {
+    "channel": About(chat="C1", user="U2", kind=Kind.CHANNEL),
+    "channel-thread": About(chat="C1", thread=ROOT, user="U2", kind=Kind.CHANNEL),
+    "channel-thread-s-own-beginning": About(chat="C1", user="U2", kind=Kind.CHANNEL),
+    "channel-mention-as-app-mention": About(chat="C1", user="U2"),
+    "private-channel": About(chat="C2", user="U2", kind=Kind.PRIVATE),
+    "dm": About(chat="D1", user="U2", kind=Kind.IM),
+    "edit": About(chat="C1", thread=ROOT, user="U2", kind=Kind.CHANNEL),
+    "delete": About(chat="C1", thread=ROOT, user="U2", kind=Kind.CHANNEL),
+    "reaction": About(chat="C1", user="U2"),
+    "slash-command": About(chat="C1", user="U2"),
+    "press": About(chat="C1", thread=ROOT, user="U2"),
+    "press-on-a-message-without-a-thread": About(chat="C1", user="U2"),
+    "old-bot": About(chat="C1", kind=Kind.CHANNEL),
+    "something-else-entirely": None,
+}
+
+
+@pytest.mark.parametrize("name", ABOUT)
+def test_the_chat_its_thread_and_the_person_are_looked_up(name: str) -> None:
+    assert about(raw(name)["body"]) == ABOUT[name]
+
+
+def test_of_a_history_too() -> None:
+    case = raw("history-reply")
+
+    assert about_message(case["message"], case["channel"]) == About(chat="C1", thread=ROOT, user="U2")
+
+
+def test_a_new_thread_of_the_assistant_s_pane_is_noticed() -> None:
+    started = raw("assistant-thread-started")["body"]
+
+    assert assistants_thread(started) == About(chat="D1", thread=ROOT, user="U2", kind=Kind.IM)
+    assert assistants_thread(raw("dm")["body"]) is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"),
+    [
+        ({"is_im": True, "is_private": True}, Kind.IM),
+        ({"is_mpim": True, "is_private": True, "is_channel": False}, Kind.MPIM),
+        ({"is_channel": True, "is_private": True}, Kind.PRIVATE),
+        ({"is_group": True}, Kind.PRIVATE),
+        ({"is_channel": True, "is_private": False}, Kind.CHANNEL),
+        ({"id": "D1"}, Kind.IM),
+    ],
+)
+def test_a_chat_is_of_the_kind_that_slack_says(flags: dict[str, object], kind: Kind) -> None:
+    told = {"name": "ops", "topic": {"value": "Everything", "creator": "U2", "last_set": 0}} | flags
+
+    assert Place.of(told) == Place(kind=kind, name="ops", topic="Everything")
