@@ -44,8 +44,9 @@ from gateway.ports import (
     LocatesChats,
     SendsFiles,
 )
-from gateway.previews import Preview, Showing, Stage, follower_of, harmless
+from gateway.previews import Preview, follower_of, harmless
 from gateway.storing import Store
+from gateway.streams import Showing, Stage
 
 _OPEN = (PartState.PENDING, PartState.SENDING, PartState.FAILED)
 _REPEAT = "(possible repeat)\n\n"

@@ -19,6 +19,7 @@ from gateway.model import (
     Part,
     Sent,
     SessionSource,
+    Tool,
     Turn,
     TurnId,
 )
@@ -173,10 +174,24 @@ class ShowsDrafts(Protocol):
 
 @runtime_checkable
 class StreamsNatively(Protocol):
-    """Has the platform's own way of showing an answer while it grows."""
+    """
+    Has the platform's own way of showing an answer while it grows, in some of its chats.
 
-    async def stream(self, part: Part, chunks: AsyncIterator[str]) -> Sent:
-        """Show the chunks as they come; the last state is the answer."""
+    It begins, it grows, and `edit` ends it with the answer: also one that somebody else has begun before a crash.
+    """
+
+    def can_stream(self, target: SessionSource) -> bool:
+        """Whether there is such a way there, as far as is known now."""
+
+    async def begin(self, part: Part, tools: Sequence[Tool]) -> Sent:
+        """Begin a message with these words, or none, and these tools. Errors as of `send`; Undeliverable: edit one."""
+
+    async def grow(self, part: Part, message_id: str, tools: Sequence[Tool]) -> None:
+        """
+        Let it say what the part says, which begins with what it says already, and show how far these tools are.
+
+        Same errors as `send`; Undeliverable if it can only be edited from now on.
+        """
 
 
 @runtime_checkable
@@ -204,6 +219,17 @@ class ShowsTyping(Protocol):
 
     async def show_typing(self, target: SessionSource) -> None:
         """Show it for a few seconds; called again while the turn runs."""
+
+
+@runtime_checkable
+class ShowsStatus(Protocol):
+    """Shows that work is going on in some chats only, and for so long that it has to be taken away."""
+
+    def has_status_in(self, target: SessionSource) -> bool:
+        """Whether `show_typing` shows anything there."""
+
+    async def hide_typing(self, target: SessionSource) -> None:
+        """Called once at the end of a turn, if it was shown."""
 
 
 @runtime_checkable
@@ -290,3 +316,11 @@ class FindsSent(Protocol):
 
     async def find_sent(self, part: Part, since: datetime) -> Sent | None:
         """The message that carries this part, or None if there is certainly none."""
+
+
+@runtime_checkable
+class FindsPreviews(Protocol):
+    """Can tell whether there is a preview of which nobody knows whether it was sent."""
+
+    async def find_preview(self, part: Part) -> Sent | None:
+        """The message that shows this part's turn, or None if there is certainly none."""

@@ -16,10 +16,11 @@ from gateway.errors import NotSent, Retryable, Throttled, Unauthorized, Undelive
 from gateway.model import Done, Part, Reasoning, Sent, SessionSource, Text, Tool, ToolStatus
 from gateway.observe import Observer
 from gateway.ports import Adapter, Limits, Rate
-from gateway.previews import Preview, Words
+from gateway.previews import Preview
 from gateway.replies import MAY_STAND_ABOVE, in_place_of
 from gateway.stores.memory import MemoryStore
 from gateway.storing import LOST_PREVIEW, Begun, Outcome
+from gateway.wording import Words
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message
 from tests.hurry import LoopClock, hurried, later
