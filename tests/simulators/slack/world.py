@@ -296,10 +296,10 @@ class Bot:
         return {**people, self.user: self.name, **{each.id: each.name for each in self.chats.values()}}
 
     def read(self, message: Message) -> str:
-        """What people see of it: its blocks, or else its text. The end of a stream adds to what was streamed."""
+        """What people see: its blocks, or else its text. The end of a stream adds to what was streamed, an edit not."""
         words = self._seen(block_kit.words(message.blocks)) if message.by_bot else ""
         said = self._seen(message.text)
-        if message.streaming is not None and words:
+        if message.streaming is not None and not message.edits and words:
             return f"{said}\n{words}" if said else words
         return words or said
 

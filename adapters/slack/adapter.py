@@ -1,0 +1,177 @@
+"""One app in one workspace of Slack as the gateway sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+from adapters.slack.account import Account, Patience
+from adapters.slack.api import Api
+from adapters.slack.bolt import app_for
+from adapters.slack.catching_up import CatchUp
+from adapters.slack.downloads import Downloader
+from adapters.slack.finding import Finder
+from adapters.slack.intake import Intake, who_we_are
+from adapters.slack.knowing import Me
+from adapters.slack.lookups import Lookups
+from adapters.slack.markup import LARGEST_MARKDOWN, size
+from adapters.slack.memory import Memory
+from adapters.slack.requests import listen_by_http
+from adapters.slack.sending import Sender
+from adapters.slack.socket import listen_by_socket
+from adapters.slack.sources import CHAT_TYPES, PLATFORM
+from adapters.slack.streaming import Streams
+from adapters.slack.uploads import Uploader
+from gateway.model import Attachment, InboundMessage, Part, Sent, SessionSource, Tool
+from gateway.ports import Limits, Places, Rate, Receive, nowhere
+
+# https://docs.slack.dev/apis/web-api/rate-limits: a message a second in one channel, with short bursts, and several
+# hundred a minute in a workspace.
+_PER_CHAT = Rate(count=5, per=timedelta(seconds=5))
+_PER_ACCOUNT = Rate(count=20, per=timedelta(seconds=1))
+
+
+class SlackAdapter:
+    """Receives, sends, streams, asks, finds and fetches. `places` tells where there may be something to catch up."""
+
+    def __init__(
+        self,
+        account: Account,
+        places: Places = nowhere,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
+    ) -> None:
+        self.platform = PLATFORM
+        self.progress_at: datetime | None = None
+        self.deaf_after = patience.deaf_after
+        self.limits = Limits(
+            largest_part=LARGEST_MARKDOWN,
+            measure=size,
+            edit_every=timedelta(seconds=1),
+            per_account=_PER_ACCOUNT,
+            per_chat=_PER_CHAT,
+        )
+        self._account = account
+        self._places = places
+        self._patience = patience
+        self._memory = Memory()
+        self._api = Api(account, patience)
+        self._lookups = Lookups(self._api, self._memory, patience)
+        self._sender = Sender(self._api, self._memory)
+        self._streams = Streams(self._api, self._memory, self._sender)
+        self._uploader = Uploader(self._api, patience)
+        self._downloader = Downloader(self._api, account, patience)
+        self._me: Me | None = None
+
+    async def run(self, receive: Receive) -> None:
+        """As the port has it."""
+        self._me = await who_we_are(self._api, self._account)
+        for place in await self._places():
+            self._memory.said(place.chat_id, place.thread_id)
+        intake = Intake(self._api, self._me, self._memory, self._lookups, receive)
+        listening = asyncio.ensure_future(self._listen(intake))
+        try:
+            await asyncio.wait({listening, intake.failed}, return_when=asyncio.FIRST_COMPLETED)
+            await (intake.failed if intake.failed.done() else listening)
+        finally:
+            listening.cancel()
+            await asyncio.wait({listening})
+            await intake.close()
+
+    async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+        """As the port has it."""
+        catching_up = CatchUp(self._api, self._lookups, self._places, await self._known(), since)
+        async for message in catching_up.messages():
+            yield message
+
+    async def send(self, part: Part) -> Sent:
+        """As the port has it."""
+        return await self._sender.send(part)
+
+    async def ask(self, part: Part) -> Sent:
+        """As the port has it."""
+        return await self._sender.send(part)
+
+    async def edit(self, part: Part, message_id: str) -> Sent:
+        """As the port has it."""
+        return await self._streams.end(part, message_id) or await self._sender.edit(part, message_id)
+
+    def can_stream(self, target: SessionSource) -> bool:
+        """As the port has it."""
+        return self._streams.can_stream(target)
+
+    async def begin(self, part: Part, tools: Sequence[Tool]) -> Sent:
+        """As the port has it."""
+        return await self._streams.begin(part, tools)
+
+    async def grow(self, part: Part, message_id: str, tools: Sequence[Tool]) -> None:
+        """As the port has it."""
+        await self._streams.grow(part, message_id, tools)
+
+    async def find_sent(self, part: Part, since: datetime) -> Sent | None:
+        """As the port has it."""
+        return await Finder(self._api, await self._known()).find(part, since)
+
+    async def find_preview(self, part: Part) -> Sent | None:
+        """As the port has it."""
+        return await Finder(self._api, await self._known()).find_preview(part)
+
+    async def show_typing(self, target: SessionSource) -> None:
+        """As the port has it."""
+        await self._sender.show_status(target)
+
+    def has_status_in(self, target: SessionSource) -> bool:
+        """As the port has it: only a thread has a place for one."""
+        return target.thread_id is not None
+
+    async def hide_typing(self, target: SessionSource) -> None:
+        """As the port has it."""
+        await self._sender.show_status(target, "")
+
+    async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
+        """As the port has it."""
+        await self._sender.react(target, message_id, emoji)
+
+    async def send_file(self, part: Part) -> Sent:
+        """As the port has it."""
+        return await self._uploader.send_file(part)
+
+    def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """As the port has it."""
+        return self._downloader.fetch(attachment)
+
+    def place(self, chat: str, thread: str | None) -> SessionSource:
+        """As the port has it. What is written to a person arrives in the direct chat with him."""
+        return SessionSource(
+            platform=PLATFORM,
+            account=self._account.name,
+            chat_type=CHAT_TYPES[self._lookups.kind_of(chat)],
+            chat_id=chat,
+            user_id=chat if chat.startswith(("U", "W")) else None,
+            thread_id=thread,
+            scope=self._me.team if self._me is not None else None,
+        )
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._api.close()
+
+    async def _listen(self, intake: Intake) -> None:
+        app = app_for(self._account, intake)
+        if self._account.http is not None:
+            await listen_by_http(self._account.http, self._api, app, self._patience, self._progressed)
+        else:
+            await listen_by_socket(self._account, self._api, app, self._patience, self._progressed)
+
+    async def _known(self) -> Me:
+        if self._me is None:
+            self._me = await who_we_are(self._api, self._account)
+        return self._me
+
+    def _progressed(self) -> None:
+        self.progress_at = datetime.now(UTC)
+
+
+def connect(account: Account, places: Places) -> SlackAdapter:
+    """As `gateway.accounts` has it."""
+    return SlackAdapter(account, places)
