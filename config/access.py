@@ -44,7 +44,8 @@ _IDS = {
     ("discord", Whom.USER): _NUMBER,
     ("discord", Whom.CHAT): _NUMBER,
     ("discord", Whom.GUILD): _NUMBER,
-    ("slack", Whom.USER): re.compile(r"[UW][A-Z0-9]+"),
+    # A bot may have no user, and somebody of another workspace has its name behind his: U2.T9.
+    ("slack", Whom.USER): re.compile(r"[UWB][A-Z0-9]+(?:\.[TE][A-Z0-9]+)?"),
     ("slack", Whom.CHAT): re.compile(r"[CDG][A-Z0-9]+"),
     ("slack", Whom.TEAM): re.compile(r"[TE][A-Z0-9]+"),
 }

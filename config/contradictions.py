@@ -8,6 +8,8 @@ from config.document import Document, Path, Value, dotted, every_value
 from config.mistakes import Mistake, one_of, quoted
 from gateway.model import MAIN_ACCOUNT
 
+_BY_SOCKET = (None, "socket")
+_BY_HTTP = "receive by HTTP: receive: {http: {listen: 127.0.0.1:3000, signing_secret: ...}}"
 # Without it an agent of that kind can do nothing at all.
 _NEEDED = {
     "acp": "argv",
@@ -25,6 +27,7 @@ def find_contradictions(document: Document) -> Iterator[tuple[Path, Mistake]]:
     yield from _unfinished_agents(document)
     yield from _repeated_accounts(document)
     yield from _slack_entries_without_workspace(document)
+    yield from _slack_accounts_that_hear_nothing(document)
 
 
 def _missing_agents(document: Document) -> Iterator[tuple[Path, Mistake]]:
@@ -72,6 +75,16 @@ def _slack_entries_without_workspace(document: Document) -> Iterator[tuple[Path,
         if lists_entries and isinstance(entry, str) and entry.startswith("slack:"):
             what = f"{dotted(path)}: which workspace? there are several; write slack/ACCOUNT:{quoted(entry[6:])[1:-1]}"
             yield path, Mistake(document.place(path), what)
+
+
+def _slack_accounts_that_hear_nothing(document: Document) -> Iterator[tuple[Path, Mistake]]:
+    """Socket Mode needs a token of its own."""
+    for platform, accounts in _accounts(document):
+        for at, account in enumerate(accounts if platform == "slack" else ()):
+            if isinstance(account, dict) and account.get("app_token") is None and account.get("receive") in _BY_SOCKET:
+                path: Path = ("platforms", "slack", at)
+                what = f"{dotted(path)} lacks the key app_token, which Socket Mode needs; add it, or {_BY_HTTP}"
+                yield path, Mistake(document.place(path), what)
 
 
 def _accounts(document: Document) -> Iterator[tuple[str, list[Value]]]:

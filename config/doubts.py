@@ -6,7 +6,7 @@ from config.document import Document, Path, Value, dotted, every_value
 from config.mistakes import Mistake
 from config.surroundings import is_reference
 
-SECRET_KEYS = frozenset({"api_key", "app_token", "bot_token", "secret", "token"})
+SECRET_KEYS = frozenset({"api_key", "app_token", "bot_token", "secret", "signing_secret", "token"})
 _UNUSED_BY_ECHO = ("base_url", "url", "api_key", "model", "argv", "object")
 
 

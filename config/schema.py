@@ -182,13 +182,39 @@ class DiscordAccount(Section):
     home: Id | None = None
 
 
+class Requests(Section):
+    """Where Slack's requests arrive, and the secret that signs them."""
+
+    listen: Listen
+    signing_secret: Secret
+
+
+class ByHttp(Section):
+    """Being called by Slack instead of holding a connection to it."""
+
+    http: Requests
+
+
+def _is_by_http(value: object) -> str:
+    return "http" if isinstance(value, dict | ByHttp) else "socket"
+
+
+ReceiveAtSlack = Annotated[
+    Annotated[Literal["socket"], AsWritten, Tag("socket")] | Annotated[ByHttp, Tag("http")],
+    Discriminator(_is_by_http),
+]
+
+
 class SlackAccount(Section):
-    """One Slack workspace."""
+    """One Slack workspace. Only Socket Mode needs the app token."""
 
     account: Name = MAIN_ACCOUNT
     bot_token: Secret
-    app_token: Secret
+    app_token: Secret | None = None
     api_url: WebAddress = "https://slack.com/api/"
+    receive: ReceiveAtSlack = "socket"
+    dm_threads: Flag = False
+    follow_threads: Flag = True
     home: Id | None = None
 
 

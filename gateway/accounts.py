@@ -13,7 +13,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Protocol
 
-from config.schema import ByWebhook, Config, DiscordAccount, TelegramAccount
+from config.schema import ByHttp, ByWebhook, Config, DiscordAccount, SlackAccount, TelegramAccount
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Command
 from gateway.errors import ConfigError
@@ -21,7 +21,7 @@ from gateway.ports import Adapter, Places, nowhere
 from gateway.prompt import HomeChannel
 
 AccountName = tuple[str, str]
-AnyAccount = TelegramAccount | DiscordAccount
+AnyAccount = TelegramAccount | DiscordAccount | SlackAccount
 
 
 class _Line(Adapter, Protocol):
@@ -79,15 +79,27 @@ def homes_of(config: Config) -> Iterator[HomeChannel]:
             yield HomeChannel(platform=platform, account=account.account, chat_id=account.home)
 
 
+def accounts_called_each_time(config: Config) -> Iterator[AccountName]:
+    """The accounts that follow no thread."""
+    yield from (("slack", account.account) for account in config.platforms.slack if not account.follow_threads)
+
+
 def _accounts(config: Config) -> Iterator[tuple[str, AnyAccount]]:
     yield from (("telegram", account) for account in config.platforms.telegram)
     yield from (("discord", account) for account in config.platforms.discord)
+    yield from (("slack", account) for account in config.platforms.slack)
 
 
 def _described(platform: str, account: AnyAccount) -> object:
     """The account in its adapter's own words."""
     module = _load(platform)
-    return _telegram(module, account) if isinstance(account, TelegramAccount) else _discord(module, account)
+    match account:
+        case TelegramAccount():
+            return _telegram(module, account)
+        case DiscordAccount():
+            return _discord(module, account)
+        case SlackAccount():
+            return _slack(module, account)
 
 
 def _telegram(telegram: ModuleType, account: TelegramAccount) -> object:
@@ -107,6 +119,30 @@ def _telegram(telegram: ModuleType, account: TelegramAccount) -> object:
         webhook=webhook,
         commands=tuple(
             telegram.MenuEntry(name=name, summary=command.summary, offered=name == command.name)
+            for name, command in _menu()
+        ),
+    )
+
+
+def _slack(slack: ModuleType, account: SlackAccount) -> object:
+    receive = account.receive
+    http = None
+    if isinstance(receive, ByHttp):
+        http = slack.Http(
+            host=receive.http.listen.host,
+            port=receive.http.listen.port,
+            signing_secret=receive.http.signing_secret.get_secret_value(),
+        )
+    return slack.Account(
+        name=account.account,
+        bot_token=account.bot_token.get_secret_value(),
+        app_token=None if account.app_token is None else account.app_token.get_secret_value(),
+        http=http,
+        api_url=account.api_url,
+        dm_threads=account.dm_threads,
+        follow_threads=account.follow_threads,
+        commands=tuple(
+            slack.MenuEntry(name=name, summary=command.summary, offered=name == command.name)
             for name, command in _menu()
         ),
     )

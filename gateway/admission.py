@@ -86,7 +86,11 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What the operator decided. `modes` are for single chats and scopes; `background` counts overheard messages."""
+    """
+    What the operator decided. `modes` are for single chats and scopes; `background` counts overheard messages.
+
+    `called_each_time` are accounts, by platform and name, that want a new address in every message of a thread.
+    """
 
     allow: tuple[Allowed, ...] = ()
     admins: tuple[Allowed, ...] = ()
@@ -96,6 +100,11 @@ class Access:
     modes: tuple[tuple[Allowed, Groups], ...] = ()
     wake_words: tuple[re.Pattern[str], ...] = ()
     background: int = 0
+    called_each_time: frozenset[tuple[str, str]] = frozenset()
+
+    def follows_threads(self, source: SessionSource) -> bool:
+        """Whether the bot, once it takes part in a thread, needs no address there any more."""
+        return (source.platform, source.account) not in self.called_each_time
 
     def mode_of(self, source: SessionSource) -> Groups:
         """What is answered there: a word about the chat counts more than one about its scope, with an account more."""
@@ -162,7 +171,8 @@ def _refused_in_chat(message: InboundMessage, access: Access, *, takes_part: boo
         return Refusal.OFF
     # Who presses a button of ours or reacts says nothing that could be meant for somebody else.
     needs_address = mode is Groups.MENTION and message.kind in (*SAID, MessageKind.EDIT)
-    if needs_address and not takes_part and not access.is_addressed(message):
+    follows = takes_part and access.follows_threads(source)
+    if needs_address and not follows and not access.is_addressed(message):
         return Refusal.UNADDRESSED
     return None
 

@@ -21,7 +21,7 @@ from config.access import AccessEntry, Whom
 from config.schema import Access as AccessConfig
 from config.schema import Config
 from gateway import __version__, replies
-from gateway.accounts import connected, homes_of, platforms_of
+from gateway.accounts import AccountName, accounts_called_each_time, connected, homes_of, platforms_of
 from gateway.admission import Access, Allowed, Direct, Groups
 from gateway.attachments import Attachments
 from gateway.clock import SystemClock
@@ -279,7 +279,7 @@ async def _working() -> AsyncIterator[asyncio.TaskGroup]:
 def _policy(config: Config, lock: Lock, agents: Mapping[str, Employed]) -> Policy:
     return Policy(
         agents=agents,
-        access=_access(config.access),
+        access=_access(config.access, called_each_time=frozenset(accounts_called_each_time(config))),
         routes=[Route(agent=route.agent, choices=route.choices, **route.match.model_dump()) for route in config.routes],
         per_user_in_groups=config.sessions.per_user_in_groups,
         per_user_in_threads=config.sessions.per_user_in_threads,
@@ -298,7 +298,7 @@ def _policy(config: Config, lock: Lock, agents: Mapping[str, Employed]) -> Polic
     )
 
 
-def _access(written: AccessConfig) -> Access:
+def _access(written: AccessConfig, *, called_each_time: frozenset[AccountName]) -> Access:
     return Access(
         allow=tuple(map(_allowed, written.allow)),
         admins=tuple(map(_allowed, written.admins)),
@@ -308,6 +308,7 @@ def _access(written: AccessConfig) -> Access:
         modes=tuple((_allowed(entry), Groups(mode)) for entry, mode in written.group_modes.items()),
         wake_words=written.wake_words,
         background=written.background,
+        called_each_time=called_each_time,
     )
 
 

@@ -5,8 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from gateway.accounts import connected, homes_of, platforms_of
+from gateway.accounts import accounts_called_each_time, connected, homes_of, platforms_of
 from tests.configs import config_of
+
+SLACKS = """
+platforms:
+  slack:
+    - {bot_token: "${T}", app_token: "${T}", home: C1}
+    - account: quiet
+      bot_token: "${T}"
+      receive: {http: {listen: "127.0.0.1:3000", signing_secret: "${T}"}}
+      dm_threads: true
+      follow_threads: false
+"""
 
 BOTS = """
 platforms:
@@ -51,6 +62,16 @@ async def test_without_an_account_nobody_is_connected() -> None:
 
     async with connected(config) as accounts:
         assert (accounts, platforms_of(config), list(homes_of(config))) == ({}, (), [])
+
+
+async def test_each_workspace_is_an_adapter_of_its_own() -> None:
+    config = config_of(SLACKS, T="canary")
+
+    async with connected(config) as accounts:
+        assert list(accounts) == [("slack", "main"), ("slack", "quiet")]
+        assert {adapter.platform for adapter in accounts.values()} == {"slack"}
+    assert [home.target for home in homes_of(config)] == ["slack:C1"]
+    assert [*accounts_called_each_time(config)] == [("slack", "quiet")]
 
 
 def test_the_gateway_alone_imports_no_platform_s_library() -> None:

@@ -166,6 +166,15 @@ class TestInChats:
     def test_what_is_said_must_be_addressed_to_the_bot(self, heard: InboundMessage, expected: Refusal | None) -> None:
         assert refusal(heard, Access(allow=(OPS,))) is expected
 
+    def test_an_account_that_follows_no_thread_wants_an_address_each_time(self) -> None:
+        in_thread = said(replace(GROUP, thread_id="7"))
+        strict = Access(allow=(OPS,), called_each_time=frozenset({("telegram", "main")}))
+        elsewhere = Access(allow=(OPS,), called_each_time=frozenset({("telegram", "support")}))
+
+        assert authorize(in_thread, strict, takes_part=True).refusal is Refusal.UNADDRESSED
+        assert authorize(replace(in_thread, addressed_to_bot=True), strict, takes_part=True) == LET_IN
+        assert authorize(in_thread, elsewhere, takes_part=True) == LET_IN
+
     def test_in_a_thread_that_it_takes_part_in_the_bot_needs_no_address(self) -> None:
         in_thread = said(replace(GROUP, thread_id="7"))
 

@@ -10,7 +10,7 @@ import yaml
 from pydantic import SecretStr
 
 from config.not_built import NOT_BUILT_YET
-from config.schema import Config, DiscordAccount, Section, TelegramAccount
+from config.schema import Config, DiscordAccount, Section, SlackAccount, TelegramAccount
 from config.show import as_yaml, json_schema, masked
 from config.validate import section_at
 from tests.configs import config_of
@@ -27,7 +27,7 @@ def with_everything() -> str:
 def with_a_bot() -> str:
     """The example with the entries that it shows, one for each platform."""
     entries = re.sub(r"^  # (?=- |  )", "  ", EXAMPLE, flags=re.MULTILINE)
-    return re.sub(r"^  (telegram|discord): \[\]", r"  \1:", entries, flags=re.MULTILINE)
+    return re.sub(r"^  (telegram|discord|slack): \[\]", r"  \1:", entries, flags=re.MULTILINE)
 
 
 def test_the_example_equals_the_defaults() -> None:
@@ -37,8 +37,10 @@ def test_the_example_equals_the_defaults() -> None:
 def test_the_entries_of_the_example_have_every_default_of_a_bot() -> None:
     config = config_of(with_a_bot(), **ENVIRONMENT)
 
-    assert config.platforms.telegram == (TelegramAccount(token=SecretStr("canary")),)
-    assert config.platforms.discord == (DiscordAccount(token=SecretStr("canary")),)
+    canary = SecretStr("canary")
+    assert config.platforms.telegram == (TelegramAccount(token=canary),)
+    assert config.platforms.slack == (SlackAccount(bot_token=canary, app_token=canary),)
+    assert config.platforms.discord == (DiscordAccount(token=canary),)
 
 
 def test_the_example_works_when_everything_is_built() -> None:
@@ -75,7 +77,7 @@ def test_the_schema_offers_what_is_built_and_nothing_else() -> None:
 
     assert agent["kind"]["enum"] == ["echo", "openai", "anthropic", "command", "acp", "http", "python"]
     assert agent["env"]["items"] == {"type": "string"}
-    assert list(schema["$defs"]["Platforms"]["properties"]) == ["telegram", "discord"]
+    assert list(schema["$defs"]["Platforms"]["properties"]) == ["telegram", "discord", "slack"]
     assert schema["$defs"]["Turns"]["properties"]["debounce"]["default"] == "600ms"
     assert schema["$defs"]["Web"]["properties"]["listen"]["default"] == "127.0.0.1:8765"
     assert schema["$defs"]["Turns"]["properties"]["concurrent"]["minimum"] == 1

@@ -118,6 +118,8 @@ def test_budgets_are_for_the_days_of_the_installation() -> None:
         ("telegram/support:12345", AccessEntry(platform="telegram", account="support", id="12345")),
         ("telegram:chat:-100123", AccessEntry(platform="telegram", whom=Whom.CHAT, id="-100123")),
         ("discord:guild:9", AccessEntry(platform="discord", whom=Whom.GUILD, id="9")),
+        ("slack:U2.T9", AccessEntry(platform="slack", id="U2.T9")),
+        ("slack:B9", AccessEntry(platform="slack", id="B9")),
         ("slack:team:T1", AccessEntry(platform="slack", whom=Whom.TEAM, id="T1")),
         ("slack/work:chat:C9", AccessEntry(platform="slack", account="work", whom=Whom.CHAT, id="C9")),
     ],

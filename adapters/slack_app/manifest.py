@@ -1,0 +1,68 @@
+"""
+The app's manifest: pasted at https://api.slack.com/apps it makes an app that works, and that may do nothing more.
+
+Its form: https://docs.slack.dev/reference/app-manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from adapters.slack_app.needs import EVENTS, SCOPES
+from adapters.slack_app.slash import slash_for
+
+Json = Mapping[str, object]
+
+NAME = "Turngate"
+_DESCRIPTION = "Talks with an AI agent: in direct messages, in channels and in threads."
+LONGEST_NAME = 35
+_LONGEST_COMMAND = 32
+_LONGEST_HINT = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command as people are offered it. The hint says what may follow it."""
+
+    name: str
+    summary: str
+    hint: str = ""
+
+
+def manifest(commands: Sequence[Command], *, name: str = NAME, url: str | None = None) -> Json:
+    """With an address Slack sends everything there; without one it goes by Socket Mode."""
+    return {
+        "_metadata": {"major_version": 2, "minor_version": 1},
+        "display_information": {"name": name, "description": _DESCRIPTION},
+        "features": {
+            "app_home": {
+                "home_tab_enabled": False,
+                "messages_tab_enabled": True,
+                "messages_tab_read_only_enabled": False,
+            },
+            "assistant_view": {"assistant_description": _DESCRIPTION},
+            "bot_user": {"display_name": name, "always_online": True},
+            "slash_commands": [_slash_command(command, url) for command in commands],
+        },
+        "oauth_config": {"scopes": {"bot": list(SCOPES)}},
+        "settings": {
+            "event_subscriptions": _at(url) | {"bot_events": sorted(EVENTS)},
+            "interactivity": {"is_enabled": True} | _at(url),
+            "org_deploy_enabled": False,
+            "socket_mode_enabled": url is None,
+            "token_rotation_enabled": False,
+        },
+    }
+
+
+def _slash_command(command: Command, url: str | None) -> Json:
+    """People and chats come with their ids, not by names that could be anybody's."""
+    hint = {"usage_hint": command.hint[:_LONGEST_HINT]} if command.hint else {}
+    where = {} if url is None else {"url": url}
+    slash = slash_for(command.name)[:_LONGEST_COMMAND]
+    return {"command": slash, "description": command.summary, "should_escape": True} | hint | where
+
+
+def _at(url: str | None) -> dict[str, object]:
+    return {} if url is None else {"request_url": url}

@@ -1,0 +1,67 @@
+"""
+What has to be allowed for what the adapter does: the one table behind the manifest and behind `check --online`.
+
+Who calls a method that is not here, or leaves one here that nobody calls, fails a test. The scopes are those of each
+method's and each event's page at https://docs.slack.dev/reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_CHATS = ("channels", "groups", "im", "mpim")
+_HISTORY = tuple(f"{kind}:history" for kind in _CHATS)
+_READ = tuple(f"{kind}:read" for kind in _CHATS)
+
+METHODS: Mapping[str, tuple[str, ...]] = {
+    "assistant.threads.setStatus": ("assistant:write",),
+    "assistant.threads.setTitle": ("assistant:write",),
+    "auth.test": (),
+    "bots.info": ("users:read",),
+    "chat.appendStream": ("chat:write",),
+    "chat.postMessage": ("chat:write",),
+    "chat.startStream": ("chat:write",),
+    "chat.stopStream": ("chat:write",),
+    "chat.update": ("chat:write",),
+    "conversations.history": _HISTORY,
+    "conversations.info": _READ,
+    "conversations.replies": _HISTORY,
+    "files.completeUploadExternal": ("files:write",),
+    "files.getUploadURLExternal": ("files:write",),
+    "files.info": ("files:read",),
+    "reactions.add": ("reactions:write",),
+    "users.conversations": _READ,
+    "users.info": ("users:read",),
+}
+"""Every method of the Web API that is called with the bot's token, with all the scopes that it needs."""
+
+APP_METHODS: Mapping[str, tuple[str, ...]] = {"apps.connections.open": ("connections:write",)}
+"""The same with the app's token. Its scopes stand in no manifest: they are chosen when the token is made."""
+
+EVENTS: Mapping[str, tuple[str, ...]] = {
+    "app_mention": ("app_mentions:read",),
+    "assistant_thread_context_changed": ("assistant:write",),
+    "assistant_thread_started": ("assistant:write",),
+    "message.channels": ("channels:history",),
+    "message.groups": ("groups:history",),
+    "message.im": ("im:history",),
+    "message.mpim": ("mpim:history",),
+    "reaction_added": ("reactions:read",),
+}
+"""Every event that is subscribed to, with the scopes that it needs."""
+
+_COMMANDS = ("commands",)
+_BYTES_OF_FILES = ("files:read",)
+
+SCOPES = tuple(
+    sorted(
+        {*_COMMANDS, *_BYTES_OF_FILES, *(scope for each in (METHODS, EVENTS) for of in each.values() for scope in of)}
+    )
+)
+"""Of the bot, all of them."""
+
+
+def reason_for(scope: str) -> str:
+    """What does not work without it, in the words of the tables."""
+    users = [name for name, scopes in (*METHODS.items(), *EVENTS.items()) if scope in scopes]
+    return ", ".join(users) or "slash commands"
