@@ -36,6 +36,7 @@ def for_adapters(
     hands_out_again: bool | None = None,
     own_fault: str | None = None,
     says_whose_pause: bool | None = None,
+    quotes: bool | None = None,
     knows_of_gaps: bool | None = None,
 ) -> Callable[[Test], Test]:
     """A test for those that can do all of this. It fails when it takes too long, instead of waiting for ever."""
@@ -46,6 +47,7 @@ def for_adapters(
         and hands_out_again in (None, each.hands_out_again)
         and (own_fault is None or own_fault in each.own_faults)
         and says_whose_pause in (None, each.says_whose_pause)
+        and quotes in (None, each.quotes)
         and knows_of_gaps in (None, each.knows_of_gaps)
     ]
     for_able = pytest.mark.parametrize("tested", able, ids=[each.name for each in able])

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from adapters import discord, telegram
+from adapters import discord, slack, telegram
+from adapters.slack_app.needs import EVENTS, SCOPES
 from gateway.model import MAIN_ACCOUNT, SessionSource
 from gateway.ports import (
     Adapter,
@@ -36,6 +37,8 @@ from tests.simulators.discord import Discord
 from tests.simulators.running import Remote, in_process
 from tests.simulators.scripted import Scripted
 from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM, Patience
+from tests.simulators.slack import Settings as SlackSettings
+from tests.simulators.slack import Slack
 from tests.simulators.telegram import TOKENS as TELEGRAM_TOKENS
 from tests.simulators.telegram import Telegram
 
@@ -85,6 +88,10 @@ class AdapterUnderTest(Protocol):
         """Whether the platform keeps nothing for those who are not connected: what was said before is in `catch_up`."""
 
     @property
+    def quotes(self) -> bool:
+        """Whether an answer can name what it answers without leaving the conversation for a thread."""
+
+    @property
     def chats(self) -> tuple[SessionSource, SessionSource]:
         """Two direct conversations of the main account, open from the start, for the other account too."""
 
@@ -115,6 +122,9 @@ class AdapterUnderTest(Protocol):
         one does both after half a second: for tests in which no answer comes.
         """
 
+    async def where_typing_shows(self, sim: Remote, chat: SessionSource) -> SessionSource:
+        """A place in that chat where typing can be shown; on some platforms only a thread is one."""
+
     async def go_deaf(self, sim: Remote) -> None:
         """Let the platform answer nothing that receives, over open connections and new ones, until it is healed."""
 
@@ -142,6 +152,7 @@ class ScriptedUnderTest:
     says_whose_pause: bool = True
     knows_of_gaps: bool = True
     tells_only_listeners: bool = False
+    quotes: bool = True
     chats: tuple[SessionSource, SessionSource] = (_ANN, _BOB)
     nowhere: SessionSource = _NOBODY
     texts: SearchStrategy[str] = _TEXTS
@@ -174,6 +185,10 @@ class ScriptedUnderTest:
             yield adapter
         finally:
             await adapter.close()
+
+    async def where_typing_shows(self, sim: Remote, chat: SessionSource) -> SessionSource:
+        """Anywhere."""
+        return chat
 
     async def go_deaf(self, sim: Remote) -> None:
         """A poll that is open ends by itself."""
@@ -208,6 +223,7 @@ class TelegramUnderTest:
     says_whose_pause: bool = False
     knows_of_gaps: bool = False
     tells_only_listeners: bool = False
+    quotes: bool = True
     chats: tuple[SessionSource, SessionSource] = (_CLARA, _DORA)
     nowhere: SessionSource = _STRANGER
     texts: SearchStrategy[str] = _SENTENCES
@@ -244,6 +260,10 @@ class TelegramUnderTest:
         finally:
             await adapter.close()
 
+    async def where_typing_shows(self, sim: Remote, chat: SessionSource) -> SessionSource:
+        """Anywhere."""
+        return chat
+
     async def go_deaf(self, sim: Remote) -> None:
         """A poll that is open ends by itself."""
         await sim.fault("half-open", does="receive", times=None)
@@ -276,6 +296,7 @@ class DiscordUnderTest:
     says_whose_pause: bool = True
     knows_of_gaps: bool = False
     tells_only_listeners: bool = True
+    quotes: bool = True
     chats: tuple[SessionSource, SessionSource] = (_EMMA, _FAYE)
     nowhere: SessionSource = _HIDDEN
     texts: SearchStrategy[str] = _PLAIN_SENTENCES
@@ -328,6 +349,10 @@ class DiscordUnderTest:
     async def _places(self) -> tuple[SessionSource, ...]:
         return self.chats
 
+    async def where_typing_shows(self, sim: Remote, chat: SessionSource) -> SessionSource:
+        """Anywhere."""
+        return chat
+
     async def go_deaf(self, sim: Remote) -> None:
         """Lines that are open fall silent with their next frame."""
         await sim.fault("half-open", does="receive", times=None)
@@ -338,6 +363,92 @@ class DiscordUnderTest:
 
     async def refuse_formatting(self, sim: Remote, *, does: str) -> None:
         """Discord takes every text."""
+
+
+_ELSA, _FAY, _GHOST = (
+    SessionSource(platform="slack", chat_id=f"D{name}", user_id=f"U{name}", scope="T0001")
+    for name in ("71001", "71002", "79999")
+)
+# Of what Slack does not say how it counts, the adapter counts the most.
+_PLAIN_WORD = st.text(st.characters(categories=["Lu", "Ll", "Lo"], max_codepoint=0xFFFF), min_size=1, max_size=9)
+_PLAIN_WORDS = st.lists(_PLAIN_WORD, min_size=1).map(" ".join)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackUnderTest:
+    """The Slack adapter, with the real slack-sdk and slack-bolt, over Socket Mode."""
+
+    name: str = "slack"
+    capabilities: frozenset[type] = frozenset(CAPABILITIES)
+    hands_out_again: bool = True
+    # Both are about answers that bring several events. Slack gives each by itself.
+    own_faults: frozenset[str] = frozenset()
+    says_whose_pause: bool = True
+    knows_of_gaps: bool = True
+    tells_only_listeners: bool = False
+    # A direct chat is flat, and what answers something in particular would stand in a thread.
+    quotes: bool = False
+    chats: tuple[SessionSource, SessionSource] = (_ELSA, _FAY)
+    nowhere: SessionSource = _GHOST
+    texts: SearchStrategy[str] = _PLAIN_WORDS
+
+    @asynccontextmanager
+    async def simulator(self) -> AsyncIterator[Remote]:
+        """
+        On this event loop, with an app that may do what its manifest says and no more.
+
+        What is not acknowledged comes again soon, and waits for a connection.
+        """
+        settings = SlackSettings(waits=20.0, retries=(0.0, 0.05, 0.1, 0.2, 0.5, 1.0), ack_within=2.0, grace=0.5)
+        async with in_process(Simulator(Slack(settings))) as sim:
+            for account in (MAIN_ACCOUNT, OTHER_ACCOUNT):
+                await sim.do("app", account=account, scopes=list(SCOPES), events=list(EVENTS))
+                for chat in self.chats:
+                    await sim.do("open", account=account, chat=chat.chat_id, user=chat.user_id)
+            yield sim
+
+    @asynccontextmanager
+    async def adapter(
+        self,
+        sim: Remote,
+        *,
+        account: str = MAIN_ACCOUNT,
+        trusted: bool = True,
+        hasty: bool = False,
+        url: str | None = None,
+    ) -> AsyncIterator[Adapter]:
+        """As the protocol says."""
+        answer = 0.5 if hasty else 10.0
+        patience = slack.Patience(connect=answer, answer=answer, ping=0.1, deaf=0.5 if hasty else 60.0)
+        whose = account if trusted else "nobody"
+        adapter = slack.SlackAdapter(
+            slack.Account(
+                name=account, bot_token=f"xoxb-{whose}", app_token=f"xapp-{whose}", api_url=f"{url or sim.url}/api/"
+            ),
+            patience=patience,
+        )
+        try:
+            yield adapter
+        finally:
+            await adapter.close()
+
+    async def where_typing_shows(self, sim: Remote, chat: SessionSource) -> SessionSource:
+        """Slack shows a status below a message, in its thread."""
+        thread = await sim.say("hello", chat=chat.chat_id, user=chat.user_id, account=chat.account)
+        return replace(chat, thread_id=thread)
+
+    async def go_deaf(self, sim: Remote) -> None:
+        """The socket that is open, too."""
+        await sim.fault("half-open", does="receive", times=None)
+
+    async def revoke(self, sim: Remote) -> None:
+        """Slack ends the connections of an app that has lost its tokens."""
+        await sim.do("app", revoked=True, app_token="xapp-another")  # noqa: S106 - nobody's
+        await sim.do("cut")
+
+    async def refuse_formatting(self, sim: Remote, *, does: str) -> None:
+        """Once, and only markdown and blocks."""
+        await sim.fault("unparsable", does=does)
 
 
 _SCRIPTED = {TellsProgress}
@@ -354,4 +465,5 @@ UNDER_TEST: tuple[AdapterUnderTest, ...] = (
     ScriptedUnderTest(name="scripted everything", capabilities=frozenset(CAPABILITIES)),
     TelegramUnderTest(),
     DiscordUnderTest(),
+    SlackUnderTest(),
 )
