@@ -1,0 +1,217 @@
+"""The Slack adapter when Slack calls: signed requests, and an answer that means stored."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from io import BytesIO
+
+import aiohttp
+import pytest
+
+from adapters import slack
+from gateway.errors import AddressTaken, Refused, Retryable, StoreUnavailable, Unauthorized
+from gateway.model import Button, MessageKind
+from gateway.stores.memory import MemoryStore
+from tests.contracts.adapter_scene import Ear, Scene, listening, part
+from tests.contracts.adapters import SlackUnderTest
+from tests.fakes import FrozenClock
+
+SECRET = "main-signing-secret"  # noqa: S105 - the simulator's
+ANN = "U71001"
+LARGE = 5 * 1024 * 1024
+
+
+@pytest.fixture
+def http() -> slack.Http:
+    """A free place to listen at."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return slack.Http(host="127.0.0.1", port=int(taken.getsockname()[1]), signing_secret=SECRET)
+
+
+@pytest.fixture
+async def at(http: slack.Http) -> AsyncIterator[Scene]:
+    """A fresh Slack and an app that it calls."""
+    tested = SlackUnderTest()
+    async with tested.simulator() as sim:
+        account = slack.Account(bot_token="xoxb-main", http=http, api_url=f"{sim.url}/api/")  # noqa: S106
+        adapter = slack.SlackAdapter(account, patience=slack.Patience(look=0.1))
+        try:
+            yield Scene(tested=tested, sim=sim, adapter=adapter)
+        finally:
+            await adapter.close()
+        assert await sim.violations() == []
+
+
+@asynccontextmanager
+async def called(at: Scene, http: slack.Http, ear: Ear) -> AsyncIterator[str]:
+    """While Slack has its address, which it takes only from whoever answers its challenge."""
+    url = f"http://{http.host}:{http.port}{http.path}"
+    async with listening(at.adapter, ear.receive):
+
+        async def is_open() -> bool:
+            return at.adapter.progress_at is not None
+
+        await at.sim.until(is_open)
+        await at.sim.do("app", url=url)
+        yield url
+        await at.sim.do("app", url="")
+
+
+def signed(body: bytes, *, at: float | None = None, secret: str = SECRET) -> dict[str, str]:
+    moment = str(int(time.time() if at is None else at))
+    digest = hmac.new(secret.encode(), f"v0:{moment}:".encode() + body, hashlib.sha256).hexdigest()
+    return {
+        "X-Slack-Request-Timestamp": moment,
+        "X-Slack-Signature": f"v0={digest}",
+        "Content-Type": "application/json",
+    }
+
+
+def event(text: str = "hello", ts: str = "1700000000.000100") -> bytes:
+    said = {"type": "message", "channel": "D71001", "channel_type": "im", "user": ANN, "ts": ts, "text": text}
+    return json.dumps({"type": "event_callback", "event_id": f"Ev{ts}", "team_id": "T0001", "event": said}).encode()
+
+
+async def post(url: str, body: bytes, headers: dict[str, str]) -> int:
+    async with aiohttp.ClientSession() as client, client.post(url, data=BytesIO(body), headers=headers) as response:
+        return response.status
+
+
+async def test_a_message_is_taken_when_it_is_stored(at: Scene, http: slack.Http) -> None:
+    ear = Ear()
+    ear.may_go_on.clear()
+    async with called(at, http, ear):
+        await at.say("by HTTP")
+        await ear.until(lambda: bool(ear.tried))
+        assert not await at.all_is_acknowledged()
+        ear.may_go_on.set()
+        await at.sim.until(at.all_is_acknowledged)
+
+    assert ear.texts == ["by HTTP"]
+
+
+async def test_what_could_not_be_stored_is_refused_and_comes_again(at: Scene, http: slack.Http) -> None:
+    ear = Ear(StoreUnavailable("full"))
+    async with called(at, http, ear):
+        await at.say("keep me")
+        await ear.until_heard()
+        await at.sim.until(at.all_is_acknowledged)
+
+    assert [message.text for message in ear.tried] == ["keep me", "keep me"]
+    assert "http_error" in str((await at.sim.updates())[0]["attempts"])
+
+
+async def test_what_is_never_taken_is_acknowledged(at: Scene, http: slack.Http) -> None:
+    async with called(at, http, Ear(Refused("too long"))):
+        await at.say()
+        await at.sim.until(at.all_is_acknowledged)
+
+
+async def test_only_what_slack_has_signed_lately_is_heard(at: Scene, http: slack.Http) -> None:
+    ear = Ear()
+    async with called(at, http, ear) as url:
+        body, now = event(), time.time()
+        statuses = [
+            await post(url, body, {}),
+            await post(url, body, signed(body, secret="another")),  # noqa: S106 - nobody's
+            await post(url, body, signed(body + b" ")),
+            await post(url, body, signed(body, at=now - 330)),
+            await post(url, body, signed(body, at=now + 330)),
+        ]
+        assert await post(url, body, signed(body)) == 200
+
+    assert statuses == [401] * 5
+    assert ear.texts == ["hello"]
+
+
+async def test_the_same_request_twice_is_one_message(at: Scene, http: slack.Http) -> None:
+    ear, store = Ear(), MemoryStore(FrozenClock())
+    async with called(at, http, ear) as url:
+        body = event()
+        headers = signed(body)
+        assert [await post(url, body, headers) for _ in range(2)] == [200, 200]
+    accepted = [await store.accept(each, "key") for each in ear.heard]  # type: ignore[arg-type]
+
+    assert [each.duplicate for each in accepted] == [False, True]
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"7", b"payload=%7B", b"\xff\xfe", b"{}"])
+async def test_what_nobody_understands_disturbs_nobody(at: Scene, http: slack.Http, body: bytes) -> None:
+    ear = Ear()
+    async with called(at, http, ear) as url:
+        assert await post(url, body, signed(body)) < 500
+        await at.say("still here")
+        await ear.until_heard()
+
+    assert ear.texts == ["still here"]
+
+
+async def test_a_request_has_its_limits(at: Scene, http: slack.Http) -> None:
+    async with called(at, http, Ear()) as url:
+        body = event("x" * LARGE)
+        assert await post(url, body, signed(body)) == 413
+
+
+async def test_commands_and_presses_come_the_same_way(at: Scene, http: slack.Http) -> None:
+    ear, button = Ear(), Button(label="Yes", nonce="0f" * 16)
+    async with called(at, http, ear):
+        asked = await at.adapter.ask(replace(part(at.here, "Sure?"), buttons=(button,)))
+        await at.sim.do("press", chat=at.here.chat_id, user=ANN, message=asked.message_id, nonce=button.nonce)
+        await ear.until_heard()
+        await at.sim.do("command", chat=at.here.chat_id, user=ANN, command="/new", text="with a payload")
+        await ear.until_heard(2)
+        await at.sim.until(at.all_is_acknowledged)
+
+    assert [(each.kind, each.text) for each in ear.heard] == [
+        (MessageKind.BUTTON, button.nonce),
+        (MessageKind.COMMAND, "/new with a payload"),
+    ]
+
+
+async def test_if_slack_says_that_it_left_out_events_the_past_is_to_be_read(at: Scene, http: slack.Http) -> None:
+    running = asyncio.ensure_future(at.adapter.run(Ear().receive))
+    url = f"http://{http.host}:{http.port}{http.path}"
+    body = json.dumps({"type": "app_rate_limited", "team_id": "T0001", "minute_rate_limited": 1700000000}).encode()
+
+    async def is_open() -> bool:
+        return at.adapter.progress_at is not None
+
+    await at.sim.until(is_open)
+    assert await post(url, body, signed(body)) == 200
+
+    with pytest.raises(Retryable, match="left out events"):
+        await running
+
+
+async def test_progress_is_that_slack_answers(at: Scene, http: slack.Http) -> None:
+    async with listening(at.adapter, Ear().receive):
+        for _ in range(3):
+            before = at.adapter.progress_at
+            async with asyncio.timeout(10):
+                while at.adapter.progress_at == before:
+                    await asyncio.sleep(0.01)
+
+
+async def test_a_token_that_is_revoked_ends_the_run(at: Scene, http: slack.Http) -> None:
+    running = asyncio.ensure_future(at.adapter.run(Ear().receive))
+    await at.sim.do("app", revoked=True)
+
+    with pytest.raises(Unauthorized, match="revoked"):
+        await running
+
+
+async def test_an_address_that_another_program_has_is_told_as_such(at: Scene, http: slack.Http) -> None:
+    with socket.socket() as taken:
+        taken.bind((http.host, http.port))
+        taken.listen()
+        with pytest.raises(AddressTaken, match=str(http.port)):
+            await at.adapter.run(Ear().receive)
