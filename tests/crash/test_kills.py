@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.daemon import DISCORD, TELEGRAM
+from tests.crash.daemon import DISCORD, SLACK, TELEGRAM
 from tests.crash.kills import ALL_POINTS, kill_at, kill_at_random
 
 IN_DOUBT = ("preview-sending", "preview-sent")
@@ -33,6 +33,21 @@ def test_nothing_is_lost_or_answered_twice_through_a_real_platform(tmp_path: Pat
     outcome = kill_at_random(tmp_path, 4, kind=platform, seed=1)
 
     assert (outcome.verdict.lost, outcome.verdict.twice) == ([], [])
+
+
+def test_nothing_is_lost_or_answered_twice_through_slack_and_nothing_may_be(tmp_path: Path) -> None:
+    """Slack can be asked, so no answer need say that it may be a repeat, though answers to us get lost all the time."""
+    outcome = kill_at_random(tmp_path, 4, kind=SLACK, seed=1)
+
+    assert (outcome.verdict.lost, outcome.verdict.twice, outcome.verdict.marked) == ([], [], 0)
+
+
+@pytest.mark.parametrize("point", IN_DOUBT)
+def test_a_beginning_that_may_stand_above_is_found_at_slack(tmp_path: Path, point: str) -> None:
+    outcome = kill_at(tmp_path, point, 1, kind=SLACK)
+
+    assert outcome.reached
+    assert (outcome.verdict.lost, outcome.verdict.twice, outcome.verdict.marked) == ([], [], 0)
 
 
 @pytest.mark.parametrize("point", IN_DOUBT)
