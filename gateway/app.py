@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -36,22 +36,23 @@ from gateway.control.sessions import session_requests
 from gateway.control.status import AccountStatus, DaemonStatus, status_requests
 from gateway.control.usage import usage_requests
 from gateway.crashpoints import crashpoint
-from gateway.delivery import Delivery, DeliveryRules
+from gateway.delivery import Delivery
 from gateway.dicts import Json
 from gateway.errors import Refused, StoreError
 from gateway.expiry import sweep
-from gateway.files import FileRules, Files
+from gateway.farewell import say_that_it_goes_on
+from gateway.files import Files
 from gateway.fitting import Fitting
-from gateway.lanes import LaneRules, WhenBusy
 from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
 from gateway.observe import METRICS_TYPE, Observer, reason_of
 from gateway.pipeline import Pipeline
 from gateway.places import places_of
 from gateway.policy import Employed, Policy
 from gateway.ports import Adapter
+from gateway.reloading import Reloading, delivery_rules, file_rules, lane_rules
 from gateway.routing import Route
-from gateway.staff import employed
-from gateway.state_dir import Lock, StateDir, read_or_make_key
+from gateway.staff import Staff
+from gateway.state_dir import Lock, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
 from gateway.storing import SessionFilter
 from gateway.supervisor import AccountReport, AccountState, Supervisor
@@ -59,6 +60,7 @@ from gateway.web import Needs, Readiness, WebServer
 
 _PROBE_HOLDS = timedelta(seconds=1)
 _CONCERNED_FOR = timedelta(days=7)
+_FOR_LAST_WORDS = timedelta(seconds=2)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class Gateway:
     observer: Observer
     clock: SystemClock
     since: datetime
-    drain: timedelta
+    reloading: Reloading
     hurry: asyncio.Event
     delivery: Delivery
     supervisors: list[Supervisor] = field(default_factory=list)
@@ -147,15 +149,31 @@ class Gateway:
         if self.web is not None or not refused or not all(refused):
             await asyncio.Event().wait()
 
+    @property
+    def drain(self) -> timedelta:
+        """How long a stop waits for what runs."""
+        return self.reloading.config.turns.drain
+
     async def finish_what_runs(self) -> None:
-        """Short turns end and are delivered. What takes longer than the drain is cut off, and goes on next time."""
+        """
+        Short turns end and are delivered. What takes longer than the drain is cut off, and goes on next time.
+
+        Whoever waits for an answer then is told so, unless nobody has time for that.
+        """
         self.observer.stopping()
         crashpoint("drain")
-        closing = asyncio.ensure_future(self.pipeline.lanes.close())
-        hurried = asyncio.ensure_future(self.hurry.wait())
-        await asyncio.wait({closing, hurried}, timeout=self.drain.total_seconds(), return_when=asyncio.FIRST_COMPLETED)
-        closing.cancel()
+        await self._unless_hurried(self.pipeline.lanes.close(), self.drain)
+        unanswered = self.pipeline.lanes.unanswered()
+        if unanswered:
+            self.observer.cut_off(len(unanswered))
+            await self._unless_hurried(say_that_it_goes_on(unanswered, self.pipeline), _FOR_LAST_WORDS)
+
+    async def _unless_hurried(self, work: Coroutine[None, None, None], longest: timedelta) -> None:
+        working, hurried = asyncio.ensure_future(work), asyncio.ensure_future(self.hurry.wait())
+        await asyncio.wait({working, hurried}, timeout=longest.total_seconds(), return_when=asyncio.FIRST_COMPLETED)
         hurried.cancel()
+        working.cancel()
+        await asyncio.wait({working})
 
 
 @asynccontextmanager
@@ -172,23 +190,19 @@ async def running(
     async with AsyncExitStack() as opened:
         store = await SqliteStore.connect(state.database, clock)
         opened.push_async_callback(store.close)
-        policy = _policy(config, lock, await opened.enter_async_context(employed(config, observer)))
+        staff = Staff(observer)
+        opened.push_async_callback(staff.close)
+        policy = _policy(lock, config, await staff.employ(config))
         if doors:
-            connecting = connected(config, partial(places_of, store, policy.access))
+            connecting = connected(config, partial(places_of, store, policy))
             accounts = {**await opened.enter_async_context(connecting), **accounts}
-        tasks = await opened.enter_async_context(_working())
-        rules = DeliveryRules(
-            retry_for=config.delivery.retry_for,
-            stream=config.delivery.stream is not False,
-            drafts=config.delivery.stream == "draft",
-            reaction=config.delivery.reaction,
-        )
-        delivery = Delivery(rules, store, clock, observer, tasks)
-        files = _files(config, state)
+        tasks = await opened.enter_async_context(working())
+        delivery = Delivery(delivery_rules(config), store, clock, observer, tasks)
+        files = Files(state.files, file_rules(config))
         pipeline = Pipeline(
             policy=policy,
             fitting=Fitting(delivery=delivery, files=files, observer=observer, most_parts=config.delivery.max_parts),
-            lane_rules=_lane_rules(config),
+            lane_rules=lane_rules(config),
             store=store,
             delivery=delivery,
             attachments=Attachments(files=files, policy=policy, store=store, delivery=delivery, observer=observer),
@@ -202,7 +216,14 @@ async def running(
             observer=observer,
             clock=clock,
             since=clock.now(),
-            drain=config.turns.drain,
+            reloading=Reloading(
+                config=config,
+                staff=staff,
+                decide=partial(_policy, lock),
+                pipeline=pipeline,
+                observer=observer,
+                tasks=tasks,
+            ),
             hurry=asyncio.Event(),
             delivery=delivery,
         )
@@ -264,7 +285,7 @@ class _Over(Exception):
 
 
 @asynccontextmanager
-async def _working() -> AsyncIterator[asyncio.TaskGroup]:
+async def working() -> AsyncIterator[asyncio.TaskGroup]:
     """All tasks of the gateway. One that fails brings the others down; an error comes out as itself, not as a group."""
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -276,7 +297,7 @@ async def _working() -> AsyncIterator[asyncio.TaskGroup]:
             raise errors.exceptions[0] from None
 
 
-def _policy(config: Config, lock: Lock, agents: Mapping[str, Employed]) -> Policy:
+def _policy(lock: Lock, config: Config, agents: Mapping[str, Employed]) -> Policy:
     return Policy(
         agents=agents,
         access=_access(config.access, called_each_time=frozenset(accounts_called_each_time(config))),
@@ -320,26 +341,6 @@ def _allowed(entry: AccessEntry) -> Allowed:
         chat=entry.id if entry.whom is Whom.CHAT else None,
         scope=entry.id if entry.whom in (Whom.GUILD, Whom.TEAM) else None,
     )
-
-
-def _lane_rules(config: Config) -> LaneRules:
-    turns = config.turns
-    return LaneRules(
-        when_busy=WhenBusy(turns.when_busy),
-        debounce=turns.debounce,
-        concurrent=turns.concurrent,
-        waiting_per_session=turns.waiting_per_session,
-    )
-
-
-def _files(config: Config, state: StateDir) -> Files:
-    rules = FileRules(
-        largest=config.files.largest,
-        largest_out=config.files.largest_out,
-        per_message=config.files.per_message,
-        keep=config.files.keep,
-    )
-    return Files(state.files, rules)
 
 
 def _terminal(session: str) -> SessionSource:

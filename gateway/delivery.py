@@ -96,6 +96,11 @@ class Delivery:
         self._previews: dict[TurnId, Preview] = {}
         self._tell_of_dead: Callable[[PartId], None] = _nobody_is_told
 
+    def change(self, rules: DeliveryRules) -> None:
+        """Other rules from now on, for the turns that begin and the parts that fail."""
+        self._rules = rules
+        self._stage = replace(self._stage, stream=rules.stream, drafts=rules.drafts, reaction=rules.reaction)
+
     def connect(self, adapters: Mapping[_Account, Adapter]) -> None:
         """The accounts there are, by platform and name."""
         self._adapters.update(adapters)

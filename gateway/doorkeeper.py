@@ -46,7 +46,7 @@ class Doorkeeper:
 
     def __post_init__(self) -> None:
         self.pairing = Pairing(self.store, self.policy.pairing_key, self.send_on)
-        self.overheard = Overheard(self.policy.access.background)
+        self.overheard = Overheard(lambda: self.policy.access.background)
 
     def judge(self, message: InboundMessage) -> Refusal | None:
         """Why it is not let in. At once: what only the store can say is left to `admit`. Raises Refused if too long."""

@@ -26,7 +26,7 @@ _SHOWN = 600
 _QUICK = 20_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Fitting:
     """At most `most_parts` messages for one text, where files can be sent instead. Nothing that was said gets lost."""
 

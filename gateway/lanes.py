@@ -313,12 +313,26 @@ class Lanes:
         await running.over.wait()
         return True
 
-    async def close(self) -> None:
-        """Begin nothing more, and return when what runs has ended. What waits is in the inbox for the next start."""
-        self._closing.set()
+    def change(self, rules: LaneRules) -> None:
+        """Other rules from now on. A conversation in which something goes on keeps the old ones until it is quiet."""
+        self._rules = rules
+        self._slots.resize(rules.concurrent)
+
+    async def until_over(self) -> None:
+        """Return when what runs now has ended."""
         for lane in [*self._lanes.values(), *self._beside.values()]:
             if lane.running is not None:
                 await lane.running.over.wait()
+
+    async def close(self) -> None:
+        """Begin nothing more, and return when what runs has ended. What waits is in the inbox for the next start."""
+        self._closing.set()
+        await self.until_over()
+
+    def unanswered(self) -> list[tuple[SessionKey, InboundMessage]]:
+        """The turns that run and have no answer on disk yet, each with the last message it is to answer."""
+        running = [(lane.key, lane.running) for lane in self._lanes.values() if lane.running is not None]
+        return [(key, each.batch[-1].message) for key, each in running if not each.is_answered]
 
     def _begin_stopped(self, lane: _Lane) -> Running | None:
         """What waits for a pause or for room need not: it is over before it begins."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, TextIO
@@ -33,6 +33,8 @@ class Action(StrEnum):
     STARTED = "started"
     STOPPING = "stopping"
     STOPPED = "stopped"
+    RELOADED = "reloaded"
+    STALLED = "stalled"
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
     REFUSED = "refused"
@@ -55,7 +57,7 @@ class Action(StrEnum):
 
 # fmt: off
 _FIELDS = frozenset((
-    "timestamp", "level", "event", "action", "reason", "where",
+    "timestamp", "level", "event", "action", "reason", "where", "changed", "needs_restart",
     "account", "address", "agent", "command", "ms", "outcome", "part", "pid", "platform", "session", "turn", "version",
 ))
 # fmt: on
@@ -120,6 +122,7 @@ class Observer:
         self._tokens = self._counter("tokens", "Tokens that agents used, by kind.", "agent", "kind")
         self._cost = self._counter("cost_usd", "What agents cost, as far as that is known.", "agent")
         self._bugs = self._counter("unexpected_errors", "Errors nobody had foreseen: look in the log.")
+        self._stalls = self._counter("loop_stalls", "How often the event loop was held up: the log says by what.")
         self._turn_seconds = Histogram(
             "turngate_turn_seconds",
             "From the beginning of a turn until it was stored.",
@@ -140,6 +143,37 @@ class Observer:
     def stopped(self) -> None:
         """Everything is closed."""
         self._log.info("the gateway is down", action=Action.STOPPED)
+
+    def cut_off(self, turns: int) -> None:
+        """The time for finishing is over. What is cut off goes on with the next start."""
+        self._log.warning("the drain is over", action=Action.STOPPING, outcome=f"{turns} cut off")
+
+    def closing_takes_too_long(self) -> None:
+        """Something does not let itself be closed. Nothing is lost: whatever matters is on disk."""
+        self._log.warning("closing takes too long, so it is left", action=Action.STOPPED)
+
+    def reloaded(self, changed: Sequence[str], needs_restart: Sequence[str]) -> None:
+        """The config was read again. Keys are named and never what they say."""
+        fields = {"changed": ", ".join(changed) or "nothing"}
+        if needs_restart:
+            fields["needs_restart"] = ", ".join(needs_restart)
+        tell = self._log.warning if needs_restart else self._log.info
+        tell("the config was read again", action=Action.RELOADED, **fields)
+
+    def not_reloaded(self, error: TurngateError) -> None:
+        """The new config is wrong. What it says may be data, so that only whoever asked is shown the mistakes."""
+        reason = f"{type(error).__name__}; `turngate check` says what is wrong"
+        self._log.error("the config is refused, and nothing has changed", action=Action.RELOADED, reason=reason)
+
+    def stalled(self, where: str) -> None:
+        """Something keeps the event loop from going on, and everybody waits."""
+        self._stalls.inc()
+        self._log.warning("the event loop is held up", action=Action.STALLED, where=where)
+
+    def stall_over(self, lasted: timedelta) -> None:
+        """It goes on."""
+        ms = round(lasted.total_seconds() * 1000)
+        self._log.warning("the event loop goes on", action=Action.STALLED, ms=ms)
 
     def received(self, source: SessionSource, outcome: Action) -> None:
         """A message was accepted, known already, or refused; or something was done to one that is there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.labels import cut
@@ -26,18 +27,19 @@ class Remark:
 
 @dataclass(slots=True)
 class Overheard:
-    """At most `most` remarks for each place: a chat, or a thread in it. With zero nothing is kept."""
+    """At most so many remarks for each place: a chat, or a thread in it. With zero nothing is kept."""
 
-    most: int
+    most: Callable[[], int]
     _places: OrderedDict[_Place, deque[Remark]] = field(default_factory=OrderedDict)
 
     def add(self, message: InboundMessage) -> None:
         """Keep its beginning; what is oldest goes."""
-        if self.most < 1 or not message.text.strip():
+        most = self.most()
+        if most < 1 or not message.text.strip():
             return
-        remarks = self._places.setdefault(_place(message), deque(maxlen=self.most))
+        remarks = self._places.setdefault(_place(message), deque())
         remarks.append(Remark(source=message.source, text=cut(message.text, LONGEST_REMARK)))
-        while sum(len(remark.text) for remark in remarks) > MOST_CHARACTERS:
+        while len(remarks) > most or sum(len(remark.text) for remark in remarks) > MOST_CHARACTERS:
             remarks.popleft()
         self._places.move_to_end(_place(message))
         while len(self._places) > MOST_PLACES:

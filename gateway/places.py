@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from gateway.admission import Access, Allowed
 from gateway.model import ChatType, SessionSource
+from gateway.policy import Policy
 from gateway.ports import Places
 from gateway.storing import SessionFilter, Store
 
@@ -19,7 +20,7 @@ _REMEMBERED_FOR = timedelta(days=90)
 _MOST_CONVERSATIONS = 10_000
 
 
-def places_of(store: Store, access: Access, platform: str, account: str) -> Places:
+def places_of(store: Store, policy: Policy, platform: str, account: str) -> Places:
     """Of one account, read anew with every call: once for each time that it connects."""
 
     async def places() -> Sequence[SessionSource]:
@@ -29,7 +30,7 @@ def places_of(store: Store, access: Access, platform: str, account: str) -> Plac
             SessionSource(platform=each.person.platform, account=each.person.account, user_id=each.person.id)
             for each in await store.approved()
         ]
-        found = (*known, *let_in, *_named(access, account))
+        found = (*known, *let_in, *_named(policy.access, account))
         ours = (each.nameless for each in found if (each.platform, each.account) == (platform, account))
         return tuple(dict.fromkeys(ours))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 
 from gateway.admission import Access
@@ -46,9 +46,13 @@ class Employed:
     summarises: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Policy:
-    """Fixed while the daemon runs. `privacy_key` is None where ids need not be hidden; `pairing_key` hides codes."""
+    """
+    One for the whole gateway: whoever needs it holds it, and asks it anew each time. It changes in `become` alone.
+
+    `privacy_key` is None where ids need not be hidden; `pairing_key` hides codes.
+    """
 
     agents: Mapping[str, Employed]
     access: Access = field(default_factory=Access)
@@ -67,6 +71,11 @@ class Policy:
     redact_emails: bool = False
     connected: tuple[str, ...] = ()
     homes: tuple[HomeChannel, ...] = ()
+
+    def become(self, other: Policy) -> None:
+        """Decide as the other does from now on, in everything and for everybody at once."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(other, each.name))
 
     @property
     def history_to_read(self) -> int:

@@ -103,7 +103,7 @@ class Questions:
         self._clock = clock
         self._observer = observer
         self._tasks = tasks
-        self._answer_within = policy.answer_within
+        self._policy = policy
         self._rerun = rerun
         self._open = OpenQuestions(clock)
         self._waiting: dict[PartId, _Waiting] = {}
@@ -230,7 +230,7 @@ class Questions:
             does=does,
             person=source.participant_id,
             key=key,
-            expires_at=self._clock.now() + self._answer_within,
+            expires_at=self._clock.now() + self._policy.answer_within,
             ask=ask,
             first_number=None
             if self._delivery.has_buttons(source)
@@ -251,7 +251,7 @@ class Questions:
     ) -> None:
         """The agent, what was chosen."""
         try:
-            async with asyncio.timeout(self._answer_within.total_seconds()):
+            async with asyncio.timeout(self._policy.answer_within.total_seconds()):
                 chosen = await waiting.chosen
         except TimeoutError:
             chosen = None

@@ -12,6 +12,31 @@ class Slots:
     def __init__(self, count: int) -> None:
         self.free = asyncio.Semaphore(count)
         self.may_rest = count
+        self._count = count
+        self._owed = 0
+
+    def resize(self, count: int) -> None:
+        """Room for more at once; for fewer as soon as enough of those at work are done."""
+        difference = count - self._count
+        self._count, self.may_rest = count, self.may_rest + difference
+        self._owed -= difference
+        while self._owed < 0:
+            self._owed += 1
+            self.free.release()
+
+    async def acquire(self) -> None:
+        """Wait for room. What is owed is paid first, from whatever is free."""
+        await self.free.acquire()
+        while self._owed > 0:
+            self._owed -= 1
+            await self.free.acquire()
+
+    def release(self) -> None:
+        """Whoever was at work is not any more."""
+        if self._owed > 0:
+            self._owed -= 1
+        else:
+            self.free.release()
 
 
 class Slot:
@@ -23,7 +48,7 @@ class Slot:
 
     async def __aenter__(self) -> Slot:
         """Wait for room."""
-        await self._slots.free.acquire()
+        await self._slots.acquire()
         self._held = True
         return self
 
@@ -33,7 +58,7 @@ class Slot:
         """Leave, wherever it is."""
         self._is_over = True
         if self._held:
-            self._slots.free.release()
+            self._slots.release()
         else:
             self._slots.may_rest += 1
 
@@ -42,18 +67,18 @@ class Slot:
         if self._held and self._slots.may_rest > 0 and not self._is_over:
             self._held = False
             self._slots.may_rest -= 1
-            self._slots.free.release()
+            self._slots.release()
 
     async def go_on(self) -> None:
         """Wait for room again. Several answers may come at once, and the turn may be over by the time there is room."""
         if not self._rests():
             return
-        await self._slots.free.acquire()
+        await self._slots.acquire()
         if self._rests():
             self._held = True
             self._slots.may_rest += 1
         else:
-            self._slots.free.release()
+            self._slots.release()
 
     def _rests(self) -> bool:
         return not (self._held or self._is_over)

@@ -7,8 +7,7 @@ Each kind is imported by name, and only for those who have an agent of that kind
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit, urlunsplit
 
 from config.load import given_to_programs
@@ -28,14 +27,49 @@ _MODELS = ("openai", "anthropic")
 _TALKERS = ("echo", *_MODELS)
 
 
-@asynccontextmanager
-async def employed(config: Config, observer: Observer) -> AsyncIterator[dict[str, Employed]]:
-    """By name. Leaving ends whatever they keep open between turns."""
-    agents = {name: load_agent(_spec(name, agent)) for name, agent in config.agents.items()}
+class Staff:
+    """Everybody who is employed, and those who are only there until their last turn is over."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._agents: dict[str, tuple[AgentSpec, Agent]] = {}
+        self._leaving: list[Agent] = []
+
+    async def employ(self, config: Config) -> dict[str, Employed]:
+        """
+        The agents of a config by name. One of whom it says nothing new stays who he is.
+
+        Raises ConfigError for one that cannot be, and nothing has changed.
+        """
+        specs = {name: _spec(name, agent) for name, agent in config.agents.items()}
+        staying = {name: had for name, had in self._agents.items() if specs.get(name) == had[0]}
+        hired = await _load({name: spec for name, spec in specs.items() if name not in staying})
+        self._leaving += [agent for name, (_, agent) in self._agents.items() if name not in staying]
+        self._agents = staying | hired
+        agents = {name: agent for name, (_, agent) in self._agents.items()}
+        return {name: _employed(config.agents, name, agents, self._observer) for name in config.agents}
+
+    async def see_off(self) -> None:
+        """End whatever those keep open who are no longer employed. Nobody may ask them any more."""
+        leaving, self._leaving = self._leaving, []
+        await _close(leaving)
+
+    async def close(self) -> None:
+        """End whatever anybody keeps open between turns."""
+        agents, self._agents = self._agents, {}
+        await _close([agent for _, agent in agents.values()])
+        await self.see_off()
+
+
+async def _load(specs: Mapping[str, AgentSpec]) -> dict[str, tuple[AgentSpec, Agent]]:
+    loaded: dict[str, tuple[AgentSpec, Agent]] = {}
     try:
-        yield {name: _employed(config.agents, name, agents, observer) for name in config.agents}
-    finally:
-        await _close(list(agents.values()))
+        for name, spec in specs.items():
+            loaded[name] = spec, load_agent(spec)
+    except BaseException:
+        await _close([agent for _, agent in loaded.values()])
+        raise
+    return loaded
 
 
 async def _close(agents: Sequence[Agent]) -> None:

@@ -20,7 +20,7 @@ def texts(overheard: Overheard, at: InboundMessage) -> list[str]:
 
 
 def test_the_last_remarks_of_a_place_are_told_once_oldest_first() -> None:
-    overheard = Overheard(2)
+    overheard = Overheard(lambda: 2)
     for text in ("one", "two", "three"):
         overheard.add(said(text))
 
@@ -29,7 +29,7 @@ def test_the_last_remarks_of_a_place_are_told_once_oldest_first() -> None:
 
 
 def test_another_chat_account_platform_or_thread_is_told_nothing() -> None:
-    overheard = Overheard(5)
+    overheard = Overheard(lambda: 5)
     overheard.add(said("secret"))
     overheard.add(said("private thread", thread_id="t1"))
 
@@ -40,14 +40,14 @@ def test_another_chat_account_platform_or_thread_is_told_nothing() -> None:
 
 
 def test_a_message_that_begins_a_thread_is_said_in_the_chat_itself() -> None:
-    overheard = Overheard(5)
+    overheard = Overheard(lambda: 5)
     overheard.add(said("the server is down", id="100.1", thread_id="100.1"))
 
     assert texts(overheard, said("bot?", id="100.2", thread_id="100.2")) == ["the server is down"]
 
 
 def test_nothing_is_kept_where_nothing_is_wanted_and_no_empty_remark() -> None:
-    nothing, some = Overheard(0), Overheard(5)
+    nothing, some = Overheard(lambda: 0), Overheard(lambda: 5)
     nothing.add(said("hello"))
     some.add(said(" \n"))
 
@@ -55,7 +55,7 @@ def test_nothing_is_kept_where_nothing_is_wanted_and_no_empty_remark() -> None:
 
 
 def test_it_is_bounded_in_length_in_all_and_in_places() -> None:
-    overheard = Overheard(200)
+    overheard = Overheard(lambda: 200)
     for number in range(200):
         overheard.add(said(f"{number} " + "x" * 10_000))
     for number in range(2 * MOST_PLACES):

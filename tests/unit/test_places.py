@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.admission import Access, Allowed
 from gateway.model import ChatType, SessionSource
 from gateway.places import places_of
+from gateway.policy import Policy
 from gateway.stores.memory import MemoryStore
 from tests.fakes import FrozenClock
 from tests.talk import exchange
@@ -23,7 +24,7 @@ async def test_conversations_come_before_what_the_config_names() -> None:
         )
     )
 
-    places = await places_of(store, access, "discord", "main")()
+    places = await places_of(store, Policy(agents={}, access=access), "discord", "main")()
 
     assert places == (
         ANN.nameless,
@@ -40,4 +41,4 @@ async def test_another_account_s_places_are_none_of_ours() -> None:
         allow=(Allowed(platform="discord", account="main", person="2"), Allowed(platform="slack", chat="C1"))
     )
 
-    assert await places_of(store, access, "discord", "support")() == ()
+    assert await places_of(store, Policy(agents={}, access=access), "discord", "support")() == ()

@@ -69,3 +69,30 @@ async def test_an_answer_that_comes_when_the_turn_is_over_takes_nothing() -> Non
     await late
     assert is_free(slots)
     assert slots.may_rest == 1
+
+
+async def test_room_that_is_taken_away_while_nobody_works_is_gone_at_once() -> None:
+    slots = Slots(3)
+    slots.resize(1)
+    async with Slot(slots):
+        assert not is_free(slots)
+    assert is_free(slots)
+
+
+async def test_room_that_is_taken_away_from_those_at_work_is_gone_when_they_are_done() -> None:
+    slots = Slots(2)
+    async with Slot(slots):
+        async with Slot(slots):
+            slots.resize(1)
+        assert not is_free(slots)
+    assert is_free(slots)
+
+
+async def test_room_that_is_added_lets_those_in_who_wait() -> None:
+    slots = Slots(1)
+    async with Slot(slots):
+        waiting = asyncio.ensure_future(Slot(slots).__aenter__())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        slots.resize(2)
+        await waiting

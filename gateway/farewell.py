@@ -1,0 +1,42 @@
+"""What those are told whose answer a restart cuts off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+
+from gateway import replies
+from gateway.errors import Refused, StoreError
+from gateway.model import InboundMessage, Part, SessionKey
+from gateway.pipeline import Pipeline
+
+# True whatever becomes of it: what may run again does, and of the rest its person hears how it can go on.
+GOES_ON = "I am being restarted, and come back to this afterwards."
+
+
+async def say_that_it_goes_on(unanswered: Iterable[tuple[SessionKey, InboundMessage]], pipeline: Pipeline) -> None:
+    """Once to each conversation. Whoever cannot be told before we go is not told: later it would not be true."""
+    await asyncio.gather(*(_say(key, message, pipeline) for key, message in unanswered))
+
+
+async def _say(key: SessionKey, message: InboundMessage, pipeline: Pipeline) -> None:
+    session = await pipeline.store.current(key)
+    if session is None:
+        return
+    entries, parts = (replies.notice(GOES_ON, pipeline.clock.now()),), replies.parts(message, GOES_ON)
+    try:
+        said = await pipeline.store.tell(session.id, entries=entries, parts=parts)
+    except (StoreError, Refused) as exc:
+        pipeline.observer.store_failed(exc)
+        return
+    try:
+        await pipeline.delivery.deliver(said)
+    finally:
+        await _take_back(said, pipeline)
+
+
+async def _take_back(said: Iterable[Part], pipeline: Pipeline) -> None:
+    for part in said:
+        with suppress(Refused, StoreError):  # it was sent, or is on its way: then it is still true when it arrives
+            await pipeline.store.drop_part(part.id, "the restart it spoke of is over")

@@ -1,0 +1,88 @@
+"""
+A new config while the daemon runs: all of it or nothing.
+
+What can be made anew is replaced in one step between two messages. The rest (accounts, the web door, the store) waits
+for a restart, and the log says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from config.difference import difference
+from config.schema import Config
+from gateway.delivery import DeliveryRules
+from gateway.files import FileRules
+from gateway.lanes import LaneRules, WhenBusy
+from gateway.observe import Observer
+from gateway.pipeline import Pipeline
+from gateway.policy import Employed, Policy
+from gateway.staff import Staff
+
+_UNTIL_RESTART = ("state_dir", "storage", "platforms", "web")
+
+Decide = Callable[[Config, Mapping[str, Employed]], Policy]
+
+
+@dataclass(slots=True, kw_only=True)
+class Reloading:
+    """The config that is in effect, and those who live by it. `decide` makes of it what the operator decided."""
+
+    config: Config
+    staff: Staff
+    decide: Decide
+    pipeline: Pipeline
+    observer: Observer
+    tasks: asyncio.TaskGroup
+
+    async def take(self, config: Config) -> None:
+        """Live by another config. Raises ConfigError if its agents cannot be, and nothing has changed."""
+        later = {name: getattr(self.config, name) for name in _UNTIL_RESTART}
+        effective = config.model_copy(update=later)
+        agents = await self.staff.employ(effective)
+        self.pipeline.policy.become(self.decide(effective, agents))
+        self.pipeline.lanes.change(lane_rules(effective))
+        self.pipeline.delivery.change(delivery_rules(effective))
+        self.pipeline.fitting.most_parts = effective.delivery.max_parts
+        self.pipeline.attachments.files.rules = file_rules(effective)
+        changed, waits = difference(self.config, effective), difference(effective, config)
+        self.config = effective
+        self.observer.reloaded(changed, waits)
+        self.tasks.create_task(self._see_off(), name="see off")
+
+    async def _see_off(self) -> None:
+        """Turns that run keep the agent they began with."""
+        await self.pipeline.lanes.until_over()
+        await self.staff.see_off()
+
+
+def lane_rules(config: Config) -> LaneRules:
+    """How turns are taken."""
+    turns = config.turns
+    return LaneRules(
+        when_busy=WhenBusy(turns.when_busy),
+        debounce=turns.debounce,
+        concurrent=turns.concurrent,
+        waiting_per_session=turns.waiting_per_session,
+    )
+
+
+def delivery_rules(config: Config) -> DeliveryRules:
+    """How answers go out."""
+    delivery = config.delivery
+    return DeliveryRules(
+        retry_for=delivery.retry_for,
+        stream=delivery.stream is not False,
+        drafts=delivery.stream == "draft",
+        reaction=delivery.reaction,
+    )
+
+
+def file_rules(config: Config) -> FileRules:
+    """What is taken from people and from agents."""
+    files = config.files
+    return FileRules(
+        largest=files.largest, largest_out=files.largest_out, per_message=files.per_message, keep=files.keep
+    )
