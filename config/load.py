@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import get_args
 
@@ -55,6 +56,27 @@ def load(
         config=_with_overrides(config, document, surroundings, state_dir),
         file=found,
         warnings=tuple(located(str(found), doubt) for doubt in find_doubts(document)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """
+    What a service manager tells those it starts: where it listens, and after which silence it takes us for dead.
+    """
+
+    notify_socket: str | None = None
+    watchdog: timedelta | None = None
+
+
+def service(environment: Mapping[str, str] | None = None, *, pid: int | None = None) -> Service:
+    """Nothing in it if nobody started us as a service. A watchdog may be meant for another process than this one."""
+    env = os.environ if environment is None else environment
+    is_watched = env.get("WATCHDOG_PID", str(pid or os.getpid())) == str(pid or os.getpid())
+    limit = env.get("WATCHDOG_USEC", "")
+    return Service(
+        notify_socket=env.get("NOTIFY_SOCKET") or None,
+        watchdog=timedelta(microseconds=int(limit)) if limit.isdigit() and is_watched else None,
     )
 
 

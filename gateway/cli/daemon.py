@@ -1,0 +1,175 @@
+"""
+The daemon as its surroundings see it: signals in, words to the service manager out.
+
+SIGTERM and SIGINT end it in order, a second one at once; SIGHUP reads the config again. Loaded by `run` when the state
+folder is ours, because what it imports takes time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import typer
+
+from config.load import Loaded, Service
+from gateway.app import Gateway, running, working
+from gateway.cli.printable import printable
+from gateway.control.status import DaemonStatus
+from gateway.errors import TurngateError, Unauthorized
+from gateway.observe import configure_logging
+from gateway.sd_notify import ServiceManager
+from gateway.stalls import StallProbe
+from gateway.state_dir import Lock
+from gateway.supervisor import AccountState
+
+TO_CLOSE = timedelta(seconds=4.5)
+"""For everything that comes after the drain."""
+
+_HURRIED = timedelta(seconds=1)
+_LONGEST_SILENCE = 1.0
+
+
+class Daemon:
+    """One run of it. `load` reads the config again."""
+
+    def __init__(self, loaded: Loaded, load: Callable[[], Loaded], lock: Lock, service: Service) -> None:
+        self._loaded = loaded
+        self._load = load
+        self._lock = lock
+        self._manager = ServiceManager(service.notify_socket)
+        self._silence = min(_LONGEST_SILENCE, service.watchdog.total_seconds() / 3 if service.watchdog else 1.0)
+        self._gateway: Gateway | None = None
+        self._asked_to_stop = asyncio.Event()
+        self._asked_to_reload = asyncio.Event()
+        self._has_terminal = sys.stdin.isatty()
+
+    async def run(self) -> None:
+        """Until it is asked to stop. Raises Unauthorized if there is nobody left who could be heard."""
+        configure_logging(self._loaded.config.log.level, sys.stderr)
+        self._listen(asyncio.current_task())
+        try:
+            async with working() as beside, running(self._loaded.config, self._lock, doors=True) as gateway:
+                self._gateway = gateway
+                for chore in (
+                    self._report(gateway),
+                    self._reload_when_asked(gateway),
+                    StallProbe(gateway.observer).run(),
+                ):
+                    beside.create_task(chore, name="chore")
+                _welcome(gateway)
+                self._manager.ready()
+                await self._until_over(gateway)
+        except asyncio.CancelledError:
+            if not self._asked_to_stop.is_set():
+                raise
+
+    def _listen(self, starting: asyncio.Task[None] | None) -> None:
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, self._stop, starting)
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up, starting)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # `run` has kept it until now
+
+    def _stop(self, starting: asyncio.Task[None] | None) -> None:
+        """In order; while it starts there is nothing to finish, and whoever asks twice does not want to wait."""
+        is_second = self._asked_to_stop.is_set()
+        self._asked_to_stop.set()
+        if self._gateway is None:
+            if starting is not None:
+                starting.cancel()
+            _leave_after(TO_CLOSE)
+        elif is_second:
+            self._gateway.hurry.set()
+            _leave_after(_HURRIED, self._gateway)
+        else:
+            longest = self._gateway.drain + TO_CLOSE
+            self._manager.stopping(longest)
+            _leave_after(longest, self._gateway)
+
+    def _hang_up(self, starting: asyncio.Task[None] | None) -> None:
+        """Asked for by an operator; or the terminal was closed, and with it whoever had started us there."""
+        if self._has_terminal and not sys.stdin.isatty():
+            self._stop(starting)
+        else:
+            self._asked_to_reload.set()
+
+    async def _until_over(self, gateway: Gateway) -> None:
+        asked = asyncio.ensure_future(self._asked_to_stop.wait())
+        refused = asyncio.ensure_future(gateway.until_refused())
+        await asyncio.wait({asked, refused}, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        refused.cancel()
+        if not self._asked_to_stop.is_set():
+            raise Unauthorized(
+                "every account was refused and there is no web door; `turngate check --online` says what is wrong"
+            )
+
+    async def _report(self, gateway: Gateway) -> None:
+        """Tell the manager that the loop turns, and what is receiving. A loop that is stuck tells nothing."""
+        while True:
+            self._manager.alive()
+            is_stopping = self._asked_to_stop.is_set()
+            self._manager.status("Finishing what runs." if is_stopping else status_line(gateway.status()))
+            await asyncio.sleep(self._silence)
+
+    async def _reload_when_asked(self, gateway: Gateway) -> None:
+        while True:
+            await self._asked_to_reload.wait()
+            self._asked_to_reload.clear()
+            self._manager.reloading()
+            try:
+                await self._reload(gateway)
+            except TurngateError as exc:
+                gateway.observer.not_reloaded(exc)
+                typer.echo(printable(str(exc)), err=True)
+            except Exception as exc:  # noqa: BLE001 - the operator's own code may be an agent: its bug ends no daemon
+                gateway.observer.bug(exc)
+            self._manager.ready()
+
+    async def _reload(self, gateway: Gateway) -> None:
+        loaded = await asyncio.to_thread(self._load)
+        for warning in loaded.warnings:
+            typer.echo(warning, err=True)
+        await gateway.reloading.take(loaded.config)
+        configure_logging(loaded.config.log.level, sys.stderr)
+
+
+def status_line(status: DaemonStatus) -> str:
+    """What is receiving and what is not, for `systemctl status`."""
+    receiving = [f"{each.platform}/{each.account}" for each in status.accounts if each.state == AccountState.RECEIVING]
+    others = [f"{each.platform}/{each.account} is {each.state}" for each in status.accounts]
+    deaf = [words for words, each in zip(others, status.accounts, strict=True) if each.state != AccountState.RECEIVING]
+    heard = f"Receiving from {', '.join(receiving)}" if receiving else "Receiving from this machine alone"
+    damage = ["the store is damaged"] if status.store_damage else []
+    return "; ".join((heard, *deaf, *damage)) + "."
+
+
+def _welcome(gateway: Gateway) -> None:
+    if gateway.web is not None:
+        typer.echo(f"Open {gateway.web.link()} in a browser on this machine.")
+        typer.echo("The link works once; `turngate web link` makes another. Ctrl-C stops the gateway.")
+    else:
+        typer.echo("The gateway runs without a web door. `turngate chat` talks to it; Ctrl-C stops it.")
+
+
+def _leave_after(longest: timedelta, gateway: Gateway | None = None) -> None:
+    """
+    Whatever does not let itself be closed by then is left as it is. Nothing is lost: what matters is on disk.
+
+    From a thread, because it may be the event loop that is stuck.
+    """
+
+    def leave() -> None:
+        if gateway is not None:
+            gateway.observer.closing_takes_too_long()
+        os._exit(0)
+
+    timer = threading.Timer(longest.total_seconds(), leave)
+    timer.daemon = True
+    timer.start()

@@ -1,0 +1,83 @@
+"""
+The lag probe: says what held up the event loop, while it is held up.
+
+A thread beside the loop looks whether it still ticks, and if not, where its thread stands: file, line and function of
+each frame, never a value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import islice
+from types import FrameType
+
+from gateway.observe import Observer
+
+ALLOWED = timedelta(milliseconds=500)
+"""What people do not notice is not worth a line."""
+
+_TICK = 0.1
+_MOST_FRAMES = 8
+_IDLE = "selectors.py"
+
+
+class StallProbe:
+    """For the loop that runs it."""
+
+    def __init__(self, observer: Observer, allowed: timedelta = ALLOWED) -> None:
+        self._observer = observer
+        self._allowed = allowed.total_seconds()
+        self._ticked = 0.0
+        self._over = threading.Event()
+
+    async def run(self) -> None:
+        """Tick until cancelled."""
+        self._ticked = time.monotonic()
+        looking = threading.Thread(target=self._look, args=(threading.get_ident(),), name="stalls", daemon=True)
+        looking.start()
+        try:
+            while True:
+                await asyncio.sleep(_TICK)
+                self._ticked = time.monotonic()
+        finally:
+            self._over.set()
+
+    def _look(self, loop_thread: int) -> None:
+        """Tell of each stall when it is seen, and when it is over."""
+        stalled_at, looked = None, time.monotonic()
+        while not self._over.wait(_TICK):
+            before, looked, ticked = looked, time.monotonic(), self._ticked
+            if stalled_at is not None and ticked > stalled_at:
+                self._observer.stall_over(timedelta(seconds=ticked - stalled_at))
+                stalled_at = None
+            # If we came late ourselves, the whole process had to wait, and nothing in it is to blame.
+            has_slept = looked - before > self._allowed
+            if stalled_at is None and looked - ticked > self._allowed and not has_slept:
+                where = _where(loop_thread)
+                if where is not None:
+                    stalled_at = ticked
+                    self._observer.stalled(where)
+
+
+def _where(thread: int) -> str | None:
+    """Where that thread stands, outermost first; None if it waits for something to do."""
+    frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to look at another thread
+    frames = list(islice(_inside_out(frame), _MOST_FRAMES))
+    if not frames or frames[0].f_code.co_filename.endswith(_IDLE):
+        return None
+    return " > ".join(map(_place, reversed(frames)))
+
+
+def _inside_out(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _place(frame: FrameType) -> str:
+    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}:{frame.f_code.co_name}"
