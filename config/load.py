@@ -39,15 +39,18 @@ def load(
     *,
     environment: Mapping[str, str] | None = None,
     not_built: Iterable[str] = NOT_BUILT_YET,
+    secrets: bool = True,
 ) -> Loaded:
     """
     The config of this installation. No file at all is fine: the defaults work.
 
+    Without `secrets` they are not looked up: for commands that need none, where only the service can read them.
     Raises ConfigError with every mistake as `file:line:column: what is wrong; what to do`.
     """
     env = dict(os.environ) if environment is None else environment
     found, content = _find(file, env)
-    surroundings = Surroundings(environment=env, folder=found.parent if found else Path(), zone=_host_zone(env))
+    folder = found.parent if found else Path()
+    surroundings = Surroundings(environment=env, folder=folder, zone=_host_zone(env), keeps_secrets=not secrets)
     document = read_yaml(content)
     config = validate(document, surroundings, not_built)
     if not isinstance(config, Config):
@@ -55,7 +58,7 @@ def load(
     return Loaded(
         config=_with_overrides(config, document, surroundings, state_dir),
         file=found,
-        warnings=tuple(located(str(found), doubt) for doubt in find_doubts(document)),
+        warnings=(*(located(str(found), doubt) for doubt in find_doubts(document)), *_doubts_of_unit(config, env)),
     )
 
 
@@ -83,6 +86,25 @@ def service(environment: Mapping[str, str] | None = None, *, pid: int | None = N
 def given_to_programs() -> dict[str, str]:
     """What every program of an agent sees of the environment, whatever its config says."""
     return {name: os.environ[name] for name in _FOR_EVERY_PROGRAM if name in os.environ}
+
+
+def config_home(environment: Mapping[str, str] | None = None) -> Path:
+    """Where this user's configs are. Raises ConfigError if he has no home."""
+    env = os.environ if environment is None else environment
+    if env.get("XDG_CONFIG_HOME"):
+        return Path(env["XDG_CONFIG_HOME"])
+    if env.get("HOME"):
+        return Path(env["HOME"], ".config")
+    raise ConfigError("$HOME is not set, so nobody knows where your units are; pass --into")
+
+
+def too_strict(config: Config) -> tuple[str, ...]:
+    """What to say of the agents of a config that runs under the strict unit."""
+    cure = "`turngate service install --run-as USER` adds what it needs"
+    return tuple(
+        f"warning: agents.{name}: under the strict unit, where many programs cannot run or find their logins; {cure}"
+        for name in config.programs()
+    )
 
 
 def candidates(env: Mapping[str, str]) -> Iterator[Path]:
@@ -134,6 +156,10 @@ def _with_overrides(config: Config, document: Document, surroundings: Surroundin
         raise ConfigError(f"$TURNGATE_LOG_LEVEL: {quoted(level)} is no level; {cure}")
     update = {"state_dir": folder or _default_state_dir(surroundings), "log": Log.model_validate({"level": level})}
     return config.model_copy(update=update)
+
+
+def _doubts_of_unit(config: Config, env: Mapping[str, str]) -> tuple[str, ...]:
+    return too_strict(config) if env.get("TURNGATE_UNIT") == "strict" else ()
 
 
 def _systemd_folder(env: Mapping[str, str]) -> Path | None:

@@ -369,6 +369,10 @@ class Config(Section):
             by_platform={name: reset.policy(zone) for name, reset in rules.reset_by_platform.items()},
         )
 
+    def programs(self) -> tuple[str, ...]:
+        """The agents whose code runs on this machine, with whatever that code needs of it."""
+        return tuple(name for name, agent in self.agents.items() if agent.kind in ("command", "acp", "python"))
+
     def history_rules(self) -> HistoryRules:
         """How much of a conversation agents are shown."""
         history = self.sessions.history

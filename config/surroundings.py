@@ -14,6 +14,7 @@ from pathlib import Path
 from config.mistakes import quoted
 
 _LARGEST = 64 * 1024
+_UNKNOWN = "unknown"
 _REFERENCE = re.compile(r"\$\{(?:(?P<kind>file|credential):)?(?P<name>[^{}]+)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CREDENTIAL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
@@ -23,11 +24,16 @@ _HOW = "write ${NAME}, ${file:PATH} or ${credential:NAME}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Handed in by whoever reads the environment. `folder` is the config file's: relative paths start there."""
+    """
+    Handed in by whoever reads the environment. `folder` is the config file's: relative paths start there.
+
+    `keeps_secrets`: they are not looked up, and something else stands in their place.
+    """
 
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     folder: Path = Path()
     zone: str = "UTC"
+    keeps_secrets: bool = False
 
     def path(self, written: str) -> Path:
         """With `~/` as the home folder. Raises ValueError for what cannot be one."""
@@ -47,6 +53,8 @@ class Surroundings:
         reference = _REFERENCE.fullmatch(written)
         if not reference:
             raise ValueError(f"this is no reference to a secret; {_HOW}, and nothing before or after it")
+        if self.keeps_secrets:
+            return _UNKNOWN
         name = reference["name"]
         if reference["kind"] == "file":
             return _read(self.path(name), f"the file {quoted(name)}")
@@ -58,6 +66,8 @@ class Surroundings:
         """Of the environment. Raises ValueError with the cure."""
         if not _VARIABLE.fullmatch(name):
             raise ValueError(f"this is no name of a variable; {_HOW}")
+        if self.keeps_secrets:
+            return _UNKNOWN
         if not self.environment.get(name):
             raise ValueError(f"the environment variable {name} is not set; set it, or {_HOW}")
         return self.environment[name]

@@ -14,7 +14,7 @@ from datetime import timedelta
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class ServiceManager:
+class Systemd:
     """Whoever started us. `address` is None if nobody wants to know; an `@` stands for an abstract socket."""
 
     def __init__(self, address: str | None) -> None:

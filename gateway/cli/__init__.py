@@ -2,7 +2,7 @@
 
 import typer
 
-from gateway.cli import chat, check, config, pair, queue, run, sessions, slack, status, usage, web
+from gateway.cli import chat, check, config, pair, queue, run, service, sessions, slack, status, usage, web
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,4 +28,5 @@ app.command()(usage.usage)
 app.add_typer(slack.app)
 app.add_typer(web.app)
 app.command()(check.check)
+app.add_typer(service.app)
 app.add_typer(config.app)

@@ -71,7 +71,7 @@ class State:
 
 def state_of(config: Path | None, state_dir: Path | None) -> State:
     """Where the options and the config say it is."""
-    loaded = load(config, state_dir)
+    loaded = load(config, state_dir, secrets=False)
     for warning in loaded.warnings:
         typer.echo(warning, err=True)
     return State(loaded.config.state_dir)

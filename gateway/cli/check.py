@@ -9,6 +9,7 @@ from gateway.cli.options import ConfigFile, StateDir
 from gateway.cli.printable import printable
 
 if TYPE_CHECKING:
+    from config.load import Loaded
     from config.schema import Access, Config
 
 Online = Annotated[bool, typer.Option("--online", help="Also ask each platform who we are and what is wrong.")]
@@ -19,7 +20,7 @@ def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online 
     from config.load import load
 
     loaded = load(config, state_dir)
-    for warning in loaded.warnings:
+    for warning in dict.fromkeys((*loaded.warnings, *_under_strict_unit(loaded))):
         typer.echo(warning, err=True)
     if loaded.file is None:
         typer.echo("There is no config file, and none is needed: the defaults are in effect.")
@@ -28,6 +29,13 @@ def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online 
     typer.echo(_who_may_talk(loaded.config.access))
     if online and not _works(loaded.config):
         raise typer.Exit(Exit.FAILED)
+
+
+def _under_strict_unit(loaded: "Loaded") -> tuple[str, ...]:
+    from config.load import too_strict
+    from gateway.cli.units import is_strict
+
+    return too_strict(loaded.config) if loaded.file and is_strict(loaded.file.absolute()) else ()
 
 
 def _works(config: "Config") -> bool:

@@ -23,7 +23,7 @@ from gateway.cli.printable import printable
 from gateway.control.status import DaemonStatus
 from gateway.errors import TurngateError, Unauthorized
 from gateway.observe import configure_logging
-from gateway.sd_notify import ServiceManager
+from gateway.sd_notify import Systemd
 from gateway.stalls import StallProbe
 from gateway.state_dir import Lock
 from gateway.supervisor import AccountState
@@ -42,7 +42,7 @@ class Daemon:
         self._loaded = loaded
         self._load = load
         self._lock = lock
-        self._manager = ServiceManager(service.notify_socket)
+        self._systemd = Systemd(service.notify_socket)
         self._silence = min(_LONGEST_SILENCE, service.watchdog.total_seconds() / 3 if service.watchdog else 1.0)
         self._gateway: Gateway | None = None
         self._asked_to_stop = asyncio.Event()
@@ -63,7 +63,7 @@ class Daemon:
                 ):
                     beside.create_task(chore, name="chore")
                 _welcome(gateway)
-                self._manager.ready()
+                self._systemd.ready()
                 await self._until_over(gateway)
         except asyncio.CancelledError:
             if not self._asked_to_stop.is_set():
@@ -89,7 +89,7 @@ class Daemon:
             _leave_after(_HURRIED, self._gateway)
         else:
             longest = self._gateway.drain + TO_CLOSE
-            self._manager.stopping(longest)
+            self._systemd.stopping(longest)
             _leave_after(longest, self._gateway)
 
     def _hang_up(self, starting: asyncio.Task[None] | None) -> None:
@@ -113,16 +113,16 @@ class Daemon:
     async def _report(self, gateway: Gateway) -> None:
         """Tell the manager that the loop turns, and what is receiving. A loop that is stuck tells nothing."""
         while True:
-            self._manager.alive()
+            self._systemd.alive()
             is_stopping = self._asked_to_stop.is_set()
-            self._manager.status("Finishing what runs." if is_stopping else status_line(gateway.status()))
+            self._systemd.status("Finishing what runs." if is_stopping else status_line(gateway.status()))
             await asyncio.sleep(self._silence)
 
     async def _reload_when_asked(self, gateway: Gateway) -> None:
         while True:
             await self._asked_to_reload.wait()
             self._asked_to_reload.clear()
-            self._manager.reloading()
+            self._systemd.reloading()
             try:
                 await self._reload(gateway)
             except TurngateError as exc:
@@ -130,7 +130,7 @@ class Daemon:
                 typer.echo(printable(str(exc)), err=True)
             except Exception as exc:  # noqa: BLE001 - the operator's own code may be an agent: its bug ends no daemon
                 gateway.observer.bug(exc)
-            self._manager.ready()
+            self._systemd.ready()
 
     async def _reload(self, gateway: Gateway) -> None:
         loaded = await asyncio.to_thread(self._load)

@@ -1,0 +1,116 @@
+"""`turngate service`: the gateway under systemd."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.cli.options import ConfigFile
+
+if TYPE_CHECKING:
+    from gateway.cli.units import Flavour, Unit
+
+app = typer.Typer(name="service", no_args_is_help=True, help="Run the gateway under systemd.")
+
+User = Annotated[
+    bool | None,
+    typer.Option(
+        "--user/--system", help="A service of yours or of the machine.", show_default="of the machine for root"
+    ),
+]
+Instances = Annotated[bool, typer.Option("--instances", help="turngate@.service, for several gateways on one machine.")]
+RunAs = Annotated[
+    str | None,
+    typer.Option("--run-as", metavar="USER", help="Whose logins agents that are programs (command, acp, python) use."),
+]
+Into = Annotated[
+    Path | None,
+    typer.Option("--into", metavar="DIR", help="Where the units are.", show_default="where systemd looks for them"),
+]
+
+
+@app.command("print")
+def print_(config: ConfigFile = None, user: User = None, instances: Instances = False, run_as: RunAs = None) -> None:
+    """Print the unit, with the paths of this installation and whatever its agents need."""
+    unit = _unit(config, _flavour(user, instances=instances), run_as)
+    typer.echo(unit.text() + (f"\n{extra}" if (extra := unit.drop_in()) else ""), nl=False)
+
+
+@app.command()
+def install(
+    config: ConfigFile = None, user: User = None, instances: Instances = False, run_as: RunAs = None, into: Into = None
+) -> None:
+    """Write the unit where systemd finds it, and say what to do next."""
+    from gateway.cli import units
+
+    flavour = _flavour(user, instances=instances)
+    for path in units.install(_unit(config, flavour, run_as), into or _folder(flavour)):
+        typer.echo(f"Wrote {path}.")
+    name = flavour.file_name.replace("@.service", "@NAME").removesuffix(".service")
+    control, log = ("systemctl --user", "journalctl --user") if _is_user(flavour) else ("sudo systemctl", "journalctl")
+    typer.echo("Next:")
+    typer.echo(f"  {control} daemon-reload")
+    typer.echo(f"  {control} enable --now {name}")
+    typer.echo(f"  {log} -u {name} -f")
+    if _is_user(flavour):
+        typer.echo("  loginctl enable-linger      # to go on when you log out")
+
+
+@app.command()
+def uninstall(user: User = None, instances: Instances = False, into: Into = None) -> None:
+    """Remove what `install` wrote. The config and the state folder stay."""
+    from gateway.cli import units
+
+    flavour = _flavour(user, instances=instances)
+    removed = units.uninstall(flavour, into or _folder(flavour))
+    for path in removed:
+        typer.echo(f"Removed {path}.")
+    if not removed:
+        typer.echo("There is nothing that `turngate service install` wrote.")
+        return
+    control = "systemctl --user" if _is_user(flavour) else "sudo systemctl"
+    name = flavour.file_name.replace("@.service", "@NAME").removesuffix(".service")
+    typer.echo("Next:")
+    typer.echo(f"  {control} stop {name}")
+    typer.echo(f"  {control} daemon-reload")
+
+
+def _unit(config: Path | None, flavour: "Flavour", run_as: str | None) -> "Unit":
+    from config.load import load
+    from gateway.cli.units import Flavour, Unit
+
+    loaded = load(config, secrets=False)
+    if loaded.config.programs() and not _is_user(flavour) and run_as is None:
+        names = ", ".join(loaded.config.programs())
+        raise typer.BadParameter(f"{names}: a program needs somebody's logins; say whose", param_hint="--run-as")
+    unit = Unit(
+        flavour=flavour,
+        config=loaded.file.absolute() if loaded.file and flavour is not Flavour.INSTANCES else None,
+        drain=loaded.config.turns.drain,
+        run_as=None if _is_user(flavour) else run_as,
+    )
+    for path in unit.hidden():
+        typer.echo(f"warning: the service cannot see {path}: move it, say to /opt or /etc, or use --user", err=True)
+    return unit
+
+
+def _flavour(user: bool | None, *, instances: bool) -> "Flavour":
+    import os
+
+    from gateway.cli.units import Flavour
+
+    if instances:
+        return Flavour.INSTANCES
+    is_user = os.geteuid() != 0 if user is None else user
+    return Flavour.USER if is_user else Flavour.SYSTEM
+
+
+def _is_user(flavour: "Flavour") -> bool:
+    return flavour.value == "user.service"
+
+
+def _folder(flavour: "Flavour") -> Path:
+    from config.load import config_home
+    from gateway.cli.units import SYSTEM_FOLDER
+
+    return config_home() / "systemd" / "user" if _is_user(flavour) else SYSTEM_FOLDER

@@ -1,0 +1,153 @@
+"""
+The units of systemd, as they are kept in `gateway/units`, with the paths and times of this installation.
+
+Only the lines that differ from one machine to the next are changed, so that what is read there is what runs.
+"""
+
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from gateway.errors import Refused
+
+SYSTEM_FOLDER = Path("/etc/systemd/system")
+AGENTS = "agents.conf"
+STRICT = "TURNGATE_UNIT=strict"
+
+# The drain is followed by five seconds of closing, and whoever stops us must not be quicker than we are.
+_AFTER_DRAIN = timedelta(seconds=10)
+_HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - named here because they cannot be used
+_KEPT = Path(__file__).parents[1] / "units"
+_WRITTEN_BY = "# Written by `turngate service install`; local changes belong into a drop-in (systemctl edit).\n"
+
+
+class Flavour(StrEnum):
+    """Which unit, by its file here."""
+
+    SYSTEM = "turngate.service"
+    INSTANCES = "turngate@.service"
+    USER = "user.service"
+
+    @property
+    def file_name(self) -> str:
+        """What systemd is to call it."""
+        return Flavour.SYSTEM.value if self is Flavour.USER else self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One unit of this machine. `run_as`: whose logins those agents use that are programs; None: there are none."""
+
+    flavour: Flavour
+    config: Path | None
+    drain: timedelta
+    run_as: str | None = None
+
+    def text(self) -> str:
+        """The unit itself."""
+        changes = {
+            "ExecStart": f"{_program()} run{self._option()}",
+            "ExecReload": f"{shutil.which('kill') or '/bin/kill'} -HUP $MAINPID",
+            "TimeoutStopSec": str(round((self.drain + _AFTER_DRAIN).total_seconds())),
+        }
+        return _changed(self.flavour.value, changes)
+
+    def drop_in(self) -> str | None:
+        """What agents that are programs need beside it."""
+        return None if self.run_as is None else _changed(AGENTS, {"User": self.run_as})
+
+    def hidden(self) -> list[Path]:
+        """The paths that it needs and that its own sandbox hides."""
+        if self.flavour is Flavour.USER:
+            return []
+        hiding = _HIDDEN if self.run_as is None else _HIDDEN[3:]
+        needed = [Path(sys.executable), *([self.config] if self.config else [])]
+        return [path for path in needed if any(path.is_relative_to(folder) for folder in hiding)]
+
+    def _option(self) -> str:
+        if self.flavour is Flavour.INSTANCES:
+            return " --config /etc/turngate/%i.yaml"
+        return f" --config {_word(str(self.config))}" if self.config else ""
+
+
+def install(unit: Unit, folder: Path) -> list[Path]:
+    """Write it there. Returns what was written. Raises Refused where somebody else's file would be lost."""
+    path = folder / unit.flavour.file_name
+    drop_in, extra = _drop_in_path(path), unit.drop_in()
+    for each in (path, drop_in):
+        if not _is_ours(each):
+            raise Refused(f"{each} was not written by `turngate service install`; move it away first")
+    _write(path, unit.text())
+    if extra is None:
+        drop_in.unlink(missing_ok=True)
+        return [path]
+    _write(drop_in, extra)
+    return [path, drop_in]
+
+
+def uninstall(flavour: Flavour, folder: Path) -> list[Path]:
+    """Remove what `install` wrote there, and the links of those who enabled it. Returns what was removed."""
+    path = folder / flavour.file_name
+    drop_in = _drop_in_path(path)
+    removed = [each for each in (path, drop_in) if each.exists() and _is_ours(each)]
+    if path in removed:
+        removed += folder.glob(f"*.wants/{path.name.replace('@', '@*')}")
+    for each in removed:
+        each.unlink()
+    if drop_in.parent.is_dir() and not any(drop_in.parent.iterdir()):
+        drop_in.parent.rmdir()
+    return removed
+
+
+def is_strict(config: Path, folder: Path = SYSTEM_FOLDER) -> bool:
+    """Whether a strict unit is installed for this very config."""
+    path = folder / Flavour.SYSTEM.file_name
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return False
+    is_for_it = any(line.startswith("ExecStart=") and _word(str(config)) in line for line in lines)
+    return is_for_it and not _drop_in_path(path).exists()
+
+
+def _drop_in_path(unit: Path) -> Path:
+    return unit.with_name(f"{unit.name}.d") / AGENTS
+
+
+def _is_ours(path: Path) -> bool:
+    """Or nobody's."""
+    return not path.exists() or path.read_text().startswith(_WRITTEN_BY)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_WRITTEN_BY + text)
+    except OSError as exc:
+        raise Refused(f"{path} cannot be written ({exc.strerror}); use sudo, or --user") from exc
+
+
+def _changed(name: str, changes: dict[str, str]) -> str:
+    lines = (_KEPT / name).read_text().splitlines()
+    return "".join(f"{_line(line, changes)}\n" for line in lines)
+
+
+def _line(line: str, changes: dict[str, str]) -> str:
+    key, is_setting, _ = line.partition("=")
+    return f"{key}={changes[key]}" if is_setting and key in changes else line
+
+
+def _program() -> str:
+    """The command beside this Python; without one, the package itself."""
+    command = Path(sys.executable).with_name("turngate")
+    return _word(str(command)) if command.exists() else f"{_word(sys.executable)} -m gateway"
+
+
+def _word(path: str) -> str:
+    """As systemd reads it: `%` and `$` mean something, and blanks end a word."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"' if re.search(r"[\s\"'\\]", path) else escaped
