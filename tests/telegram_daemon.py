@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -47,10 +47,14 @@ class Daemon:
         self._process.kill()
         await self._process.communicate()
 
+    def send(self, number: signal.Signals) -> None:
+        """A signal, if it is still there to hear it."""
+        if self._process.returncode is None:
+            self._process.send_signal(number)
+
     async def stop(self) -> int:
         """As an operator would; returns the exit status."""
-        if self._process.returncode is None:
-            self._process.send_signal(signal.SIGTERM)
+        self.send(signal.SIGTERM)
         return await self.ended()
 
     async def ended(self) -> int:
@@ -62,17 +66,18 @@ class Daemon:
 
 
 @asynccontextmanager
-async def daemon(file: Path) -> AsyncIterator[Daemon]:
-    """From its first word until the block is left."""
+async def daemon(file: Path, *, under: Sequence[str] = (), **env: str) -> AsyncIterator[Daemon]:
+    """From its first word until the block is left. `under` is a command that starts it."""
     with (file.parent / "log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
+            *under,
             TURNGATE,
             "run",
             "--config",
             str(file),
             "--state-dir",
             str(file.parent / "state"),
-            env=environment(file.parent, PYTHONUNBUFFERED="1"),
+            env=environment(file.parent, PYTHONUNBUFFERED="1", **env),
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
         )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.options import ConfigFile
+from gateway.cli.options import ConfigFile, StateDir
 
 if TYPE_CHECKING:
     from gateway.cli.units import Flavour, Unit
@@ -30,21 +30,32 @@ Into = Annotated[
 
 
 @app.command("print")
-def print_(config: ConfigFile = None, user: User = None, instances: Instances = False, run_as: RunAs = None) -> None:
+def print_(
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    user: User = None,
+    instances: Instances = False,
+    run_as: RunAs = None,
+) -> None:
     """Print the unit, with the paths of this installation and whatever its agents need."""
-    unit = _unit(config, _flavour(user, instances=instances), run_as)
+    unit = _unit(config, state_dir, _flavour(user, instances=instances), run_as)
     typer.echo(unit.text() + (f"\n{extra}" if (extra := unit.drop_in()) else ""), nl=False)
 
 
 @app.command()
 def install(
-    config: ConfigFile = None, user: User = None, instances: Instances = False, run_as: RunAs = None, into: Into = None
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    user: User = None,
+    instances: Instances = False,
+    run_as: RunAs = None,
+    into: Into = None,
 ) -> None:
     """Write the unit where systemd finds it, and say what to do next."""
     from gateway.cli import units
 
     flavour = _flavour(user, instances=instances)
-    for path in units.install(_unit(config, flavour, run_as), into or _folder(flavour)):
+    for path in units.install(_unit(config, state_dir, flavour, run_as), into or _folder(flavour)):
         typer.echo(f"Wrote {path}.")
     name = flavour.file_name.replace("@.service", "@NAME").removesuffix(".service")
     control, log = ("systemctl --user", "journalctl --user") if _is_user(flavour) else ("sudo systemctl", "journalctl")
@@ -57,8 +68,14 @@ def install(
 
 
 @app.command()
-def uninstall(user: User = None, instances: Instances = False, into: Into = None) -> None:
-    """Remove what `install` wrote. The config and the state folder stay."""
+def uninstall(
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    user: User = None,
+    instances: Instances = False,
+    into: Into = None,
+) -> None:
+    """Remove what `install` wrote. The config and the state folder stay, wherever they are."""
     from gateway.cli import units
 
     flavour = _flavour(user, instances=instances)
@@ -75,17 +92,18 @@ def uninstall(user: User = None, instances: Instances = False, into: Into = None
     typer.echo(f"  {control} daemon-reload")
 
 
-def _unit(config: Path | None, flavour: "Flavour", run_as: str | None) -> "Unit":
+def _unit(config: Path | None, state_dir: Path | None, flavour: "Flavour", run_as: str | None) -> "Unit":
     from config.load import load
     from gateway.cli.units import Flavour, Unit
 
-    loaded = load(config, secrets=False)
+    loaded = load(config, state_dir, secrets=False)
     if loaded.config.programs() and not _is_user(flavour) and run_as is None:
         names = ", ".join(loaded.config.programs())
         raise typer.BadParameter(f"{names}: a program needs somebody's logins; say whose", param_hint="--run-as")
     unit = Unit(
         flavour=flavour,
         config=loaded.file.absolute() if loaded.file and flavour is not Flavour.INSTANCES else None,
+        state_dir=state_dir.absolute() if state_dir else None,
         drain=loaded.config.turns.drain,
         run_as=None if _is_user(flavour) else run_as,
     )

@@ -40,21 +40,29 @@ class Flavour(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One unit of this machine. `run_as`: whose logins those agents use that are programs; None: there are none."""
+    """
+    One unit of this machine. Without a state folder of its own it has the one that systemd makes for it.
+
+    `run_as`: whose logins those agents use that are programs; None: there are none.
+    """
 
     flavour: Flavour
-    config: Path | None
     drain: timedelta
+    config: Path | None = None
+    state_dir: Path | None = None
     run_as: str | None = None
 
     def text(self) -> str:
         """The unit itself."""
         changes = {
-            "ExecStart": f"{_program()} run{self._option()}",
+            "ExecStart": f"{_program()} run{self._options()}",
             "ExecReload": f"{shutil.which('kill') or '/bin/kill'} -HUP $MAINPID",
             "TimeoutStopSec": str(round((self.drain + _AFTER_DRAIN).total_seconds())),
         }
-        return _changed(self.flavour.value, changes)
+        text = _changed(self.flavour.value, changes)
+        if self.state_dir is None or self.flavour is Flavour.USER:
+            return text
+        return text.replace("\nUMask=", f"\nReadWritePaths={_word(str(self.state_dir))}\nUMask=")
 
     def drop_in(self) -> str | None:
         """What agents that are programs need beside it."""
@@ -65,13 +73,16 @@ class Unit:
         if self.flavour is Flavour.USER:
             return []
         hiding = _HIDDEN if self.run_as is None else _HIDDEN[3:]
-        needed = [Path(sys.executable), *([self.config] if self.config else [])]
+        needed = filter(None, (Path(sys.executable), self.config, self.state_dir))
         return [path for path in needed if any(path.is_relative_to(folder) for folder in hiding)]
 
-    def _option(self) -> str:
+    def _options(self) -> str:
+        config = _word(str(self.config)) if self.config else None
         if self.flavour is Flavour.INSTANCES:
-            return " --config /etc/turngate/%i.yaml"
-        return f" --config {_word(str(self.config))}" if self.config else ""
+            config = "/etc/turngate/%i.yaml"
+        state_dir = _word(str(self.state_dir)) if self.state_dir else None
+        options = (("--config", config), ("--state-dir", state_dir))
+        return "".join(f" {name} {value}" for name, value in options if value)
 
 
 def install(unit: Unit, folder: Path) -> list[Path]:
