@@ -118,15 +118,15 @@ async def test_who_is_cut_off_is_told_once_and_answered_after_the_restart(sim: R
 async def test_last_words_that_could_not_be_said_are_not_said_after_the_restart(sim: Remote, tmp_path: Path) -> None:
     file = config(tmp_path, bot(sim), more="turns: {debounce: 10ms, drain: 10ms}\ndelivery: {stream: false}")
     async with daemon(file) as running:
-        await sim.fault("500", times=None, does="sendMessage")
+        await sim.fault("500", times=None, method="sendMessage")
         await sim.say(LONG, chat=PERSON, user=PERSON)
-        await until_logged(file, "action=started")
 
-        async def is_taken() -> bool:
-            return all(each["acknowledged"] for each in await sim.updates())
+        async def is_being_answered() -> object:
+            return await sim.calls(method="sendChatAction")
 
-        await sim.until(is_taken)
+        await sim.until(is_being_answered)
         assert await running.stop() == 0
+    assert await sim.calls(method="sendMessage")
     await sim.heal()
 
     async with daemon(file):
@@ -136,12 +136,12 @@ async def test_last_words_that_could_not_be_said_are_not_said_after_the_restart(
 
 async def test_a_second_signal_does_not_wait_for_the_drain(sim: Remote, tmp_path: Path) -> None:
     file = config(tmp_path, bot(sim), more="turns: {debounce: 10ms, drain: 1h}\ndelivery: {stream: false}")
-    await sim.fault("half-open", times=None, does="sendMessage")
+    await sim.fault("half-open", times=None, method="sendMessage")
     async with daemon(file) as running:
         await sim.say("hello", chat=PERSON, user=PERSON)
 
         async def is_being_answered() -> object:
-            return await sim.calls(does="sendMessage")
+            return await sim.calls(method="sendMessage")
 
         await sim.until(is_being_answered)
         running.send(signal.SIGTERM)
