@@ -3,8 +3,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 CHROMIUM := chromium fonts-dejavu-core fonts-noto-color-emoji
+SERVICE  := systemd nodejs
 
-.PHONY: help run test check browser bench kill-matrix real-acp lock clean
+.PHONY: help run test check browser service bench kill-matrix real-acp lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +29,7 @@ check: $(READY) ## ruff, mypy strict, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: check browser ## everything CI runs: check, then all tests on all cores
+test: check browser service ## everything CI runs: check, then all tests on all cores
 	$(BIN)/pytest -n auto
 
 # The tests of the web chat drive a real browser: the system's own, because the download of another is a hundred megabytes.
@@ -37,6 +38,13 @@ browser:
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 			&& apt-get update -q && apt-get install -q -y --no-install-recommends $(CHROMIUM); } \
 		|| { echo "the tests of the web chat need Chromium; on Debian: sudo apt-get install $(CHROMIUM)" >&2; exit 1; }
+
+# The units are checked with systemd-analyze, which needs no running systemd; Node is what most agents' programs run on.
+service:
+	@{ command -v systemd-analyze && command -v node; } >/dev/null \
+		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+			&& apt-get update -q && apt-get install -q -y --no-install-recommends $(SERVICE); } \
+		|| { echo "the tests of the service need systemd-analyze and node; on Debian: sudo apt-get install $(SERVICE)" >&2; exit 1; }
 
 bench: $(READY) ## the benchmark table; writes tests/benchmarks/results.json and the README's figures
 	$(BIN)/python -m tests.benchmarks.report
