@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -16,21 +14,22 @@ import pytest
 
 from gateway.farewell import GOES_ON
 from tests.commands import PATIENCE, TURNGATE, environment, turngate
+from tests.service import (
+    WITHOUT_EXECUTABLE_MEMORY,
+    Listener,
+    reload,
+    until_growing,
+    until_logged,
+    until_told,
+)
 from tests.simulators.common import Simulator
 from tests.simulators.running import Remote, in_process
 from tests.simulators.telegram import TOKENS, Telegram
-from tests.telegram_daemon import PERSON, Daemon, bot, config, daemon
+from tests.telegram_daemon import PERSON, bot, config, daemon
 
 STRANGER = "72002"
 # The echo agent takes more than a second for so many words.
 LONG = "word " * 120 + "end"
-# prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN), which is what MemoryDenyWriteExecute= means; it is kept over exec.
-WITHOUT_EXECUTABLE_MEMORY = (
-    sys.executable,
-    "-c",
-    "import ctypes, os, sys; sys.exit('no PR_SET_MDWE: Linux 6.3 is needed') if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)"
-    " else os.execv(sys.argv[1], sys.argv[1:])",
-)
 
 
 @pytest.fixture
@@ -38,39 +37,6 @@ async def sim() -> AsyncIterator[Remote]:
     """A platform without rates."""
     async with in_process(Simulator(Telegram())) as remote:
         yield remote
-
-
-async def until_told(sim: Remote, end: str, *, chat: str = PERSON) -> None:
-    """The echo says last what it was told."""
-
-    async def is_told() -> bool:
-        return any(each["chat"] == chat and each["text"].endswith(end) for each in await sim.messages())
-
-    await sim.until(is_told)
-
-
-async def until_growing(sim: Remote) -> None:
-    """An answer is being given."""
-
-    async def is_growing() -> object:
-        return await sim.messages()
-
-    await sim.until(is_growing)
-
-
-async def until_logged(file: Path, words: str, times: int = 1) -> str:
-    """The whole log, once it says so."""
-    async with asyncio.timeout(PATIENCE):
-        while (log := (file.parent / "log").read_text()).count(words) < times:
-            await asyncio.sleep(0.01)
-    return log
-
-
-async def reload(running: Daemon, file: Path, written: str, times: int) -> str:
-    """Write another config and say so. Returns the log when it was read or refused so often."""
-    file.write_text(written)
-    running.send(signal.SIGHUP)
-    return await until_logged(file, "action=reloaded", times)
 
 
 async def test_a_turn_that_fits_into_the_drain_is_finished_and_delivered(sim: Remote, tmp_path: Path) -> None:
@@ -314,29 +280,6 @@ async def test_a_turn_in_progress_does_not_notice_a_reload(sim: Remote, tmp_path
         await until_told(sim, "end")
 
     assert len(await sim.messages()) == 1
-
-
-class Listener:
-    """A service manager's ear."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = str(folder / "notify")
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(self.path)
-        self._socket.setblocking(False)
-
-    async def until(self, word: str) -> list[str]:
-        """Everything that was said until this was."""
-        heard: list[str] = []
-        async with asyncio.timeout(PATIENCE):
-            while not any(word in line for line in heard):
-                datagram = await asyncio.get_running_loop().sock_recv(self._socket, 4096)
-                heard += datagram.decode().splitlines()
-        return heard
-
-    def close(self) -> None:
-        """Deaf."""
-        self._socket.close()
 
 
 @pytest.fixture
