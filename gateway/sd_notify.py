@@ -21,6 +21,11 @@ class Systemd:
         self._address = f"\0{address[1:]}" if address and address.startswith("@") else address
         self._status: str | None = None
 
+    @property
+    def listens(self) -> bool:
+        """Whether anybody started us as a service."""
+        return self._address is not None
+
     def ready(self) -> None:
         """Everything is open; or, after `reloading`, it was read."""
         self._tell("READY=1")

@@ -21,7 +21,7 @@ from gateway.observe import Observer
 ALLOWED = timedelta(milliseconds=500)
 """What people do not notice is not worth a line."""
 
-_TICK = 0.1
+_TICK = 0.2
 _MOST_FRAMES = 8
 _IDLE = "selectors.py"
 
@@ -56,7 +56,7 @@ class StallProbe:
                 self._observer.stall_over(timedelta(seconds=ticked - stalled_at))
                 stalled_at = None
             # If we came late ourselves, the whole process had to wait, and nothing in it is to blame.
-            has_slept = looked - before > self._allowed
+            has_slept = looked - before > _TICK + self._allowed
             if stalled_at is None and looked - ticked > self._allowed and not has_slept:
                 where = _where(loop_thread)
                 if where is not None:

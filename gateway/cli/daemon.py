@@ -62,7 +62,7 @@ class Daemon:
                     StallProbe(gateway.observer).run(),
                 ):
                     beside.create_task(chore, name="chore")
-                _welcome(gateway)
+                _welcome(gateway, to_person=not self._systemd.listens)
                 self._systemd.ready()
                 await self._until_over(gateway)
         except asyncio.CancelledError:
@@ -112,7 +112,7 @@ class Daemon:
 
     async def _report(self, gateway: Gateway) -> None:
         """Tell the manager that the loop turns, and what is receiving. A loop that is stuck tells nothing."""
-        while True:
+        while self._systemd.listens:
             self._systemd.alive()
             is_stopping = self._asked_to_stop.is_set()
             self._systemd.status("Finishing what runs." if is_stopping else status_line(gateway.status()))
@@ -150,8 +150,11 @@ def status_line(status: DaemonStatus) -> str:
     return "; ".join((heard, *deaf, *damage)) + "."
 
 
-def _welcome(gateway: Gateway) -> None:
-    if gateway.web is not None:
+def _welcome(gateway: Gateway, *, to_person: bool) -> None:
+    """A link that lets a browser in is for whoever started us, and not for a journal that others read."""
+    if gateway.web is not None and not to_person:
+        typer.echo("The gateway runs. `turngate web link` makes a link for a browser on this machine.")
+    elif gateway.web is not None:
         typer.echo(f"Open {gateway.web.link()} in a browser on this machine.")
         typer.echo("The link works once; `turngate web link` makes another. Ctrl-C stops the gateway.")
     else:

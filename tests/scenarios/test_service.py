@@ -312,6 +312,22 @@ async def test_ready_does_not_wait_for_a_platform_that_is_down(sim: Remote, syst
         await systemd.until("STATUS=Receiving from this machine alone; telegram/main is")
 
 
+def test_the_one_time_link_is_for_people_and_not_for_a_journal(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text("web: {listen: 127.0.0.1:0}\n")
+    running = started(tmp_path / "state", file, NOTIFY_SOCKET=str(tmp_path / "nowhere"))
+    assert running.stdout is not None
+    assert (
+        running.stdout.readline()
+        == "The gateway runs. `turngate web link` makes a link for a browser on this machine.\n"
+    )
+    running.terminate()
+    output, log = running.communicate(timeout=PATIENCE)
+
+    assert running.returncode == 0
+    assert "code=" not in output + log
+
+
 async def test_a_notify_socket_that_nobody_reads_is_no_reason_to_fail(sim: Remote, tmp_path: Path) -> None:
     async with daemon(config(tmp_path, bot(sim)), NOTIFY_SOCKET=str(tmp_path / "nowhere")) as running:
         await sim.say("hello", chat=PERSON, user=PERSON)
