@@ -6,7 +6,7 @@ Today's sums are in memory, so that asking before every turn costs nothing, howe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -75,9 +75,9 @@ class Standing:
 
 
 class Today:
-    """What was used since midnight. One event loop's own."""
+    """What was used since midnight, and what may be. One event loop's own."""
 
-    def __init__(self, budgets: Budgets) -> None:
+    def __init__(self, budgets: Callable[[], Budgets]) -> None:
         self._budgets = budgets
         self._day = ""
         self._sums: dict[Payer, Spending] = {}
@@ -100,14 +100,14 @@ class Today:
     def standing(self, payer: Payer) -> Standing:
         """Of that person, in that chat, on that day."""
         self._turn_to(payer.day)
-        user, chat = payer.only(By.USER), payer.only(By.CHAT)
-        of_user = [*self._allowances(self._budgets.user, user, "")] if payer.user else []
-        of_chat = [*self._allowances(self._budgets.chat, chat, " for this chat")] if payer.chat else []
+        user, chat, budgets = payer.only(By.USER), payer.only(By.CHAT), self._budgets()
+        of_user = [*self._allowances(budgets.user, user, "")] if payer.user else []
+        of_chat = [*self._allowances(budgets.chat, chat, " for this chat")] if payer.chat else []
         return Standing(
             used=self._sums.get(user, Spending()) if payer.user else Spending(),
             allowances=(*of_user, *of_chat),
-            everybody=tuple(self._allowances(self._budgets.total, Payer(), " for everybody")),
-            begins_again=f"00:00 {self._budgets.zone}",
+            everybody=tuple(self._allowances(budgets.total, Payer(), " for everybody")),
+            begins_again=f"00:00 {budgets.zone}",
         )
 
     def _allowances(self, budget: Budget, key: Payer, whose: str) -> Iterator[Allowance]:

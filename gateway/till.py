@@ -30,7 +30,7 @@ class Till:
     _today: Today = field(init=False)
 
     def __post_init__(self) -> None:
-        self._today = Today(self.policy.budgets)
+        self._today = Today(lambda: self.policy.budgets)
 
     async def open(self) -> None:
         """Read what was used today before this run of the daemon. Called before the first message."""

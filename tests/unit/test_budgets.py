@@ -19,7 +19,7 @@ DOLLAR = Spending(turns=1, tokens=Tokens(input=60, output=40), usd=1.0)
 
 
 def today(**budgets: Budget) -> Today:
-    return Today(Budgets(zone="Europe/Berlin", **budgets))
+    return Today(lambda: Budgets(zone="Europe/Berlin", **budgets))
 
 
 def after(today: Today, *payers: Payer) -> Today:
