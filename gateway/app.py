@@ -174,6 +174,8 @@ class Gateway:
         hurried.cancel()
         working.cancel()
         await asyncio.wait({working})
+        if not working.cancelled() and (error := working.exception()) is not None:
+            self.observer.bug(error)  # whatever it is, it must not keep us from closing
 
 
 @asynccontextmanager

@@ -21,12 +21,8 @@ async def say_that_it_goes_on(unanswered: Iterable[tuple[SessionKey, InboundMess
 
 
 async def _say(key: SessionKey, message: InboundMessage, pipeline: Pipeline) -> None:
-    session = await pipeline.store.current(key)
-    if session is None:
-        return
-    entries, parts = (replies.notice(GOES_ON, pipeline.clock.now()),), replies.parts(message, GOES_ON)
     try:
-        said = await pipeline.store.tell(session.id, entries=entries, parts=parts)
+        said = await _keep(key, message, pipeline)
     except (StoreError, Refused) as exc:
         pipeline.observer.store_failed(exc)
         return
@@ -34,6 +30,14 @@ async def _say(key: SessionKey, message: InboundMessage, pipeline: Pipeline) -> 
         await pipeline.delivery.deliver(said)
     finally:
         await _take_back(said, pipeline)
+
+
+async def _keep(key: SessionKey, message: InboundMessage, pipeline: Pipeline) -> tuple[Part, ...]:
+    session = await pipeline.store.current(key)
+    if session is None:
+        return ()
+    entries, parts = (replies.notice(GOES_ON, pipeline.clock.now()),), replies.parts(message, GOES_ON)
+    return await pipeline.store.tell(session.id, entries=entries, parts=parts)
 
 
 async def _take_back(said: Iterable[Part], pipeline: Pipeline) -> None:
