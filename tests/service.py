@@ -1,24 +1,15 @@
-"""Short ways to be whoever runs the daemon: a service manager, a sandbox, an operator with a log and a new config."""
+"""Short ways to be whoever runs the daemon: a service manager, an operator with a log and a new config."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import socket
-import sys
 from pathlib import Path
 
 from tests.commands import PATIENCE
 from tests.simulators.running import Remote
 from tests.telegram_daemon import PERSON, Daemon
-
-# prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN), which is what MemoryDenyWriteExecute= means; it is kept over exec.
-WITHOUT_EXECUTABLE_MEMORY = (
-    sys.executable,
-    "-c",
-    "import ctypes, os, sys; sys.exit('no PR_SET_MDWE: Linux 6.3 is needed') if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)"
-    " else os.execv(sys.argv[1], sys.argv[1:])",
-)
 
 
 async def until_told(sim: Remote, end: str, *, chat: str = PERSON) -> None:

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from gateway.farewell import GOES_ON
-from tests.commands import PATIENCE, TURNGATE, environment, turngate
+from tests.commands import PATIENCE, ROOT, TURNGATE, environment, turngate
 from tests.service import (
-    WITHOUT_EXECUTABLE_MEMORY,
     Listener,
     reload,
     until_growing,
@@ -335,19 +334,41 @@ async def test_a_notify_socket_that_nobody_reads_is_no_reason_to_fail(sim: Remot
         assert await running.stop() == 0
 
 
-async def test_it_lives_without_executable_memory_as_the_strict_unit_demands(sim: Remote, tmp_path: Path) -> None:
-    async with daemon(config(tmp_path, bot(sim)), under=WITHOUT_EXECUTABLE_MEMORY) as running:
+def under_unit(folder: Path, *options: str) -> tuple[str, ...]:
+    """A command that starts others under the restrictions of the unit as it is rendered here."""
+    unit = folder / "rendered.service"
+    unit.write_text(turngate(folder / "state", "service", "print", "--system", *options).stdout)
+    return sys.executable, str(ROOT / "tests" / "sandbox.py"), str(unit)
+
+
+async def test_it_lives_under_the_strict_unit(sim: Remote, tmp_path: Path) -> None:
+    file = config(tmp_path, bot(sim))
+    async with daemon(file, under=under_unit(tmp_path)) as running:
         await sim.say(LONG, chat=PERSON, user=PERSON, file=("notes.txt", b"hello"))
         await until_told(sim, "end")
+        await reload(running, file, file.read_text(), 1)
         assert await running.stop() == 0
 
 
-def test_node_dies_without_executable_memory_which_is_why_there_is_a_drop_in() -> None:
-    node = shutil.which("node")
-    assert node is not None, "apt-get install nodejs: what coding agents run on"
-    command = [node, "-e", "let n = 0; for (let i = 0; i < 1e7; i++) n += i; console.log(n > 0)"]
-    strict = subprocess.run([*WITHOUT_EXECUTABLE_MEMORY, *command], capture_output=True, text=True, check=False)
-    loose = subprocess.run(command, capture_output=True, text=True, check=False)
+def test_node_dies_under_the_strict_unit_which_is_why_there_is_a_drop_in(tmp_path: Path) -> None:
+    command = [node(), "-e", "console.log('lives')"]
+    strict = subprocess.run([*under_unit(tmp_path), *command], capture_output=True, text=True, check=False)
 
-    assert (loose.returncode, loose.stdout) == (0, "true\n")
-    assert strict.returncode < 0, "it is killed by a signal"
+    assert (strict.returncode < 0, strict.stdout) == (True, ""), "it is killed by a signal"
+
+
+async def test_an_agent_on_node_answers_under_the_drop_in(sim: Remote, tmp_path: Path) -> None:
+    script = "console.log('node heard ' + require('fs').readFileSync(0))"
+    agents = f'agents: {{main: {{kind: command, argv: ["{node()}", "-e", "{script}"], memory: 4GB}}}}'
+    file = config(tmp_path, bot(sim), more=agents)
+    async with daemon(file, under=under_unit(tmp_path, "--run-as", "ann")) as running:
+        await sim.say("hello", chat=PERSON, user=PERSON)
+        await until_told(sim, "node heard hello")
+        assert await running.stop() == 0
+
+
+def node() -> str:
+    """What coding agents run on."""
+    found = shutil.which("node")
+    assert found is not None, "node is missing; `make service` installs it"
+    return found
