@@ -53,7 +53,7 @@ MOST_AT_ONCE = 20
 RUN_AGAIN = "Run it again"
 
 _NOBODY_WAITS = "Whoever asked this no longer waits for an answer."
-_GONE = "It is no longer there to be run again. Please write it once more."
+_GONE = "Nothing is left to be run again here. If there is no answer to it above, please write it once more."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

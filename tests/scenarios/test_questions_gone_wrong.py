@@ -254,8 +254,10 @@ class TestRunAgain:
             await work.store.accept(heard.message, open_.part.question.key, choosing=heard.choosing)
             await work.store.requeue(item.id)
 
-        agent = ScriptedAgent(Text("Paid."))
-        async with life(tmp_path, cautious(agent)) as work:
+        told = asyncio.Event()
+        async with life(tmp_path, cautious(ScriptedAgent(told, Text("Paid.")))) as work:
+            await work.adapter.until_sent(1)
+            told.set()
             await work.adapter.until_sent(2)
 
             assert sorted(work.adapter.texts) == ["It runs again.", "Paid."]
