@@ -59,7 +59,7 @@ class Chain:
                 else:
                     return
                 if heard:
-                    raise AgentError(str(failure)) from failure
+                    raise failure if isinstance(failure, AgentRefused) else AgentError(str(failure)) from failure
                 pause = _pause(failure, attempt)
                 if attempt == link.attempts or pause is None:
                     break

@@ -58,6 +58,14 @@ class Cut:
         raise GONE
 
 
+class CutByKey:
+    """Says something, and is refused."""
+
+    async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
+        yield Text("half of")
+        raise NO_KEY
+
+
 class Counting:
     """Tells what was used, and then fails."""
 
@@ -126,6 +134,13 @@ class TestChain:
         with pytest.raises(AgentError, match="nobody answers there") as failure:
             await said(chain_of(Cut(), other))
         assert type(failure.value) is AgentError
+        assert other.asked == []
+
+    async def test_what_is_for_the_operator_stays_so_after_the_first_word(self) -> None:
+        other = Moody("never asked")
+
+        with pytest.raises(AgentRefused):
+            await said(chain_of(CutByKey(), other))
         assert other.asked == []
 
     async def test_counting_tokens_is_not_saying_anything(self) -> None:
