@@ -53,6 +53,14 @@ class TakesAnswers(Protocol):
 
 
 @runtime_checkable
+class LetsOthersAnswer(Protocol):
+    """An agent behind which there are others. Whether it waits for answers is for the one at work to say."""
+
+    def at_work(self, turn: TurnId) -> Agent | None:
+        """Who answers a running turn now; None if nobody does."""
+
+
+@runtime_checkable
 class TakesWords(Protocol):
     """An agent that listens while it works. To any other, what is said during a turn waits for the next one."""
 

@@ -41,7 +41,7 @@ from gateway.observe import Observer
 from gateway.open_questions import OpenQuestions
 from gateway.patience import until_stored
 from gateway.policy import Policy
-from gateway.ports import Agent, Clock, TakesAnswers
+from gateway.ports import Agent, Clock, LetsOthersAnswer, TakesAnswers
 from gateway.storing import Asked, Begun, Choice, InboxItem, Outcome, Store
 from gateway.turns import Answered, PutQuestion
 
@@ -172,17 +172,18 @@ class Questions:
         """
         turn, session = asker.begun.turn, asker.begun.opened.session
         self._check(ask, text, turn)
-        does = Does.ANSWER if isinstance(asker.agent, TakesAnswers) else Does.SAY
+        agent = _at_work(asker.agent, turn)
+        does = Does.ANSWER if isinstance(agent, TakesAnswers) else Does.SAY
         part = self._question(asker.message, session.key, does, text, labels, ask.id)
         parts = await self._fitting.parts((part,), session.id)
         parts = await until_stored(partial(self._store.ask, turn, *parts), self._observer)
         asked = next(part for part in parts if part.question is not None)
         self.remember(asked)
         self._begin(self._delivery.deliver(parts), name="question")
-        if isinstance(asker.agent, TakesAnswers):
+        if isinstance(agent, TakesAnswers):
             waiting = self._waiting[asked.id] = _Waiting(turn=turn, chosen=asyncio.Future())
             asker.running.rest()
-            self._begin(self._tell(asker.agent, asked.id, ask, waiting, asker.running, answered), name="answer")
+            self._begin(self._tell(agent, asked.id, ask, waiting, asker.running, answered), name="answer")
             return True
         return False
 
@@ -304,6 +305,11 @@ class Questions:
     def _as_words(self, label: str) -> str:
         """An option is an agent's text: chosen, it is said, and does nothing a person would have to mean."""
         return f"“{label}”" if COMMANDS.find(label) else label
+
+
+def _at_work(agent: Agent, turn: TurnId) -> object:
+    """Who asks: the agent itself, or the one that answers in its place."""
+    return agent.at_work(turn) if isinstance(agent, LetsOthersAnswer) else agent
 
 
 def _does(part: Part) -> Does | None:

@@ -14,7 +14,7 @@ from config.load import given_to_programs
 from config.schema import Agent as AgentConfig
 from config.schema import Config
 from gateway.agents import AgentSpec, load_agent
-from gateway.agents.chain import Link, chained
+from gateway.agents.chain import Chain, Link
 from gateway.model import Model
 from gateway.observe import Observer
 from gateway.policy import Employed
@@ -91,7 +91,7 @@ def _employed(
     ]
     return Employed(
         name=name,
-        agent=chained(links, observer.agent_unavailable),
+        agent=Chain(links, observer.agent_unavailable),
         system=config[name].system_prompt,
         repeatable=all(map(_is_repeatable, chain.values())),
         has_workdir=any(agent.kind not in _TALKERS for agent in chain.values()),

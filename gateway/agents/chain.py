@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable
 from gateway.model import AgentEvent, Turn, TurnId, Usage
-from gateway.ports import Agent, TakesAnswers, TakesWords
+from gateway.ports import Agent, TakesWords
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
@@ -79,25 +79,14 @@ class Chain:
         """As the port has it."""
         return self._asked_last.pop(turn, None)
 
+    def at_work(self, turn: TurnId) -> Agent | None:
+        """As the port has it."""
+        return self._at_work.get(turn)
+
     async def steer(self, turn: TurnId, text: str) -> bool:
         """As the port has it, if the one at work listens."""
         agent: object = self._at_work.get(turn)
         return isinstance(agent, TakesWords) and await agent.steer(turn, text)
-
-
-class AnsweringChain(Chain):
-    """One whose agents wait for the answers to their questions."""
-
-    async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
-        """As the port has it."""
-        agent: object = self._at_work.get(turn)
-        if isinstance(agent, TakesAnswers):
-            await agent.answer(turn, ask, option)
-
-
-def chained(links: Sequence[Link], tell: Tell) -> Chain:
-    """The links in order. It waits for answers if the first of them does: what stands in seldom asks."""
-    return (AnsweringChain if isinstance(links[0].agent, TakesAnswers) else Chain)(links, tell)
 
 
 def _pause(failure: AgentError | None, attempt: int) -> float | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from gateway.agents import AgentSpec, load_agent
-from gateway.agents.chain import Link, chained
+from gateway.agents.chain import Chain, Link
 from gateway.clock import SystemClock
 from gateway.model import ChatType, SessionSource, Text
 from gateway.observe import Observer
@@ -48,7 +48,7 @@ async def scene(kind: str, **decisions: object) -> AsyncIterator[Scene]:
     async with in_process(Simulator(Models())) as sim:
         spec = AgentSpec(name="main", kind=kind, url=f"{sim.url}/v1", api_key=KEY, model="m")
         agent = load_agent(spec)
-        chain = chained([Link(name="main", agent=agent, attempts=3)], Observer().agent_unavailable)
+        chain = Chain([Link(name="main", agent=agent, attempts=3)], Observer().agent_unavailable)
         policy = policy_for(chain, privacy_key=new_key(), **decisions)
         async with at_work(policy, MemoryStore(SystemClock()), SystemClock()) as work:
             yield Scene(work, sim)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.agents.chain import Chain, Link
 from gateway.clock import SystemClock
-from gateway.errors import StoreUnavailable
+from gateway.errors import AgentUnavailable, StoreUnavailable
 from gateway.model import (
     AgentEvent,
     Ask,
@@ -127,6 +128,16 @@ class TestAnswering:
             assert agent.told == [("a1", "No")]
             assert work.adapter.texts[-1] == "No"
             assert (question.text, [button.label for button in question.buttons]) == ("Deploy now?", ["Yes", "No"])
+
+    async def test_one_that_stands_in_for_another_is_told_too(self) -> None:
+        agent, away = Asking(DEPLOY), ScriptedAgent(AgentUnavailable("nobody answers there"))
+        links = [Link(name="main", agent=away), Link(name="other", agent=agent)]
+        async with talking(Chain(links, lambda name, error: None)) as work:
+            await work.say("ship it")
+            await work.pipeline.receive(press((await asked(work)).buttons[1].nonce))
+            await later()
+
+            assert work.adapter.texts[-1] == "No"
 
     async def test_its_message_then_shows_the_choice_and_no_buttons(self) -> None:
         adapter = Editing()

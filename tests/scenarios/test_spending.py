@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.admission import Access, Direct
-from gateway.agents.chain import Link, chained
+from gateway.agents.chain import Chain, Link
 from gateway.budgets import Budget, Budgets
 from gateway.clock import SystemClock
 from gateway.errors import AgentError, AgentUnavailable
@@ -126,7 +126,7 @@ class TestCounting:
         down = Link(name="main", agent=ScriptedAgent(AgentUnavailable("it is down")))
         cheap = Link(name="cheap", agent=using(Usage(input=1_000_000)))
         agents = {
-            "main": Employed(name="main", agent=chained([down, cheap], lambda name, error: None), prices=PRICES),
+            "main": Employed(name="main", agent=Chain([down, cheap], lambda name, error: None), prices=PRICES),
             "cheap": Employed(name="cheap", agent=cheap.agent, prices=Prices(input=0.5), model=MODEL),
         }
         async with at_work(Policy(agents=agents), *memory()) as work:

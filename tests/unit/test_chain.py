@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from gateway.agents.chain import Chain, Link, chained
+from gateway.agents.chain import Chain, Link
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable
 from gateway.model import AgentEvent, Done, Text, Turn, TurnId, Usage
-from gateway.ports import TakesAnswers, TakesWords
+from gateway.ports import LetsOthersAnswer, TakesWords
 from tests.hurry import hurried
 from tests.unit.test_turns import a_turn
 
@@ -35,15 +35,12 @@ class Moody:
         raise mood
 
 
-class Asking(Moody):
-    """Waits for answers, and listens."""
+class Listening(Moody):
+    """Listens while it works."""
 
     def __init__(self, *moods: AgentError | str) -> None:
         super().__init__(*moods)
-        self.told: list[str | None] = []
-
-    async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
-        self.told.append(option)
+        self.told: list[str] = []
 
     async def steer(self, turn: TurnId, text: str) -> bool:
         self.told.append(text)
@@ -84,7 +81,7 @@ def chain_of(*agents: object, attempts: int = 3, told: list[tuple[str, AgentErro
         for number, agent in enumerate(agents)
     ]
     heard: list[tuple[str, AgentError]] = [] if told is None else told
-    return chained(links, lambda name, error: heard.append((name, error)))
+    return Chain(links, lambda name, error: heard.append((name, error)))
 
 
 async def said(chain: Chain) -> list[str]:
@@ -158,20 +155,17 @@ class TestChain:
         assert [first.asked[0].system, second.asked[0].system] == ["prompt 0", "prompt 1"]
 
 
-async def test_answers_and_words_reach_the_one_at_work() -> None:
-    agent = Asking("hello")
-    chain: object = chain_of(agent)
+async def test_words_reach_the_one_at_work_and_everybody_can_see_who_that_is() -> None:
+    agent = Listening("hello")
+    chain: object = chain_of(Moody(NO_KEY), agent)
     assert isinstance(chain, Chain)
-    assert isinstance(chain, TakesAnswers)
+    assert isinstance(chain, LetsOthersAnswer)
     assert isinstance(chain, TakesWords)
 
     async for _ in chain.run(a_turn()):
-        await chain.answer(a_turn().id, "ask", "yes")
+        assert chain.at_work(a_turn().id) is agent
         assert await chain.steer(a_turn().id, "faster")
 
-    assert agent.told == ["yes", "faster"] * 2
+    assert agent.told == ["faster"] * 2
+    assert chain.at_work(a_turn().id) is None
     assert not await chain.steer(a_turn().id, "too late")
-
-
-def test_one_that_takes_no_answers_is_not_said_to() -> None:
-    assert not isinstance(chain_of(Moody()), TakesAnswers)
