@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway import replies
 from gateway.briefing import Briefing
 from gateway.elsewhere import Elsewhere
-from gateway.errors import Refused
 from gateway.fitting import Fitting
-from gateway.lanes import Running, Stored
-from gateway.model import InboundMessage, TurnId
+from gateway.lanes import Running
+from gateway.model import InboundMessage
 from gateway.observe import Observer
 from gateway.pairing import Pairing
 from gateway.patience import until_stored
 from gateway.policy import Employed, Policy
-from gateway.ports import Agent, Clock, TakesWords
+from gateway.ports import Clock
 from gateway.questions import Questions
+from gateway.steering import Steering
 from gateway.storing import Begun, Store
 from gateway.turns import Conversation, Ending, Hands
 
@@ -52,36 +51,20 @@ class Errands:
         """Run a turn to its end, on behalf of whoever wrote its last message."""
         employed, message = self.policy.agent_of(begun.opened.session), running.batch[-1].message
         running.stoppable(conversation.stop)
-        running.steerable(partial(self._steer, employed.agent, briefing, begun.turn))
+        steering = Steering(
+            turn=begun.turn,
+            agent=employed.agent,
+            conversation=conversation,
+            redact=briefing.redact,
+            store=self.store,
+            observer=self.observer,
+        )
+        running.steerable(steering.take)
         hands = self._hands(employed, begun, message, running)
         ending = await conversation.run(briefing.turn, self.policy.patience_with(employed), hands)
         running.steerable(None)
         self.questions.close(begun.turn)
         return ending
-
-    async def _steer(self, agent: Agent, briefing: Briefing, turn: TurnId, stored: Stored) -> bool:
-        """
-        Say one thing more to a turn that runs. Files are for the next one: this one has begun without them.
-
-        The agent hears it before it is on disk that it did: after a crash between the two it is answered by itself.
-        """
-        message = stored.message
-        if not isinstance(agent, TakesWords) or message.attachments:
-            return False
-        try:
-            heard = await agent.steer(turn, briefing.redact(message.text))
-        except Exception as exc:  # noqa: BLE001 - an agent's bug: the message is answered by a turn of its own
-            self.observer.bug(exc)
-            return False
-        return heard and await self._joins(turn, stored)
-
-    async def _joins(self, turn: TurnId, stored: Stored) -> bool:
-        try:
-            joining = partial(self.store.join, turn, stored.id, replies.asked(stored.message))
-            await until_stored(joining, self.observer)
-        except Refused:  # the turn was over by then
-            return False
-        return True
 
     def _hands(self, employed: Employed, begun: Begun, message: InboundMessage, running: Running) -> Hands:
         record = partial(until_stored, partial(self.store.record_tool, begun.turn), self.observer)

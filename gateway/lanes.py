@@ -129,7 +129,6 @@ class Running:
         self._slot = slot
         self.on_stop: Callable[[], None] | None = None
         self._on_steer: Steer | None = None
-        self._steering = asyncio.Lock()
         self._joined: list[Stored] = []
         self.over = asyncio.Event()
         self.is_answered = False
@@ -169,12 +168,11 @@ class Running:
         self._on_steer = steer
 
     async def takes(self, stored: Stored) -> bool:
-        """Say one thing more to it, after what was said before. False if it does not listen, or no longer."""
-        async with self._steering:
-            taken = self._on_steer is not None and await self._on_steer(stored)
-            if taken:
-                self._joined.append(stored)
-            return taken
+        """Say one thing more to it. False if it does not listen, or no longer."""
+        taken = self._on_steer is not None and await self._on_steer(stored)
+        if taken:
+            self._joined.append(stored)
+        return taken
 
     def stop(self) -> None:
         """Ask for it; `over` tells when what was said has been kept."""

@@ -133,6 +133,7 @@ class Conversation:
         self._asked_at = 0.0
         self._unanswered = 0
         self._stopped = self._given_up = self._finished = self._is_over = self._is_marked = False
+        self._expecting: list[asyncio.Future[bool]] = []
         self._words, self._thoughts = StreamRestorer(restore), StreamRestorer(restore)
         self.said = Said(restore=restore, clock=clock)
         self.failure: str | None = None
@@ -143,9 +144,18 @@ class Conversation:
         if self._limit is not None and not self._limit.expired():
             self._limit.reschedule(asyncio.get_running_loop().time())
 
+    async def goes_on(self) -> bool:
+        """Wait for what the agent says or does next. False if it does nothing more."""
+        if self._is_over:
+            return False
+        expected: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._expecting.append(expected)
+        return await expected
+
     async def run(self, turn: Turn, patience: Patience, hands: Hands | None = None) -> Ending:
         """Until the agent is done, fails, takes too long, or is told to stop. What it said is in `said`."""
         if self._stopped:
+            self._end()
             return Ending.STOPPED
         self._patience = patience.idle.total_seconds()
         if patience.total is not None:
@@ -188,9 +198,19 @@ class Conversation:
             self._limit = None  # its time is over: it can no longer be moved
             listening.cancel()
             await asyncio.wait({listening}, timeout=SECONDS_TO_LET_GO)
-            self._is_over = True
+            self._end()
             self._show_rest()
         return listening.result() if listening.done() else AgentWillNotStop()
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._tell_expecting(goes_on=False)
+
+    def _tell_expecting(self, *, goes_on: bool) -> None:
+        for expected in self._expecting:
+            if not expected.done():
+                expected.set_result(goes_on)
+        self._expecting.clear()
 
     async def _hear_all(self, turn: Turn, hands: Hands) -> BaseException | None:
         """An agent is somebody else's code: whatever it raises ends the turn and no task, and what it said is kept."""
@@ -202,6 +222,8 @@ class Conversation:
                     if self._stopped or self._given_up or self._is_over:
                         break
                     self._wait_longer()
+                    if _goes_on(event):
+                        self._tell_expecting(goes_on=True)
                     crashpoint("mid-stream")
                     if isinstance(event, Ask):
                         await self._put(event, hands)
@@ -412,6 +434,13 @@ class Said:
             for call, output in step.results.items()
         ]
         return [said, *results]
+
+
+def _goes_on(event: AgentEvent) -> bool:
+    """Whether it is something new: not the end of what was begun before, nor what that cost."""
+    return not isinstance(event, Usage | Done) and not (
+        isinstance(event, Tool) and event.status is not ToolStatus.STARTED
+    )
 
 
 def _length(event: AgentEvent) -> int:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from datetime import timedelta
 
 from gateway.lanes import LaneRules, WhenBusy
-from gateway.model import AgentEvent, Done, InboxState, Text, Turn, TurnId
+from gateway.model import AgentEvent, Done, InboxState, Text, Turn, TurnId, Usage
 from gateway.stores.memory import MemoryStore
 from tests.at_work import at_work, policy_for
 from tests.hurry import LoopClock, hurried, later
@@ -16,18 +16,25 @@ STEERING = LaneRules(when_busy=WhenBusy.STEER, debounce=timedelta(0))
 
 
 class Listener:
-    """Works until it is told to be quick, and says what it heard. Deaf ones hear nothing; odd ones break."""
+    """
+    Works until it is told to be quick, and says what it heard. Deaf ones hear nothing; odd ones break; silent ones say
+    all that they have to say before.
+    """
 
-    def __init__(self, *, deaf: bool = False, odd: bool = False) -> None:
+    def __init__(self, *, deaf: bool = False, odd: bool = False, silent: bool = False) -> None:
         self.heard: list[str] = []
         self.turns: list[Turn] = []
         self.quick = asyncio.Event()
-        self._deaf, self._odd = deaf, odd
+        self._deaf, self._odd, self._silent = deaf, odd, silent
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         self.turns.append(turn)
+        if self._silent:
+            yield Text(turn.messages[-1].text)
         await self.quick.wait()
-        yield Text(" + ".join([turn.messages[-1].text, *self.heard]))
+        if not self._silent:
+            yield Text(" + ".join([turn.messages[-1].text, *self.heard]))
+        yield Usage(output=1)
         yield Done()
 
     async def steer(self, turn: TurnId, text: str) -> bool:
@@ -86,6 +93,22 @@ class TestSteering:
                 await later(1)
 
                 assert work.adapter.texts == ["one", "two"]
+
+    async def test_what_it_says_nothing_after_is_answered_by_a_turn_of_its_own(self) -> None:
+        agent = Listener(silent=True)
+        async with at_work(policy_for(agent), *memory(), rules=STEERING) as work:
+            await work.say("one")
+            await later(1)
+            await work.say("two")
+            await work.say("three")
+            await later(1)
+            agent.quick.set()
+            await later(1)
+
+            assert agent.heard == ["two", "three"]
+            assert work.adapter.texts == ["one", "three"]
+            assert [[message.text for message in turn.messages] for turn in agent.turns] == [["one"], ["two", "three"]]
+            assert await work.store.inbox(InboxState.WAITING, InboxState.RUNNING) == []
 
     async def test_what_comes_too_late_is_answered_by_a_turn_of_its_own(self) -> None:
         agent = Listener()
