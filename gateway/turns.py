@@ -53,6 +53,7 @@ SECONDS_TO_LET_GO = 5.0
 NOT_AVAILABLE = "the agent is not available; whoever runs it can see why"
 
 _MOST_MISSED = 20
+_MOST_SENT = 100
 
 Show = Callable[[AgentEvent], None]
 Restore = Callable[[str], str]
@@ -282,6 +283,7 @@ class Conversation:
 
     async def _send(self, send: Send, hands: Hands) -> None:
         """Somewhere else, at once. The person who asked hears of it only if it could not be sent."""
+        self.said.hear(send)
         restored = replace(send, target=self._restore(send.target), text=self._restore(send.text))
         try:
             await hands.send_elsewhere(restored)
@@ -348,6 +350,7 @@ class Said:
         self._began = clock.now()
         self._steps = [_Step(at=self._began)]
         self._length = 0
+        self._sent = 0
         self.spent = Spent()
         self.used_tools = False
         self.missed: list[str] = []
@@ -369,7 +372,9 @@ class Said:
                 self.spent = _with_usage(self.spent, event)
             case File():
                 self._step(closed_by_calls=True).files.append(event)
-            case Ask() | Send() | Done():
+            case Send():
+                self._count_sent()
+            case Ask() | Done():
                 pass
             case _:
                 assert_never(event)
@@ -395,6 +400,11 @@ class Said:
         entries = [entry for step in self._steps for entry in self._entries_of(step)]
         took = max(int((self._clock.now() - self._began).total_seconds() * 1000), 0)
         return (*entries[:-1], replace(entries[-1], latency_ms=took)) if entries else ()
+
+    def _count_sent(self) -> None:
+        self._sent += 1
+        if self._sent > _MOST_SENT:
+            raise AgentError(f"it wrote to others more than {_MOST_SENT} times")
 
     def _hear_tool(self, tool: Tool) -> None:
         self.used_tools = True
@@ -453,6 +463,8 @@ def _length(event: AgentEvent) -> int:
             return len(path) + len(name or "")
         case Ask(text=text, options=options):
             return len(text) + sum(map(len, options))
+        case Send(target=target, text=text):
+            return len(target) + len(text)
         case _:
             return 0
 

@@ -666,6 +666,22 @@ class TestFiles:
         assert await talk.talk.run(a_turn(), IDLE, Hands(keep_file=refused)) is Ending.FAILED
         assert len(talk.talk.said.missed) == 20
 
+    async def test_an_agent_that_writes_to_others_for_ever_is_stopped(self) -> None:
+        sent = list[str]()
+
+        async def send_elsewhere(send: Send) -> None:
+            sent.append(send.text)
+
+        talk = listening(*[Send(target="telegram:42", text="hi")] * 1000)
+
+        assert await talk.talk.run(a_turn(), IDLE, Hands(send_elsewhere=send_elsewhere)) is Ending.FAILED
+        assert len(sent) == 100
+
+    async def test_what_is_written_to_others_has_an_end_too(self) -> None:
+        talk = listening(Send(target="telegram:42", text="x" * (LONGEST_ANSWER + 1)))
+
+        assert await talk.run() is Ending.FAILED
+
     async def test_where_nothing_is_taken_that_is_told(self) -> None:
         talk = listening(File(path="x"), Done())
 
