@@ -53,6 +53,7 @@ MOST_AT_ONCE = 20
 RUN_AGAIN = "Run it again"
 
 _NOBODY_WAITS = "Whoever asked this no longer waits for an answer."
+_NO_WORDS = "…"
 _GONE = "Nothing is left to be run again here. If there is no answer to it above, please write it once more."
 
 
@@ -238,7 +239,9 @@ class Questions:
             else self._open.next_number(key, source.participant_id),
         )
         buttons = tuple(Button(label=_label(label), nonce=secrets.token_hex(16)) for label in labels)
-        words = text if about.first_number is None else _numbered(text, buttons, about.first_number, source.chat_type)
+        words = text if text.strip() else _NO_WORDS
+        if about.first_number is not None:
+            words = _numbered(words, buttons, about.first_number, source.chat_type)
         return Part(target=source, text=words, buttons=buttons, question=about, reply_to=message.id)
 
     def _did_not_arrive(self, id_: PartId) -> None:
@@ -317,7 +320,7 @@ def _does(part: Part) -> Does | None:
 
 
 def _label(text: str) -> str:
-    words = " ".join(text.split()) or "…"
+    words = " ".join(text.split()) or _NO_WORDS
     return words if len(words) <= LONGEST_LABEL else f"{words[: LONGEST_LABEL - 1].rstrip()}…"
 
 

@@ -66,6 +66,16 @@ class TestTooMuch:
 
             assert f"more than {LONGEST_QUESTION:,} characters" in work.adapter.texts[0]
 
+    async def test_a_question_without_words_can_be_answered_all_the_same(self) -> None:
+        agent = Asking(replace(DEPLOY, text=" \n"))
+        async with talking(agent) as work:
+            await work.say("hello")
+            question = await asked(work)
+            await work.pipeline.receive(press(question.buttons[0].nonce))
+            await later()
+
+            assert (question.text, agent.told) == ("…", [("a1", "Yes")])
+
     async def test_questions_without_end_fail_their_turn(self) -> None:
         async with talking(ScriptedAgent(*(replace(DEPLOY, id=str(n)) for n in range(1000)))) as work:
             await work.say("hello")
