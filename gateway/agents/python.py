@@ -35,7 +35,7 @@ def make(spec: AgentSpec) -> PythonAgent:
     factory = _factory(place, spec.object)
     try:
         agent = factory(dict(spec.options))
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         raise ConfigError(f"{place}: {spec.object} failed: {_told(exc)}") from exc
     if not callable(getattr(agent, "run", None)):
         what = f"{spec.object} returned a {type(agent).__name__} without run(turn)"
@@ -91,11 +91,11 @@ def _module(place: str, name: str) -> ModuleType:
     except ModuleNotFoundError as exc:
         cure = "name its folder in PYTHONPATH, or install it beside turngate"
         raise ConfigError(f"{place}: there is no module {exc.name}; {cure}") from exc
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:  # a script ends, where a module only defines
         raise ConfigError(f"{place}: the module {name} cannot be imported: {_told(exc)}") from exc
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 

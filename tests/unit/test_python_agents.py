@@ -148,6 +148,10 @@ class TestMistakes:
         ):
             make("1 / 0")
 
+    def test_one_that_ends_the_process_is_told_and_ends_nothing(self, make: Make) -> None:
+        with pytest.raises(ConfigError, match="the module theirs cannot be imported: SystemExit: 5"):
+            make("raise SystemExit(5)")
+
     def test_a_library_that_it_lacks_is_named(self, make: Make) -> None:
         with pytest.raises(ConfigError, match="there is no module nonesuch_library"):
             make("import nonesuch_library")
