@@ -28,6 +28,7 @@ async def said(response: aiohttp.ClientResponse) -> AsyncGenerator[object]:
         while (line := await output.line()) is not None:
             if line.strip():
                 yield _document(line)
+        _check_end(response)
     elif kind == "application/json":
         for each in _at_once(_document(await output.rest())):
             yield each
@@ -38,6 +39,7 @@ async def said(response: aiohttp.ClientResponse) -> AsyncGenerator[object]:
                 yield _named(event)
         for event in reader.end():
             yield _named(event)
+        _check_end(response)
     else:
         raise AgentRefused(f"the agent answers with {kind!r}; events are text/event-stream")
 
@@ -47,6 +49,12 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
         return await response.content.readany()
     except (aiohttp.ClientError, OSError) as exc:
         raise AgentUnavailable("the connection to the agent broke") from exc
+
+
+def _check_end(response: aiohttp.ClientResponse) -> None:
+    """Where only the end of the connection ends an answer, a service that has died looks like one that is done."""
+    if "Transfer-Encoding" not in response.headers and "Content-Length" not in response.headers:
+        raise AgentUnavailable("the connection ended before the agent said that it is done")
 
 
 def _fed(reader: EventReader, piece: bytes) -> list[ServerEvent]:

@@ -44,6 +44,18 @@ def whole(body: str | bytes, kind: str = "text/event-stream", status: int = 200,
     return answer
 
 
+def unframed(body: str, kind: str = "text/event-stream") -> Answer:
+    """A service that does not say how long its answer is, and ends it with the connection."""
+
+    async def answer(request: web.Request, turn: Document) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.write(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n{body}".encode())
+        request.transport.close()
+        return web.Response()
+
+    return answer
+
+
 def stream(play: Callable[[web.Request, web.StreamResponse], Awaitable[None]], **headers: str) -> Answer:
     """A service that plays something, and ends."""
 
@@ -170,6 +182,20 @@ class TestFailing:
         assert result.text == "half"
         assert type(result.failure) is AgentError
         assert str(result.failure) == "the answer was cut off: the connection to the agent broke"
+
+    @pytest.mark.parametrize(("prefix", "kind"), [("data: ", "text/event-stream"), ("", "application/x-ndjson")])
+    async def test_a_connection_that_just_ends_does_not_make_half_an_answer_whole(self, prefix: str, kind: str) -> None:
+        result = await answered(unframed(prefix + '{"type":"text","text":"half"}\n\n', kind))
+
+        assert result.text == "half"
+        assert "before the agent said that it is done" in str(result.failure)
+
+    async def test_where_the_agent_says_that_it_is_done_a_connection_may_just_end(self) -> None:
+        body = 'data: {"type":"text","text":"whole"}\n\ndata: {"type":"done"}\n\n'
+
+        result = await answered(unframed(body))
+
+        assert (result.text, result.failure) == ("whole", None)
 
     @pytest.mark.parametrize(
         ("body", "kind", "words"),
