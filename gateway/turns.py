@@ -349,6 +349,7 @@ class Said:
         self._clock = clock
         self._began = clock.now()
         self._steps = [_Step(at=self._began)]
+        self._called_in: dict[str, _Step] = {}
         self._length = 0
         self._sent = 0
         self.spent = Spent()
@@ -409,6 +410,7 @@ class Said:
     def _hear_tool(self, tool: Tool) -> None:
         self.used_tools = True
         step = self._step_of(tool) or self._step(closed_by_calls=False)
+        self._called_in[tool.id] = step
         if tool.id not in step.calls or tool.input is not None:
             step.calls[tool.id] = ToolCall(id=tool.id, name=tool.name, arguments=tool.input or "{}")
         if tool.status is not ToolStatus.STARTED:
@@ -416,7 +418,7 @@ class Said:
 
     def _step_of(self, tool: Tool) -> _Step | None:
         """Where it was called. Some agents count anew in every breath: what starts after its result is another call."""
-        step = next((step for step in reversed(self._steps) if tool.id in step.calls), None)
+        step = self._called_in.get(tool.id)
         return None if step and tool.status is ToolStatus.STARTED and tool.id in step.results else step
 
     def _step(self, *, closed_by_calls: bool) -> _Step:

@@ -503,6 +503,23 @@ class TestSteps:
         assert [entry.text for entry in said.entries() if entry.role is Role.TOOL] == ["one", "two"]
         assert [call.arguments for entry in said.entries() for call in entry.tool_calls] == ['{"q": 1}', '{"q": 2}']
 
+    def test_a_thousand_tools_are_not_looked_through_for_each(self) -> None:
+        lookups = 0
+
+        class Counted(str):
+            """An id that counts how often it is looked for."""
+
+            __slots__ = ()
+
+            def __hash__(self) -> int:
+                nonlocal lookups
+                lookups += 1
+                return super().__hash__()
+
+        heard(*(tool(Counted(number), status) for number in range(1000) for status in (STARTED, DONE)))
+
+        assert lookups < 20 * 1000
+
     def test_reasoning_is_joined_and_keeps_its_signature(self) -> None:
         said = heard(Reasoning(text="I "), Reasoning(text="think", signature="s"), Text("So."))
 
