@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import get_args
 
-from config.document import Document
+from config.document import Document, dotted
 from config.doubts import find_doubts
 from config.fields import is_zone
-from config.mistakes import located, one_of, quoted, refusal
+from config.mistakes import Mistake, Place, located, one_of, quoted, refusal
 from config.not_built import NOT_BUILT_YET
 from config.schema import DEFAULT_STATE_DIR, Config, Log, LogLevel
 from config.surroundings import Surroundings
@@ -26,11 +26,18 @@ _FOR_EVERY_PROGRAM = ("PATH", "HOME", "LANG", "TZ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The effective config, the file it came from (none: the defaults), and what is worth a word."""
+    """The effective config, the file it came from (none: the defaults), where agents stand in it, and warnings."""
 
     config: Config
     file: Path | None
+    agents: Mapping[str, Place] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    def located(self, error: ConfigError) -> ConfigError:
+        """What only shows when an agent is made, with its place in the file. Such an error begins with its key."""
+        text = str(error)
+        place = self.agents.get(text.partition(":")[0])
+        return error if place is None else ConfigError(located(str(self.file), Mistake(place, text)))
 
 
 def load(
@@ -58,6 +65,7 @@ def load(
     return Loaded(
         config=_with_overrides(config, document, surroundings, state_dir),
         file=found,
+        agents={dotted(path): place for path, place in document.values.items() if path[:1] == ("agents",)},
         warnings=(*(located(str(found), doubt) for doubt in find_doubts(document)), *_doubts_of_unit(config, env)),
     )
 

@@ -7,6 +7,7 @@ import typer
 from gateway.cli.exits import Exit
 from gateway.cli.options import ConfigFile, StateDir
 from gateway.cli.printable import printable
+from gateway.errors import ConfigError
 
 if TYPE_CHECKING:
     from config.load import Loaded
@@ -22,6 +23,8 @@ def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online 
     loaded = load(config, state_dir)
     for warning in dict.fromkeys((*loaded.warnings, *_under_strict_unit(loaded))):
         typer.echo(warning, err=True)
+    if loaded.agents:
+        _make_agents(loaded)
     if loaded.file is None:
         typer.echo("There is no config file, and none is needed: the defaults are in effect.")
     else:
@@ -36,6 +39,24 @@ def _under_strict_unit(loaded: "Loaded") -> tuple[str, ...]:
     from gateway.cli.units import is_strict
 
     return too_strict(loaded.config) if loaded.file and is_strict(loaded.file.absolute()) else ()
+
+
+def _make_agents(loaded: "Loaded") -> None:
+    """Some mistakes only show then. Nobody is asked anything."""
+    import asyncio
+
+    from gateway.observe import Observer
+    from gateway.staff import Staff
+
+    async def make() -> None:
+        staff = Staff(Observer())
+        await staff.employ(loaded.config)
+        await staff.close()
+
+    try:
+        asyncio.run(make())
+    except ConfigError as exc:
+        raise loaded.located(exc) from exc
 
 
 def _works(config: "Config") -> bool:

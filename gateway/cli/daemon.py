@@ -21,7 +21,7 @@ from config.load import Loaded, Service
 from gateway.app import Gateway, running, working
 from gateway.cli.printable import printable
 from gateway.control.status import DaemonStatus
-from gateway.errors import TurngateError, Unauthorized
+from gateway.errors import ConfigError, TurngateError, Unauthorized
 from gateway.observe import configure_logging
 from gateway.sd_notify import Systemd
 from gateway.stalls import StallProbe
@@ -136,7 +136,10 @@ class Daemon:
         loaded = await asyncio.to_thread(self._load)
         for warning in loaded.warnings:
             typer.echo(warning, err=True)
-        await gateway.reloading.take(loaded.config)
+        try:
+            await gateway.reloading.take(loaded.config)
+        except ConfigError as exc:
+            raise loaded.located(exc) from exc
         configure_logging(loaded.config.log.level, sys.stderr)
 
 

@@ -9,6 +9,7 @@ from typing import Never
 import typer
 
 from gateway.cli.options import ConfigFile, StateDir
+from gateway.errors import ConfigError
 from gateway.state_dir import take_lock
 
 _PATIENCE = 2.0  # a short command may be at work in the state folder
@@ -32,7 +33,10 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
         from gateway.cli.daemon import Daemon
 
         daemon = Daemon(loaded, partial(load, config, state_dir), lock, service())
-        asyncio.run(daemon.run())
+        try:
+            asyncio.run(daemon.run())
+        except ConfigError as exc:
+            raise loaded.located(exc) from exc
 
 
 def _leave(number: int, frame: FrameType | None) -> Never:

@@ -204,3 +204,25 @@ def test_check_imports_no_sdk_and_no_driver(home: Path) -> None:
     checked = run(home, "check", command=(sys.executable, "-c", LISTED))
 
     assert set(checked.stderr.split()) & (HEAVY - {"config", "pydantic", "yaml"}) == set()
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize(
+    ("agent", "why"),
+    [
+        ("{kind: python, object: 'nonesuch_module:x'}", "there is no module nonesuch_module"),
+        ("{kind: python, object: nonesuch}", "nonesuch is not package.module:factory"),
+        ("{kind: http, url: 'http://[::1'}", "is no address"),
+    ],
+)
+def test_what_shows_only_when_an_agent_is_made_is_told_with_its_place(
+    home: Path, command: str, agent: str, why: str
+) -> None:
+    write(home, f"agents:\n  main: {{kind: echo}}\n  mine: {agent}\n")
+
+    result = run(home, command)
+
+    assert result.returncode == 78
+    assert result.stderr.startswith("turngate.yaml:3:9: agents.mine: ")
+    assert why in result.stderr
+    assert "Traceback" not in result.stderr
