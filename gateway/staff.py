@@ -7,7 +7,7 @@ Each kind is imported by name, and only for those who have an agent of that kind
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit, urlunsplit
 
 from config.load import given_to_programs
@@ -25,6 +25,7 @@ from gateway.prices import Prices
 # folder to work in.
 _MODELS = ("openai", "anthropic")
 _TALKERS = ("echo", *_MODELS)
+_SECONDS_TO_CLOSE = 3.0
 
 
 class Staff:
@@ -43,7 +44,7 @@ class Staff:
         """
         specs = {name: _spec(name, agent) for name, agent in config.agents.items()}
         staying = {name: had for name, had in self._agents.items() if specs.get(name) == had[0]}
-        hired = await _load({name: spec for name, spec in specs.items() if name not in staying})
+        hired = await _load({name: spec for name, spec in specs.items() if name not in staying}, self._observer)
         self._leaving += [agent for name, (_, agent) in self._agents.items() if name not in staying]
         self._agents = staying | hired
         agents = {name: agent for name, (_, agent) in self._agents.items()}
@@ -52,28 +53,39 @@ class Staff:
     async def see_off(self) -> None:
         """End whatever those keep open who are no longer employed. Nobody may ask them any more."""
         leaving, self._leaving = self._leaving, []
-        await _close(leaving)
+        await _close_all(leaving, self._observer)
 
     async def close(self) -> None:
         """End whatever anybody keeps open between turns."""
         agents, self._agents = self._agents, {}
-        await _close([agent for _, agent in agents.values()])
+        await _close_all([agent for _, agent in agents.values()], self._observer)
         await self.see_off()
 
 
-async def _load(specs: Mapping[str, AgentSpec]) -> dict[str, tuple[AgentSpec, Agent]]:
+async def _load(specs: Mapping[str, AgentSpec], observer: Observer) -> dict[str, tuple[AgentSpec, Agent]]:
     loaded: dict[str, tuple[AgentSpec, Agent]] = {}
     try:
         for name, spec in specs.items():
             loaded[name] = spec, load_agent(spec)
     except BaseException:
-        await _close([agent for _, agent in loaded.values()])
+        await _close_all([agent for _, agent in loaded.values()], observer)
         raise
     return loaded
 
 
-async def _close(agents: Sequence[Agent]) -> None:
-    await asyncio.gather(*(agent.close() for agent in agents if isinstance(agent, Closes)))
+async def _close_all(agents: Iterable[Agent], observer: Observer) -> None:
+    """All at once. One that fails, or does not come to an end, keeps nobody from closing."""
+    closing = [asyncio.ensure_future(_close(agent)) for agent in agents if isinstance(agent, Closes)]
+    closed, late = await asyncio.wait(closing, timeout=_SECONDS_TO_CLOSE) if closing else (set(), set())
+    for error in filter(None, (each.exception() for each in closed if not each.cancelled())):
+        observer.bug(error)
+    for each in late:
+        observer.closing_takes_too_long()
+        each.cancel()
+
+
+async def _close(agent: Closes) -> None:
+    await agent.close()
 
 
 def _employed(
