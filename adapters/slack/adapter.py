@@ -67,7 +67,7 @@ class SlackAdapter:
         """As the port has it."""
         self._me = await who_we_are(self._api, self._account)
         for place in await self._places():
-            self._memory.said(place.chat_id, place.thread_id)
+            self._memory.join(place.chat_id, place.thread_id)
         intake = Intake(self._api, self._me, self._memory, self._lookups, receive)
         listening = asyncio.ensure_future(self._listen(intake))
         try:

@@ -117,6 +117,7 @@ class Intake:
                 self._note_response_url(body, message)
                 with suppress(Refused):  # never taken, whoever asks: what comes after it is
                     await self._receive(message)
+                self._join(message)
                 self._give_title(message)
         return None
 
@@ -143,6 +144,11 @@ class Intake:
         url = body.get("response_url")
         if isinstance(url, str):
             self._memory.response_urls.put(message.id, url)
+
+    def _join(self, message: InboundMessage) -> None:
+        """Who calls the bot into a thread need not call it again, not even before it has said anything."""
+        if message.addressed_to_bot:
+            self._memory.join(message.source.chat_id, message.source.thread_id)
 
     def _give_title(self, message: InboundMessage) -> None:
         """A new thread of the assistant's pane is called by what was asked first."""

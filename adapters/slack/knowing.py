@@ -57,8 +57,8 @@ class Known:
     """
     What was looked up for one event. What kind of chat it is some events say themselves.
 
-    `takes_part`: the bot has said something in this thread. `is_assistants`: the thread is one of the assistant's pane.
-    `names`: what people are called, by id.
+    `takes_part`: the bot has said something in this thread, or was called. `is_assistants`: the thread is one of the
+    assistant's pane. `names`: what people are called, by id.
     """
 
     place: Place | None = None

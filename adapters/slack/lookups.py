@@ -18,6 +18,8 @@ from adapters.slack.histories import messages_of, next_cursor
 from adapters.slack.knowing import Kind, Known, Me, Place
 from adapters.slack.looking import About
 from adapters.slack.memory import Memory, Notes
+from adapters.slack.normalise import mentions
+from adapters.slack.sources import Author
 from gateway.errors import Throttled, TurngateError, Undeliverable, Unreachable
 
 _PAGE = 200
@@ -107,7 +109,7 @@ class Lookups:
                 said = [each async for each in self._thread(about.chat, about.thread)]
             except Throttled:
                 return False
-            known = any(each.get("user") == me.user or each.get("bot_id") == me.bot for each in said)
+            known = any(Author.of(each).is_(me) or mentions(each, me) for each in said)
             self._memory.takes_part.put((about.chat, about.thread), known)
         return known
 

@@ -66,7 +66,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.takes_part: Notes[bool] = Notes()
-        """By chat and thread: whether the bot has said something there."""
+        """By chat and thread: whether the bot has said something there, or was called."""
         self.assistants: Notes[bool] = Notes()
         """By chat and thread: whether it is one of the assistant's pane."""
         self.untitled: Notes[bool] = Notes()
@@ -78,7 +78,7 @@ class Memory:
         self.without_streams: Notes[bool] = Notes()
         """Chats where Slack has no streams."""
 
-    def said(self, chat: str | None, thread: str | None) -> None:
-        """The bot spoke there, and from now on it takes part."""
+    def join(self, chat: str | None, thread: str | None) -> None:
+        """The bot spoke there, or was called, and from now on it takes part."""
         if thread is not None:
             self.takes_part.put((chat, thread), True)

@@ -84,7 +84,7 @@ def _said(message: Json, spot: Spot, numbers: Names, me: Me, known: Known) -> In
         reply_to=_reply_to(message, spot, source.thread_id, me),
         addressed_to_bot=source.chat_type is ChatType.DM
         or command is not None
-        or _mentions(message, me)
+        or mentions(message, me)
         or _is_in_our_thread(message, spot, me, known),
         from_bot=author.is_bot,
         forwarded=is_forward(message),
@@ -203,14 +203,14 @@ def _command(words: str, me: Me) -> str | None:
     return words if name and name[0].lower() in me.commands else None
 
 
-def _mentions(message: Json, me: Me) -> bool:
-    """In the words of whoever wrote it. In what he passes on, others are called by others."""
+def mentions(message: Json, me: Me) -> bool:
+    """Whether it calls the bot, in the words of whoever wrote it. In what he passes on, others are called by others."""
     called = re.search(rf"<@{re.escape(me.user)}[|>]", text_in(message, "text"))
     return called is not None or me.user in mentioned_in(dicts_in(message, "blocks"))
 
 
 def _is_in_our_thread(message: Json, spot: Spot, me: Me, known: Known) -> bool:
-    """The bot has said something there, or has begun it."""
+    """The bot has said something there or was called, or it has begun it."""
     if spot.thread is None or not me.follow_threads:
         return False
     return known.takes_part or message.get("parent_user_id") == me.user

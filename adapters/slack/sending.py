@@ -40,7 +40,7 @@ class Sender:
             if url is None:
                 raise
             return await self._respond(part, url)
-        self._memory.said(part.target.chat_id, part.target.thread_id)
+        self._memory.join(part.target.chat_id, part.target.thread_id)
         return sent
 
     async def edit(self, part: Part, message_id: str) -> Sent:

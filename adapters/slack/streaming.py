@@ -49,7 +49,7 @@ class Streams:
             raise
         ts = word(answer, "ts")
         self._memory.streams.put((target.chat_id, ts), Growing(text=text).with_tools(tools))
-        self._memory.said(target.chat_id, target.thread_id)
+        self._memory.join(target.chat_id, target.thread_id)
         return Sent(message_id=ts, at=datetime.now(UTC))
 
     async def grow(self, part: Part, message_id: str, tools: Sequence[Tool]) -> None:
