@@ -25,7 +25,8 @@ def about(body: Json) -> About | None:
         return _about(Spot.of({}, text_in(body, "channel_id")), text_in(body, "user_id"))
     if body.get("type") == "block_actions":
         container, message = dict_in(body, "container"), dict_in(body, "message")
-        spot = Spot.of({**message, **_thread_of(container)}, text_in(container, "channel_id"))
+        chat = text_in(container, "channel_id") or text_in(dict_in(body, "channel"), "id")
+        spot = Spot.of({**message, **_thread_of(container)}, chat)
         return _about(spot, text_in(dict_in(body, "user"), "id"))
     return _about_event(dict_in(body, "event"))
 

@@ -33,6 +33,13 @@ def test_the_chat_its_thread_and_the_person_are_looked_up(name: str) -> None:
     assert about(raw(name)["body"]) == ABOUT[name]
 
 
+def test_a_press_that_names_no_container_happened_in_its_channel() -> None:
+    body = raw("press")["body"]
+    del body["container"]
+
+    assert about(body) == About(chat="C1", thread=ROOT, user="U2")
+
+
 def test_of_a_history_too() -> None:
     case = raw("history-reply")
 
