@@ -1,9 +1,10 @@
 """
 What was said while nobody listened: Slack tries an event three times within minutes, and then it is gone.
 
-Read are the chats that the bot is in, those of their newer threads that somebody has answered in since, and the older
-threads that the gateway has talked in last: a thread is asked for only if there is a reason, because there may be
-thousands. Everything is put into one order before anything of it is handed on.
+Read are the chats that the bot is in, those of their newer threads that somebody has answered in since, and those of
+the gateway's last conversations that no history tells of, because they are older, or because the server does not say
+so: a thread is asked for only if there is a reason, because there may be thousands. Everything is put into one order
+before anything of it is handed on.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from adapters.slack.api import Answer, Api, MissingScope
-from adapters.slack.histories import Histories, messages_of, next_cursor, stamp_of
+from adapters.slack.histories import Histories, messages_of, next_cursor, stamp_of, things_of
 from adapters.slack.knowing import Me
 from adapters.slack.looking import about_message
 from adapters.slack.lookups import Lookups
 from adapters.slack.normalise import from_history
-from gateway.errors import GapRemains, Undeliverable, Unreachable
+from gateway.errors import GapRemains, Undeliverable
 from gateway.model import InboundMessage, SessionSource
 from gateway.ports import Places
 
 MOST_CHATS = 1000
 MOST_THREADS = 500
-MOST_OLD_THREADS = 50
+MOST_UNTOLD_THREADS = 50
 MOST_PAGES = 50
 MOST_MESSAGES = 10_000
 LONGEST = 300.0
@@ -51,6 +52,7 @@ class CatchUp:
         self._since = stamp_of(since)
         self._newer_than = stamp_of(since - _NEWER)
         self._found: dict[tuple[str, str], Answer] = {}
+        self._told: set[tuple[str, str]] = set()
         self._is_gap = False
         self._until = asyncio.get_running_loop().time() + LONGEST
 
@@ -63,7 +65,7 @@ class CatchUp:
                 break
             with suppress(*_UNREADABLE):
                 threads |= dict.fromkeys(await self._read_chat(chat))
-        threads |= dict.fromkeys(self._old_threads(places))
+        threads |= dict.fromkeys(self._untold_threads(places))
         self._is_gap |= len(threads) > MOST_THREADS
         for chat, thread in list(threads)[:MOST_THREADS]:
             if self._is_late():
@@ -96,18 +98,15 @@ class CatchUp:
         ask = self._api.client.users_conversations
         pages = self._histories.pages(lambda cursor: ask(types=kind, exclude_archived=True, limit=_PAGE, cursor=cursor))
         async for page in pages:
-            found = page.get("channels")
-            if not isinstance(found, list):
-                raise Unreachable("Slack answered in words that nobody understands")
-            for each in found:
-                if isinstance(each, dict) and isinstance(each.get("id"), str):
+            for each in things_of(page, "channels"):
+                if isinstance(each.get("id"), str):
                     self._lookups.learn(each)
                     yield each["id"]
 
-    def _old_threads(self, places: Sequence[SessionSource]) -> list[tuple[str, str]]:
-        """Those that no history tells of. The newest conversations come first."""
+    def _untold_threads(self, places: Sequence[SessionSource]) -> list[tuple[str, str]]:
+        """Conversations of which no history tells when somebody last answered there. The newest come first."""
         threads = ((each.chat_id, each.thread_id) for each in places if each.chat_id and each.thread_id)
-        return [(chat, thread) for chat, thread in threads if _is_before(thread, self._newer_than)][:MOST_OLD_THREADS]
+        return [thread for thread in threads if thread not in self._told][:MOST_UNTOLD_THREADS]
 
     async def _read_chat(self, chat: str) -> list[tuple[str, str]]:
         """Returns the threads in which something was answered since."""
@@ -117,6 +116,8 @@ class CatchUp:
             self._is_gap |= page.get("is_limited") is True
             for message in messages_of(page):
                 self._keep(chat, message)
+                if message.get("latest_reply"):
+                    self._told.add((chat, message["ts"]))
                 if not _is_before(str(message.get("latest_reply") or "0"), self._since):
                     threads.append((chat, message["ts"]))
             if self._is_full(page) or pages >= MOST_PAGES:

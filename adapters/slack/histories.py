@@ -74,11 +74,16 @@ class Histories:
 
 
 def messages_of(page: Answer) -> list[Answer]:
-    """Those of a page. One without any list of them is no page."""
-    found = page.get("messages")
+    """Those of a page, as far as they have a name."""
+    return [each for each in things_of(page, "messages") if isinstance(each.get("ts"), str)]
+
+
+def things_of(page: Answer, name: str) -> list[Answer]:
+    """What a page lists. One that says that all is well and not a word more has nothing; any other is no page."""
+    found = page.get(name, [] if page == {"ok": True} else None)
     if not isinstance(found, list):
         raise Unreachable("Slack answered in words that nobody understands")
-    return [each for each in found if isinstance(each, dict) and isinstance(each.get("ts"), str)]
+    return [each for each in found if isinstance(each, dict)]
 
 
 def next_cursor(page: Answer) -> str | None:

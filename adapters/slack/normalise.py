@@ -44,7 +44,7 @@ def normalise(body: Json, me: Me, known: Known, now: datetime) -> InboundMessage
 
 def from_history(message: Json, channel: str, me: Me, known: Known) -> InboundMessage | None:
     """A message of conversations.history or .replies, with the name under which it may arrive as an event, too."""
-    if message.get("type") != "message":
+    if message.get("type", "message") != "message":
         return None
     return _said(message, Spot.of(message, channel), (), me, known)
 

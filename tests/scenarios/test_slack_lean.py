@@ -1,0 +1,116 @@
+"""A server that speaks as Slack does and says no more than it must: what it leaves out keeps nobody from working."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from adapters import slack
+from gateway.model import ChatType, SessionSource
+from gateway.ports import Places, nowhere
+
+Json = dict[str, Any]
+
+ME: Json = {"ok": True, "user_id": "U0BOT", "bot_id": "B0BOT", "team_id": "T1"}
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+ROOT, REPLY = "1790000000.000100", "1790000001.000200"
+CHANNEL = SessionSource(platform="slack", chat_id="C1", chat_type=ChatType.CHANNEL, scope="T1")
+DM = SessionSource(platform="slack", chat_id="D1", user_id="U2", chat_type=ChatType.DM, scope="T1")
+KNOWS_NOTHING_ELSE: list[Json] = [{"ok": False, "error": "unknown_method"}, {"ok": True}]
+
+
+class LeanSlack:
+    """To each method one answer, whoever asks, and to all others the same."""
+
+    def __init__(self, answers: dict[str, Json], otherwise: Json) -> None:
+        self.url = ""
+        self.asked: list[tuple[str, Json]] = []
+        self._answers = {"auth.test": ME, **answers}
+        self._otherwise = otherwise
+
+    async def answer(self, request: web.Request) -> web.Response:
+        method = request.match_info["method"]
+        said = await request.json() if request.content_type == "application/json" else dict(await request.post())
+        self.asked.append((method, {**request.query, **said}))
+        return web.json_response(self._answers.get(method, self._otherwise))
+
+
+@asynccontextmanager
+async def lean_slack(otherwise: Json | None = None, **answers: Json) -> AsyncIterator[LeanSlack]:
+    """Methods are written with `_` for `.`."""
+    server = LeanSlack({name.replace("_", "."): said for name, said in answers.items()}, otherwise or {"ok": True})
+    app = web.Application()
+    app.router.add_route("*", "/api/{method}", server.answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield server
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def adapter_at(server: LeanSlack, places: Places = nowhere) -> AsyncIterator[slack.SlackAdapter]:
+    account = slack.Account(bot_token="xoxb-1", app_token="xapp-1", api_url=f"{server.url}/api/")  # noqa: S106
+    adapter = slack.SlackAdapter(account, places)
+    try:
+        yield adapter
+    finally:
+        await adapter.close()
+
+
+def said(text: str, ts: str = ROOT, **more: object) -> Json:
+    return {"type": "message", "user": "U2", "text": text, "ts": ts, **more}
+
+
+def messages(*found: Json) -> Json:
+    return {"ok": True, "messages": list(found)}
+
+
+async def in_the_channel_s_thread() -> list[SessionSource]:
+    return [replace(CHANNEL, thread_id=ROOT)]
+
+
+async def in_the_direct_chat() -> list[SessionSource]:
+    return [DM]
+
+
+@pytest.mark.parametrize("otherwise", KNOWS_NOTHING_ELSE, ids=["refused", "nothing said"])
+async def test_chats_with_conversations_are_read_where_nobody_lists_chats(otherwise: Json) -> None:
+    async with (
+        lean_slack(otherwise, conversations_history=messages(said("hello"))) as server,
+        adapter_at(server, in_the_direct_chat) as adapter,
+    ):
+        found = [message.text async for message in adapter.catch_up(LONG_AGO)]
+
+    assert found == ["hello"]
+
+
+async def test_a_conversation_of_which_no_history_tells_is_read_in_its_thread() -> None:
+    root, reply = said("<@U0BOT> hello"), said("go on", REPLY, thread_ts=ROOT)
+    told = {"conversations_history": messages(root), "conversations_replies": messages(root, reply)}
+    async with lean_slack(**told) as server, adapter_at(server, in_the_channel_s_thread) as adapter:
+        since = datetime.fromtimestamp(1790000001, UTC)
+        found = [message.text async for message in adapter.catch_up(since)]
+
+    assert found == ["go on"]
+
+
+async def test_what_a_history_holds_are_messages_even_if_it_does_not_say_so() -> None:
+    untyped = said("hello")
+    del untyped["type"]
+    async with (
+        lean_slack(conversations_history=messages(untyped)) as server,
+        adapter_at(server, in_the_direct_chat) as adapter,
+    ):
+        found = [message.text async for message in adapter.catch_up(LONG_AGO)]
+
+    assert found == ["hello"]
