@@ -16,6 +16,7 @@ from adapters.slack.histories import Histories, messages_of, stamp_of
 from adapters.slack.knowing import Me
 from adapters.slack.naming import carries, is_unnamed, shows
 from adapters.slack.sending import chat_of
+from adapters.slack.sources import Author
 from adapters.slack.uploads import is_upload_of
 from gateway.model import Part, Sent
 
@@ -51,9 +52,13 @@ class Finder:
     async def _own(self, part: Part, since: str) -> AsyncIterator[Answer]:
         async for page in self._pages(part, since):
             for message in messages_of(page):
-                is_ours = message.get("user") == self._me.user or message.get("bot_id") == self._me.bot
-                if is_ours and float(message["ts"]) >= float(since):
+                if self._may_be_ours(message) and float(message["ts"]) >= float(since):
                     yield message
+
+    def _may_be_ours(self, message: Answer) -> bool:
+        """A server that does not say who wrote it says at least what it carries."""
+        author = Author.of(message)
+        return author.is_(self._me) or author.id is None
 
     async def _pages(self, part: Part, since: str) -> AsyncIterator[Answer]:
         """Where it was sent, and where it goes if the thread is gone."""

@@ -126,7 +126,7 @@ def _deleted(event: Json, before: Json, numbers: Names, me: Me, known: Known) ->
         source=source_of(spot, author, me, known),
         sent_at=moment(text_in(event, "event_ts", "ts")),
         kind=MessageKind.DELETE,
-        from_bot=author.is_bot,
+        from_bot=bool(before) and author.is_bot,
     )
 
 

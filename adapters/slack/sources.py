@@ -67,14 +67,14 @@ class Author:
 
     @classmethod
     def of(cls, message: Json) -> Author:
-        """Of a message or a reaction. An old bot has no user, and a name that it chose."""
+        """Of a message or a reaction. An old bot has no user, and a name that it chose; people always are users."""
         user, bot = text_in(message, "user"), text_in(message, "bot_id")
         return cls(
             user=user or None,
             bot=bot or None,
             name=text_in(message, "username") or text_in(dict_in(message, "bot_profile"), "name") or None,
             team=text_in(message, "user_team") or None,
-            is_bot=bool(bot) or message.get("subtype") == "bot_message" or user == _SLACKBOT,
+            is_bot=bool(bot) or not user or message.get("subtype") == "bot_message" or user == _SLACKBOT,
         )
 
     @property

@@ -14,6 +14,7 @@ from aiohttp import web
 from adapters import slack
 from gateway.model import ChatType, SessionSource
 from gateway.ports import Places, nowhere
+from tests.contracts.adapter_scene import part
 
 Json = dict[str, Any]
 
@@ -31,14 +32,14 @@ class LeanSlack:
     def __init__(self, answers: dict[str, Json], otherwise: Json) -> None:
         self.url = ""
         self.asked: list[tuple[str, Json]] = []
-        self._answers = {"auth.test": ME, **answers}
+        self.answers = {"auth.test": ME, **answers}
         self._otherwise = otherwise
 
     async def answer(self, request: web.Request) -> web.Response:
         method = request.match_info["method"]
         said = await request.json() if request.content_type == "application/json" else dict(await request.post())
         self.asked.append((method, {**request.query, **said}))
-        return web.json_response(self._answers.get(method, self._otherwise))
+        return web.json_response(self.answers.get(method, self._otherwise))
 
 
 @asynccontextmanager
@@ -114,3 +115,31 @@ async def test_what_a_history_holds_are_messages_even_if_it_does_not_say_so() ->
         found = [message.text async for message in adapter.catch_up(LONG_AGO)]
 
     assert found == ["hello"]
+
+
+async def test_what_was_sent_is_found_where_nobody_says_who_wrote_it() -> None:
+    async with lean_slack(chat_postMessage={"ok": True, "ts": ROOT}) as server, adapter_at(server) as adapter:
+        asked = part(DM, "hello")
+        await adapter.send(asked)
+        (_, posted) = server.asked[-1]
+        server.answers["conversations.history"] = messages(
+            {"text": "hello", "ts": ROOT, "metadata": posted["metadata"]}
+        )
+
+        found = await adapter.find_sent(asked, LONG_AGO)
+
+    assert found is not None
+    assert found.message_id == ROOT
+
+
+async def test_what_nobody_wrote_no_person_wrote() -> None:
+    """Else a server that tells the bot its own words without an author would have it talk to itself for ever."""
+    nobodys = said("hello")
+    del nobodys["user"]
+    async with (
+        lean_slack(conversations_history=messages(nobodys)) as server,
+        adapter_at(server, in_the_direct_chat) as adapter,
+    ):
+        found = [message.from_bot async for message in adapter.catch_up(LONG_AGO)]
+
+    assert found == [True]
