@@ -149,7 +149,7 @@ class SlackAdapter:
             chat_id=chat,
             user_id=chat if chat.startswith(("U", "W")) else None,
             thread_id=thread,
-            scope=self._me.team if self._me is not None else None,
+            scope=self._me.team or None if self._me is not None else None,
         )
 
     async def close(self) -> None:

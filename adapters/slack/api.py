@@ -55,6 +55,7 @@ _FORMATTING = {
     "invalid_markdown_text",
     "msg_blocks_too_long",
     "block_mismatch",
+    "no_text",  # said by a server that does not know markdown_text
 }
 _NOT_OFFERED = {
     "channel_type_not_supported",

@@ -13,7 +13,7 @@ from adapters.slack.account import Account, Http, Patience
 from adapters.slack.api import Api, our_errors, word
 from adapters.slack.fields import Json, dict_in, number_in, text_in
 from adapters.slack_app.needs import SCOPES, reason_for
-from gateway.errors import TurngateError, Unauthorized, Unreachable
+from gateway.errors import TurngateError, Unauthorized, Undeliverable, Unreachable
 
 _MANIFEST = "`turngate slack manifest` prints what the app needs"
 _AGAIN = "and install the app again"
@@ -47,7 +47,7 @@ async def examine(account: Account, patience: Patience = Patience()) -> list[Fin
 async def _findings(api: Api, account: Account, patience: Patience) -> AsyncIterator[Finding]:
     app = ""
     try:
-        bot = await _bot(api)
+        bot = await _bot(api, account)
         yield _introduction(bot.answer)
         for finding in _about_scopes(bot.scopes):
             yield finding
@@ -58,13 +58,14 @@ async def _findings(api: Api, account: Account, patience: Patience) -> AsyncIter
     yield Finding(words=f"which events it is subscribed to Slack tells nobody; {_MANIFEST}")
 
 
-async def _bot(api: Api) -> _Bot:
+async def _bot(api: Api, account: Account) -> _Bot:
     with our_errors():
         response = await api.client.auth_test()
     answer = response.data
     if not isinstance(answer, Mapping):
         raise Unreachable("Slack answered in words that nobody understands")
-    if not text_in(answer, "bot_id"):
+    word(answer, "user_id")
+    if not text_in(answer, "bot_id") and not account.bot_token.startswith("xoxb-"):
         raise Unauthorized("this is the token of a person; the bot's begins with xoxb-")
     said = next((value for name, value in response.headers.items() if name.lower() == "x-oauth-scopes"), None)
     scopes = None if said is None else frozenset(filter(None, (each.strip() for each in str(said).split(","))))
@@ -72,8 +73,10 @@ async def _bot(api: Api) -> _Bot:
 
 
 def _introduction(bot: Json) -> Finding:
-    who = f"@{text_in(bot, 'user')}, id {text_in(bot, 'user_id')}"
-    return Finding(words=f"the bot token is right: this is {who}, in the workspace {text_in(bot, 'team_id')}")
+    name, team = text_in(bot, "user"), text_in(bot, "team_id", "team")
+    who = f"@{name}, id {text_in(bot, 'user_id')}" if name else f"id {text_in(bot, 'user_id')}"
+    where = f"in the workspace {team}" if team else "in a workspace that Slack does not name"
+    return Finding(words=f"the bot token is right: this is {who}, {where}")
 
 
 def _about_scopes(scopes: frozenset[str] | None) -> list[Finding]:
@@ -93,10 +96,13 @@ def _about_scopes(scopes: frozenset[str] | None) -> list[Finding]:
 
 
 async def _app_of(api: Api, bot: _Bot) -> str:
-    """The app behind the bot; empty if the token may not ask."""
+    """The app behind the bot; empty if the token may not ask, or if Slack does not tell."""
     if bot.scopes is not None and "users:read" not in bot.scopes:
         return ""
-    answer = await api.answer(api.client.bots_info(bot=text_in(bot.answer, "bot_id")))
+    try:
+        answer = await api.answer(api.client.bots_info(bot=text_in(bot.answer, "bot_id")))
+    except Undeliverable:
+        return ""
     return text_in(dict_in(answer, "bot"), "app_id")
 
 

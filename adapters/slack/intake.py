@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from adapters.slack.account import Account
 from adapters.slack.api import Api, word
-from adapters.slack.fields import Json
+from adapters.slack.fields import Json, text_in
 from adapters.slack.knowing import Me
 from adapters.slack.looking import about, assistants_thread
 from adapters.slack.lookups import Lookups
@@ -46,13 +46,12 @@ class NotOurs(TurngateError):
 async def who_we_are(api: Api, account: Account) -> Me:
     """Asked of Slack. Raises Unauthorized if it does not know us."""
     said = await api.answer(api.client.auth_test())
-    enterprise = said.get("enterprise_id")
     return Me(
         user=word(said, "user_id"),
         bot=word(said, "bot_id", "user_id"),
-        team=word(said, "team_id"),
+        team=text_in(said, "team_id"),
         account=account.name,
-        enterprise=enterprise if isinstance(enterprise, str) else None,
+        enterprise=text_in(said, "enterprise_id") or None,
         commands=frozenset(entry.name for entry in account.commands),
         dm_threads=account.dm_threads,
         follow_threads=account.follow_threads,

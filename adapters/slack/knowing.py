@@ -20,7 +20,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Me:
-    """The bot itself: what Slack and the config call it, the commands that it knows, and what the operator wishes."""
+    """
+    The bot itself: what Slack and the config call it, the commands that it knows, and what the operator wishes.
+
+    `team` is empty at a server that has only one and does not name it.
+    """
 
     user: str
     bot: str
@@ -34,7 +38,7 @@ class Me:
     def is_meant_by(self, body: Json) -> bool:
         """Whether a body is for this workspace: an app may be in several, and hears of all of them on one line."""
         teams = set(_teams_of(body)) - {""}
-        return not teams or self.team in teams or self.enterprise in teams
+        return not teams or not self.team or self.team in teams or self.enterprise in teams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,7 @@ def _said(message: Json, spot: Spot, numbers: Names, me: Me, known: Known) -> In
         reply_to=_reply_to(message, spot, source.thread_id, me),
         addressed_to_bot=source.chat_type is ChatType.DM
         or command is not None
+        or message.get("type") == "app_mention"
         or mentions(message, me)
         or _is_in_our_thread(message, spot, me, known),
         from_bot=author.is_bot,

@@ -88,7 +88,7 @@ class Author:
 
     def is_foreign_to(self, me: Me) -> bool:
         """Whether the id is that of another workspace, where it may mean somebody else."""
-        return self.team is not None and self.team not in (me.team, me.enterprise)
+        return bool(self.team and me.team) and self.team not in (me.team, me.enterprise)
 
 
 def source_of(spot: Spot, author: Author, me: Me, known: Known) -> SessionSource:
@@ -102,7 +102,7 @@ def source_of(spot: Spot, author: Author, me: Me, known: Known) -> SessionSource
         user_id=author.id,
         user_id_alt=f"{author.id}.{author.team}" if author.is_foreign_to(me) else None,
         thread_id=_thread(spot, kind, me, known),
-        scope=me.team,
+        scope=me.team or None,
         chat_name=place.name if place is not None and kind is not Kind.IM else None,
         chat_topic=place.topic if place is not None else None,
         user_name=known.names.get(author.id or "") or author.name,

@@ -12,6 +12,8 @@ import pytest
 from aiohttp import web
 
 from adapters import slack
+from adapters.slack.checking import examine
+from gateway.errors import Undeliverable
 from gateway.model import ChatType, SessionSource
 from gateway.ports import Places, nowhere
 from tests.contracts.adapter_scene import part
@@ -143,3 +145,33 @@ async def test_what_nobody_wrote_no_person_wrote() -> None:
         found = [message.from_bot async for message in adapter.catch_up(LONG_AGO)]
 
     assert found == [True]
+
+
+async def test_a_server_that_names_no_workspace_has_one() -> None:
+    me = {"ok": True, "user_id": "U0BOT"}
+    theirs = said("hello", user_team="T7")
+    async with (
+        lean_slack(auth_test=me, conversations_history=messages(theirs)) as server,
+        adapter_at(server, in_the_direct_chat) as adapter,
+    ):
+        (found,) = [message async for message in adapter.catch_up(LONG_AGO)]
+
+    assert (found.source.scope, found.source.user_id, found.source.user_id_alt) == (None, "U2", None)
+
+
+async def test_words_go_as_plain_text_to_a_server_that_takes_no_markdown() -> None:
+    async with lean_slack(chat_postMessage={"ok": False, "error": "no_text"}) as server, adapter_at(server) as adapter:
+        with pytest.raises(Undeliverable):
+            await adapter.send(part(DM, "a < b"))
+
+    assert [words.get("text") for method, words in server.asked if method == "chat.postMessage"] == [None, "a &lt; b"]
+
+
+@pytest.mark.parametrize("otherwise", KNOWS_NOTHING_ELSE, ids=["refused", "nothing said"])
+async def test_a_check_blames_no_token_for_what_a_server_does_not_tell(otherwise: Json) -> None:
+    async with lean_slack(otherwise, auth_test={"ok": True, "user_id": "U0BOT"}) as server:
+        http = slack.Http(host="127.0.0.1", port=3000, signing_secret="s")  # noqa: S106 - nobody's
+        findings = await examine(slack.Account(bot_token="xoxb-1", http=http, api_url=f"{server.url}/api/"))  # noqa: S106
+
+    assert not [finding.words for finding in findings if finding.is_error]
+    assert findings[0].words == ("the bot token is right: this is id U0BOT, in a workspace that Slack does not name")

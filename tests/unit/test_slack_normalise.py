@@ -71,6 +71,16 @@ def test_a_mention_and_its_message_are_one() -> None:
     assert one == replace(other, event_ids=one.event_ids)
 
 
+def test_what_slack_calls_a_mention_calls_the_bot_however_it_is_written() -> None:
+    mention = raw("channel-mention-as-app-mention")
+    mention["body"]["event"] |= {"text": "hello", "blocks": []}
+
+    message = outcome(mention)
+
+    assert message is not None
+    assert message.addressed_to_bot
+
+
 def test_what_a_history_says_was_said_is_what_the_event_said() -> None:
     told, read = outcome(raw("channel")), outcome(raw("history"))
 
