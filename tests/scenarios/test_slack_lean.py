@@ -15,7 +15,7 @@ from adapters import slack
 from adapters.slack.checking import examine
 from gateway.errors import Undeliverable
 from gateway.model import ChatType, SessionSource
-from gateway.ports import Places, nowhere
+from gateway.ports import LocatesChats, Places, nowhere
 from tests.contracts.adapter_scene import part
 
 Json = dict[str, Any]
@@ -175,3 +175,27 @@ async def test_a_check_blames_no_token_for_what_a_server_does_not_tell(otherwise
 
     assert not [finding.words for finding in findings if finding.is_error]
     assert findings[0].words == ("the bot token is right: this is id U0BOT, in a workspace that Slack does not name")
+
+
+async def test_a_place_is_known_by_its_id_before_anybody_wrote_from_there() -> None:
+    async with lean_slack() as server, adapter_at(server) as adapter:
+        assert isinstance(adapter, LocatesChats)
+        before = adapter.place("C1", ROOT)
+        [message async for message in adapter.catch_up(LONG_AGO)]
+
+        assert before == replace(CHANNEL, thread_id=ROOT, scope=None)
+        assert adapter.place("C1", ROOT) == replace(CHANNEL, thread_id=ROOT)
+        assert adapter.place("G1", None) == replace(CHANNEL, chat_id="G1")
+        assert adapter.place("D1", None) == replace(DM, user_id=None)
+        assert adapter.place("U2", None) == replace(DM, chat_id="U2")
+
+
+async def test_a_place_is_what_a_message_from_there_says_it_is() -> None:
+    listed = {"ok": True, "channels": [{"id": "C1", "is_mpim": True}, {"id": "D1", "is_im": True}]}
+    told = {"users_conversations": listed, "conversations_history": messages(said("hello"))}
+    async with lean_slack(**told) as server, adapter_at(server) as adapter:
+        heard = {message.source.chat_id or "": message.source async for message in adapter.catch_up(LONG_AGO)}
+
+        for chat, source in heard.items():
+            assert adapter.place(chat, source.thread_id) == replace(source, user_id=None)
+    assert {source.chat_type for source in heard.values()} == {ChatType.GROUP, ChatType.DM}
