@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -35,6 +36,8 @@ _WHY_NOT = {
     "link_disabled": f"Slack has ended the connection; {_SWITCHED_ON}",
     "too_many_websockets": "the app has too many connections; stop other programs that use its app token",
 }
+
+_log = logging.getLogger(__name__)
 
 
 async def listen_by_socket(account: Account, api: Api, app: AsyncApp, patience: Patience, progress: Progress) -> None:
@@ -179,10 +182,18 @@ class _Connection:
         task.add_done_callback(self._under_way.discard)
 
     async def _taken(self, request: SocketModeRequest) -> None:
-        response = await run_async_bolt_app(self._app, request)
-        if response.status == 200:
+        if await self._is_over(request):
             acknowledgement = SocketModeResponse(envelope_id=request.envelope_id)
             await self._send(self._socket.send_str(json.dumps(acknowledgement.to_dict())))
+
+    async def _is_over(self, request: SocketModeRequest) -> bool:
+        """Whether it is stored, or never will be: what bolt cannot even read would come again and again."""
+        try:
+            response = await run_async_bolt_app(self._app, request)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            _log.warning("an event was left out: nobody understands it")
+            return True
+        return bool(response.status == 200)
 
     async def _send(self, sending: Awaitable[object]) -> None:
         """What cannot be told any more is found out where the socket is read, and comes again."""

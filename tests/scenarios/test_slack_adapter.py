@@ -113,6 +113,7 @@ async def test_every_kind_of_event_is_acknowledged(at: Scene) -> None:
         for kind in ("team_join", "emoji_changed", "something_new", "app_home_opened"):
             await at.sim.do("tell", event={"type": kind, "user": {"id": ANN}, "channel": "C5001"})
         await at.sim.do("tell", event={"type": "message", "channel": "C5001", "message": "no object", "files": 7})
+        await at.sim.do("tell", event={"type": "message", "channel": "C5001", "user": 7, "text": "hello"})
         await at.sim.until(at.all_is_acknowledged)
 
 
