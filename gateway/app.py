@@ -40,7 +40,7 @@ from gateway.delivery import Delivery
 from gateway.dicts import Json
 from gateway.errors import Refused, StoreError
 from gateway.expiry import sweep
-from gateway.farewell import say_that_it_goes_on
+from gateway.farewell import CUT_OFF, say_that_it_goes_on
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
@@ -158,11 +158,14 @@ class Gateway:
         """
         Short turns end and are delivered. What takes longer than the drain is cut off, and goes on next time.
 
-        Whoever waits for an answer then is told so, unless nobody has time for that.
+        What must not run again ends here, with what it had said. Whoever still waits for an answer is told so, unless
+        nobody has time for that.
         """
         self.observer.stopping()
         crashpoint("drain")
         await self._unless_hurried(self.pipeline.lanes.close(), self.drain)
+        if not self.hurry.is_set():
+            await self._unless_hurried(self.pipeline.lanes.end_what_runs_once(CUT_OFF), _FOR_LAST_WORDS)
         unanswered = self.pipeline.lanes.unanswered()
         if unanswered:
             self.observer.cut_off(len(unanswered))

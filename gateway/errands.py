@@ -64,18 +64,21 @@ class Errands:
         ending = await conversation.run(briefing.turn, self.policy.patience_with(employed), hands)
         running.steerable(None)
         self.questions.close(begun.turn)
+        if ending is Ending.STOPPED:
+            conversation.failure = running.ended_for
         return ending
 
     def _hands(self, employed: Employed, begun: Begun, message: InboundMessage, running: Running) -> Hands:
-        record = partial(until_stored, partial(self.store.record_tool, begun.turn), self.observer)
+        async def mark() -> None:
+            """That it must not run again; on disk it may be from the start."""
+            running.runs_once = True
+            if begun.repeatable:
+                await until_stored(partial(self.store.record_tool, begun.turn), self.observer)
+
         return Hands(
-            first_tool=record if begun.repeatable else _it_is_on_disk,
+            first_tool=mark,
             keep_file=self.fitting.files.keeper(begun.opened.session.id),
             send_elsewhere=partial(self.elsewhere.send, message),
             put_question=self.questions.asker(employed.agent, begun, message, running),
             acts=not employed.repeatable,
         )
-
-
-async def _it_is_on_disk() -> None:
-    """From the start: it was never to run again."""

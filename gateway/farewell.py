@@ -11,6 +11,8 @@ from gateway.errors import Refused, StoreError
 from gateway.model import InboundMessage, Part, SessionKey
 from gateway.pipeline import Pipeline
 
+CUT_OFF = "the gateway is being restarted"
+
 # True whatever becomes of it: what may run again does, and of the rest its person hears how it can go on.
 GOES_ON = "I am being restarted, and come back to this afterwards."
 

@@ -117,8 +117,9 @@ class Running:
     """
     A batch whose turn has come. Whoever works on it says how it can be stopped, and when all but the sending is done.
 
-    `beside`: not in the lane but next to it, while a turn may be running there. `holds`: the place that it keeps there.
-    `slot`: the room that it takes from others.
+    `runs_once`: an agent is at work that may do harm if it does the same again. `ended_for`: why it was stopped, if not
+    because somebody said so. `beside`: not in the lane but next to it, while a turn may be running there. `holds`: the
+    place that it keeps there. `slot`: the room that it takes from others.
     """
 
     def __init__(
@@ -128,6 +129,8 @@ class Running:
         self.beside = beside
         self._slot = slot
         self.on_stop: Callable[[], None] | None = None
+        self.runs_once = False
+        self.ended_for: str | None = None
         self._on_steer: Steer | None = None
         self._joined: list[Stored] = []
         self.over = asyncio.Event()
@@ -173,6 +176,11 @@ class Running:
         if taken:
             self._joined.append(stored)
         return taken
+
+    def end(self, why: str) -> None:
+        """Stop it for a reason that is not a person's, and that he hears."""
+        self.ended_for = why
+        self.stop()
 
     def stop(self) -> None:
         """Ask for it; `over` tells when what was said has been kept."""
@@ -326,6 +334,15 @@ class Lanes:
         """Begin nothing more, and return when what runs has ended. What waits is in the inbox for the next start."""
         self._closing.set()
         await self.until_over()
+
+    async def end_what_runs_once(self, why: str) -> None:
+        """Stop the turns that nobody may run again, and wait until what they said is kept and sent."""
+        running = [lane.running for lane in self._lanes.values() if lane.running is not None]
+        once = [each for each in running if each.runs_once and not each.is_answered]
+        for each in once:
+            each.end(why)
+        for each in once:
+            await each.over.wait()
 
     def unanswered(self) -> list[tuple[SessionKey, InboundMessage]]:
         """The turns that run and have no answer on disk yet, each with the last message it is to answer."""

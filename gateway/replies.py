@@ -145,14 +145,14 @@ def words_before(policy: Policy, session: Session) -> list[str]:
 
 
 def _why(ending: Ending, failure: str | None) -> str:
-    return "stopped" if ending is Ending.STOPPED else failure or "the agent failed"
+    return failure or ("stopped" if ending is Ending.STOPPED else "the agent failed")
 
 
 def _without_words(ending: Ending, failure: str | None) -> str:
     match ending:
         case Ending.DONE:
             return _NOTHING_SAID
-        case Ending.STOPPED:
+        case Ending.STOPPED if failure is None:
             return "(Stopped before the first word.)"
         case _:
             return f"There is no answer: {_why(ending, failure)}. {_TRY_AGAIN}"
