@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
@@ -135,7 +136,7 @@ class Api:
     async def object(self, verb: str, path: str, where: Mapping[str, str] = _NOWHERE, **more: Any) -> Payload:
         """The same, for what is answered with one thing that has an id."""
         answer = await self.call(verb, path, where, **more)
-        if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
+        if not isinstance(answer, dict) or not isinstance(answer.get("id"), str | int):
             raise Unreachable("Discord gave an answer to another question")
         return answer
 
@@ -164,7 +165,7 @@ class Api:
                 )
                 try:
                     me = await http.static_login(self._account.token.strip())
-                    self._me = _identified(me)
+                    self._me = _identified(_understood(me))
                 except BaseException:
                     await http.close()
                     raise
@@ -231,14 +232,18 @@ def _our_errors(attempt: _Attempt) -> Iterator[None]:
 
 
 def _understood(answer: object) -> object:
-    """Discord's JSON, or nothing. A page of somebody in between is no answer."""
-    if isinstance(answer, str) and answer:
-        raise Unreachable("Discord answered in words that nobody understands")
-    return answer or None if isinstance(answer, str) else answer
+    """
+    Discord's JSON, or nothing. A page of somebody in between is no answer.
+
+    discord.py takes for JSON only what calls itself that and not a word more; servers of another kind add a charset.
+    """
+    if not isinstance(answer, str):
+        return answer
+    return json.loads(answer) if answer else None
 
 
 def _identified(me: object) -> Payload:
-    if not isinstance(me, dict) or not isinstance(me.get("id"), str):
+    if not isinstance(me, dict) or not isinstance(me.get("id"), str | int):
         raise Unreachable("Discord has not said who we are")
     return me
 
@@ -255,13 +260,14 @@ def _trouble(exc: _Trouble) -> TurngateError:
         pause, everywhere = float(told["retry_after"]), bool(told.get("global"))
     except (ValueError, TypeError, KeyError):
         # Not Discord itself but what stands before it, and it means everybody at this address.
-        asked = exc.headers.get("Retry-After", "")
-        pause, everywhere = float(asked) if asked.isdigit() else _PAUSE_IF_ASKED, True
+        asked = re.fullmatch(r"\d+(\.\d+)?", exc.headers.get("Retry-After", ""))
+        pause, everywhere = float(asked[0]) if asked else _PAUSE_IF_ASKED, True
     return Throttled("Discord asks for a pause", retry_after=pause, everywhere=everywhere)
 
 
 def _refusal(exc: discord.HTTPException) -> TurngateError:
-    match exc.status, exc.code:
+    said, told_code = _explained(exc)
+    match exc.status, told_code:
         case _, code if code == _TOKEN_OVER:
             return InteractionOver("the interaction is over")
         case 401, _:
@@ -273,7 +279,16 @@ def _refusal(exc: discord.HTTPException) -> TurngateError:
             return Forbidden("the bot cannot see this channel", sees=False)
         case _, code if code == _NO_PERMISSION:
             return Forbidden("the bot may not do that in this channel", sees=True)
-    return Undeliverable(f"Discord says: {exc.text.splitlines()[0] if exc.text else exc.status} ({exc.code})")
+    return Undeliverable(f"Discord says: {said.splitlines()[0] if said else exc.status} ({told_code})")
+
+
+def _explained(exc: discord.HTTPException) -> tuple[str, int]:
+    """In words and by its number, also where discord.py has not seen that this is JSON."""
+    with suppress(ValueError):
+        match json.loads(exc.text):
+            case {"message": str(said), "code": int(code)}:
+                return said, code
+    return exc.text, exc.code
 
 
 _KINDS: dict[int, tuple[type[Undeliverable], str]] = {

@@ -25,7 +25,7 @@ from adapters.discord.shard import Shard
 from gateway.errors import NotSent, Retryable, Throttled, Undeliverable, Unreachable
 
 _RESERVE = 10
-_LOOKED_AT = 3
+_LOOKED_AT, _LAST = 3, 10
 _STILL_ON_ITS_WAY = 5.0
 
 
@@ -83,8 +83,7 @@ class Listener:
 
     async def listen(self, intake: Intake) -> None:
         """Until cancelled. Raises what ended it, one of ours."""
-        gateway = await patiently(lambda: self._api.call("GET", "/gateway/bot"))
-        url, count = _lines(gateway)
+        url, count = _lines(await self._gateway())
         self.pulse.begin(count)
         shards = [self._shard(url, number, count, intake) for number in range(count)]
         lives = (intake.until_failure(), self._look_after(), *map(self._live, shards))
@@ -98,6 +97,15 @@ class Listener:
             for each in working:
                 each.cancel()
             await asyncio.wait(working)
+
+    async def _gateway(self) -> object:
+        """As Discord tells it. A server of another kind need not, if the config does."""
+        try:
+            return await patiently(lambda: self._api.call("GET", "/gateway/bot"))
+        except Undeliverable:
+            if self._account.gateway_url is None:
+                raise
+            return {"url": self._account.gateway_url}
 
     async def _live(self, shard: Shard) -> None:
         await self._starts.next()
@@ -145,13 +153,15 @@ class Listener:
         return False
 
     async def _newest_in(self, channel: str) -> int:
-        """As Discord has it. What is closed to us tells nothing."""
+        """What others said, as Discord has it; not every server tells us of our own. What is closed tells nothing."""
         where, path = {"channel_id": channel}, "/channels/{channel_id}/messages"
+        me = str((await self._api.me())["id"])
         try:
-            page = await self._api.objects("GET", path, where, query={"limit": 1})
+            page = await self._api.objects("GET", path, where, query={"limit": _LAST})
         except Undeliverable:
             return 0
-        return max((int(message["id"]) for message in page), default=0)
+        said = (message for message in page if str((message.get("author") or {}).get("id")) != me)
+        return max((int(message["id"]) for message in said), default=0)
 
 
 def _lines(gateway: object) -> tuple[str, int]:
@@ -159,6 +169,8 @@ def _lines(gateway: object) -> tuple[str, int]:
     match gateway:
         case {"url": str(url), "shards": int(shards), "session_start_limit": dict(limit)}:
             left, milliseconds = limit.get("remaining"), limit.get("reset_after")
+        case {"url": str(url), "shards": int(shards)}:
+            return url, max(1, shards)
         case {"url": str(url)}:
             return url, 1
         case _:

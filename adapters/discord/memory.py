@@ -40,9 +40,10 @@ class Memory:
         """Whether it was us who tried."""
         return nonce in self._tried
 
-    def sent(self, message: str, channel: str, nonce: str | None) -> None:
-        """Discord took it."""
-        _note(self._channels, message, channel)
+    def sent(self, message: str, channel: str | None, nonce: str | None) -> None:
+        """Discord took it, and mostly says where it stands now: the first of a thread stands elsewhere than asked."""
+        if channel is not None:
+            _note(self._channels, message, str(channel))
         _note(self._sent, message, nonce or "")
 
     def is_another(self, message: str, nonce: str) -> bool:

@@ -17,7 +17,6 @@ from adapters.discord.api import (
     ChannelGone,
     Forbidden,
     HasThread,
-    InteractionOver,
     MessageGone,
     OnlyPosts,
 )
@@ -67,10 +66,10 @@ class Sender:
         where, body = {"channel_id": channel, "message_id": checked(message_id)}, self._body(part)
         with _naming("Send Messages", part.target):
             try:
-                await self._api.object("PATCH", _MESSAGE, where, body=body)
+                await self._api.call("PATCH", _MESSAGE, where, body=body)
             except Archived:
                 await self._api.call("PATCH", "/channels/{channel_id}", where, body={"archived": False})
-                await self._api.object("PATCH", _MESSAGE, where, body=body)
+                await self._api.call("PATCH", _MESSAGE, where, body=body)
         return Sent(message_id=message_id, at=datetime.now(UTC))
 
     async def type(self, target: SessionSource) -> None:
@@ -109,7 +108,7 @@ class Sender:
             said = self._posts_in(forum, after) if forum else self._said_in(await self._channel(part.target), after)
             async for message in said:
                 if self._is_it(part, message, nonce):
-                    self._memory.sent(str(message["id"]), str(message.get("channel_id")), nonce)
+                    self._memory.sent(str(message["id"]), message.get("channel_id"), nonce)
                     return Sent(message_id=str(message["id"]), at=now)
         except ChannelGone:
             pass  # a thread that was to be made by it
@@ -131,7 +130,7 @@ class Sender:
             query = {"after": after, "limit": _PAGE}
             page = await self._api.objects("GET", _MESSAGES, {"channel_id": channel}, query=query)
             for message in reversed(page):
-                if (message.get("author") or {}).get("id") == me:
+                if str((message.get("author") or {}).get("id")) == str(me):
                     yield message
             if len(page) < _PAGE:
                 return
@@ -160,7 +159,7 @@ class Sender:
             message = await self._answer(interaction, body, upload) if interaction else None
             if message is None:
                 message = await self._post(part, body, nonce, upload)
-        self._memory.sent(str(message["id"]), str(message.get("channel_id")), nonce)
+        self._memory.sent(str(message["id"]), message.get("channel_id"), nonce)
         return Sent(message_id=str(message["id"]), at=datetime.now(UTC))
 
     async def _answer(self, interaction: Interaction, body: Body, upload: Upload | None) -> Payload | None:
@@ -168,7 +167,7 @@ class Sender:
         try:
             await self._interactions.defer(interaction)
             return await self._api.object("PATCH", ORIGINAL, interaction.hook, **_content(body, upload))
-        except (InteractionOver, MessageGone):
+        except Undeliverable:
             self._interactions.forget(interaction)
             return None
 

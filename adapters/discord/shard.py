@@ -43,10 +43,6 @@ _INTENTS_REFUSED = (4013, 4014)
 _SHARDS_REFUSED = (4010, 4011)
 
 
-# Nobody is to read with every start that voices cannot be heard: there is nothing to hear.
-discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
-
-
 class _Client(discord.Client):
     """discord.py, reduced to the wire. `hear` is called with every frame, in order."""
 
@@ -62,6 +58,25 @@ class _Client(discord.Client):
 
     async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
         """Whoever opens a session has waited already."""
+
+
+class _Socket(DiscordWebSocket):
+    """discord.py's, for a Discord that says less at the beginning: where to resume, for one, is then where it began."""
+
+    async def received_message(self, msg: Any, /) -> None:
+        text = self._decompressor.decompress(msg) if isinstance(msg, bytes) else msg
+        if text is not None:
+            await super().received_message(self._completed(text))
+
+    def _completed(self, text: str) -> str:
+        if '"READY"' not in text and '"RESUMED"' not in text:
+            return text
+        frame = json.loads(text)
+        if not isinstance(frame, dict) or frame.get("t") not in ("READY", "RESUMED"):
+            return text
+        told = frame["d"] if isinstance(frame.get("d"), dict) else {}
+        least = {"session_id": None, "resume_gateway_url": str(self.gateway)}
+        return json.dumps({"s": None, **frame, "d": {**least, **told}})
 
 
 class Shard:
@@ -101,17 +116,21 @@ class Shard:
         """
         Until cancelled. Raises Unauthorized, what `hear` raises, and Retryable when only a new session can help.
         """
-        try:
+        async with self._client:
+            try:
+                await self._log_in()
+                socket = await self._open(gateway=self._gateway)
+                while True:
+                    await self._converse(socket)
+                    socket = await self._resume(socket)
+            finally:
+                await self._hang_up()
+
+    async def _log_in(self) -> None:
+        """Without what discord.py would ask besides: who the bot is and what it may do is of no use here."""
+        with our_errors():
             async with asyncio.timeout(self._patience.answer):
-                with our_errors():
-                    await self._client.login(self._account.token)
-            socket = await self._open(gateway=self._gateway)
-            while True:
-                await self._converse(socket)
-                socket = await self._resume(socket)
-        finally:
-            await self._hang_up()
-            await self._client.close()
+                await self._client.http.static_login(self._account.token.strip())
 
     async def _converse(self, socket: DiscordWebSocket) -> None:
         """Until the line breaks; returns if the session may go on."""
@@ -151,7 +170,7 @@ class Shard:
         with our_errors():
             async with asyncio.timeout_at(self._greet_until):
                 try:
-                    opening = DiscordWebSocket.from_client(self._client, shard_id=self._number, **how)
+                    opening = _Socket.from_client(self._client, shard_id=self._number, **how)
                     self._socket = await opening
                     return self._socket
                 except (ReconnectWebSocket, discord.ConnectionClosed, zlib.error) as exc:

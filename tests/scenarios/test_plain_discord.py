@@ -1,0 +1,121 @@
+"""Against a Discord that says no more than it must, nothing is missed and nothing breaks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from adapters import discord
+from gateway.errors import Undeliverable
+from gateway.model import ChatType, SessionSource
+from tests.contracts.adapter_scene import Ear, listening, part
+from tests.simulators.plain_discord import (
+    CHANNEL,
+    DM,
+    GUILD,
+    PERSON,
+    THREAD,
+    TOKEN,
+    PlainDiscord,
+    plain_discord,
+)
+from tests.simulators.running import PATIENCE
+
+DIRECT = SessionSource(platform="discord", chat_id=DM, user_id=PERSON)
+IN_CHANNEL = SessionSource(platform="discord", chat_type=ChatType.GROUP, chat_id=CHANNEL, user_id=PERSON, scope=GUILD)
+IN_THREAD = SessionSource(
+    platform="discord", chat_type=ChatType.THREAD, chat_id=CHANNEL, thread_id=THREAD, user_id=PERSON, scope=GUILD
+)
+
+
+@pytest.fixture
+async def plain() -> AsyncIterator[PlainDiscord]:
+    """With all that it ever has."""
+    async with plain_discord() as at_work:
+        yield at_work
+
+
+@asynccontextmanager
+async def bot(plain: PlainDiscord, *places: SessionSource, **more: Any) -> AsyncIterator[discord.DiscordAdapter]:
+    """One that knows these places."""
+
+    async def known() -> tuple[SessionSource, ...]:
+        return places
+
+    patience = discord.Patience(pause=0.01, identify=0.0, answer=10.0, look=more.pop("look", 60.0))
+    account = discord.Account(token=TOKEN, api_url=plain.url + "/api/v10", cdn_url=plain.url, **more)
+    adapter = discord.DiscordAdapter(account, known, patience)
+    try:
+        yield adapter
+    finally:
+        await adapter.close()
+
+
+async def test_a_message_is_heard_and_answered(plain: PlainDiscord) -> None:
+    ear = Ear()
+    async with bot(plain) as adapter, _connected(adapter, plain, ear):
+        await plain.say("hello", DM)
+        (message,) = await ear.until_heard()
+        sent = await adapter.send(part(message.source, "answer"))
+        await adapter.edit(part(message.source, "a better answer"), sent.message_id)
+
+    assert (message.text, message.source.chat_id, message.source.chat_type) == ("hello", DM, ChatType.DM)
+    assert [each["content"] for each in plain.said[DM]] == ["hello", "a better answer"]
+
+
+async def test_a_line_that_breaks_is_resumed_where_it_began(plain: PlainDiscord) -> None:
+    ear = Ear()
+    async with bot(plain) as adapter, _connected(adapter, plain, ear):
+        await plain.hang_up()
+        await plain.say("meanwhile", DM)
+        await ear.until_heard()
+        await _until(lambda: plain.resumed == 1)
+        await plain.say("after", DM)
+        await ear.until_heard(2)
+
+    assert ear.texts == ["meanwhile", "after"]
+    assert plain.sessions == 1
+
+
+async def test_a_gateway_that_the_config_names_need_not_be_told() -> None:
+    ear = Ear()
+    async with plain_discord("/api/v10/gateway/bot") as plain:
+        socket = plain.url.replace("http", "ws", 1) + "/socket"
+        async with bot(plain, gateway_url=socket) as adapter, _connected(adapter, plain, ear):
+            await plain.say("hello", DM)
+            await ear.until_heard()
+
+    assert ear.texts == ["hello"]
+
+
+async def test_without_a_gateway_anywhere_the_run_ends() -> None:
+    async with plain_discord("/api/v10/gateway/bot") as plain, bot(plain) as adapter:
+        with pytest.raises(Undeliverable):
+            await adapter.run(Ear().receive)
+
+
+async def test_what_the_bot_said_itself_is_no_sign_that_it_is_deaf(plain: PlainDiscord) -> None:
+    async with bot(plain, DIRECT, look=0.02) as adapter, _connected(adapter, plain, Ear()):
+        await plain.say("hello", DM)
+        await adapter.send(part(DIRECT, "answer"))
+        looks = plain.calls.count(("GET", f"/api/v10/channels/{DM}/messages"))
+        await _until(lambda: plain.calls.count(("GET", f"/api/v10/channels/{DM}/messages")) > looks + 3)
+
+    assert plain.sessions == 1
+
+
+@asynccontextmanager
+async def _connected(adapter: discord.DiscordAdapter, plain: PlainDiscord, ear: Ear) -> AsyncIterator[None]:
+    async with listening(adapter, ear.receive):
+        await _until(lambda: adapter.progress_at is not None and plain.sessions == 1)
+        yield
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():
+            await asyncio.sleep(0.005)
