@@ -17,7 +17,7 @@ from adapters.discord.api import Api
 from adapters.discord.atlas import Atlas, direct
 from adapters.discord.ids import checked, id_at, is_id
 from adapters.discord.intake import Reader
-from adapters.discord.places import ANNOUNCEMENT, TEXT, VOICE, Payload, Place
+from adapters.discord.places import ANNOUNCEMENT, PUBLIC_THREAD, TEXT, VOICE, Payload, Place
 from adapters.discord.sending import Sender
 from gateway.errors import Throttled, Undeliverable
 from gateway.model import ChatType, InboundMessage, SessionSource
@@ -102,7 +102,7 @@ class Historian:
 
     async def _find_channel(self, channel: str, source: SessionSource, after: int, found: dict[str, Place]) -> None:
         """A channel that is allowed is allowed with its threads."""
-        place = await patiently(lambda: self._atlas.place(channel))
+        place = await self._place(channel, source)
         if not place.takes_only_posts:
             found[channel] = place  # what is allowed is named after what is known, and may be both
         if source.thread_id is None and source.user_id is None and place.guild is not None and not place.is_thread:
@@ -110,19 +110,30 @@ class Historian:
                 if str(thread.get("parent_id")) == channel:
                     await self._add(thread, after, found)
 
+    async def _place(self, channel: str, source: SessionSource) -> Place:
+        """As Discord tells of it, or else as it was when somebody wrote there. Of what is gone there is no history."""
+        try:
+            return await patiently(lambda: self._atlas.place(channel, guild=source.scope))
+        except Undeliverable:
+            if source.scope is None:
+                raise
+            kind = {"type": TEXT} if source.thread_id is None else {"type": PUBLIC_THREAD, "parent_id": source.chat_id}
+            self._atlas.note({"id": channel, "guild_id": source.scope, **kind})
+            return await self._atlas.place(channel)
+
     async def _find_guild(self, guild: str, after: int, found: dict[str, Place]) -> None:
         channels = await patiently(lambda: self._api.objects("GET", "/guilds/{guild_id}/channels", {"guild_id": guild}))
         for channel in channels:
             self._atlas.note({**channel, "guild_id": guild})
         for channel in channels:
-            if channel.get("type") in _WRITTEN_IN:
+            if channel.get("type", TEXT) in _WRITTEN_IN:
                 await self._add({**channel, "guild_id": guild}, after, found)
         for thread in await self._active_threads(guild):
             await self._add(thread, after, found)
 
     async def _add(self, channel: Payload, after: int, found: dict[str, Place]) -> None:
-        """Where nothing was said since, there is nothing to read."""
-        if int(channel.get("last_message_id") or 0) > after:
+        """Where nothing was said since, there is nothing to read. Some servers do not say when that was."""
+        if "last_message_id" not in channel or int(channel["last_message_id"] or 0) > after:
             found.setdefault(str(channel["id"]), await self._atlas.place(str(channel["id"])))
 
     async def _active_threads(self, guild: str) -> list[Payload]:

@@ -91,7 +91,7 @@ def _files(message: Payload) -> Iterator[Payload]:
 def _attachment(message: Payload, file: Payload) -> Attachment:
     mime = (file.get("content_type") or "").partition(";")[0] or None
     where = FileRef(
-        channel=str(message["channel_id"]), message=str(message["id"]), attachment=str(file["id"]), url=file["url"]
+        channel=str(message["channel_id"]), message=str(message["id"]), attachment=str(file.get("id")), url=file["url"]
     )
     return Attachment(
         type=_KINDS.get((mime or "").partition("/")[0], MediaType.FILE),

@@ -22,7 +22,7 @@ from adapters.discord.atlas import Atlas, direct
 from adapters.discord.interactions import TOO_LATE, Interaction, Interactions
 from adapters.discord.memory import Memory
 from adapters.discord.normalise import HANDLED, Me, lacks_content, normalise
-from adapters.discord.places import Payload, Place
+from adapters.discord.places import TEXT, Payload, Place
 from gateway.errors import Refused, Retryable, TurngateError, Undeliverable
 from gateway.model import InboundMessage
 from gateway.ports import Receive
@@ -111,10 +111,10 @@ class Intake:
             self._atlas.learn(event, payload, self._me)
             if event not in HANDLED:
                 return
-            channel = str(payload["channel_id"])
+            channel = str(payload.get("channel_id") or payload["channel"]["id"])
             if event == "MESSAGE_CREATE":
                 self._memory.heard(channel, int(payload["id"]))
-            interaction = self._interactions.begin(payload) if event == "INTERACTION_CREATE" else None
+            interaction = self._interactions.begin(payload, self._me) if event == "INTERACTION_CREATE" else None
             if interaction is not None:
                 self.run_errand(partial(self._defer_in_time, interaction))
             self._enqueue(channel, (event, payload, interaction))
@@ -165,11 +165,12 @@ class Intake:
             self.run_errand(partial(self._interactions.defer, interaction))
 
     async def _read(self, channel: str, event: str, payload: Payload) -> InboundMessage | None:
-        guild = payload.get("guild_id")
+        guild = payload.get("guild_id") or self._atlas.guild_of(channel)
         try:
             place = direct(channel) if guild is None else await self._atlas.place(channel, guild=str(guild))
         except Undeliverable:
-            return None  # deleted meanwhile, or hidden from us: nobody could answer there
+            # Deleted meanwhile, or nobody tells of it. It was written all the same: whether it can be answered shows.
+            place = Place(channel=channel, kind=TEXT, guild=str(guild))
         if event == "MESSAGE_CREATE" and guild is not None:
             self._warn_if_kept_from_us(payload)
         return await self._reader.read(event, payload, place)

@@ -60,12 +60,12 @@ class Interactions:
         self._api = api
         self._open: OrderedDict[str, Interaction] = OrderedDict()
 
-    def begin(self, told: Payload) -> Interaction:
-        """Somebody pressed something or used a command."""
+    def begin(self, told: Payload, me: str) -> Interaction:
+        """Somebody pressed something or used a command. An application and its bot mostly have one id."""
         until = asyncio.get_running_loop().time() + _OPEN_FOR
         interaction = Interaction(
             id=str(told["id"]),
-            application=str(told["application_id"]),
+            application=str(told.get("application_id") or me),
             token=str(told["token"]),
             is_press=told["type"] == _PRESS,
             until=until,

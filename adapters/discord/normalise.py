@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from adapters.discord.contents import attachments_of, forwarded_in, words_of
+from adapters.discord.ids import time_of
 from adapters.discord.mentions import readable
 from adapters.discord.places import Names, Payload, Place
 from gateway.model import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
@@ -116,7 +117,7 @@ def _said(message: Payload, place: Place, me: Me, names: Names, kind: MessageKin
         id=str(message["id"]),
         event_ids=(_event_id(message, kind),),
         source=source,
-        sent_at=datetime.fromisoformat(message["timestamp"]),
+        sent_at=_sent_at(message),
         text=command or text,
         kind=MessageKind.COMMAND if command and kind is MessageKind.NEW else kind,
         attachments=attachments,
@@ -125,6 +126,13 @@ def _said(message: Payload, place: Place, me: Me, names: Names, kind: MessageKin
         from_bot=_is_bot(message),
         forwarded=is_forward,
     )
+
+
+def _sent_at(message: Payload) -> datetime:
+    """Its id tells the time too."""
+    told = message.get("timestamp")
+    moment = datetime.fromisoformat(told) if told else time_of(int(message["id"]))
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _words(message: Payload) -> str:
@@ -162,9 +170,11 @@ def _name(user: Payload) -> str | None:
 def _is_called(message: Payload, me: Me) -> bool:
     """By name or by its role, in the text: neither by a reply nor together with everybody."""
     content = message.get("content") or ""
-    users = {str(user["id"]) for user in message.get("mentions") or ()}
+    called = message.get("mentions")
+    # Discord says whom it has called; a server that does not leaves it to the text.
+    is_told = called is None or any(str(user["id"]) == me.id for user in called)
     roles = {str(role) for role in message.get("mention_roles") or ()} & me.roles
-    by_name = me.id in users and any(call in content for call in (f"<@{me.id}>", f"<@!{me.id}>"))
+    by_name = is_told and any(call in content for call in (f"<@{me.id}>", f"<@!{me.id}>"))
     return by_name or any(f"<@&{role}>" in content for role in roles)
 
 
@@ -233,7 +243,7 @@ def _interacted(interaction: Payload, place: Place, me: Me, now: datetime) -> In
         return None
     if interaction["type"] == _COMMAND and data.get("type", _CHAT_INPUT) == _CHAT_INPUT:
         id_, text, kind = interaction["id"], " ".join((f"/{data['name']}", *_options(data))), MessageKind.COMMAND
-    elif interaction["type"] == _PRESS and data.get("component_type") == _BUTTON:
+    elif interaction["type"] == _PRESS and data.get("component_type", _BUTTON) == _BUTTON:
         id_, text, kind = interaction["message"]["id"], data["custom_id"], MessageKind.BUTTON
     else:
         return None
@@ -252,7 +262,7 @@ def _interacted(interaction: Payload, place: Place, me: Me, now: datetime) -> In
 def _options(data: Payload) -> Iterator[str]:
     """What was filled in, in order; a command inside a command is a word of it."""
     for option in data.get("options") or ():
-        if option["type"] in _SUBCOMMANDS:
+        if option.get("type") in _SUBCOMMANDS:
             yield option["name"]
             yield from _options(option)
         else:

@@ -12,8 +12,8 @@ An object of Discord's API, as JSON. Not an object of the library: history is re
 through the gateway, and both have to mean the same; and a golden file is then just what Discord sends.
 """
 
-TEXT, DM, VOICE, ANNOUNCEMENT, FORUM, MEDIA = 0, 1, 2, 5, 15, 16
-_THREADS = (10, 11, 12)
+TEXT, DM, VOICE, ANNOUNCEMENT, PUBLIC_THREAD, FORUM, MEDIA = 0, 1, 2, 5, 11, 15, 16
+_THREADS = (10, PUBLIC_THREAD, 12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,8 @@ class Names:
 def place_of(channel: Payload, *, guild: Payload | None = None, parent: Payload | None = None) -> Place:
     """Of a channel as Discord shows it; without the other two their names are missing, and nothing else."""
     server = channel.get("guild_id") or (guild or {}).get("id")
-    kind = int(channel["type"])
+    kind = int(channel.get("type") or TEXT)
+    parent_id = channel.get("parent_id") if kind in _THREADS else None
     return Place(
         channel=str(channel["id"]),
         kind=kind,
@@ -74,6 +75,6 @@ def place_of(channel: Payload, *, guild: Payload | None = None, parent: Payload 
         guild=None if server is None else str(server),
         guild_name=(guild or {}).get("name"),
         # The parent of any other channel is a category, which is no place to write.
-        parent=str(channel["parent_id"]) if kind in _THREADS else None,
+        parent=None if parent_id is None else str(parent_id),
         parent_name=(parent or {}).get("name") if kind in _THREADS else None,
     )

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from adapters import discord
 from gateway.errors import Undeliverable
-from gateway.model import ChatType, SessionSource
-from tests.contracts.adapter_scene import Ear, listening, part
+from gateway.model import ChatType, MessageKind, SessionSource
+from tests.contracts.adapter_scene import LONG_AGO, Ear, listening, part
 from tests.simulators.plain_discord import (
+    BOT,
     CHANNEL,
     DM,
     GUILD,
@@ -98,6 +100,43 @@ async def test_without_a_gateway_anywhere_the_run_ends() -> None:
             await adapter.run(Ear().receive)
 
 
+async def test_a_channel_that_nobody_tells_of_is_a_channel_of_its_server(plain: PlainDiscord) -> None:
+    ear = Ear()
+    async with bot(plain) as adapter, _connected(adapter, plain, ear):
+        await plain.say(f"<@{BOT}> hello", CHANNEL, guild_id=GUILD)
+        (message,) = await ear.until_heard()
+
+    assert message.source.nameless == IN_CHANNEL
+    assert message.addressed_to_bot
+
+
+async def test_a_message_without_its_server_belongs_to_that_of_its_channel(plain: PlainDiscord) -> None:
+    ear = Ear()
+    async with bot(plain) as adapter, _connected(adapter, plain, ear):
+        await plain.tell("THREAD_CREATE", {"id": THREAD, "type": 11, "parent_id": CHANNEL, "guild_id": GUILD})
+        await plain.say("hello", THREAD)
+        (message,) = await ear.until_heard()
+
+    assert message.source.nameless == IN_THREAD
+
+
+async def test_what_was_missed_is_read_where_somebody_wrote_before(plain: PlainDiscord) -> None:
+    for channel in (DM, CHANNEL, THREAD):
+        plain.write(f"in {channel}", channel)
+    async with bot(plain, DIRECT, IN_CHANNEL, IN_THREAD) as adapter:
+        missed = [message async for message in adapter.catch_up(LONG_AGO)]
+
+    assert [message.text for message in missed] == [f"in {DM}", f"in {CHANNEL}", f"in {THREAD}"]
+    assert [message.source.nameless for message in missed] == [DIRECT, IN_CHANNEL, IN_THREAD]
+
+
+async def test_a_chat_of_which_nobody_knows_the_server_is_no_direct_chat(plain: PlainDiscord) -> None:
+    allowed = SessionSource(platform="discord", chat_type=ChatType.GROUP, chat_id=CHANNEL)
+    plain.write("hello", CHANNEL)
+    async with bot(plain, allowed) as adapter:
+        assert [message async for message in adapter.catch_up(LONG_AGO)] == []
+
+
 async def test_what_the_bot_said_itself_is_no_sign_that_it_is_deaf(plain: PlainDiscord) -> None:
     async with bot(plain, DIRECT, look=0.02) as adapter, _connected(adapter, plain, Ear()):
         await plain.say("hello", DM)
@@ -106,6 +145,28 @@ async def test_what_the_bot_said_itself_is_no_sign_that_it_is_deaf(plain: PlainD
         await _until(lambda: plain.calls.count(("GET", f"/api/v10/channels/{DM}/messages")) > looks + 3)
 
     assert plain.sessions == 1
+
+
+async def test_a_command_that_cannot_be_answered_in_its_place_is_answered_below(plain: PlainDiscord) -> None:
+    ear = Ear()
+    used = {"id": "501", "type": 2, "token": "t", "channel": {"id": DM}, "user": {"id": PERSON}}
+    async with bot(plain) as adapter, _connected(adapter, plain, ear):
+        await plain.tell("INTERACTION_CREATE", used | {"data": {"name": "new", "options": [{"value": "title"}]}})
+        (message,) = await ear.until_heard()
+        await adapter.send(replace(part(message.source, "answer"), reply_to=message.id))
+
+    assert (message.kind, message.text) == (MessageKind.COMMAND, "/new title")
+    assert [each["content"] for each in plain.said[DM]] == ["answer"]
+
+
+async def test_a_press_is_heard_by_what_the_button_carries(plain: PlainDiscord) -> None:
+    ear = Ear()
+    pressed = {"id": "502", "type": 3, "token": "t", "channel_id": DM, "user": {"id": PERSON}, "message": {"id": "1"}}
+    async with bot(plain) as adapter, _connected(adapter, plain, ear):
+        await plain.tell("INTERACTION_CREATE", pressed | {"data": {"custom_id": "0f"}})
+        (message,) = await ear.until_heard()
+
+    assert (message.kind, message.text) == (MessageKind.BUTTON, "0f")
 
 
 @asynccontextmanager
