@@ -50,6 +50,10 @@ async def examine(account: Account, patience: Patience = Patience()) -> list[Fin
     return findings
 
 
+class _NoSuchPage(Unreachable):
+    """Discord would have it."""
+
+
 class _Api:
     """Questions to Discord, each asked again when it was asked too soon."""
 
@@ -66,6 +70,13 @@ class _Api:
                 await asyncio.sleep(min(exc.retry_after, self._longest_pause))
         raise Unreachable("Discord wants fewer questions; try again in some minutes")
 
+    async def ask_if_there(self, path: str) -> Any:
+        """None if there is no such page: a server of another kind has what its makers needed."""
+        try:
+            return await self.ask(path)
+        except _NoSuchPage:
+            return None
+
     async def _once(self, path: str) -> Any:
         try:
             async with self._http.get(self._base + path) as response:
@@ -75,9 +86,8 @@ class _Api:
                 if response.status == 401:
                     raise Unauthorized(f"Discord refuses the token; make a new one at {_PORTAL}, on the page Bot")
                 if response.status != 200:
-                    raise Unreachable(
-                        f"Discord answers {response.status} to {path.partition('?')[0]}; is api_url right?"
-                    )
+                    kind = _NoSuchPage if response.status == 404 else Unreachable
+                    raise kind(f"Discord answers {response.status} to {path.partition('?')[0]}; is api_url right?")
                 return await response.json()
         except (aiohttp.ClientError, TimeoutError, ValueError) as exc:
             raise Unreachable(f"{self._base} gives no answer of Discord's; are the network and api_url right?") from exc
@@ -85,12 +95,19 @@ class _Api:
 
 async def _findings(api: _Api, account: Account) -> AsyncIterator[Finding]:
     me = await api.ask("/users/@me")
-    yield Finding(words=f"the token is right: this is {me['username']}, id {me['id']}")
-    application = await api.ask("/applications/@me")
-    for finding in _of_application(application):
-        yield finding
-    yield _of_starts(await api.ask("/gateway/bot"))
-    guilds = await api.ask("/users/@me/guilds?limit=200")
+    yield Finding(words=f"the token is right: this is {me.get('username') or 'a bot'}, id {me['id']}")
+    application = await api.ask_if_there("/applications/@me")
+    if application is not None:
+        for finding in _of_application(application):
+            yield finding
+    gateway = await (api.ask("/gateway/bot") if account.gateway_url is None else api.ask_if_there("/gateway/bot"))
+    yield _of_starts(gateway or {})
+    guilds = await api.ask_if_there("/users/@me/guilds?limit=200")
+    if application is None or guilds is None:
+        yield Finding(
+            words=f"{account.api_url} tells nothing of the bot's intents or servers, so they were not looked at"
+        )
+        return
     link = invitation(str(application["id"]), threads=account.threads)
     if not guilds:
         yield Finding(words=f"it is in no server yet; invite it: {link}")
@@ -104,8 +121,8 @@ async def _findings(api: _Api, account: Account) -> AsyncIterator[Finding]:
 
 
 def _of_application(application: Payload) -> Iterator[Finding]:
-    page = f"{_PORTAL}/{application['id']}/bot"
-    if not int(application.get("flags") or 0) & _MAY_READ:
+    page = f"{_PORTAL}/{int(application['id'])}/bot"
+    if "flags" in application and not int(application["flags"] or 0) & _MAY_READ:
         words = f"it may not read messages: switch on Message Content Intent at {page}, or Discord turns it away"
         yield Finding(words=words, is_error=True)
     if application.get("bot_require_code_grant"):
@@ -114,7 +131,9 @@ def _of_application(application: Payload) -> Iterator[Finding]:
 
 def _of_starts(gateway: Payload) -> Finding:
     """So many connections a day, and then the token is taken away."""
-    limit = gateway.get("session_start_limit") or {}
+    limit = gateway.get("session_start_limit")
+    if limit is None:
+        return Finding(words="events can be received; nobody counts the connections")
     left, total = limit.get("remaining", 0), limit.get("total", 0)
     shards = gateway.get("shards") or 1
     if left < max(_FEW_STARTS, shards):

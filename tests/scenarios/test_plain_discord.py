@@ -169,6 +169,13 @@ async def test_a_press_is_heard_by_what_the_button_carries(plain: PlainDiscord) 
     assert (message.kind, message.text) == (MessageKind.BUTTON, "0f")
 
 
+async def test_a_check_finds_no_fault_in_what_is_not_told(plain: PlainDiscord) -> None:
+    found = await discord.examine(discord.Account(token=TOKEN, api_url=plain.url + "/api/v10"))
+
+    assert [finding for finding in found if finding.is_error] == []
+    assert any("not looked at" in finding.words for finding in found)
+
+
 @asynccontextmanager
 async def _connected(adapter: discord.DiscordAdapter, plain: PlainDiscord, ear: Ear) -> AsyncIterator[None]:
     async with listening(adapter, ear.receive):
