@@ -9,29 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import TypeVar
+from functools import partial
 
 from adapters.discord.api import Api
 from adapters.discord.atlas import Atlas, direct
+from adapters.discord.histories import History, patiently
 from adapters.discord.ids import checked, id_at, is_id
 from adapters.discord.intake import Reader
 from adapters.discord.places import ANNOUNCEMENT, PUBLIC_THREAD, TEXT, VOICE, Payload, Place
 from adapters.discord.sending import Sender
-from gateway.errors import Throttled, Undeliverable
+from gateway.errors import Undeliverable
 from gateway.model import ChatType, InboundMessage, SessionSource
 from gateway.ports import Places
 
-T = TypeVar("T")
-
-_PAGE = 100
 _AT_ONCE = 8
+_LOOKED_AT = 3
 _MOST_CHANNELS = 1000
 # Discord looks with suspicion at bots that open many direct chats at once.
 _MOST_OPENED = 25
 _WRITTEN_IN = (TEXT, VOICE, ANNOUNCEMENT)
-_LONGEST_PAUSE = 60.0
 
 
 class Historian:
@@ -43,12 +41,16 @@ class Historian:
         self._reader = reader
         self._sender = sender
         self._places = places
+        self._ids_tell_time: bool | None = None
 
     async def read(self, since: datetime) -> AsyncIterator[InboundMessage]:
         """Oldest first, across all of them."""
         after = id_at(since)
-        histories = [_History(self._api, place, after) for place in (await self._known(after)).values()]
-        waiting = [(history.next_id, number) for number, history in enumerate(await _begun(histories))]
+        histories = [History(self._api, place, after) for place in (await self._known(after)).values()]
+        await _at_once([history.begin for history in histories])
+        if not await self._tell_time(histories):
+            await _at_once([partial(history.look_back, since) for history in histories])
+        waiting = [(history.next_id, number) for number, history in enumerate(histories)]
         heap = [(id_, number) for id_, number in waiting if id_ is not None]
         heapq.heapify(heap)
         while heap:
@@ -62,6 +64,15 @@ class Historian:
                 heapq.heapreplace(heap, (next_id, number))
             if message is not None:
                 yield message
+
+    async def _tell_time(self, histories: list[History]) -> bool:
+        """Whether ids do. A server of another kind may just count; it is found out once, where something was said."""
+        if any(history.next_id is not None for history in histories):
+            self._ids_tell_time = True
+        for history in histories[:_LOOKED_AT]:
+            if self._ids_tell_time is None:
+                self._ids_tell_time = await history.ids_tell_time()
+        return self._ids_tell_time is not False
 
     async def newest(self, most: int) -> list[str]:
         """The channels in which there was a conversation last."""
@@ -145,67 +156,17 @@ class Historian:
         return threads
 
 
-class _History:
-    """One channel's, page by page, oldest first."""
-
-    def __init__(self, api: Api, place: Place, after: int) -> None:
-        self.place = place
-        self._api = api
-        self._after = after
-        self._page: list[Payload] = []
-        self._is_whole = False
-
-    @property
-    def next_id(self) -> int | None:
-        """Of the oldest that was not taken; None if there is none left."""
-        return int(self._page[-1]["id"]) if self._page else None
-
-    async def begin(self) -> None:
-        """Look at the first page. Of a channel that is closed to us nothing is there."""
-        try:
-            await self._turn_page()
-        except Undeliverable:
-            self._is_whole = True
-
-    async def take(self) -> Payload:
-        """The oldest. The page after it is there when this returns."""
-        message = self._page.pop()
-        self._after = int(message["id"])
-        if not self._page and not self._is_whole:
-            await self._turn_page()
-        return message
-
-    async def _turn_page(self) -> None:
-        query, path = {"after": self._after, "limit": _PAGE}, "/channels/{channel_id}/messages"
-        asking = self._api.objects
-        page = await patiently(lambda: asking("GET", path, {"channel_id": self.place.channel}, query=query))
-        self._page = sorted(page, key=lambda message: int(message["id"]), reverse=True)
-        self._is_whole = len(page) < _PAGE
-
-
-async def _begun(histories: list[_History]) -> list[_History]:
-    """A few at once: Discord is slow to answer a hundred questions one by one."""
+async def _at_once(questions: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    """A few of them at once: Discord is slow to answer a hundred one by one."""
     room = asyncio.Semaphore(_AT_ONCE)
 
-    async def begin(history: _History) -> None:
+    async def ask(question: Callable[[], Awaitable[None]]) -> None:
         async with room:
-            await history.begin()
+            await question()
 
-    beginning = [asyncio.ensure_future(begin(history)) for history in histories]
+    asking = [asyncio.ensure_future(ask(question)) for question in questions]
     try:
-        await asyncio.gather(*beginning)
+        await asyncio.gather(*asking)
     finally:
-        for each in beginning:
+        for each in asking:
             each.cancel()
-    return histories
-
-
-async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
-    """A question may be asked again after the pause that Discord wants."""
-    while True:
-        try:
-            return await ask()
-        except Throttled as exc:
-            if exc.retry_after > _LONGEST_PAUSE:
-                raise
-            await asyncio.sleep(exc.retry_after)

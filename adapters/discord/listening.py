@@ -15,7 +15,8 @@ from functools import partial
 
 from adapters.discord.account import Account, Patience
 from adapters.discord.api import Api
-from adapters.discord.catching_up import Historian, patiently
+from adapters.discord.catching_up import Historian
+from adapters.discord.histories import patiently
 from adapters.discord.ids import id_at
 from adapters.discord.intake import Intake
 from adapters.discord.memory import Memory

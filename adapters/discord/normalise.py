@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -117,7 +118,7 @@ def _said(message: Payload, place: Place, me: Me, names: Names, kind: MessageKin
         id=str(message["id"]),
         event_ids=(_event_id(message, kind),),
         source=source,
-        sent_at=_sent_at(message),
+        sent_at=sent_at(message),
         text=command or text,
         kind=MessageKind.COMMAND if command and kind is MessageKind.NEW else kind,
         attachments=attachments,
@@ -128,10 +129,11 @@ def _said(message: Payload, place: Place, me: Me, names: Names, kind: MessageKin
     )
 
 
-def _sent_at(message: Payload) -> datetime:
-    """Its id tells the time too."""
-    told = message.get("timestamp")
-    moment = datetime.fromisoformat(told) if told else time_of(int(message["id"]))
+def sent_at(message: Payload) -> datetime:
+    """When it was said; without a word of that, by its id."""
+    moment = time_of(int(message["id"]))
+    with suppress(ValueError, TypeError):
+        moment = datetime.fromisoformat(message.get("timestamp") or "")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

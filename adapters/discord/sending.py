@@ -21,10 +21,11 @@ from adapters.discord.api import (
     OnlyPosts,
 )
 from adapters.discord.atlas import Atlas
-from adapters.discord.ids import checked, id_at, is_id
+from adapters.discord.ids import checked, id_at, is_id, time_of
 from adapters.discord.interactions import ORIGINAL, Interaction, Interactions
 from adapters.discord.memory import Memory
 from adapters.discord.mentions import without_ids
+from adapters.discord.normalise import sent_at
 from adapters.discord.outgoing import Body, body_of, nonce_of, reference_to, says_the_same
 from adapters.discord.places import Payload, Place
 from adapters.discord.uploads import Upload, uploading
@@ -112,6 +113,10 @@ class Sender:
                     return Sent(message_id=str(message["id"]), at=now)
         except ChannelGone:
             pass  # a thread that was to be made by it
+        except Undeliverable:
+            if now - since > _NONCE_HOLDS:
+                raise
+            # Nobody lets us look, but a second try is still known to be one.
         return None
 
     async def _forum(self, target: SessionSource) -> Place | None:
@@ -126,15 +131,22 @@ class Sender:
     async def _said_in(self, channel: str, after: int) -> AsyncIterator[Payload]:
         """What we said there, oldest first."""
         me = (await self._api.me())["id"]
-        for _ in range(_MOST_PAGES):
+        for number in range(_MOST_PAGES):
             query = {"after": after, "limit": _PAGE}
             page = await self._api.objects("GET", _MESSAGES, {"channel_id": channel}, query=query)
+            if number == 0 and not page:
+                page = await self._newest_in(channel, time_of(after))
             for message in reversed(page):
                 if str((message.get("author") or {}).get("id")) == str(me):
                     yield message
             if len(page) < _PAGE:
                 return
             after = max(int(message["id"]) for message in page)
+
+    async def _newest_in(self, channel: str, since: datetime) -> list[Payload]:
+        """By the times of the messages, on a server whose ids tell none."""
+        page = await self._api.objects("GET", _MESSAGES, {"channel_id": channel}, query={"limit": _PAGE})
+        return [message for message in page if sent_at(message) >= since]
 
     async def _posts_in(self, forum: Place, after: int) -> AsyncIterator[Payload]:
         """The first messages of the posts that we began there."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from tests.simulators.running import PATIENCE
 
 DIRECT = SessionSource(platform="discord", chat_id=DM, user_id=PERSON)
 IN_CHANNEL = SessionSource(platform="discord", chat_type=ChatType.GROUP, chat_id=CHANNEL, user_id=PERSON, scope=GUILD)
+HISTORY = "/api/v10/channels/{channel}/messages"
 IN_THREAD = SessionSource(
     platform="discord", chat_type=ChatType.THREAD, chat_id=CHANNEL, thread_id=THREAD, user_id=PERSON, scope=GUILD
 )
@@ -85,7 +87,7 @@ async def test_a_line_that_breaks_is_resumed_where_it_began(plain: PlainDiscord)
 
 async def test_a_gateway_that_the_config_names_need_not_be_told() -> None:
     ear = Ear()
-    async with plain_discord("/api/v10/gateway/bot") as plain:
+    async with plain_discord("GET /api/v10/gateway/bot") as plain:
         socket = plain.url.replace("http", "ws", 1) + "/socket"
         async with bot(plain, gateway_url=socket) as adapter, _connected(adapter, plain, ear):
             await plain.say("hello", DM)
@@ -95,7 +97,7 @@ async def test_a_gateway_that_the_config_names_need_not_be_told() -> None:
 
 
 async def test_without_a_gateway_anywhere_the_run_ends() -> None:
-    async with plain_discord("/api/v10/gateway/bot") as plain, bot(plain) as adapter:
+    async with plain_discord("GET /api/v10/gateway/bot") as plain, bot(plain) as adapter:
         with pytest.raises(Undeliverable):
             await adapter.run(Ear().receive)
 
@@ -128,6 +130,51 @@ async def test_what_was_missed_is_read_where_somebody_wrote_before(plain: PlainD
 
     assert [message.text for message in missed] == [f"in {DM}", f"in {CHANNEL}", f"in {THREAD}"]
     assert [message.source.nameless for message in missed] == [DIRECT, IN_CHANNEL, IN_THREAD]
+
+
+async def test_where_ids_tell_no_time_what_was_missed_is_found_by_its_own() -> None:
+    async with plain_discord(counts=True) as plain:
+        plain.write("long ago", DM, timestamp="2024-01-01T00:00:00+00:00")
+        since = datetime.now(UTC)
+        plain.write("missed", DM)
+        async with bot(plain, IN_THREAD, DIRECT) as adapter:
+            missed = [message.text async for message in adapter.catch_up(since)]
+
+    assert missed == ["missed"]
+
+
+async def test_where_neither_ids_nor_times_tell_anything_all_is_read_again() -> None:
+    async with plain_discord(counts=True) as plain:
+        for text in ("one", "two"):
+            plain.write(text, DM, timestamp="2024-01-01T00:00:00+00:00")
+        async with bot(plain, DIRECT) as adapter:
+            missed = [message.text async for message in adapter.catch_up(datetime.now(UTC))]
+
+    assert missed == ["one", "two"]
+
+
+async def test_where_ids_tell_time_the_old_is_left_alone(plain: PlainDiscord) -> None:
+    plain.write("before", DM)
+    async with bot(plain, DIRECT) as adapter:
+        assert [message async for message in adapter.catch_up(datetime.now(UTC) + timedelta(seconds=1))] == []
+
+
+async def test_what_was_sent_is_found_where_ids_tell_no_time() -> None:
+    async with plain_discord(counts=True) as plain, bot(plain) as adapter:
+        since = datetime.now(UTC)
+        sent = await adapter.send(part(DIRECT, "answer"))
+        found = await adapter.find_sent(part(DIRECT, "answer"), since)
+
+    assert found is not None
+    assert found.message_id == sent.message_id
+
+
+async def test_where_nobody_may_look_a_second_try_soon_after_is_left_to_its_nonce() -> None:
+    async with plain_discord(f"GET {HISTORY}") as plain, bot(plain) as adapter:
+        await adapter.send(part(DIRECT, "answer"))
+        assert await adapter.find_sent(part(DIRECT, "answer"), datetime.now(UTC)) is None
+        with pytest.raises(Undeliverable):
+            await adapter.find_sent(part(DIRECT, "answer"), LONG_AGO)
 
 
 async def test_a_chat_of_which_nobody_knows_the_server_is_no_direct_chat(plain: PlainDiscord) -> None:

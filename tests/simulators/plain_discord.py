@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import WSMsgType, web
@@ -24,9 +25,13 @@ _Answer = dict[str, Any]
 
 
 class PlainDiscord:
-    """`said` is what is in each channel, `calls` what was asked of it, `lacks` the paths that it does not have."""
+    """
+    `said` is what is in each channel, `calls` what was asked of it, `lacks` what it cannot be asked.
 
-    def __init__(self, *lacks: str) -> None:
+    `counts`: it numbers its messages, so that their ids tell no time.
+    """
+
+    def __init__(self, *lacks: str, counts: bool = False) -> None:
         self.url = ""
         self.said: dict[str, list[_Answer]] = {}
         self.calls: list[tuple[str, str]] = []
@@ -34,14 +39,18 @@ class PlainDiscord:
         self.sessions = 0
         self.resumed = 0
         self._lacks = lacks
+        self._counts = counts
         self._lines: list[web.WebSocketResponse] = []
         self._told: list[_Answer] = []
         self._numbers = itertools.count(1)
 
     def write(self, text: str, channel: str, author: str = PERSON, **more: Any) -> _Answer:
         """A message that nobody is told of."""
-        id_ = str((int(time.time() * 1000) - _EPOCH_MS << 22) + next(self._numbers))
+        beginning = 0 if self._counts else int(time.time() * 1000) - _EPOCH_MS << 22
+        id_ = str(beginning + next(self._numbers))
         message = {"id": id_, "channel_id": channel, "content": text, "author": {"id": author}, **more}
+        if self._counts:
+            message = {"timestamp": datetime.now(UTC).isoformat(), **message}
         self.said.setdefault(channel, []).append(message)
         return message
 
@@ -76,7 +85,7 @@ class PlainDiscord:
             web.patch(channel + "/{message}", self._edit),
             web.post("/api/v10/interactions/{interaction}/{token}/callback", self._note),
         ]
-        return [route for route in known if route.path not in self._lacks]
+        return [route for route in known if f"{route.method} {route.path}" not in self._lacks]
 
     @web.middleware
     async def note(self, request: web.Request, handler: Any) -> web.StreamResponse:
@@ -139,9 +148,9 @@ class PlainDiscord:
 
 
 @asynccontextmanager
-async def plain_discord(*lacks: str) -> AsyncIterator[PlainDiscord]:
+async def plain_discord(*lacks: str, counts: bool = False) -> AsyncIterator[PlainDiscord]:
     """At work below `url`."""
-    discord = PlainDiscord(*lacks)
+    discord = PlainDiscord(*lacks, counts=counts)
     app = web.Application(middlewares=[discord.note])
     app.add_routes(discord.routes())
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
