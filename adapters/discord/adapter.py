@@ -77,6 +77,10 @@ class DiscordAdapter:
         """As the port has it."""
         return await self._sender.find_sent(part, since)
 
+    async def find_preview(self, part: Part) -> Sent | None:
+        """As the port has it."""
+        return await self._sender.find_preview(part)
+
     async def edit(self, part: Part, message_id: str) -> Sent:
         """As the port has it."""
         return await self._sender.edit(part, message_id)

@@ -49,12 +49,14 @@ def nonce_of(part: Part) -> str | None:
     """
     Its own for ever: parts are numbered anew with a new store, so the number alone would not do.
 
-    A preview has none: nobody would send it a second time.
+    A preview is known by its turn and by what it answers; its words grow. What belongs to no turn has none.
     """
-    if not part.id:
+    if not part.id and part.turn is None:
         return None
     target = part.target
-    facts = (part.id, part.created_at, target.chat_id, target.thread_id, part.ordinal, part.text, part.file)
+    facts: tuple[object, ...] = (part.turn, part.reply_to, target.chat_id, target.thread_id)
+    if part.id:
+        facts = (part.id, part.created_at, target.chat_id, target.thread_id, part.ordinal, part.text, part.file)
     return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()[:_LONGEST_NONCE]
 
 

@@ -39,6 +39,7 @@ _LONGEST_TITLE, _NAMELESS, _MARKS = 90, "Conversation", " #*_`>-|"
 _NONCE_HOLDS = timedelta(minutes=2)
 _CLOCKS_DIFFER = timedelta(seconds=1)
 _PAGE = 100
+_UNFINISHED = "…"
 _MOST_PAGES = 20
 
 
@@ -117,6 +118,21 @@ class Sender:
             if now - since > _NONCE_HOLDS:
                 raise
             # Nobody lets us look, but a second try is still known to be one.
+        return None
+
+    async def find_preview(self, part: Part) -> Sent | None:
+        """
+        The message that begins to answer that one, and still ends with the mark of what is not finished.
+
+        If it comes only after this look, the next try is known by its nonce and gets it back.
+        """
+        channel, nonce = await self._channel(part.target), nonce_of(part) or ""
+        async for message in self._said_in(channel, int(checked(part.reply_to))):
+            answered = (message.get("message_reference") or {}).get("message_id")
+            is_answer = answered == part.reply_to or (answered is None and part.target.chat_type is ChatType.DM)
+            is_begun = str(message.get("content") or "").endswith(_UNFINISHED)
+            if is_answer and is_begun and not self._memory.is_another(str(message["id"]), nonce):
+                return Sent(message_id=str(message["id"]), at=datetime.now(UTC))
         return None
 
     async def _forum(self, target: SessionSource) -> Place | None:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from adapters import discord
-from gateway.errors import Refused, Retryable, StoreUnavailable, Throttled, Unauthorized, Undeliverable
+from gateway.errors import Refused, Retryable, StoreUnavailable, Throttled, Unauthorized, Undeliverable, Unreachable
 from gateway.keys import build_session_key
-from gateway.model import Button, ChatType, File, InboundMessage, MessageKind, SessionSource
+from gateway.model import Button, ChatType, File, InboundMessage, MessageKind, SessionSource, TurnId
 from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, listening, listening_as_supervised, part
 from tests.contracts.adapters import DiscordUnderTest
@@ -354,6 +354,24 @@ async def test_when_nonces_are_forgotten_a_part_is_found_by_what_it_says(at: Sce
     assert found is not None
     assert found.message_id == sent.message_id
     assert (missing, unlike) == (None, None)
+
+
+@pytest.mark.parametrize("place", [CHANNEL_SOURCE, DIRECT])
+async def test_a_preview_that_got_lost_is_found_and_not_shown_twice(at: Scene, place: SessionSource) -> None:
+    asked = await at.sim.say("hello", chat=place.chat_id or "", user=ANN)
+    preview = replace(part(place, "Hel …", 0), reply_to=asked, turn=TurnId(5))
+    assert await at.adapter.find_preview(preview) is None
+    await at.adapter.send(part(place, "something before", 3))
+    await at.sim.fault("lost answer", method="create_message")
+    with pytest.raises(Unreachable):
+        await at.adapter.send(preview)
+
+    found = await at.adapter.find_preview(preview)
+    again = await at.adapter.send(replace(preview, text="Hello …"))
+
+    assert found is not None
+    assert found.message_id == again.message_id
+    assert await at.sim.texts() == ["something before", "Hel …"]
 
 
 async def test_two_parts_of_one_number_in_two_stores_have_two_nonces(at: Scene) -> None:
