@@ -13,9 +13,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Protocol
 
+from adapters.telling import Finding, MenuEntry
 from config.schema import ByHttp, ByWebhook, Config, DiscordAccount, SlackAccount, TelegramAccount
 from gateway.commands import COMMANDS
-from gateway.commands.registry import Command
 from gateway.errors import ConfigError
 from gateway.ports import Adapter, Places, nowhere
 from gateway.prompt import HomeChannel
@@ -28,16 +28,6 @@ class _Line(Adapter, Protocol):
     """An adapter that can hang up."""
 
     async def close(self) -> None: ...
-
-
-class Finding(Protocol):
-    """What was found out about an account, in words, and whether it keeps the account from working."""
-
-    @property
-    def words(self) -> str: ...
-
-    @property
-    def is_error(self) -> bool: ...
 
 
 PlacesOf = Callable[[str, str], Places]
@@ -117,10 +107,7 @@ def _telegram(telegram: ModuleType, account: TelegramAccount) -> object:
         token=account.token.get_secret_value(),
         api_url=account.api_url,
         webhook=webhook,
-        commands=tuple(
-            telegram.MenuEntry(name=name, summary=command.summary, offered=name == command.name)
-            for name, command in _menu()
-        ),
+        commands=_menu(),
     )
 
 
@@ -141,10 +128,7 @@ def _slack(slack: ModuleType, account: SlackAccount) -> object:
         api_url=account.api_url,
         dm_threads=account.dm_threads,
         follow_threads=account.follow_threads,
-        commands=tuple(
-            slack.MenuEntry(name=name, summary=command.summary, offered=name == command.name)
-            for name, command in _menu()
-        ),
+        commands=_menu(),
     )
 
 
@@ -156,19 +140,17 @@ def _discord(discord: ModuleType, account: DiscordAccount) -> object:
         gateway_url=account.gateway_url,
         cdn_url=account.cdn_url,
         threads=account.threads,
-        commands=tuple(
-            discord.MenuEntry(
-                name=name, summary=command.summary, argument=command.argument, offered=name == command.name
-            )
-            for name, command in _menu()
-        ),
+        commands=_menu(),
     )
 
 
-def _menu() -> Iterator[tuple[str, Command]]:
+def _menu() -> tuple[MenuEntry, ...]:
     """What people can be offered, and every other name of it."""
-    for command in COMMANDS.commands:
-        yield from ((name, command) for name in (command.name, *command.aliases))
+    return tuple(
+        MenuEntry(name=name, summary=command.summary, argument=command.argument, offered=name == command.name)
+        for command in COMMANDS.commands
+        for name in (command.name, *command.aliases)
+    )
 
 
 def _load(platform: str) -> ModuleType:

@@ -5,20 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from adapters.telling import MenuEntry
 from gateway.model import MAIN_ACCOUNT
 
 API = "https://discord.com/api/v10"
 CDN = "https://cdn.discordapp.com"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MenuEntry:
-    """A command as it is offered to people, or another name of one that is understood and not offered."""
-
-    name: str
-    summary: str
-    argument: str = ""
-    offered: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -12,6 +11,7 @@ import aiohttp
 from adapters.discord.account import Account, Patience
 from adapters.discord.permissions import allowed_in, invitation, lacking
 from adapters.discord.places import ANNOUNCEMENT, FORUM, MEDIA, TEXT, Payload, Place, place_of
+from adapters.telling import Finding
 from gateway.errors import Throttled, TurngateError, Unauthorized, Unreachable
 
 _PORTAL = "https://discord.com/developers/applications"
@@ -23,14 +23,6 @@ _WRITTEN_IN = (TEXT, ANNOUNCEMENT, FORUM, MEDIA)
 _FEW_STARTS = 20
 _MOST_GUILDS, _MOST_NAMED = 20, 5
 _TRIES = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing to know, with its cure where it needs one."""
-
-    words: str
-    is_error: bool = False
 
 
 async def examine(account: Account, patience: Patience = Patience()) -> list[Finding]:  # noqa: B008 - frozen

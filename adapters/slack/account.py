@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from adapters.telling import MenuEntry
 from gateway.model import MAIN_ACCOUNT
 
 CLOUD = "https://slack.com/api/"
@@ -20,15 +21,6 @@ class Http:
     port: int
     signing_secret: str = field(repr=False)
     path: str = EVENTS_PATH
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MenuEntry:
-    """A command as it is offered to people, or another name of one that is understood and not offered."""
-
-    name: str
-    summary: str
-    offered: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,18 +13,11 @@ from adapters.slack.account import Account, Http, Patience
 from adapters.slack.api import Api, our_errors, word
 from adapters.slack.fields import Json, dict_in, number_in, text_in
 from adapters.slack_app.needs import SCOPES, reason_for
+from adapters.telling import Finding
 from gateway.errors import TurngateError, Unauthorized, Undeliverable, Unreachable
 
 _MANIFEST = "`turngate slack manifest` prints what the app needs"
 _AGAIN = "and install the app again"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing to know, with its cure where it needs one."""
-
-    words: str
-    is_error: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from adapters.telling import MenuEntry
 from gateway.model import MAIN_ACCOUNT
 
 CLOUD = "https://api.telegram.org"
@@ -18,15 +19,6 @@ class Webhook:
     host: str
     port: int
     secret: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MenuEntry:
-    """A command as it is offered to people, or another name of one that is understood and not offered."""
-
-    name: str
-    summary: str
-    offered: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from aiogram.methods import GetMe, GetWebhookInfo
 
@@ -11,18 +10,11 @@ from adapters.telegram.account import Account, Patience
 from adapters.telegram.api import Api, Conflict
 from adapters.telegram.normalise import HANDLED
 from adapters.telegram.polling import GetRawUpdates
+from adapters.telling import Finding
 from gateway.errors import TurngateError
 
 # Another program that polls comes back within this time, and Telegram then lets one of us know of the other.
 _TO_MEET_ANOTHER = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing to know, with its cure where it needs one."""
-
-    words: str
-    is_error: bool = False
 
 
 async def examine(account: Account, patience: Patience = Patience()) -> list[Finding]:  # noqa: B008 - frozen

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from adapters import discord
+from adapters.telling import MenuEntry
 from gateway.errors import Refused, Retryable, StoreUnavailable, Throttled, Unauthorized, Undeliverable, Unreachable
 from gateway.keys import build_session_key
 from gateway.model import Button, ChatType, File, InboundMessage, MessageKind, SessionSource, TurnId
@@ -522,9 +523,9 @@ async def test_a_button_that_was_sent_before_a_restart_is_heard_after_it(at: Sce
 
 
 MENU = (
-    discord.MenuEntry(name="new", summary="Begin anew", argument="[title]"),
-    discord.MenuEntry(name="reset", summary="Begin anew", offered=False),
-    discord.MenuEntry(name="help", summary="What there is"),
+    MenuEntry(name="new", summary="Begin anew", argument="[title]"),
+    MenuEntry(name="reset", summary="Begin anew", offered=False),
+    MenuEntry(name="help", summary="What there is"),
 )
 
 
@@ -539,7 +540,7 @@ async def test_slash_commands_are_registered_when_they_changed_and_only_then(at:
 
 async def test_no_more_than_a_hundred_commands_are_registered(at: Scene) -> None:
     """One too many, and Discord refuses all of them."""
-    many = tuple(discord.MenuEntry(name=f"c{number}", summary="one of many") for number in range(120))
+    many = tuple(MenuEntry(name=f"c{number}", summary="one of many") for number in range(120))
     async with bot(at.sim, commands=many) as adapter, listening_as_supervised(adapter, Ear().receive):
         await at.sim.until(lambda: _are_offered(at, sorted(f"c{number}" for number in range(100))))
 

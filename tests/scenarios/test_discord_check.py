@@ -8,8 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from adapters.discord.account import Account, Patience
-from adapters.discord.checking import Finding, examine
+from adapters.discord.checking import examine
 from adapters.discord.permissions import allowed_in, invitation, lacking
+from adapters.telling import Finding
 from gateway import accounts
 from tests.configs import config_of
 from tests.simulators.common import Simulator

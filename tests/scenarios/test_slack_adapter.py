@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from adapters import slack
+from adapters.telling import MenuEntry
 from gateway.errors import (
     GapRemains,
     NotSent,
@@ -479,7 +480,7 @@ async def test_a_command_that_was_given_too_long_ago_cannot_be_answered_there(at
 async def test_a_command_in_words_works_in_a_thread(at: Scene) -> None:
     ear = Ear()
     thread = await at.say("hello", to=CHANNEL)
-    commands = (slack.MenuEntry(name="new", summary="begin anew"),)
+    commands = (MenuEntry(name="new", summary="begin anew"),)
     async with another(at.sim, commands=commands) as adapter, listening(adapter, ear.receive):
         await at.say("!new now", to=CHANNEL, thread=thread)
         await ear.until(lambda: any(each.kind is MessageKind.COMMAND for each in ear.heard))

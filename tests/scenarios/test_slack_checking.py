@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from adapters.slack.account import Account, Http, Patience
-from adapters.slack.checking import Finding, examine
+from adapters.slack.checking import examine
 from adapters.slack_app.needs import EVENTS, SCOPES
+from adapters.telling import Finding
 from tests.simulators.common import Simulator
 from tests.simulators.running import Remote, in_process
 from tests.simulators.slack import Slack
