@@ -199,6 +199,7 @@ def test_ctrl_c_stops_the_answer_and_at_the_prompt_it_leaves(state: Path) -> Non
         terminal.wait_for("You said: slow")
         terminal.type("\x03")
         stopped = plain(terminal.wait_for("chat> "))
+        time.sleep(0.5)  # readline shows its prompt a moment before it looks at signals
         terminal.type("\x03")
 
         assert terminal.end() == 0
