@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # What Python and this process ignore; a program finds them as a shell would leave them.
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_RESTORED = (*_IGNORED, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ)
+_RESTORED = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 def main(lifeline: int) -> None:

@@ -37,6 +37,9 @@ STUBBORN = {
     "has threads": "import threading; threading.Thread(target=wait).start(); say(); os.fork(); wait()",
 }
 
+# The numbers 32 and 33 are the C library's own: nobody else can set them, and it may leave them ignored.
+OF_THE_C_LIBRARY = 0b11 << 31
+
 
 async def ready(body: str, folder: Path) -> Program:
     """One that has said so."""
@@ -160,12 +163,11 @@ async def test_a_program_works_in_its_folder_in_a_group_of_its_own(tmp_path: Pat
 async def test_a_program_finds_no_open_files_and_no_ignored_signals(tmp_path: Path) -> None:
     show = "cat /proc/self/status | grep SigIgn; ls /proc/self/fd | wc -w"
     running = await start(["sh", "-c", show], env=ENV, cwd=str(tmp_path))
-    assert (await running.stdout.read()).decode().split() == [
-        "SigIgn:",
-        "0" * 16,
-        "4",
-    ]  # the fourth is the listing's own
+    _, ignored, files = (await running.stdout.read()).decode().split()
     await running.end()
+
+    assert int(ignored, 16) & ~OF_THE_C_LIBRARY == 0
+    assert files == "4"  # the fourth is the listing's own
 
 
 async def test_a_program_has_no_more_memory_than_it_is_given(tmp_path: Path) -> None:
