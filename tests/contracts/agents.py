@@ -108,7 +108,7 @@ class AgentUnderTest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """Nothing stands at its other end."""
+    """Nothing stands at its other end. What it `can` not do no test asks of it: one that does must fail."""
 
     agent: Agent
 

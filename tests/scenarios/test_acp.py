@@ -476,6 +476,7 @@ class TestFaults:
                 await heard(agent, rig.turn("hello"))
 
     async def test_one_that_has_fallen_silent_is_ended(self, rig: AcpRig, monkeypatch: pytest.MonkeyPatch) -> None:
+        # A real program is silent here, so the wait cannot be hurried, only made short.
         monkeypatch.setattr(acp_agent, "SECONDS_TO_BEGIN", 0.2)
         async with rig.agent("--mute") as agent:
             with pytest.raises(AgentUnavailable, match="silent"):

@@ -111,6 +111,7 @@ async def test_a_line_without_an_end_is_the_end() -> None:
 
 
 async def test_a_line_that_is_too_long_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A line of many megabytes would show the same.
     monkeypatch.setattr(wire, "LONGEST_LINE", 50)
     line = line_to(b'{"method":"' + b"a" * 100 + b'"}\n{"method":"b"}\n')
 
