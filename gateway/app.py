@@ -33,18 +33,19 @@ from gateway.control.queue import queue_requests
 from gateway.control.requests import Args, Line
 from gateway.control.server import ControlServer
 from gateway.control.sessions import session_requests
-from gateway.control.status import AccountStatus, DaemonStatus, status_requests
+from gateway.control.status import status_requests
 from gateway.control.usage import usage_requests
 from gateway.crashpoints import crashpoint
 from gateway.delivery import Delivery
 from gateway.dicts import Json
-from gateway.errors import Refused, StoreError
+from gateway.errors import Refused
 from gateway.expiry import sweep
 from gateway.farewell import CUT_OFF, say_that_it_goes_on
 from gateway.files import Files
 from gateway.fitting import Fitting
+from gateway.health import Health
 from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
-from gateway.observe import METRICS_TYPE, Observer, reason_of
+from gateway.observe import METRICS_TYPE, Observer
 from gateway.pipeline import Pipeline
 from gateway.places import places_of
 from gateway.policy import Employed, Policy
@@ -55,10 +56,9 @@ from gateway.staff import Staff
 from gateway.state_dir import Lock, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
 from gateway.storing import SessionFilter
-from gateway.supervisor import AccountReport, AccountState, Supervisor
-from gateway.web import Needs, Readiness, WebServer
+from gateway.supervisor import AccountState, Supervisor
+from gateway.web import Needs, WebServer
 
-_PROBE_HOLDS = timedelta(seconds=1)
 _CONCERNED_FOR = timedelta(days=7)
 _FOR_LAST_WORDS = timedelta(seconds=2)
 
@@ -71,35 +71,12 @@ class Gateway:
     pipeline: Pipeline
     observer: Observer
     clock: SystemClock
-    since: datetime
+    health: Health
     reloading: Reloading
     hurry: asyncio.Event
     delivery: Delivery
-    supervisors: list[Supervisor] = field(default_factory=list)
     lives: list[asyncio.Task[None]] = field(default_factory=list)
     web: WebServer | None = None
-    _probed: tuple[datetime, tuple[str, ...]] | None = None
-
-    async def readiness(self) -> Readiness:
-        """Whether every account receives and the store takes writes."""
-        reports = [supervisor.report for supervisor in self.supervisors]
-        deaf = [report for report in reports if report.state is not AccountState.RECEIVING]
-        reasons = [f"{each.platform}/{each.account} is {each.state}: {each.reason or 'no answer yet'}" for each in deaf]
-        reasons += await self._store_troubles()
-        return Readiness(ready=not reasons, reasons=tuple(reasons))
-
-    async def _store_troubles(self) -> tuple[str, ...]:
-        """Asked of the disk at most once a second, however many want to know."""
-        now = self.clock.now()
-        if self._probed is not None and timedelta(0) <= now - self._probed[0] < _PROBE_HOLDS:
-            return self._probed[1]
-        try:
-            await self.store.probe()
-            troubles: tuple[str, ...] = ()
-        except StoreError as exc:
-            troubles = (f"the store does not take writes: {reason_of(exc)}",)
-        self._probed = now, troubles
-        return troubles
 
     async def tell_of_gap(self, platform: str, account: str, since: datetime) -> None:
         """One honest sentence to the conversations of an account that may have missed something."""
@@ -116,36 +93,17 @@ class Gateway:
             parts = (Part(target=origin, text=text),)
             await self.delivery.deliver(await self.store.tell(session.id, entries=entries, parts=parts))
 
-    def status(self) -> DaemonStatus:
-        """What only the daemon knows."""
-        busy, waiting = self.pipeline.lanes.depth()
-        return DaemonStatus(
-            ready=self.store.damage is None
-            and all(supervisor.report.state is AccountState.RECEIVING for supervisor in self.supervisors),
-            since=self.since,
-            pid=os.getpid(),
-            accounts=tuple(_account_status(supervisor.report) for supervisor in self.supervisors),
-            lanes_busy=busy,
-            lanes_waiting=waiting,
-            store_damage=self.store.damage,
-        )
-
     async def link(self, args: Args, line: Line) -> Json:
         """For the control socket: a fresh one-time link."""
         if self.web is None:
             raise Refused("the web door is closed: web.listen is null in the config; set it and restart the daemon")
         return {"url": self.web.link()}
 
-    def metrics(self) -> bytes:
-        """For Prometheus."""
-        busy, waiting = self.pipeline.lanes.depth()
-        return self.observer.metrics(busy=busy, waiting=waiting)
-
     async def until_refused(self) -> None:
         """Returns when no platform takes our credentials and nobody could come in otherwise; else never."""
         if self.lives:
             await asyncio.wait(self.lives)
-        refused = [supervisor.report.state is AccountState.REFUSED for supervisor in self.supervisors]
+        refused = [supervisor.report.state is AccountState.REFUSED for supervisor in self.health.supervisors]
         if self.web is not None or not refused or not all(refused):
             await asyncio.Event().wait()
 
@@ -220,7 +178,7 @@ async def running(
             pipeline=pipeline,
             observer=observer,
             clock=clock,
-            since=clock.now(),
+            health=Health(store=store, lanes=pipeline.lanes, observer=observer, clock=clock, since=clock.now()),
             reloading=Reloading(
                 config=config,
                 staff=staff,
@@ -232,7 +190,7 @@ async def running(
             hurry=asyncio.Event(),
             delivery=delivery,
         )
-        gateway.supervisors = [
+        gateway.health.supervisors = [
             Supervisor(adapter, name, store=store, clock=clock, observer=observer, tell_of_gap=gateway.tell_of_gap)
             for (_, name), adapter in accounts.items()
         ]
@@ -246,7 +204,7 @@ async def running(
             opened.push_async_callback(gateway.web.stop)
         requests = {
             **session_requests(store, pipeline.lanes.stop, files.forget),
-            **status_requests(store, gateway.status),
+            **status_requests(store, gateway.health.status),
             **usage_requests(store),
             **pair_requests(pipeline.door.pairing),
             **queue_requests(store, clock, pipeline.take_up, delivery.take_up, pipeline.lanes.let_go),
@@ -260,7 +218,7 @@ async def running(
         await delivery.recover()
         await pipeline.recover()
         opened.push_async_callback(gateway.finish_what_runs)
-        runs = (local.run, browser.run, *(supervisor.run for supervisor in gateway.supervisors))
+        runs = (local.run, browser.run, *(supervisor.run for supervisor in gateway.health.supervisors))
         listening = [tasks.create_task(run(pipeline.receive), name="intake") for run in runs]
         gateway.lives = listening[2:]
         for each in listening:
@@ -273,16 +231,6 @@ async def running(
         observer.started(address=address, version=__version__, pid=os.getpid())
         yield gateway
     observer.stopped()
-
-
-def _account_status(report: AccountReport) -> AccountStatus:
-    return AccountStatus(
-        platform=report.platform,
-        account=report.account,
-        state=report.state.value,
-        reason=report.reason,
-        last_progress_at=report.progress_at,
-    )
 
 
 class _Over(Exception):
@@ -369,8 +317,8 @@ def _web_door(gateway: Gateway, policy: Policy, screens: Screens, host: str, por
         key_of=policy.key_of,
         waiting=gateway.pipeline.lanes.waiting,
         commands=commands,
-        readiness=gateway.readiness,
-        metrics=gateway.metrics,
+        readiness=gateway.health.readiness,
+        metrics=gateway.health.metrics,
         metrics_type=METRICS_TYPE,
         clock=gateway.clock,
         cookie_key=read_or_make_key(lock.state.web_key),

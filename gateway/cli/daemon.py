@@ -115,7 +115,7 @@ class Daemon:
         while self._systemd.listens:
             self._systemd.alive()
             is_stopping = self._asked_to_stop.is_set()
-            self._systemd.status("Finishing what runs." if is_stopping else status_line(gateway.status()))
+            self._systemd.status("Finishing what runs." if is_stopping else status_line(gateway.health.status()))
             await asyncio.sleep(self._silence)
 
     async def _reload_when_asked(self, gateway: Gateway) -> None:

@@ -215,7 +215,7 @@ async def gateway(folder: Path, *scenes: Scene) -> AsyncIterator[Gateway]:
     accounts = {(scene.adapter.platform, scene.account): scene.adapter for scene in scenes}
     with take_lock(config.state_dir) as lock:
         async with running(config, lock, doors=False, accounts=accounts) as open_gateway:
-            while scenes[0].tested.tells_only_listeners and not (await open_gateway.readiness()).ready:
+            while scenes[0].tested.tells_only_listeners and not (await open_gateway.health.readiness()).ready:
                 await asyncio.sleep(0.005)
             yield open_gateway
 

@@ -887,7 +887,7 @@ async def test_through_the_whole_gateway_a_deaf_platform_is_noticed_and_forgiven
     async with gateway(tmp_path, at) as open_gateway:
 
         async def is_ready() -> bool:
-            return (await open_gateway.readiness()).ready
+            return (await open_gateway.health.readiness()).ready
 
         async def is_not_ready() -> bool:
             return not await is_ready()

@@ -123,8 +123,8 @@ async def serve(config: Config, adapter: Any | None) -> None:
 
 async def _until_heard(gateway: Gateway, stopping: asyncio.Event) -> None:
     """These keep nothing for one whom they have never seen, and there is no earlier time to go back to."""
-    waits = any(supervisor.report.platform in (SLACK, DISCORD) for supervisor in gateway.supervisors)
-    while waits and not stopping.is_set() and not (await gateway.readiness()).ready:
+    waits = any(supervisor.report.platform in (SLACK, DISCORD) for supervisor in gateway.health.supervisors)
+    while waits and not stopping.is_set() and not (await gateway.health.readiness()).ready:
         await asyncio.sleep(0.01)
 
 
