@@ -31,6 +31,9 @@ class Clock(Protocol):
     def now(self) -> datetime:
         """The present, in UTC: times of one local zone Python subtracts by their wall clock. Called from any thread."""
 
+    def monotonic(self) -> float:
+        """Seconds since some moment; whatever becomes of the time of day, they go forward and at one pace."""
+
 
 class Agent(Protocol):
     """Whatever answers."""

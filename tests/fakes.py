@@ -38,13 +38,23 @@ class FrozenClock:
 
     def __init__(self, start: datetime = NOON) -> None:
         self.time = start
+        self._elapsed = 0.0
 
     def now(self) -> datetime:
         """Where the hands were put."""
         return self.time
 
+    def monotonic(self) -> float:
+        """What has passed, by `advance` alone."""
+        return self._elapsed
+
     def advance(self, **amount: float) -> None:
-        """Move, backwards too."""
+        """Let time pass."""
+        self.jump(**amount)
+        self._elapsed += max(timedelta(**amount).total_seconds(), 0.0)
+
+    def jump(self, **amount: float) -> None:
+        """Move the hands, backwards too, while no time passes."""
         self.time += timedelta(**amount)
 
 

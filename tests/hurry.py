@@ -59,6 +59,10 @@ class LoopClock:
         """It was noon when the loop was made."""
         return NOON + timedelta(seconds=self._loop.time()) + self.ahead
 
+    def monotonic(self) -> float:
+        """The loop's own."""
+        return self._loop.time()
+
     def advance(self, **amount: float) -> None:
         """Jump, without anybody's timers being due."""
         self.ahead += timedelta(**amount)

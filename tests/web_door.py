@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from adapters.screens import Screens
+from gateway.clock import SystemClock
 from gateway.keys import build_session_key
 from gateway.model import (
     WEB_PLATFORM,
@@ -48,14 +49,6 @@ COMMANDS = (
     ("title", "<text>", "give this conversation a name"),
     ("undo", "", "take back the last exchange"),
 )
-
-
-class SystemClock:
-    """The time of day."""
-
-    def now(self) -> datetime:
-        """Now."""
-        return datetime.now(UTC)
 
 
 async def echo(text: str) -> AsyncIterator[AgentEvent]:

@@ -13,9 +13,10 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
+from gateway.clock import SystemClock
 from gateway.keys import build_session_key
 from gateway.model import ChatType, Entry, Role, Session, SessionId, SessionKey, SessionSource, Text
 from gateway.sessions import interacted
@@ -29,14 +30,6 @@ from gateway.stores.sqlite.store import LIVE_ENTRIES
 DRIVEN = 100
 _AT_ONCE = 5000
 _WORDS = "Could you look at the build once more? It fails on the second machine, and only there, since Tuesday."
-
-
-class WallClock:
-    """The real time."""
-
-    def now(self) -> datetime:
-        """The present."""
-        return datetime.now(UTC)
 
 
 def source_of(number: int) -> SessionSource:
@@ -68,7 +61,7 @@ def populate_in_a_child(path: Path, *, sessions: int, messages: int, everywhere:
 
 async def populate(path: Path, sessions: int, messages: int, *, everywhere: bool) -> None:
     """Through the product's own tables, many rows to a commit."""
-    store = await SqliteStore.connect(path, WallClock())
+    store = await SqliteStore.connect(path, SystemClock())
     for first in range(0, sessions, _AT_ONCE):
         await store._writer.run(
             lambda db, first=first: _add_sessions(db, range(first, min(first + _AT_ONCE, sessions)))
@@ -85,7 +78,7 @@ async def populate(path: Path, sessions: int, messages: int, *, everywhere: bool
 
 
 def _add_sessions(db: sqlite3.Connection, numbers: range) -> None:
-    now, sessions = WallClock().now(), SessionTable()
+    now, sessions = SystemClock().now(), SessionTable()
     for number in numbers:
         source = source_of(number)
         sessions.insert(
@@ -103,7 +96,7 @@ def _add_sessions(db: sqlite3.Connection, numbers: range) -> None:
 
 
 def _add_entries(db: sqlite3.Connection, numbers: range, messages: int) -> None:
-    now, sessions = WallClock().now(), SessionTable()
+    now, sessions = SystemClock().now(), SessionTable()
     pair = (said(Role.USER, now), said(Role.ASSISTANT, now))
     for number in numbers:
         n, session = sessions.by_id(db, SessionId(f"s_{number:016x}"))

@@ -22,8 +22,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from gateway.clock import SystemClock
 from gateway.stores.sqlite import SqliteStore
-from tests.benchmarks.population import WallClock, populate_in_a_child
+from tests.benchmarks.population import populate_in_a_child
 
 RESULTS = Path(__file__).with_name("results.json")
 README = Path(__file__).parents[2] / "README.md"
@@ -111,7 +112,7 @@ def _opening() -> dict[str, Line]:
 
 async def _open_once(path: Path) -> float:
     started = time.perf_counter()
-    store = await SqliteStore.connect(path, WallClock())
+    store = await SqliteStore.connect(path, SystemClock())
     taken = time.perf_counter() - started
     await store.close()
     return taken

@@ -23,12 +23,13 @@ from itertools import count
 from pathlib import Path
 from statistics import quantiles
 
+from gateway.clock import SystemClock
 from gateway.model import InboundMessage, Part, ResetPolicy, Role, Sent, SessionKey, SessionSource, Spent, Tokens
 from gateway.spending import Payer
 from gateway.stores.sqlite import SqliteStore, recent_entries, session_table
 from gateway.storing import Claim, Opening, Outcome
 from tests.benchmarks.floor import Floor
-from tests.benchmarks.population import DRIVEN, WallClock, key_of, populate_in_a_child, said, source_of
+from tests.benchmarks.population import DRIVEN, key_of, populate_in_a_child, said, source_of
 
 Place = tuple[SessionSource, SessionKey]
 
@@ -64,7 +65,7 @@ async def drive(
     store: SqliteStore, numbers: Iterator[int], places: list[Place], deadline: float, measured: Measured
 ) -> None:
     """One worker: turn after turn, each its four commits."""
-    clock = WallClock()
+    clock = SystemClock()
     while (started := time.perf_counter()) < deadline:
         number = next(numbers)
         now = clock.now()
@@ -88,7 +89,7 @@ async def drive(
 def inbound(source: SessionSource, number: int, text: str) -> InboundMessage:
     """A message under the two names a platform may repeat it under."""
     events = (f"update:{number}", f"message:{number}")
-    return InboundMessage(id=str(number), event_ids=events, source=source, text=text, sent_at=WallClock().now())
+    return InboundMessage(id=str(number), event_ids=events, source=source, text=text, sent_at=SystemClock().now())
 
 
 async def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, object]]:
@@ -99,8 +100,8 @@ async def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, o
         shutil.copy(ours, bare)
     driven = min(DRIVEN, options.sessions)
     places = [(source_of(number), key_of(number)) for number in range(driven)]
-    store = await SqliteStore.connect(ours, WallClock())
-    sentence = said(Role.ASSISTANT, WallClock().now())
+    store = await SqliteStore.connect(ours, SystemClock())
+    sentence = said(Role.ASSISTANT, SystemClock().now())
     floor = (
         Floor(bare, driven=driven, message=inbound(source_of(0), 0, sentence.text), reply=sentence)
         if options.floor
