@@ -43,6 +43,7 @@ from gateway.ports import (
     Limits,
     LocatesChats,
     SendsFiles,
+    can,
 )
 from gateway.previews import Preview, follower_of, harmless
 from gateway.storing import Store
@@ -94,6 +95,7 @@ class Delivery:
         self._adapters: dict[_Account, Adapter] = {}
         self._queues: dict[_Chat, _Queue] = {}
         self._previews: dict[TurnId, Preview] = {}
+        self._shown: dict[tuple[_Chat, str], TurnId] = {}
         self._tell_of_dead: Callable[[PartId], None] = _nobody_is_told
 
     def change(self, rules: DeliveryRules) -> None:
@@ -116,23 +118,23 @@ class Delivery:
 
     def takes_files(self, source: SessionSource) -> bool:
         """Whether files can be sent there."""
-        return isinstance(self._adapters.get(_account(source)), SendsFiles)
+        return can(self._adapters.get(_account(source)), SendsFiles)
 
     def has_buttons(self, source: SessionSource) -> bool:
         """Whether a question can be asked there with buttons."""
-        return isinstance(self._adapters.get(_account(source)), AsksWithButtons)
+        return can(self._adapters.get(_account(source)), AsksWithButtons)
 
     def place(self, platform: str, account: str, chat: str, thread: str | None) -> SessionSource:
         """A chat by its id alone, as its platform would name it in a message. Raises Refused if nobody is there."""
         adapter: object = self._adapters.get((platform, account))
-        if not isinstance(adapter, LocatesChats):
+        if not can(adapter, LocatesChats):
             raise Refused(f"nothing can be sent to {platform}/{account} from here")
         return adapter.place(chat, thread)
 
     def fetcher(self, source: SessionSource) -> FetchesFiles | None:
         """Whoever can fetch what was sent from there."""
         adapter: object = self._adapters.get(_account(source))
-        return adapter if isinstance(adapter, FetchesFiles) else None
+        return adapter if can(adapter, FetchesFiles) else None
 
     def preview(
         self, target: SessionSource, turn: TurnId, messages: Sequence[str], shown_in: str | None = None
@@ -140,13 +142,14 @@ class Delivery:
         """What is shown of a turn while it runs; `shown_in` is the message that shows what an earlier run had of it."""
         showing = Showing(target=target, turn=turn, messages=tuple(messages), shown_in=shown_in)
         preview = self._previews[turn] = Preview(self._adapters.get(_account(target)), showing, self._stage)
+        self._shown[_chat(target), messages[0]] = turn
         return preview
 
     def settled(self, target: SessionSource, messages: Sequence[str]) -> None:
         """Nothing more comes for these messages."""
-        for preview in [each for each in self._previews.values() if each.showing.answers(target, messages)]:
-            del self._previews[preview.showing.turn]
-            self._tasks.create_task(preview.tidy_up(), name="preview")
+        turn = self._shown.pop((_chat(target), messages[0]), None)
+        if turn is not None:
+            self._tasks.create_task(self._previews.pop(turn).tidy_up(), name="preview")
         follower = follower_of(self._adapters.get(_account(target)))
         if follower is not None:
             with harmless(self._observer):
@@ -282,7 +285,7 @@ async def _hand_over(adapter: Adapter, part: Part, *, in_doubt: bool, since: dat
     """
     if part.file is not None:
         return await _hand_over_file(adapter, part, part.file, in_doubt=in_doubt, since=since)
-    if part.edits is not None and isinstance(adapter, EditsMessages):
+    if part.edits is not None and can(adapter, EditsMessages):
         with suppress(Undeliverable):
             return await adapter.edit(part, part.edits)
     if in_doubt:
@@ -291,20 +294,20 @@ async def _hand_over(adapter: Adapter, part: Part, *, in_doubt: bool, since: dat
 
 
 async def _send(adapter: Adapter, part: Part) -> Sent:
-    if part.buttons and isinstance(adapter, AsksWithButtons):
+    if part.buttons and can(adapter, AsksWithButtons):
         return await adapter.ask(part)
     return await adapter.send(part)
 
 
 async def _hand_over_file(adapter: Adapter, part: Part, file: File, *, in_doubt: bool, since: datetime) -> Sent:
     """With its caption; where no file can be sent, in words. The copy may be gone: disks are tidied up by many."""
-    if in_doubt and isinstance(adapter, FindsSent):
+    if in_doubt and can(adapter, FindsSent):
         found = await adapter.find_sent(part, since)
         if found is not None:
             return found
     elif in_doubt:
         part = replace(part, text=(_REPEAT + part.text).rstrip())
-    if not isinstance(adapter, SendsFiles):
+    if not can(adapter, SendsFiles):
         return await adapter.send(_in_words(part, file))
     if not await is_there(file):
         raise Undeliverable("its file is no longer there")
@@ -318,8 +321,9 @@ def _in_words(part: Part, file: File) -> Part:
 
 async def _settle_doubt(adapter: Adapter, part: Part, since: datetime) -> Sent:
     """It may have arrived: look for it, and if nobody can, say that it may come twice."""
-    if isinstance(adapter, FindsSent):
-        return await adapter.find_sent(part, since) or await _send(adapter, part)
+    finder: object = adapter
+    if can(finder, FindsSent):
+        return await finder.find_sent(part, since) or await _send(adapter, part)
     return await _send(adapter, replace(part, text=_REPEAT + part.text))
 
 

@@ -8,7 +8,6 @@ meanwhile. A lane exists while somebody is in it.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -133,8 +132,8 @@ class Running:
         self.ended_for: str | None = None
         self._on_steer: Steer | None = None
         self._joined: list[Stored] = []
-        self.over = asyncio.Event()
-        self.is_answered = False
+        self._over: asyncio.Event | None = None
+        self._is_over = self.is_answered = False
         self._holds = holds
         self._stopped = False
 
@@ -183,10 +182,23 @@ class Running:
         self.stop()
 
     def stop(self) -> None:
-        """Ask for it; `over` tells when what was said has been kept."""
+        """Ask for it; `until_over` tells when what was said has been kept."""
         self._stopped = True
         if self.on_stop is not None:
             self.on_stop()
+
+    def finish(self) -> None:
+        """Nothing more comes of it."""
+        self.answered()
+        self._is_over = True
+        if self._over is not None:
+            self._over.set()
+
+    async def until_over(self) -> None:
+        """Few wait for it, so room for them is made when the first one does."""
+        if not self._is_over:
+            self._over = self._over or asyncio.Event()
+            await self._over.wait()
 
 
 @dataclass(slots=True, eq=False)
@@ -196,7 +208,7 @@ class _Lane:
     room: int | None = None
     refuse: Callable[[Stored], None] | None = None
     steer: Callable[[Running, _PlaceInLane], None] | None = None
-    places: deque[_PlaceInLane] = field(default_factory=deque)
+    places: list[_PlaceInLane] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     running: Running | None = None
     overflows: bool = False
@@ -316,7 +328,7 @@ class Lanes:
         if running is None:
             return False
         running.stop()
-        await running.over.wait()
+        await running.until_over()
         return True
 
     def change(self, rules: LaneRules) -> None:
@@ -328,7 +340,7 @@ class Lanes:
         """Return when what runs now has ended."""
         for lane in [*self._lanes.values(), *self._beside.values()]:
             if lane.running is not None:
-                await lane.running.over.wait()
+                await lane.running.until_over()
 
     async def close(self) -> None:
         """Begin nothing more, and return when what runs has ended. What waits is in the inbox for the next start."""
@@ -342,7 +354,7 @@ class Lanes:
         for each in once:
             each.end(why)
         for each in once:
-            await each.over.wait()
+            await each.until_over()
 
     def unanswered(self) -> list[tuple[SessionKey, InboundMessage]]:
         """The turns that run and have no answer on disk yet, each with the last message it is to answer."""
@@ -362,7 +374,7 @@ class Lanes:
     async def _serve(self, lane: _Lane) -> None:
         while (lane.places or lane.running is not None) and not self._closing.is_set():
             if lane.running is not None:
-                await lane.running.over.wait()  # it was stopped before it began
+                await lane.running.until_over()  # it was stopped before it began
                 continue
             first = lane.places[0]
             comes_just_now = first.stored is None
@@ -392,7 +404,7 @@ class Lanes:
         while lane.places:
             first = lane.places[0]
             if await self._is_stored(lane, first) and first.stored is not None:
-                lane.places.popleft()
+                lane.places.pop(0)
                 lane.running = Running([first.stored], beside=True, holds=first.held)
                 await self._work_on(lane, lane.running)
         del self._beside[lane.key]
@@ -401,9 +413,8 @@ class Lanes:
         try:
             await self._work(lane.key, running)
         finally:
-            running.answered()
             lane.running = None
-            running.over.set()
+            running.finish()
 
     async def _is_stored(self, lane: _Lane, first: _PlaceInLane) -> bool:
         """Wait until the first of the lane is on disk; False if it has left."""
@@ -435,7 +446,7 @@ class Lanes:
             if batch and not (together and batch[0].goes_with(stored)):
                 break
             batch.append(stored)
-            lane.places.popleft()
+            lane.places.pop(0)
             lane.overflows = False
         return batch
 

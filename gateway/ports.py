@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol, runtime_checkable
+from functools import lru_cache
+from typing import Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from gateway.model import (
     AgentEvent,
@@ -23,6 +24,20 @@ from gateway.model import (
     Turn,
     TurnId,
 )
+
+T = TypeVar("T")
+
+
+def can(whom: object, capability: type[T]) -> TypeGuard[T]:
+    """Whether an adapter or an agent has a capability: for what is asked with every turn. It has it for life."""
+    protocol: object = capability
+    return _can(whom, protocol)
+
+
+@lru_cache(maxsize=1024)
+def _can(whom: object, capability: object) -> bool:
+    # Python 3.11 looks at every member of a protocol each time: that was a tenth of what a turn costs.
+    return isinstance(capability, type) and isinstance(whom, capability)
 
 
 class Clock(Protocol):

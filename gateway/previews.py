@@ -21,6 +21,7 @@ from gateway.ports import (
     Reacts,
     ShowsStatus,
     ShowsTyping,
+    can,
 )
 from gateway.storing import LOST_PREVIEW
 from gateway.streams import Draft, Drafter, EditedMessage, Editor, Showing, Stage, Stream, Streamer, in_time
@@ -55,25 +56,25 @@ class Preview:
         self._follower = follower_of(adapter)
         self._typing = Typing(adapter, showing.target, stage) if _shows_typing(adapter, showing.target) else None
         self._patience: asyncio.Task[None] | None = None
-        if stage.reaction is not None and isinstance(adapter, _Reactor) and showing.shown_in is None:
+        if stage.reaction is not None and can(adapter, _Reactor) and showing.shown_in is None:
             stage.tasks.create_task(_acknowledge(adapter, showing, stage, stage.reaction), name="reaction")
         self._message = self._message_of(adapter) if stage.stream else None
         if self._follower is not None:
             with harmless(stage.observer):
                 self._follower.turn_began(showing.target, showing.turn, showing.messages)
-        elif self._typing is None and isinstance(adapter, _Sender):
+        elif self._typing is None and can(adapter, _Sender):
             self._patience = stage.tasks.create_task(self._ask_for_patience(adapter), name="patience")
 
     def _message_of(self, adapter: object) -> EditedMessage | None:
         """What shows the words: the best that there is in this place."""
         showing, stage, is_new = self.showing, self._stage, self.showing.shown_in is None
         in_draft = stage.drafts and showing.target.chat_type is ChatType.DM and is_new
-        if in_draft and isinstance(adapter, Drafter):
+        if in_draft and can(adapter, Drafter):
             return Draft(adapter, showing, stage, self._can_be_read)
-        if is_new and isinstance(adapter, Streamer) and adapter.can_stream(showing.target):
+        if is_new and can(adapter, Streamer) and adapter.can_stream(showing.target):
             return Stream(adapter, showing, stage, self._can_be_read)
-        is_lost = showing.shown_in == LOST_PREVIEW and not isinstance(adapter, FindsPreviews)
-        if is_lost or self._follower is not None or not isinstance(adapter, Editor):
+        is_lost = showing.shown_in == LOST_PREVIEW and not can(adapter, FindsPreviews)
+        if is_lost or self._follower is not None or not can(adapter, Editor):
             return None
         return EditedMessage(adapter, showing, stage, self._can_be_read)
 
@@ -142,7 +143,7 @@ class Typing:
         self._task.cancel()
         await asyncio.wait({self._task})
         adapter: object = self._adapter
-        if self._was_shown and isinstance(adapter, ShowsStatus):
+        if self._was_shown and can(adapter, ShowsStatus):
             self._was_shown = False
             self._stage.tasks.create_task(self._hide(adapter), name="typing")
 
@@ -167,13 +168,13 @@ class Typing:
 
 
 def _shows_typing(adapter: object, target: SessionSource) -> TypeGuard[_Typist]:
-    has_place = not isinstance(adapter, ShowsStatus) or adapter.has_status_in(target)
-    return isinstance(adapter, _Typist) and has_place
+    has_place = not can(adapter, ShowsStatus) or adapter.has_status_in(target)
+    return can(adapter, _Typist) and has_place
 
 
 def follower_of(adapter: object) -> FollowsTurns | None:
     """The adapter, if its screens follow turns."""
-    return adapter if isinstance(adapter, FollowsTurns) else None
+    return adapter if can(adapter, FollowsTurns) else None
 
 
 @contextmanager

@@ -41,7 +41,7 @@ from gateway.observe import Observer
 from gateway.open_questions import OpenQuestions
 from gateway.patience import until_stored
 from gateway.policy import Policy
-from gateway.ports import Agent, Clock, LetsOthersAnswer, TakesAnswers
+from gateway.ports import Agent, Clock, LetsOthersAnswer, TakesAnswers, can
 from gateway.storing import Asked, Begun, Choice, InboxItem, Outcome, Store
 from gateway.turns import Answered, PutQuestion
 
@@ -174,14 +174,14 @@ class Questions:
         turn, session = asker.begun.turn, asker.begun.opened.session
         self._check(ask, text, turn)
         agent = _at_work(asker.agent, turn)
-        does = Does.ANSWER if isinstance(agent, TakesAnswers) else Does.SAY
+        does = Does.ANSWER if can(agent, TakesAnswers) else Does.SAY
         part = self._question(asker.message, session.key, does, text, labels, ask.id)
         parts = await self._fitting.parts((part,), session.id)
         parts = await until_stored(partial(self._store.ask, turn, *parts), self._observer)
         asked = next(part for part in parts if part.question is not None)
         self.remember(asked)
         self._begin(self._delivery.deliver(parts), name="question")
-        if isinstance(agent, TakesAnswers):
+        if can(agent, TakesAnswers):
             waiting = self._waiting[asked.id] = _Waiting(turn=turn, chosen=asyncio.Future())
             asker.running.rest()
             self._begin(self._tell(agent, asked.id, ask, waiting, asker.running, answered), name="answer")
@@ -312,7 +312,7 @@ class Questions:
 
 def _at_work(agent: Agent, turn: TurnId) -> object:
     """Who asks: the agent itself, or the one that answers in its place."""
-    return agent.at_work(turn) if isinstance(agent, LetsOthersAnswer) else agent
+    return agent.at_work(turn) if can(agent, LetsOthersAnswer) else agent
 
 
 def _does(part: Part) -> Does | None:

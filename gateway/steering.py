@@ -18,7 +18,7 @@ from gateway.lanes import Stored
 from gateway.model import InboundMessage, TurnId
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.ports import Agent, TakesWords
+from gateway.ports import Agent, TakesWords, can
 from gateway.storing import Store
 from gateway.turns import Conversation
 
@@ -47,7 +47,7 @@ class Steering:
 
     async def _say(self, message: InboundMessage) -> bool:
         """Files are for the next turn: this one has begun without them."""
-        if not isinstance(self.agent, TakesWords) or message.attachments:
+        if not can(self.agent, TakesWords) or message.attachments:
             return False
         try:
             return await self.agent.steer(self.turn, self.redact(message.text))

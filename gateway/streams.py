@@ -8,7 +8,7 @@ comes last. So whoever closes such a message waits for what is under way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,7 +21,7 @@ from gateway.governor import Governor
 from gateway.model import AgentEvent, Part, Sent, SessionSource, TurnId
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.ports import Adapter, EditsMessages, FindsPreviews, ShowsDrafts, StreamsNatively
+from gateway.ports import Adapter, EditsMessages, FindsPreviews, ShowsDrafts, StreamsNatively, can
 from gateway.storing import LOST_PREVIEW, Store
 from gateway.wording import MARK, Story, Words
 
@@ -80,10 +80,6 @@ class Showing:
     messages: tuple[str, ...]
     shown_in: str | None = None
 
-    def answers(self, target: SessionSource, messages: Sequence[str]) -> bool:
-        """Whether it is about these messages of that place, to which others may have come."""
-        return self.target == target and set(self.messages) <= set(messages)
-
 
 class EditedMessage:
     """
@@ -101,19 +97,25 @@ class EditedMessage:
         self._pace = (adapter.limits.edit_every or _PACE).total_seconds()
         self._words = Words(adapter.limits)
         self._message, self._says = showing.shown_in, ""
-        self._news, self._over = asyncio.Event(), asyncio.Event()
-        self._task = stage.tasks.create_task(self._keep_up(), name="preview")
+        self._news: asyncio.Event
+        self._over: asyncio.Event
+        self._task: asyncio.Task[None] | None = None
+        self._is_closed = False
+        if showing.shown_in is not None:
+            self._wake()
 
     def show(self, event: AgentEvent) -> None:
         """Something to show at the next opportunity."""
         self._words.hear(event)
-        self._news.set()
+        self._wake()
 
     async def close(self) -> str | None:
         """Wait for what is under way. Returns the message, if there is one."""
-        self._over.set()
-        self._news.set()
-        await asyncio.wait({self._task})
+        self._is_closed = True
+        if self._task is not None:
+            self._over.set()
+            self._news.set()
+            await asyncio.wait({self._task})
         try:
             await self._find_lost()
         except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: then the answer says that nobody knows
@@ -123,7 +125,7 @@ class EditedMessage:
     def still_working(self) -> None:
         """It takes long, and nothing was said yet."""
         self._words.wait()
-        self._news.set()
+        self._wake()
 
     async def leave(self) -> None:
         """Closed, and not replaced by an answer: take the mark away."""
@@ -136,6 +138,15 @@ class EditedMessage:
                 await in_time(self._adapter.edit(part, self._message))
         except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: there is nobody left whom it could concern
             self._stage.observer.hint_failed(self._showing.target, exc)
+
+    def _wake(self) -> None:
+        """There is news. Of the many turns that have not said anything yet, each takes as little room as it can."""
+        if self._is_closed:
+            return
+        if self._task is None:
+            self._news, self._over = asyncio.Event(), asyncio.Event()
+            self._task = self._stage.tasks.create_task(self._keep_up(), name="preview")
+        self._news.set()
 
     async def _keep_up(self) -> None:
         try:
@@ -208,7 +219,7 @@ class EditedMessage:
     async def _find_lost(self) -> None:
         """Some platforms can be asked whether there is a message."""
         adapter: object = self._adapter
-        if self._message != LOST_PREVIEW or not isinstance(adapter, FindsPreviews):
+        if self._message != LOST_PREVIEW or not can(adapter, FindsPreviews):
             return
         found = await in_time(adapter.find_preview(self._part("")))
         self._message = found.message_id if found is not None else None

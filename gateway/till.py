@@ -11,7 +11,7 @@ from gateway.model import InboundMessage, Part, SessionId, SessionSource, Spent,
 from gateway.observe import Observer
 from gateway.patience import until_stored
 from gateway.policy import Employed, Policy
-from gateway.ports import Clock, TellsWhoAnswered
+from gateway.ports import Clock, TellsWhoAnswered, can
 from gateway.prices import counted, priced
 from gateway.spending import By, Payer, Spending
 from gateway.storing import Begun, Outcome, Store
@@ -62,7 +62,7 @@ class Till:
     def _answerer(self, employed: Employed, turn: Turn) -> Employed:
         """Another may have stood in for it, at a price of its own."""
         agent: object = employed.agent
-        name = agent.answered_by(turn.id) if isinstance(agent, TellsWhoAnswered) else None
+        name = agent.answered_by(turn.id) if can(agent, TellsWhoAnswered) else None
         return self.policy.agents.get(name or employed.name, employed)
 
     async def finish(self, begun: Begun, outcome: Outcome) -> tuple[Part, ...]:
