@@ -135,10 +135,10 @@ class Desk:
         return parts
 
     async def refuse(self, running: Running) -> tuple[Part, ...]:
-        """A message that is one too many: it keeps its words, ends with a reason, and the first of them says so."""
-        stored = running.batch[0]
-        opening = self.policy.opening(stored.message.source)
+        """Messages that are too many: they keep their words, end with a reason, and the first of them says so."""
+        opening, rows = self.policy.opening(running.batch[0].message.source), [stored.id for stored in running.batch]
         session = (await until_stored(lambda: self.store.open(opening), self.observer)).session
-        parts = replies.parts(stored.message, replies.TOO_MANY) if stored.is_first_surplus else ()
-        refusing = partial(self.store.refuse, stored.id, "too many messages wait", session=session.id, parts=parts)
+        first = [stored.message for stored in running.batch if stored.is_first_surplus]
+        parts = [part for message in first for part in replies.parts(message, replies.TOO_MANY)]
+        refusing = partial(self.store.refuse, rows, "too many messages wait", session=session.id, parts=parts)
         return await until_stored(refusing, self.observer)

@@ -403,9 +403,8 @@ class Lanes:
     async def _serve_beside(self, lane: _Lane) -> None:
         while lane.places:
             first = lane.places[0]
-            if await self._is_stored(lane, first) and first.stored is not None:
-                lane.places.pop(0)
-                lane.running = Running([first.stored], beside=True, holds=first.held)
+            if await self._is_stored(lane, first):
+                lane.running = Running(self._take_out_beside(lane), beside=True, holds=first.held)
                 await self._work_on(lane, lane.running)
         del self._beside[lane.key]
 
@@ -448,6 +447,19 @@ class Lanes:
             batch.append(stored)
             lane.places.pop(0)
             lane.overflows = False
+        return batch
+
+    def _take_out_beside(self, lane: _Lane) -> list[Stored]:
+        """
+        A command comes alone. Of what is too many comes all there is: refused one by one, a chat that never stops
+        would keep the disk busy with refusals, and all others waiting for it.
+        """
+        batch: list[Stored] = []
+        for place in lane.places:
+            if place.stored is None or (batch and not (batch[0].is_surplus and place.stored.is_surplus)):
+                break
+            batch.append(place.stored)
+        del lane.places[: len(batch)]
         return batch
 
     async def _change(self, lane: _Lane) -> None:

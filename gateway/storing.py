@@ -375,9 +375,13 @@ class Store(People, Protocol):
         """Whatever was said until then has been received."""
 
     async def refuse(
-        self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]
+        self, inbox: Sequence[InboxId], reason: str, *, session: SessionId, parts: Sequence[Part]
     ) -> tuple[Part, ...]:
-        """End a waiting message without an answer, for a reason that its parts tell. Its words stay for `requeue`."""
+        """
+        End waiting messages without an answer, for a reason that the parts tell. Their words stay for `requeue`.
+
+        What no longer waits is left as it is; if none of them does, nothing is said.
+        """
 
     async def record_tool(self, turn: TurnId) -> None:
         """The agent showed a tool at work: from now on this turn must not run again. Committed before it is shown."""

@@ -335,14 +335,15 @@ class MemoryStore:
             self._accounts[name] = replace(found, behind_since=None, received_at=received)
 
     async def refuse(
-        self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]
+        self, inbox: Sequence[InboxId], reason: str, *, session: SessionId, parts: Sequence[Part]
     ) -> tuple[Part, ...]:
         with self._lock:
-            if self._turn_of((inbox,)) is not None:
-                raise AlreadySettled(f"inbound message {inbox} belongs to a turn")
             self._existing(session)
-            self._inbox[inbox] = replace(self._inbox[inbox], state=InboxState.REFUSED, reason=scrub(reason))
-            return tuple(self._put_out(session, None, part, self._clock.now()) for part in parts)
+            items = [self._inbox[row] for row in inbox if row in self._inbox]
+            waiting = [item for item in items if item.state is InboxState.WAITING and item.turn is None]
+            for item in waiting:
+                self._inbox[item.id] = replace(item, state=InboxState.REFUSED, reason=scrub(reason))
+            return tuple(self._put_out(session, None, part, self._clock.now()) for part in parts if waiting)
 
     async def record_tool(self, turn: TurnId) -> None:
         with self._lock:

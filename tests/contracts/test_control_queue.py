@@ -232,7 +232,7 @@ async def test_a_refused_message_is_traced_to_its_reason(store: Store, operator:
     asked = opening()
     accepted = await store.accept(message(), asked.key)
     session = (await store.open(asked)).session
-    await store.refuse(accepted.id, "too many messages wait", session=session.id, parts=())
+    await store.refuse([accepted.id], "too many messages wait", session=session.id, parts=())
 
     steps = (await operator.ask("trace", id=f"in{accepted.id}"))["steps"]
 

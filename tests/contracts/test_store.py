@@ -727,7 +727,7 @@ class TestTakingBackToWork:
         accepted = await store.accept(message("one too many"), key_of())
         session = (await store.open(opening())).session
         parts = await store.refuse(
-            accepted.id, "too many", session=session.id, parts=(Part(target=dm(), text="too many"),)
+            [accepted.id], "too many", session=session.id, parts=(Part(target=dm(), text="too many"),)
         )
         refused = (await store.inbox(InboxState.REFUSED))[0]
 
@@ -737,6 +737,20 @@ class TestTakingBackToWork:
         assert (refused.reason, refused.message.text) == ("too many", "one too many")
         assert (item.state, item.message.text) == (InboxState.WAITING, "one too many")
         assert len(await store.inbox(InboxState.WAITING)) == 1
+
+    async def test_of_many_messages_those_are_refused_that_still_wait(self, store: Store) -> None:
+        session = (await store.open(opening())).session
+        rows = [(await store.accept(message("x", id=str(number)), key_of())).id for number in range(3)]
+        await store.begin(Claim(inbox=(rows[0],), opening=opening(), entries=(), history=0))
+        notice = Part(target=dm(), text="too many")
+
+        first = await store.refuse(rows, "too many", session=session.id, parts=(notice,))
+        second = await store.refuse(rows, "again", session=session.id, parts=(notice,))
+
+        assert (len(first), second) == (1, ())
+        refused = await store.inbox(InboxState.REFUSED)
+        assert [(item.id, item.reason) for item in refused] == [(row, "too many") for row in rows[1:]]
+        assert [item.id for item in await store.inbox(InboxState.RUNNING)] == rows[:1]
 
     @pytest.mark.parametrize("state", ["waiting", "running", "done"])
     async def test_what_waits_runs_or_was_answered_is_left_alone(self, store: Store, state: str) -> None:

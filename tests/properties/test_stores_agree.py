@@ -127,7 +127,7 @@ class World:
         source = dm(str(which % 3))
         opened = await self.store.open(opening(source, IDLE))
         accepted = await self.store.accept(message("many", id=self.next_id(), source=source), key_of(source))
-        return len(await self.store.refuse(accepted.id, "many", session=opened.session.id, parts=()))
+        return len(await self.store.refuse([accepted.id], "many", session=opened.session.id, parts=()))
 
     async def work_on_what_was_given_up(self, which: int, number: int, entries: list[Entry]) -> object:
         items = await self.store.inbox(*InboxState)

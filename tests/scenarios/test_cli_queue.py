@@ -46,7 +46,7 @@ def refused(state: Path, text: str = "one too many") -> InboxId:
             key = build_session_key(HERE)
             accepted = await store.accept(message(text, id="m1", source=HERE), key)
             session = (await store.open(Opening(key=key, source=HERE))).session
-            await store.refuse(accepted.id, "too many messages wait", session=session.id, parts=())
+            await store.refuse([accepted.id], "too many messages wait", session=session.id, parts=())
             await store.close()
             return accepted.id
 

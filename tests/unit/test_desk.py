@@ -186,6 +186,14 @@ class TestOneTooMany:
             assert [(part.text, part.reply_to) for part in first] == [(TOO_MANY, "1")]
             assert second == ()
 
+    async def test_many_are_refused_in_one_write(self) -> None:
+        async with counter() as at:
+            stored = [await at.stored("a", id=str(number), first=number == 1) for number in range(4)]
+            told = await at.desk.refuse(Running(stored))
+
+            assert [part.reply_to for part in told] == ["1"]
+            assert len(await at.store.inbox(InboxState.REFUSED)) == 4
+
     async def test_it_keeps_its_words_and_is_not_in_the_transcript(self) -> None:
         async with counter() as at:
             await at.desk.refuse(Running([await at.stored("a", first=True)]))

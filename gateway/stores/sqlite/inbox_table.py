@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -123,9 +124,12 @@ def settle(db: sqlite3.Connection, inbox: InboxId, state: str, reason: str | Non
     )
 
 
-def refuse(db: sqlite3.Connection, inbox: InboxId, reason: str) -> None:
-    """Refused, with its words kept."""
-    db.execute("UPDATE inbox SET state = 'refused', reason = ? WHERE n = ?", (scrub(reason), inbox))
+def refuse(db: sqlite3.Connection, inbox: Sequence[InboxId], reason: str) -> int:
+    """Refused, with their words kept: those that wait, and returns how many that were."""
+    rows = [(scrub(reason), row) for row in inbox]
+    return db.executemany(
+        "UPDATE inbox SET state = 'refused', reason = ? WHERE n = ? AND state = 'waiting' AND turn IS NULL", rows
+    ).rowcount
 
 
 def given_up(db: sqlite3.Connection, inbox: InboxId) -> InboxItem:

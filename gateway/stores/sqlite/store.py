@@ -272,15 +272,14 @@ class SqliteStore:
         await self._writer.run(lambda db: account_table.record_caught_up(db, f"{platform}/{account}", until))
 
     async def refuse(
-        self, inbox: InboxId, reason: str, *, session: SessionId, parts: Sequence[Part]
+        self, inbox: Sequence[InboxId], reason: str, *, session: SessionId, parts: Sequence[Part]
     ) -> tuple[Part, ...]:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> tuple[Part, ...]:
-            inbox_table.without_turn(db, inbox)
             n, found = self._sessions.by_id(db, session)
-            inbox_table.refuse(db, inbox, reason)
-            return outbox_table.put_out(db, n, found.id, None, parts, now)
+            refused = inbox_table.refuse(db, inbox, reason)
+            return outbox_table.put_out(db, n, found.id, None, parts if refused else (), now)
 
         return await self._writer.run(write)
 

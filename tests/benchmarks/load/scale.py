@@ -26,14 +26,14 @@ async def measure(conversations: int, within: float, agent_seconds: float, folde
     """One message each, evenly."""
     agent = json.dumps({**AGENT, "options": {"seconds": agent_seconds}})
     async with gateway(folder, "--agent", agent, "--turns", json.dumps({"concurrent": conversations})) as people:
-        before, began, size = await people.how(), time.monotonic(), -(-conversations // _STEPS)
+        before, began, size = people.use(), time.monotonic(), -(-conversations // _STEPS)
         for step, first in enumerate(range(0, conversations, size)):
             await asyncio.sleep(max(began + step * within / _STEPS - time.monotonic(), 0))
             numbers = range(first, min(first + size, conversations))
             people.say([(f"m{number}", f"c{number}", "what is the weather like?") for number in numbers])
         said = time.monotonic() - began
         await people.until(0)
-        took, after = [each for chat in people.took.values() for each in chat], await people.how()
+        took, after = [each for chat in people.took.values() for each in chat], people.use()
     return {
         "case": "scale",
         "conversations": conversations,

@@ -1,16 +1,14 @@
 """
 A platform that costs next to nothing: lines of JSON over a socket, one adapter at the gateway's end.
 
-The driver says `{"say": [[id, chat, text], ...]}` and hears `{"stored": [id, ...]}` when all of it is on disk; what is
-sent comes as `{"sent": chat, "to": id, "text": ...}`. `{"how": n}` is answered with what the process uses.
+The driver says `{"say": [[id, chat, text], ...]}` and hears `{"stored": count}` when all of it is on disk; what is sent
+comes as `{"sent": chat, "text": ...}`. `{"tasks": true}` is answered with how many there are.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import resource
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,19 +40,19 @@ class LoadAdapter:
                 if "say" in asked:
                     storing.create_task(self._store(asked["say"], receive))
                 else:
-                    self._tell({"how": asked["how"], **in_use()})
+                    self._tell({"tasks": len(asyncio.all_tasks())})
         await asyncio.Event().wait()
 
     async def _store(self, said: Sequence[tuple[str, str, str]], receive: Receive) -> None:
         now = datetime.now(UTC)
         await asyncio.gather(*(_taken(receive, _message(*each, now)) for each in said))
-        self._tell({"stored": [id_ for id_, _, _ in said]})
+        self._tell({"stored": len(said)})
 
     async def send(self, part: Part) -> Sent:
         """At once."""
         self._said += 1
         if part.id:
-            self._tell({"sent": part.target.chat_id, "to": part.reply_to, "text": part.text})
+            self._tell({"sent": part.target.chat_id, "text": part.text})
         return Sent(message_id=str(self._said), at=datetime.now(UTC))
 
     async def edit(self, part: Part, message_id: str) -> Sent:
@@ -79,15 +77,3 @@ async def _taken(receive: Receive, message: InboundMessage) -> None:
 def _message(id_: str, chat: str, text: str, now: datetime) -> InboundMessage:
     source = SessionSource(platform=PLATFORM, chat_type=ChatType.DM, chat_id=chat, user_id=chat, user_name=f"P {chat}")
     return InboundMessage(id=id_, event_ids=(f"load:{id_}",), source=source, text=text, sent_at=now)
-
-
-def in_use() -> dict[str, float]:
-    """What this process has now, and the most it ever had."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return {
-        "mb": pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
-        "most_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
-        "tasks": len(asyncio.all_tasks()),
-        "files": len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - counted, not walked
-        "cpu": sum(os.times()[:2]),
-    }
