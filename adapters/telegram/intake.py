@@ -1,7 +1,9 @@
 """
 From updates to the gateway: everything of a batch is stored before anybody is told that it is.
 
-Chats wait for no other chat; within one chat everything comes in the order in which it was done.
+Chats wait for no other chat; within one chat everything comes in the order in which it was done. What was said there in
+one go is stored side by side: Telegram has one line for all chats, and whoever stored the words of a noisy one after
+each other would let all others wait for the disk.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import groupby, starmap
 from typing import Any
 
 from aiogram.methods import AnswerCallbackQuery, GetMe, SetMyCommands
@@ -22,12 +25,13 @@ from adapters.telegram.api import Api
 from adapters.telegram.memory import Memory
 from adapters.telegram.normalise import Me, normalise
 from gateway.errors import Refused, TurngateError, Unreachable
-from gateway.model import InboundMessage
+from gateway.model import InboundMessage, MessageKind
 from gateway.ports import Receive
 
 Raw = Mapping[str, Any]
 
 _log = logging.getLogger(__name__)
+_SAID = MessageKind.NEW, MessageKind.COMMAND
 
 
 class Intake:
@@ -74,12 +78,7 @@ class Intake:
             message = normalise(update, self._known, datetime.now(UTC))
             if message is not None:
                 chats.setdefault(message.source.chat_id, []).append((update, message))
-        taking = [asyncio.ensure_future(self._take_chat(said)) for said in chats.values()]
-        try:
-            await asyncio.gather(*taking)
-        finally:
-            for each in taking:
-                each.cancel()
+        await _all_of(self._take_chat(said) for said in chats.values())
 
     @property
     def _known(self) -> Me:
@@ -88,18 +87,36 @@ class Intake:
         return self._me
 
     async def _take_chat(self, said: Sequence[tuple[Update, InboundMessage]]) -> None:
-        for update, message in said:
-            self._memory.heard(message)
-            with suppress(Refused):  # never taken, whoever asks: what comes after it is
-                await self._receive(message)
-            if update.callback_query is not None:
-                # Until it is answered, the button looks as if it were still being pressed.
-                self._run_errand(self._api.call(AnswerCallbackQuery(callback_query_id=update.callback_query.id)))
+        """What is done to a message must find it stored; words need not wait for each other, each has its place."""
+        for is_said, together in groupby(said, lambda each: each[1].kind in _SAID):
+            if is_said:
+                await _all_of(starmap(self._take, together))
+            else:
+                for update, message in together:
+                    await self._take(update, message)
+
+    async def _take(self, update: Update, message: InboundMessage) -> None:
+        self._memory.heard(message)
+        with suppress(Refused):  # never taken, whoever asks: what comes after it is
+            await self._receive(message)
+        if update.callback_query is not None:
+            # Until it is answered, the button looks as if it were still being pressed.
+            self._run_errand(self._api.call(AnswerCallbackQuery(callback_query_id=update.callback_query.id)))
 
     def _run_errand(self, call: Coroutine[Any, Any, bool]) -> None:
         errand = asyncio.create_task(_harmless(call))
         self._errands.add(errand)
         errand.add_done_callback(self._errands.discard)
+
+
+async def _all_of(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Begun in this order. Raises what the first of them raised, and lets go of the rest."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for each in tasks:
+            each.cancel()
 
 
 def number_of(raw: Raw) -> int:
