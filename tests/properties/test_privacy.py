@@ -14,7 +14,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.model import ChatType, Entry, Media, MediaType, Reasoning, Role, SessionSource, Text, ToolCall
-from gateway.privacy import Redactor, StreamRestorer
+from gateway.privacy import _SIGN, Redactor, StreamRestorer, _shapes
 from tests.fakes import NOON
 
 KEY = bytes(range(32))
@@ -259,3 +259,10 @@ def test_a_stream_holds_back_no_more_than_the_end(text: str) -> None:
         shown += stream.feed(char)
 
     assert len(text) - len(shown) <= 300
+
+
+@settings(max_examples=500, deadline=None)
+@given(ANY_TEXT | phone_numbers(), st.booleans())
+def test_what_has_no_sign_of_anything_sensitive_has_nothing_sensitive(text: str, emails: bool) -> None:
+    if _SIGN.search(text) is None:
+        assert _shapes(frozenset({"telegram", "slack"}), emails).search(text) is None

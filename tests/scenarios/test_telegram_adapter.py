@@ -13,7 +13,7 @@ import pytest
 from adapters import telegram
 from adapters.telegram.normalise import HANDLED
 from gateway.errors import Refused, Retryable, StoreUnavailable, Unauthorized, Undeliverable
-from gateway.model import Attachment, Button, ChatType, File, MediaType, SessionSource
+from gateway.model import Attachment, Button, ChatType, File, MediaType, MessageKind, SessionSource
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import TelegramUnderTest
 from tests.simulators.telegram import TOKENS
@@ -297,24 +297,45 @@ async def test_a_chat_without_a_name_and_a_message_without_a_number_take_nothing
 
 
 async def test_one_slow_chat_holds_up_no_other_and_keeps_its_order(at: Scene) -> None:
-    heard, may_go_on = list[str](), asyncio.Event()
+    begun, stored, may_go_on = list[str](), list[str](), asyncio.Event()
 
     async def receive(message: object) -> None:
         text = message.text  # type: ignore[attr-defined]
+        begun.append(text)
         if text == "slow":
             await may_go_on.wait()
-        heard.append(text)
+        stored.append(text)
 
     await at.say("slow")
     await at.say("after slow")
     await at.say("quick", to=at.there)
     async with listening(at.adapter, receive):
 
-        async def is_heard() -> bool:
-            return heard == ["quick"]
+        async def is_stored() -> bool:
+            return sorted(stored) == ["after slow", "quick"]
 
-        await at.sim.until(is_heard)
+        await at.sim.until(is_stored)
+        assert not await at.all_is_acknowledged()
         may_go_on.set()
         await at.sim.until(at.all_is_acknowledged)
 
-    assert heard == ["quick", "slow", "after slow"]
+    assert [text for text in begun if text != "quick"] == ["slow", "after slow"]
+
+
+async def test_what_is_done_to_a_message_finds_it_stored(at: Scene) -> None:
+    seen, may_go_on = list[str](), asyncio.Event()
+
+    async def receive(message: object) -> None:
+        if message.kind is MessageKind.NEW:  # type: ignore[attr-defined]
+            await may_go_on.wait()
+        seen.append(message.text)  # type: ignore[attr-defined]
+
+    said = await at.say("befroe")
+    await at.sim.do("change", id=said, chat=at.here.chat_id, text="before")
+    async with listening(at.adapter, receive):
+        await asyncio.sleep(0.2)
+        assert seen == []
+        may_go_on.set()
+        await at.sim.until(at.all_is_acknowledged)
+
+    assert seen == ["befroe", "before"]
