@@ -518,3 +518,24 @@ class TestBeside:
 
             assert work.done == [["/new"]]
             assert not work.lanes._beside
+
+
+@hurried
+class TestTooMany:
+    async def test_what_is_too_much_meanwhile_is_refused_together_and_a_command_alone(self) -> None:
+        crowded = LaneRules(debounce=AT_ONCE, waiting_per_session=1)
+        async with lanes(crowded) as work:
+            put(work, "asked")
+            await later(1)
+            put(work, "waits")
+            for text in ("a", "b", "c"):
+                put(work, text)
+            work.lanes.beside(KEY).take(stored("/help", alone=True))
+            put(work, "d")
+            await later(1000)
+
+        assert [batch for batch in work.done if batch[0] not in ("asked", "waits")] == [
+            ["a", "b", "c"],
+            ["/help"],
+            ["d"],
+        ]
