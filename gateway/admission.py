@@ -8,8 +8,8 @@ It looks at ids and never at names; what is quoted or forwarded gives nobody the
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gateway.model import LOCAL_PLATFORM, WEB_PLATFORM, ChatType, InboundMessage, MessageKind, SessionSource
@@ -69,10 +69,6 @@ class Allowed:
     chat: str | None = None
     scope: str | None = None
 
-    def names(self, source: SessionSource) -> bool:
-        """Whether it is this person."""
-        return self._fits(source) and self.person is not None and self.person == source.participant_id
-
     def holds(self, source: SessionSource) -> bool:
         """Whether it is this chat, or one inside this scope. A direct chat is inside of nothing."""
         if not self._fits(source) or source.chat_type is ChatType.DM:
@@ -101,6 +97,28 @@ class Access:
     wake_words: tuple[re.Pattern[str], ...] = ()
     background: int = 0
     called_each_time: frozenset[tuple[str, str]] = frozenset()
+    _listed: Mapping[str, frozenset[Allowed]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Thousands may be listed, and every message asks for one of them."""
+        listed = {"allow": self.allow, "admins": self.admins, "bots": self.bots}
+        object.__setattr__(self, "_listed", {name: frozenset(entries) for name, entries in listed.items()})
+
+    def names(self, source: SessionSource, *lists: str) -> bool:
+        """Whether one of these lists has the person."""
+        person = source.participant_id
+        asked = [Allowed(platform=source.platform, account=each, person=person) for each in (None, source.account)]
+        return person is not None and any(entry in self._listed[name] for entry in asked for name in lists)
+
+    def lets_in(self, source: SessionSource) -> bool:
+        """Whether the chat is allowed, or what it is inside of. A direct chat is inside of nothing."""
+        if source.chat_type is ChatType.DM:
+            return False
+        inside = [{"chat": source.chat_id}] if source.chat_id is not None else []
+        inside += [{"scope": source.scope}] if source.scope is not None else []
+        accounts = None, source.account
+        asked = [Allowed(platform=source.platform, account=each, **place) for each in accounts for place in inside]
+        return any(entry in self._listed["allow"] for entry in asked)
 
     def follows_threads(self, source: SessionSource) -> bool:
         """Whether the bot, once it takes part in a thread, needs no address there any more."""
@@ -143,7 +161,7 @@ def authorize(
         refusal = _refused_directly(message, access, approved)
     else:
         refusal = _refused_in_chat(message, access, takes_part=takes_part)
-    is_admin = refusal is None and not message.from_bot and _named(source, access.admins)
+    is_admin = refusal is None and not message.from_bot and access.names(source, "admins")
     return Decision(refusal=refusal, is_admin=is_admin)
 
 
@@ -152,8 +170,8 @@ def _refused_directly(message: InboundMessage, access: Access, approved: Collect
     if person is None:
         return Refusal.NAMELESS
     if message.from_bot:
-        return None if _named(source, access.bots) else Refusal.BOT
-    if _named(source, (*access.allow, *access.admins)) or access.direct is Direct.OPEN:
+        return None if access.names(source, "bots") else Refusal.BOT
+    if access.names(source, "allow", "admins") or access.direct is Direct.OPEN:
         return None
     if access.direct is Direct.LISTED:
         return Refusal.STRANGER
@@ -162,9 +180,9 @@ def _refused_directly(message: InboundMessage, access: Access, approved: Collect
 
 def _refused_in_chat(message: InboundMessage, access: Access, *, takes_part: bool) -> Refusal | None:
     source = message.source
-    if not any(entry.holds(source) for entry in access.allow):
+    if not access.lets_in(source):
         return Refusal.CHAT
-    if message.from_bot and not _named(source, access.bots):
+    if message.from_bot and not access.names(source, "bots"):
         return Refusal.BOT
     mode = access.mode_of(source)
     if mode is Groups.OFF:
@@ -175,7 +193,3 @@ def _refused_in_chat(message: InboundMessage, access: Access, *, takes_part: boo
     if needs_address and not follows and not access.is_addressed(message):
         return Refusal.UNADDRESSED
     return None
-
-
-def _named(source: SessionSource, entries: Iterable[Allowed]) -> bool:
-    return any(entry.names(source) for entry in entries)
