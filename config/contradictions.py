@@ -25,6 +25,7 @@ def find_contradictions(document: Document) -> Iterator[tuple[Path, Mistake]]:
     """Looks at the data as written, so that these are told together with all the rest."""
     yield from _missing_agents(document)
     yield from _unfinished_agents(document)
+    yield from _programs_that_cannot_hear(document)
     yield from _repeated_accounts(document)
     yield from _slack_entries_without_workspace(document)
     yield from _slack_accounts_that_hear_nothing(document)
@@ -52,6 +53,17 @@ def _unfinished_agents(document: Document) -> Iterator[tuple[Path, Mistake]]:
         if needed is not None and isinstance(agent, dict) and not agent.get(needed):
             path: Path = ("agents", name)
             what = f"{dotted(path)}: {needed} is missing; an agent of kind {agent['kind']} needs it"
+            yield path, Mistake(document.place(path), what)
+
+
+def _programs_that_cannot_hear(document: Document) -> Iterator[tuple[Path, Mistake]]:
+    """A program that reads words and nothing else would take the end of a session for a message."""
+    agents = document.data.get("agents")
+    for name, agent in agents.items() if isinstance(agents, dict) else ():
+        is_program = isinstance(agent, dict) and agent.get("kind") == "command" and agent.get("format") != "jsonl"
+        if is_program and isinstance(agent, dict) and agent.get("session_end") is True:
+            path: Path = ("agents", name, "session_end")
+            what = f"{dotted(path)}: a program hears of it in JSON lines; write format: jsonl, or remove it"
             yield path, Mistake(document.place(path), what)
 
 

@@ -7,7 +7,7 @@ from config.mistakes import Mistake
 from config.surroundings import is_reference
 
 SECRET_KEYS = frozenset({"api_key", "app_token", "bot_token", "secret", "signing_secret", "token"})
-_UNUSED_BY_ECHO = ("base_url", "url", "api_key", "model", "argv", "object")
+_UNUSED_BY_ECHO = ("base_url", "url", "api_key", "model", "argv", "object", "session_end")
 
 
 def find_doubts(document: Document) -> list[Mistake]:

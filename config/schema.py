@@ -54,7 +54,7 @@ from gateway.budgets import Budget as BudgetRule
 from gateway.budgets import Budgets as BudgetRules
 from gateway.history import HistoryRules
 from gateway.model import MAIN_ACCOUNT, ChatType, ResetPolicy
-from gateway.sessions import ResetPolicies
+from gateway.sessions import CleanUpRules, ResetPolicies
 
 PlatformName = Literal["telegram", "discord", "slack", "local", "web"]
 ChatTypeName = Literal["dm", "group", "channel", "thread"]
@@ -107,6 +107,7 @@ class Agent(Section):
     images: Flag = True
     max_tokens: Count | None = None
     memory: Size | None = None
+    session_end: Flag = False
     offered: Flag | None = None
     price: Prices | None = None
 
@@ -262,8 +263,16 @@ class History(Section):
     summariser: Name | None = None
 
 
+class CleanUp(Section):
+    """What becomes of sessions in which nothing was said, and of those that nobody uses."""
+
+    every: SomeTime | None = timedelta(hours=1)
+    empty_after: SomeTime = timedelta(hours=1)
+    archive_after: SomeTime = timedelta(days=30)
+
+
 class Sessions(Section):
-    """What belongs to one conversation, and when it starts anew."""
+    """What belongs to one conversation, when it starts anew, and what becomes of it."""
 
     per_user_in_groups: Flag = True
     per_user_in_threads: Flag = False
@@ -271,6 +280,8 @@ class Sessions(Section):
     reset_by_chat_type: Mapping[ChatTypeName, Reset] = Field(default_factory=dict)
     reset_by_platform: Mapping[PlatformName, Reset] = Field(default_factory=dict)
     history: History = History()
+    clean_up: CleanUp = CleanUp()
+    keep: SomeTime | None = None
 
 
 class Turns(Section):
@@ -367,6 +378,16 @@ class Config(Section):
             default=rules.reset.policy(zone),
             by_chat_type={ChatType(name): reset.policy(zone) for name, reset in rules.reset_by_chat_type.items()},
             by_platform={name: reset.policy(zone) for name, reset in rules.reset_by_platform.items()},
+        )
+
+    def clean_up_rules(self) -> CleanUpRules:
+        """When sessions are tidied up, and how old is old."""
+        written = self.sessions.clean_up
+        return CleanUpRules(
+            every=written.every,
+            empty_after=written.empty_after,
+            archive_after=written.archive_after,
+            keep=self.sessions.keep,
         )
 
     def programs(self) -> tuple[str, ...]:

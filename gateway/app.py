@@ -38,13 +38,14 @@ from gateway.control.usage import usage_requests
 from gateway.crashpoints import crashpoint
 from gateway.delivery import Delivery
 from gateway.dicts import Json
+from gateway.endings import Endings
 from gateway.errors import Refused
-from gateway.expiry import sweep
+from gateway.expiry import Sweep
 from gateway.farewell import CUT_OFF, say_that_it_goes_on
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.health import Health
-from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
+from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, Session, SessionSource
 from gateway.observe import METRICS_TYPE, Observer
 from gateway.pipeline import Pipeline
 from gateway.places import places_of
@@ -173,6 +174,16 @@ async def running(
             clock=clock,
             tasks=tasks,
         )
+        sweep = Sweep(
+            policy=policy,
+            store=store,
+            files=files,
+            clock=clock,
+            observer=observer,
+            is_busy=partial(_is_busy, pipeline),
+            rules=config.clean_up_rules(),
+        )
+        endings = Endings(policy=policy, store=store, files=files, clock=clock, observer=observer)
         gateway = Gateway(
             store=store,
             pipeline=pipeline,
@@ -184,6 +195,7 @@ async def running(
                 staff=staff,
                 decide=partial(_policy, lock),
                 pipeline=pipeline,
+                sweep=sweep,
                 observer=observer,
                 tasks=tasks,
             ),
@@ -203,7 +215,7 @@ async def running(
             await gateway.web.start()
             opened.push_async_callback(gateway.web.stop)
         requests = {
-            **session_requests(store, pipeline.lanes.stop, files.forget),
+            **session_requests(store, pipeline.lanes.stop, files.forget, sweep.clean_up_as),
             **status_requests(store, gateway.health.status),
             **usage_requests(store),
             **pair_requests(pipeline.door.pairing),
@@ -223,7 +235,8 @@ async def running(
         gateway.lives = listening[2:]
         for each in listening:
             opened.callback(each.cancel)
-        tasks.create_task(sweep(store, files, clock, observer), name="sweep")
+        tasks.create_task(sweep.run(), name="sweep")
+        tasks.create_task(endings.run(), name="endings")
         await asyncio.sleep(0)  # let them begin to listen
         if policy.access.direct is Direct.OPEN and (doors or accounts):
             observer.open_to_everybody()
@@ -270,6 +283,12 @@ def _policy(lock: Lock, config: Config, agents: Mapping[str, Employed]) -> Polic
         connected=(LOCAL_PLATFORM, WEB_PLATFORM, *platforms_of(config)),
         homes=tuple(homes_of(config)),
     )
+
+
+def _is_busy(pipeline: Pipeline, session: Session) -> bool:
+    """Whether anything is at work in a session that its store does not know of, or waits for an answer there."""
+    is_asked = pipeline.questions.is_asked(session.key)
+    return is_asked or pipeline.lanes.is_taken(session.key) or pipeline.desk.compaction.is_at_work(session.id)
 
 
 def _access(written: AccessConfig, *, called_each_time: frozenset[AccountName]) -> Access:

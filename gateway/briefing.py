@@ -10,7 +10,7 @@ from gateway.commands.registry import Again
 from gateway.files import Files
 from gateway.history import estimate_text_tokens, window
 from gateway.lanes import Running
-from gateway.model import Attachment, Entry, InboundMessage, Media, Session, Turn
+from gateway.model import Attachment, EndReason, Entry, InboundMessage, Media, Session, SessionEnded, Turn
 from gateway.overheard import Remark
 from gateway.policy import Employed, Policy
 from gateway.privacy import Redactor
@@ -80,6 +80,31 @@ def brief(
         return Briefing(turn=turn, restore=str, weight=seen.weight)
     hidden = redactor.turn(turn)
     return Briefing(turn=hidden, restore=redactor.restore, redact=redactor.redact, weight=seen.weight)
+
+
+def concluded(
+    policy: Policy, employed: Employed, session: Session, history: Sequence[Entry], files: Files
+) -> SessionEnded:
+    """What the agent of a session that is over may see of it: no more than a turn would have shown it."""
+    seen = window(history, policy.history, mark=session.consolidated_through)
+    ending = SessionEnded(
+        id=session.id,
+        reason=session.end_reason or EndReason.RESET,
+        source=session.origin,
+        started_at=session.started_at,
+        ended_at=session.ended_at or session.updated_at,
+        title=session.title,
+        goal=session.goal,
+        history=seen.entries,
+        workdir=files.workdir(session.id) if employed.has_workdir else None,
+        shared=session.owner is None,
+    )
+    redactor = policy.redactor(session.origin.platform)
+    if redactor is None:
+        return ending
+    redactor.know_source(session.origin)
+    _tell(redactor, history, ())
+    return redactor.ending(ending)
 
 
 def heard(said: Sequence[Entry], messages: Sequence[InboundMessage], files: Files) -> list[InboundMessage]:

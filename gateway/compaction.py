@@ -100,6 +100,10 @@ class Compaction:
         except RuntimeError:
             work.close()  # the daemon is being stopped, and begins nothing more
 
+    def is_at_work(self, session: SessionId) -> bool:
+        """Whether a summary of it is being written. May be asked from any thread."""
+        return session in self._at_work
+
     async def on_request(self, session: Session, source: SessionSource, stoppable: Stoppable) -> str:
         """Summarise a session now; what became of it, for people. `stoppable` is told how it can be stopped."""
         try:

@@ -22,6 +22,7 @@ POINTS = (
     "sending",
     "sent",
     "between-parts",
+    "session-ended",
     "reset",
     "committing",
     "committed",

@@ -1,39 +1,141 @@
-"""The sweep: forgets what no platform repeats any more, deletes what was never said, puts away what nobody uses."""
+"""
+The sweep: ends sessions whose time has come, forgets what no platform repeats any more, deletes what was never said or
+is no longer to be kept, puts away what nobody uses.
+
+All of that goes by the time of day, so none of it is done while that cannot be believed. Nothing is lost by waiting: a
+session that is due is reset by the next message, too.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from gateway.crashpoints import crashpoint
 from gateway.errors import StoreError, StoreUnavailable, UnknownSession
 from gateway.files import Files
-from gateway.model import LARGEST_NUMBER, PartState, SessionId
+from gateway.model import LARGEST_NUMBER, EndReason, PartState, Session, SessionId
 from gateway.observe import Observer
+from gateway.policy import Policy
 from gateway.ports import Clock
-from gateway.storing import Store
-
-EVERY = timedelta(hours=1)
-EMPTY_AFTER = timedelta(hours=1)
-ARCHIVE_AFTER = timedelta(days=30)
-# Longer than any platform hands out a message again: Telegram keeps them for a day, and so do our own retries.
-FORGET_AFTER = timedelta(days=7)
+from gateway.sessions import CleanUpRules
+from gateway.steadiness import Steadiness
+from gateway.storing import Opening, Pruned, Store
 
 # Dead letters too: an operator may send them all the same.
 _UNSENT = PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD
-_FIRST_AFTER = timedelta(minutes=1)
+_HOURLY = timedelta(hours=1)
+_LOOK_EVERY = timedelta(minutes=1)
+_LOOK_AT_MOST_EVERY = timedelta(seconds=1)
+_NEVER = timedelta(days=36_500)
+_AT_ONCE = 32
 
 
-async def sweep(store: Store, files: Files, clock: Clock, observer: Observer) -> None:
-    """Until cancelled. A store that cannot be swept now is swept the next time."""
-    await asyncio.sleep(_FIRST_AFTER.total_seconds())
-    while True:
+@dataclass(slots=True, kw_only=True)
+class Sweep:
+    """`is_busy` knows of work in a session that the store does not know of; it is asked on the store's thread."""
+
+    policy: Policy
+    store: Store
+    files: Files
+    clock: Clock
+    observer: Observer
+    is_busy: Callable[[Session], bool]
+    rules: CleanUpRules = CleanUpRules()
+
+    async def run(self) -> None:
+        """Until cancelled. A store that cannot be swept now is swept the next time."""
+        steadiness = Steadiness(self.clock)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_ending(steadiness), name="ending")
+            tasks.create_task(self._keep_clean(steadiness), name="clean-up")
+
+    async def _keep_ending(self, steadiness: Steadiness) -> None:
+        was_steady = True
+        while True:
+            await asyncio.sleep(self._pause().total_seconds())
+            is_steady = steadiness.holds()
+            if was_steady and not is_steady:
+                self.observer.clock_jumped()
+            was_steady = is_steady
+            if is_steady:
+                await self._seen_to(self.end_due)
+
+    async def _keep_clean(self, steadiness: Steadiness) -> None:
+        """The first time after a minute, so that a clock that is set right after a start is seen to jump."""
+        cleaned_at = -math.inf
+        while True:
+            every = self.rules.every or _HOURLY
+            await asyncio.sleep(min(every, _LOOK_EVERY).total_seconds())
+            is_due = self.clock.monotonic() - cleaned_at >= every.total_seconds()
+            if steadiness.holds() and is_due:
+                cleaned_at = self.clock.monotonic()
+                await self._seen_to(self.clean_up)
+
+    async def _seen_to(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
-            pruned = await store.prune(empty_after=EMPTY_AFTER, archive_after=ARCHIVE_AFTER, forget_after=FORGET_AFTER)
-            observer.swept(pruned)
-            await sweep_files(store, files, clock, observer)
+            await work()
         except StoreError as exc:
-            observer.store_failed(exc)
-        await asyncio.sleep(EVERY.total_seconds())
+            self.observer.store_failed(exc)
+        except Exception as exc:  # noqa: BLE001 - nobody waits for it: its bug must not end the gateway's other tasks
+            self.observer.bug(exc)
+
+    def _pause(self) -> timedelta:
+        """Once a minute, more often where people are away after less than that."""
+        idle = [policy.idle_after for policy in self.policy.resets.all if policy.idle_after is not None]
+        return max(min([_LOOK_EVERY, *(each / 4 for each in idle)]), _LOOK_AT_MOST_EVERY)
+
+    async def end_due(self) -> int:
+        """End what is due, before the next message does; returns how many. Reads nothing if nothing ever is."""
+        if all(policy.is_never for policy in self.policy.resets.all):
+            return 0
+        ended = 0
+        async for sessions in _together(self.store.due(self.policy.resets.for_kind)):
+            reasons = await asyncio.gather(*map(self._end, sessions))
+            ended += sum(reason is not None for reason in reasons)
+        if ended:
+            crashpoint("session-ended")
+            self.observer.sessions_ended(ended)
+        return ended
+
+    async def _end(self, session: Session) -> EndReason | None:
+        """The store looks again whether it is due: somebody may have written meanwhile."""
+        opening = Opening(
+            key=session.key,
+            source=session.origin,
+            owner=session.owner,
+            policy=self.policy.resets.for_source(session.origin),
+            is_busy=lambda _: self.is_busy(session),
+        )
+        try:
+            return await self.store.end_if_due(session.id, opening)
+        except UnknownSession:
+            return None  # deleted meanwhile
+
+    async def clean_up(self) -> Pruned:
+        """Once, by the rules; what became of it."""
+        return await self.clean_up_as(lambda rules: rules)
+
+    async def clean_up_as(self, change: Callable[[CleanUpRules], CleanUpRules]) -> Pruned:
+        """Once, by rules that are changed for it."""
+        pruned = await clean_up(self.store, self.files, self.clock, self.observer, change(self.rules))
+        self.observer.swept(pruned)
+        return pruned
+
+
+async def clean_up(store: Store, files: Files, clock: Clock, observer: Observer, rules: CleanUpRules) -> Pruned:
+    """The clean-up of the sweep, also for whoever asks for one."""
+    pruned = await store.prune(
+        empty_after=rules.empty_after if rules.every else _NEVER,
+        archive_after=rules.archive_after if rules.every else _NEVER,
+        forget_after=rules.forget_after,
+        keep=rules.keep,
+    )
+    await sweep_files(store, files, clock, observer)
+    return pruned
 
 
 async def sweep_files(store: Store, files: Files, clock: Clock, observer: Observer) -> None:
@@ -60,3 +162,15 @@ async def _rests(store: Store, session: SessionId, since: datetime) -> bool:
         return (await store.session(session)).updated_at < since
     except UnknownSession:
         return True
+
+
+async def _together(sessions: AsyncIterator[Session]) -> AsyncIterator[list[Session]]:
+    """Some at a time, which then share a commit."""
+    some: list[Session] = []
+    async for session in sessions:
+        some.append(session)
+        if len(some) == _AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some

@@ -293,6 +293,10 @@ class Lanes:
         """Whether a turn runs there or a message waits for one."""
         return key in self._lanes
 
+    def is_taken(self, key: SessionKey) -> bool:
+        """Whether anybody is there at all: in the lane, or beside it. May be asked from any thread."""
+        return key in self._lanes or key in self._beside
+
     def waiting(self, key: SessionKey) -> list[InboundMessage]:
         """What is stored there and waits for its turn, in order."""
         lane = self._lanes.get(key)

@@ -386,6 +386,11 @@ class ResetPolicy:
     daily_at: time | None = None
     zone: str = "UTC"
 
+    @property
+    def is_never(self) -> bool:
+        """Whether nothing ever ends by it."""
+        return self.idle_after is None and self.daily_at is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetNotice:
@@ -481,6 +486,26 @@ class Turn:
     history: tuple[Entry, ...] = ()
     system: str = ""
     context: str = ""
+    workdir: str | None = None
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnded:
+    """
+    A conversation is over: what its agent may keep of it, as the last turn would have been shown it.
+
+    `id` and `title` are the session's, `history` ends with the last word that was said.
+    """
+
+    id: SessionId
+    reason: EndReason
+    source: SessionSource
+    started_at: datetime
+    ended_at: datetime
+    title: str | None = None
+    goal: str | None = None
+    history: tuple[Entry, ...] = ()
     workdir: str | None = None
     shared: bool = False
 

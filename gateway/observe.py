@@ -44,6 +44,7 @@ class Action(StrEnum):
     AGENT = "agent"
     TURN = "turn"
     SUMMARY = "summary"
+    SESSION = "session"
     DROPPED = "dropped"
     SENT = "sent"
     UNSENT = "unsent"
@@ -288,9 +289,35 @@ class Observer:
             self._log.warning("an account changed", action=Action.ACCOUNT, reason=reason, **fields)
 
     def swept(self, pruned: Pruned) -> None:
-        """The store was tidied up."""
-        done = f"{pruned.deleted} deleted, {pruned.archived} archived, {pruned.forgotten} forgotten"
-        self._log.debug("the store was swept", action=Action.STORE, outcome=done)
+        """The store was tidied up. Sessions and words that went are worth a line; work that is forgotten is not."""
+        done = f"{pruned.deleted} deleted, {pruned.archived} archived, {pruned.entries} messages deleted"
+        tell = self._log.info if pruned.deleted or pruned.archived or pruned.entries else self._log.debug
+        tell("the store was swept", action=Action.STORE, outcome=f"{done}, {pruned.forgotten} forgotten")
+
+    def sessions_ended(self, count: int) -> None:
+        """Their time had come before the next message did."""
+        self._log.info("sessions were ended", action=Action.SESSION, outcome=f"{count} ended")
+
+    def ending_not_heard(self, session: SessionId, agent: str, error: BaseException) -> None:
+        """An agent failed when it was told that a session is over; it is told again."""
+        reason = type(error).__name__
+        self._log.debug(
+            "an agent did not hear of an ending", action=Action.SESSION, session=session, agent=agent, reason=reason
+        )
+
+    def ending_let_go(self, session: SessionId, agent: str, tries: int) -> None:
+        """The agent keeps nothing of that session. What was said stays in the transcript."""
+        self._log.warning(
+            "an agent could not be told that a session is over",
+            action=Action.SESSION,
+            session=session,
+            agent=agent,
+            outcome=f"given up after {tries} tries",
+        )
+
+    def clock_jumped(self) -> None:
+        """Whoever deletes by the time of day waits until it has been steady for a while."""
+        self._log.warning("the clock has jumped, or this host slept; nothing is swept for an hour", action=Action.STORE)
 
     def store_failed(self, error: BaseException) -> None:
         """The store does not take writes."""

@@ -40,6 +40,11 @@ class OpenQuestions:
         """How many a turn has open."""
         return sum(part.turn == turn for part in self._open.values())
 
+    def is_asked(self, key: SessionKey) -> bool:
+        """Whether somebody there may still answer one."""
+        asked = [part for part in tuple(self._open.values()) if part.question and part.question.key == key]
+        return any(not self._is_late(part) for part in asked)
+
     def add(self, *parts: Part) -> None:
         """Those of them that are questions, as the store has them; and no longer those that are too old."""
         for part in parts:

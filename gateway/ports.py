@@ -19,6 +19,7 @@ from gateway.model import (
     InboundMessage,
     Part,
     Sent,
+    SessionEnded,
     SessionSource,
     Tool,
     Turn,
@@ -92,6 +93,18 @@ class TellsWhoAnswered(Protocol):
 
     def answered_by(self, turn: TurnId) -> str | None:
         """The name of the one that was asked last in a turn that is over; told once."""
+
+
+@runtime_checkable
+class HearsOfEndings(Protocol):
+    """An agent that wants to know when a conversation is over, to keep of it what it likes."""
+
+    async def session_end(self, ending: SessionEnded) -> None:
+        """
+        Called once the session has ended, beside all turns and for a minute at most; perhaps again after a crash.
+
+        Whatever it raises counts as a failure. After three of them nothing more is tried.
+        """
 
 
 @runtime_checkable

@@ -18,7 +18,18 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from gateway.dicts import Json
-from gateway.model import Block, Entry, InboundMessage, ReplyTo, Session, SessionKey, SessionSource, Text, Turn
+from gateway.model import (
+    Block,
+    Entry,
+    InboundMessage,
+    ReplyTo,
+    Session,
+    SessionEnded,
+    SessionKey,
+    SessionSource,
+    Text,
+    Turn,
+)
 
 _KEY_BYTES = 32
 _SHORTEST_IN_TEXT = 6
@@ -168,6 +179,16 @@ class Redactor:
             session=self._session(turn.session),
             messages=tuple(self._message(at, message) for at, message in enumerate(turn.messages, start=1)),
             history=history,
+        )
+
+    def ending(self, ending: SessionEnded) -> SessionEnded:
+        """The same for a conversation that is over."""
+        return replace(
+            ending,
+            source=self.source(ending.source),
+            title=ending.title and self.redact(ending.title),
+            goal=ending.goal and self.redact(ending.goal),
+            history=self.history(ending.history),
         )
 
     def _session(self, session: Session) -> Session:

@@ -111,6 +111,10 @@ class Questions:
         self._press = Command(name="press", summary="", run=self._pressed)
         self._delivery.when_dead(self._did_not_arrive)
 
+    def is_asked(self, key: SessionKey) -> bool:
+        """Whether somebody there may still answer a question. May be asked from any thread."""
+        return self._open.is_asked(key)
+
     async def load(self) -> None:
         """
         What earlier runs asked and nobody has answered yet. Called before anything is sent.

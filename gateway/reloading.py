@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from config.difference import difference
 from config.schema import Config
 from gateway.delivery import DeliveryRules
+from gateway.expiry import Sweep
 from gateway.files import FileRules
 from gateway.lanes import LaneRules, WhenBusy
 from gateway.observe import Observer
@@ -34,6 +35,7 @@ class Reloading:
     staff: Staff
     decide: Decide
     pipeline: Pipeline
+    sweep: Sweep
     observer: Observer
     tasks: asyncio.TaskGroup
 
@@ -47,6 +49,7 @@ class Reloading:
         self.pipeline.delivery.change(delivery_rules(effective))
         self.pipeline.fitting.most_parts = effective.delivery.max_parts
         self.pipeline.attachments.files.rules = file_rules(effective)
+        self.sweep.rules = effective.clean_up_rules()
         changed, waits = difference(self.config, effective), difference(effective, config)
         self.config = effective
         self.observer.reloaded(changed, waits)

@@ -32,6 +32,7 @@ from gateway.storing import Opening
 
 _AUTOMATIC = (EndReason.IDLE, EndReason.DAILY)
 _PREVIEW_LENGTH = 120
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +45,34 @@ class ResetPolicies:
 
     def for_source(self, source: SessionSource) -> ResetPolicy:
         """The platform's, else the chat type's, else the default."""
-        if source.platform in self.by_platform:
-            return self.by_platform[source.platform]
-        return self.by_chat_type.get(source.chat_type, self.default)
+        return self.for_kind(source.platform, source.chat_type)
+
+    def for_kind(self, platform: str, chat_type: ChatType) -> ResetPolicy:
+        """The same for all of a platform's chats of one type."""
+        if platform in self.by_platform:
+            return self.by_platform[platform]
+        return self.by_chat_type.get(chat_type, self.default)
+
+    @property
+    def all(self) -> tuple[ResetPolicy, ...]:
+        """Every policy that holds somewhere."""
+        return (self.default, *self.by_chat_type.values(), *self.by_platform.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanUpRules:
+    """
+    When there is a clean-up, and how old is old. Without `every` no session is archived, or deleted for being empty.
+
+    `forget_after` is longer than any platform hands out a message again: Telegram keeps them for a day, and so do our
+    own retries. `keep` is for how long it is kept what was said; None: for ever.
+    """
+
+    every: timedelta | None = timedelta(hours=1)
+    empty_after: timedelta = timedelta(hours=1)
+    archive_after: timedelta = timedelta(days=30)
+    forget_after: timedelta = timedelta(days=7)
+    keep: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +117,16 @@ def reset_due(
     if reason is None or _may_be_busy(session.id, is_busy):
         return None
     return reason
+
+
+def due_before(policy: ResetPolicy, now: datetime) -> datetime | None:
+    """Whoever interacted last before this moment is due; None if nobody ever is."""
+    moments = []
+    if policy.idle_after is not None:
+        moments.append(now - policy.idle_after)
+    if policy.daily_at is not None:
+        moments.append(last_daily_reset(now, policy.daily_at, policy.zone))
+    return max(moments, default=None)
 
 
 def _reason(last_interaction: datetime, policy: ResetPolicy, now: datetime) -> EndReason | None:
@@ -294,6 +330,22 @@ def is_empty(session: Session, before: datetime) -> bool:
 def is_disused(session: Session, before: datetime) -> bool:
     """Whether clean-up may archive it. By last interaction: a rename or a view keeps nothing alive."""
     return not session.archived and not session.important and session.last_interaction_at < before
+
+
+def is_over(session: Session, before: datetime) -> bool:
+    """Whether clean-up may delete it once nothing is left of what was said."""
+    return not session.important and session.last_interaction_at < before
+
+
+def said_before(now: datetime, keep: timedelta) -> datetime:
+    """
+    What was said before this moment is not kept.
+
+    By whole days, where days are meant: what goes takes the summaries with it that stand for it, and those are made
+    anew at a price.
+    """
+    before = now - keep
+    return before if keep < _DAY else before.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def spared_summary(session: Session, first: int) -> int:

@@ -158,4 +158,5 @@ def _spec(name: str, agent: AgentConfig) -> AgentSpec:
         images=agent.images,
         max_tokens=agent.max_tokens,
         memory=agent.memory,
+        session_end=agent.session_end,
     )

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from gateway.model import (
     Block,
+    ChatType,
     EndReason,
     Entry,
     EntryId,
@@ -35,6 +36,9 @@ from gateway.model import (
 )
 from gateway.people import People
 from gateway.spending import By, Payer, Used
+
+LONGEST_PUT_OFF = timedelta(hours=1)
+"""Nobody waits longer than this for another try to tell an agent of an ending."""
 
 LOST_PREVIEW = ""
 """In place of the id of a message: it was sent, and the answer that would have told its id never came."""
@@ -242,11 +246,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What a clean-up did."""
+    """What a clean-up did; `entries` were said too long ago to be kept."""
 
     deleted: int = 0
     archived: int = 0
     forgotten: int = 0
+    entries: int = 0
 
     def __add__(self, other: Pruned) -> Pruned:
         """Both together."""
@@ -254,7 +259,16 @@ class Pruned:
             deleted=self.deleted + other.deleted,
             archived=self.archived + other.archived,
             forgotten=self.forgotten + other.forgotten,
+            entries=self.entries + other.entries,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """A session that is over, and how often its agent was about to be told."""
+
+    session: Session
+    attempts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +278,10 @@ class Imported:
     session: SessionId | None
     entries: int
     problems: tuple[str, ...] = ()
+
+
+PolicyOf = Callable[[str, ChatType], ResetPolicy]
+"""The reset policy of a platform's chats of one type."""
 
 
 class Store(People, Protocol):
@@ -448,6 +466,26 @@ class Store(People, Protocol):
     async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
         """For the sweep: end a current session whose reset is due, before the next message comes."""
 
+    def due(self, policy_of: PolicyOf) -> AsyncIterator[Session]:
+        """
+        Current sessions whose reset is due by the policy of their platform and chat type, in no order of note.
+
+        Reads those and no others, a page at a time. Whether something is at work in them is not looked at.
+        """
+
+    async def endings(self, *, limit: int = 100) -> list[Ending]:
+        """
+        Sessions that ended, by whatever verb, with something said in them, and of which their agent is to hear now.
+
+        One that is resumed or deleted before that is none of them.
+        """
+
+    async def record_telling(self, session: SessionId, *, retry_at: datetime) -> bool:
+        """Committed before an agent is told of an ending. Counts the attempt. False: there is nothing to tell."""
+
+    async def record_told(self, session: SessionId) -> None:
+        """Its agent has heard of the ending, or never will."""
+
     async def session(self, session: SessionId) -> Session:
         """One session."""
 
@@ -478,11 +516,19 @@ class Store(People, Protocol):
     async def delete(self, session: SessionId) -> None:
         """Remove a session and everything that belongs to it. Its running turn can no longer finish."""
 
-    async def prune(self, *, empty_after: timedelta, archive_after: timedelta, forget_after: timedelta) -> Pruned:
+    async def prune(
+        self,
+        *,
+        empty_after: timedelta,
+        archive_after: timedelta,
+        forget_after: timedelta,
+        keep: timedelta | None = None,
+    ) -> Pruned:
         """
         Clean up by last interaction: delete empty sessions, archive old ones, forget settled work and its dedupe ids.
 
-        Important and busy sessions are spared.
+        What was said longer ago than `keep` is deleted, by whole days if it is a day or more, with the summaries that
+        stand for any of it; so are sessions in which nothing is left. Important and busy sessions are spared.
         """
 
     async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable
 from gateway.model import AgentEvent, Turn, TurnId, Usage
-from gateway.ports import Agent, TakesWords
+from gateway.ports import Agent, HearsOfEndings, TakesWords
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
@@ -41,6 +41,10 @@ class Chain:
         self._tell = tell
         self._at_work: dict[TurnId, Agent] = {}
         self._asked_last: dict[TurnId, str] = {}
+        # The session is the first one's. Those who only stand in for it need not know what they were never asked.
+        first: object = self._links[0].agent if self._links else None
+        if isinstance(first, HearsOfEndings):
+            self.session_end = first.session_end
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         """As the port has it: the first that answers at all gives the answer."""

@@ -16,10 +16,18 @@ from functools import partial
 from gateway.agents.output import Output
 from gateway.agents.programs import Program, said_status, start
 from gateway.agents.spec import AgentSpec
-from gateway.agents.wire import STOP, answer_document, read_event, steer_document, turn_document, written
+from gateway.agents.wire import (
+    STOP,
+    answer_document,
+    ending_document,
+    read_event,
+    steer_document,
+    turn_document,
+    written,
+)
 from gateway.dicts import Json
 from gateway.errors import AgentError, ConfigError
-from gateway.model import AgentEvent, Attachment, Done, InboundMessage, Text, Turn, TurnId
+from gateway.model import AgentEvent, Attachment, Done, InboundMessage, SessionEnded, Text, Turn, TurnId
 
 _READ = 16_384
 # For a program that has closed its stdout to tell how it ended; that is done to put its things away; that is stopped.
@@ -43,7 +51,7 @@ class TextCommand:
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         """What it writes, as it comes."""
-        program = await _started(self._spec, turn)
+        program = await _started(self._spec, turn.workdir)
         try:
             program.stdin.write(_words(turn).encode("utf-8", "replace"))
             program.stdin.close()
@@ -66,10 +74,12 @@ class JsonlCommand:
     def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec
         self._running: dict[TurnId, Program] = {}
+        if spec.session_end:
+            self.session_end = self._session_end
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         """Its events, until it says that it is done, or ends."""
-        program = await _started(self._spec, turn)
+        program = await _started(self._spec, turn.workdir)
         self._running[turn.id] = program
         is_done = False
         try:
@@ -102,9 +112,23 @@ class JsonlCommand:
         _say(program, steer_document(text))
         return True
 
+    async def _session_end(self, ending: SessionEnded) -> None:
+        """Started for it as for a turn: one line, and the status tells. Nobody listens to what it says."""
+        program = await _started(self._spec, ending.workdir)
+        try:
+            _say(program, ending_document(ending))
+            program.stdin.close()
+            while await program.stdout.read(_READ):
+                pass
+            status = await program.status()
+            if status != 0:
+                raise AgentError(said_status(status))
+        finally:
+            await program.end()
 
-async def _started(spec: AgentSpec, turn: Turn) -> Program:
-    return await start(spec.argv, env=spec.env, cwd=turn.workdir, memory=spec.memory)
+
+async def _started(spec: AgentSpec, workdir: str | None) -> Program:
+    return await start(spec.argv, env=spec.env, cwd=workdir, memory=spec.memory)
 
 
 def _words(turn: Turn) -> str:

@@ -21,10 +21,18 @@ from gateway.agents.endpoint import Endpoint, endpoint
 from gateway.agents.model_call import ModelServer, Patience, Refusal
 from gateway.agents.said import said
 from gateway.agents.spec import AgentSpec
-from gateway.agents.wire import STOP, answer_document, event_of, steer_document, turn_document, written
+from gateway.agents.wire import (
+    STOP,
+    answer_document,
+    ending_document,
+    event_of,
+    steer_document,
+    turn_document,
+    written,
+)
 from gateway.dicts import Json
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
-from gateway.model import AgentEvent, Done, Turn, TurnId
+from gateway.model import AgentEvent, Done, SessionEnded, Turn, TurnId
 from gateway.observe import Action
 
 _BUSY = frozenset({408, 425, 429})
@@ -42,7 +50,7 @@ def make(spec: AgentSpec) -> HttpAgent:
         raise ConfigError(f"agents.{spec.name}: which address? write url: http://host/path")
     headers = {"Accept": "text/event-stream, application/x-ndjson, application/json"}
     asked = endpoint(spec, default=spec.url, below="", headers=headers, key_as="Authorization: Bearer")
-    return HttpAgent(replace(asked, url=spec.url), _answer_url(spec, spec.url))
+    return HttpAgent(replace(asked, url=spec.url), _answer_url(spec, spec.url), hears_of_endings=spec.session_end)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +71,9 @@ class _Call:
 class HttpAgent:
     """One address, and whoever answers there."""
 
-    def __init__(self, asked: Endpoint, answer_url: str) -> None:
+    def __init__(self, asked: Endpoint, answer_url: str, *, hears_of_endings: bool = False) -> None:
+        if hears_of_endings:
+            self.session_end = self._session_end
         self._endpoint = asked
         self._answer_url = answer_url
         self._server = ModelServer(asked, _PATIENCE)
@@ -109,6 +119,15 @@ class HttpAgent:
         """Whether the agent took it."""
         call = self._running.get(turn)
         return call is not None and await self._say(call, steer_document(text))
+
+    async def _session_end(self, ending: SessionEnded) -> None:
+        """Posted where turns are. Any answer of success will do, and what it says is not read."""
+        try:
+            async with self._server.asked(written(ending_document(ending))):
+                return
+        except Refusal as exc:
+            if not 200 <= exc.status < 300:
+                raise _refused(exc) from exc
 
     async def close(self) -> None:
         """Hang up."""

@@ -2,11 +2,13 @@
 An agent that is the operator's own Python, inside the gateway's process.
 
 `object: package.module:factory` names a function that is called once with the `options` of the config and returns the
-agent: anything with a `run(turn)` that yields events. Texts and the contract's dicts will do in place of our types.
+agent: anything with a `run(turn)` that yields events. Texts and the contract's dicts will do in place of our types. One
+that has a `session_end(ending)` is told when a session is over.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -19,7 +21,7 @@ from gateway.agents.spec import AgentSpec
 from gateway.agents.wire import event_of
 from gateway.dicts import Json
 from gateway.errors import AgentError, ConfigError
-from gateway.model import AgentEvent, Done, Text, Turn
+from gateway.model import AgentEvent, Done, SessionEnded, Text, Turn
 from gateway.ports import Agent, Closes, TakesAnswers, TakesWords
 
 _EVENTS = get_args(AgentEvent)
@@ -54,6 +56,8 @@ class PythonAgent:
             self.steer = agent.steer
         if isinstance(agent, Closes):
             self.close = agent.close
+        if callable(getattr(agent, "session_end", None)):
+            self.session_end = self._session_end
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         """Its events; a text is words, a dict is an event of the contract."""
@@ -70,6 +74,13 @@ class PythonAgent:
         else:
             raise AgentError(f"its run(turn) gave a {type(said).__name__}, and not an async generator")
         yield Done()
+
+    async def _session_end(self, ending: SessionEnded) -> None:
+        """Its own; one that does not await is called where it holds nobody up."""
+        end: Callable[[SessionEnded], object] = self._agent.session_end  # type: ignore[attr-defined]
+        said = end(ending) if inspect.iscoroutinefunction(end) else await asyncio.to_thread(end, ending)
+        if inspect.isawaitable(said):
+            await said
 
 
 def _factory(place: str, name: str) -> Factory:

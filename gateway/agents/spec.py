@@ -16,7 +16,8 @@ class AgentSpec:
 
     `url` is where a model or a service is reached. `env` is all that a program sees of the environment. `images`: they
     may be shown inline. `memory`, in bytes, bounds every program of the agent. `attempts` is how often a model may be
-    asked before it has said anything. `timeout` bounds a whole turn.
+    asked before it has said anything. `timeout` bounds a whole turn. `session_end`: it knows what to do when it is told
+    that a session is over.
     """
 
     name: str
@@ -34,3 +35,4 @@ class AgentSpec:
     images: bool = True
     max_tokens: int | None = None
     memory: int | None = None
+    session_end: bool = False

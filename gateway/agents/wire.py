@@ -28,6 +28,7 @@ from gateway.model import (
     Role,
     Send,
     Session,
+    SessionEnded,
     SessionSource,
     Text,
     Tool,
@@ -52,6 +53,25 @@ def turn_document(turn: Turn) -> dict[str, Json]:
         "history": [_entry(entry) for entry in _without_orphans(turn.history)],
         "messages": [_message(message) for message in turn.messages],
         "workdir": turn.workdir,
+    }
+
+
+def ending_document(ending: SessionEnded) -> dict[str, Json]:
+    """A session that is over. It has the type that no turn has, so that nobody takes it for one."""
+    return {
+        "type": "session_end",
+        "session": {
+            "id": ending.id,
+            "title": ending.title,
+            "goal": ending.goal,
+            "reason": ending.reason.value,
+            "started_at": ending.started_at.isoformat(),
+            "ended_at": ending.ended_at.isoformat(),
+            "shared": ending.shared,
+        },
+        "source": _source(ending.source),
+        "history": [_entry(entry) for entry in _without_orphans(ending.history)],
+        "workdir": ending.workdir,
     }
 
 

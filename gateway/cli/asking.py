@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -21,15 +22,19 @@ from gateway.control.pair import pair_requests
 from gateway.control.queue import queue_requests
 from gateway.control.reach import ask, reach
 from gateway.control.requests import Requests
-from gateway.control.sessions import session_requests
+from gateway.control.sessions import Change, session_requests
 from gateway.control.status import status_requests
 from gateway.control.usage import usage_requests
 from gateway.dicts import Json
 from gateway.errors import Refused
-from gateway.files import Files
+from gateway.expiry import clean_up
+from gateway.files import FileRules, Files
+from gateway.observe import Observer
 from gateway.pairing import Pairing
+from gateway.sessions import CleanUpRules
 from gateway.state_dir import StateDir, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
+from gateway.storing import Pruned
 
 _SILENCE = 2.0
 
@@ -41,6 +46,8 @@ class State:
     """The state folder of this installation, as a command sees it."""
 
     folder: Path
+    rules: CleanUpRules = CleanUpRules()
+    keep_files: timedelta = FileRules().keep
 
     def ask(
         self,
@@ -53,7 +60,27 @@ class State:
         """The result of one request; whatever takes longer than two seconds is seen to be at work."""
         plain = {name: _plain(value) for name, value in (args or {}).items() if value is not None}
         with _sign_of_life(is_seen=is_seen):
-            return ask(self.folder, do, plain, alone=_own_requests, on_item=on_item)
+            return ask(self.folder, do, plain, alone=self._own_requests, on_item=on_item)
+
+    @asynccontextmanager
+    async def _own_requests(self, state: StateDir) -> AsyncIterator[Requests]:
+        """What can be asked when no daemon runs."""
+        clock = SystemClock()
+        store, files = (
+            await SqliteStore.connect(state.database, clock),
+            Files(state.files, FileRules(keep=self.keep_files)),
+        )
+        clean = partial(self._clean, store, files, clock)
+        sessions = session_requests(store, forget=files.forget, clean=clean)
+        try:
+            pairing = Pairing(store, read_or_make_key(state.privacy_key))
+            work = {**queue_requests(store, clock), **pair_requests(pairing)}
+            yield {**sessions, **status_requests(store), **usage_requests(store), **work}
+        finally:
+            await store.close()
+
+    async def _clean(self, store: SqliteStore, files: Files, clock: SystemClock, change: Change) -> Pruned:
+        return await clean_up(store, files, clock, Observer(), change(self.rules))
 
     def ask_daemon(self, do: str) -> Json:
         """The result of a request that only a running daemon can answer."""
@@ -74,21 +101,8 @@ def state_of(config: Path | None, state_dir: Path | None) -> State:
     loaded = load(config, state_dir, secrets=False)
     for warning in loaded.warnings:
         typer.echo(warning, err=True)
-    return State(loaded.config.state_dir)
-
-
-@asynccontextmanager
-async def _own_requests(state: StateDir) -> AsyncIterator[Requests]:
-    """What can be asked when no daemon runs."""
-    clock = SystemClock()
-    store = await SqliteStore.connect(state.database, clock)
-    sessions = session_requests(store, forget=Files(state.files).forget)
-    try:
-        pairing = Pairing(store, read_or_make_key(state.privacy_key))
-        work = {**queue_requests(store, clock), **pair_requests(pairing)}
-        yield {**sessions, **status_requests(store), **usage_requests(store), **work}
-    finally:
-        await store.close()
+    found = loaded.config
+    return State(found.state_dir, found.clean_up_rules(), found.files.keep)
 
 
 @contextmanager

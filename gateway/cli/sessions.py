@@ -168,23 +168,37 @@ def delete(
 @app.command()
 def prune(
     empty_after: Annotated[
-        timedelta, typer.Option(parser=duration, metavar="DURATION", help="Delete sessions without a word after this.")
-    ] = "1h",  # type: ignore[assignment]  # read by the parser
+        timedelta | None,
+        typer.Option(parser=duration, metavar="DURATION", help="Delete sessions without a word after this."),
+    ] = None,
     archive_after: Annotated[
-        timedelta, typer.Option(parser=duration, metavar="DURATION", help="Put away those unused for this long.")
-    ] = "30d",  # type: ignore[assignment]
+        timedelta | None,
+        typer.Option(parser=duration, metavar="DURATION", help="Put away those unused for this long."),
+    ] = None,
     forget_after: Annotated[
-        timedelta, typer.Option(parser=duration, metavar="DURATION", help="Forget settled work after this.")
-    ] = "7d",  # type: ignore[assignment]
+        timedelta | None, typer.Option(parser=duration, metavar="DURATION", help="Forget settled work after this.")
+    ] = None,
+    keep: Annotated[
+        timedelta | None,
+        typer.Option(parser=duration, metavar="DURATION", help="Delete what was said longer ago than this."),
+    ] = None,
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,
 ) -> None:
-    """Clean up: delete empty sessions, put old ones away, forget finished work. Important ones are spared."""
+    """
+    Clean up now, as the sweep does every hour: delete empty sessions and what is not to be kept, put old ones away,
+    forget finished work. Important ones are spared. What is not given here is as the config says.
+    """
     from gateway.cli.asking import state_of
     from gateway.cli.sessions_text import print_document, print_pruned
 
-    ages = {"empty_after": empty_after, "archive_after": archive_after, "forget_after": forget_after}
+    ages = {
+        "empty_after": empty_after,
+        "archive_after": archive_after,
+        "forget_after": forget_after,
+        "keep": keep,
+    }
     pruned = state_of(config, state_dir).ask("sessions.prune", ages)
     if json:
         print_document(pruned)

@@ -92,7 +92,8 @@ def print_pruned(pruned: Json) -> None:
     """How many of each."""
     found = {name: _number(number) for name, number in _fields(pruned).items()}
     typer.echo(
-        f"Deleted {counted(found['deleted'], 'empty session')}, put {counted(found['archived'], 'old one')} away, "
+        f"Deleted {counted(found['deleted'], 'session')} and {counted(found['entries'], 'message')}, "
+        f"put {counted(found['archived'], 'old session')} away, "
         f"forgot {counted(found['forgotten'], 'settled piece')} of work."
     )
 

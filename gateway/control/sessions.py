@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from gateway.control.requests import Line, Requests, taking
 from gateway.control.usage import tokens_json
@@ -12,12 +13,16 @@ from gateway.dicts import Json, to_dict
 from gateway.errors import Refused, UnknownSession
 from gateway.labels import clean_label
 from gateway.model import CostStatus, Entry, Session, SessionId, SessionKey
-from gateway.storing import SessionFilter, Store
+from gateway.sessions import CleanUpRules
+from gateway.storing import Pruned, SessionFilter, Store
 
 _CANDIDATES_TOLD = 10
 
 Stop = Callable[[SessionKey], Awaitable[object]]
 Forget = Callable[[SessionId], Awaitable[None]]
+Change = Callable[[CleanUpRules], CleanUpRules]
+Clean = Callable[[Change], Awaitable[Pruned]]
+"""A clean-up by the rules of this installation, but for what is changed in them for this once."""
 
 
 async def nothing_runs(key: SessionKey) -> None:
@@ -28,12 +33,14 @@ async def no_files(session: SessionId) -> None:
     """For whoever keeps none."""
 
 
-def session_requests(store: Store, stop: Stop = nothing_runs, forget: Forget = no_files) -> Requests:
+def session_requests(
+    store: Store, stop: Stop = nothing_runs, forget: Forget = no_files, clean: Clean | None = None
+) -> Requests:
     """
     The verbs by name. `stop` ends the running turn of a key before its session is taken away, and returns when it has;
-    `forget` deletes the files of a session that was deleted.
+    `forget` deletes the files of a session that was deleted; `clean` does what the sweep does.
     """
-    verbs = _SessionVerbs(store, stop, forget)
+    verbs = _SessionVerbs(store, stop, forget, clean or partial(_only_the_store, store))
     return {
         "sessions.list": taking(SessionFilter, verbs.list),
         "sessions.show": taking(Show, verbs.show),
@@ -89,18 +96,25 @@ class Archive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prune:
-    """How old is old."""
+    """How old is old, where it is not to be as the config says."""
 
-    empty_after: timedelta
-    archive_after: timedelta
-    forget_after: timedelta
+    empty_after: timedelta | None = None
+    archive_after: timedelta | None = None
+    forget_after: timedelta | None = None
+    keep: timedelta | None = None
+
+    def changed(self, rules: CleanUpRules) -> CleanUpRules:
+        """The rules for this once. Whoever asks for a clean-up gets one, also where there is no other."""
+        asked = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(rules, every=rules.every or CleanUpRules().every, **asked)
 
 
 class _SessionVerbs:
-    def __init__(self, store: Store, stop: Stop, forget: Forget) -> None:
+    def __init__(self, store: Store, stop: Stop, forget: Forget, clean: Clean) -> None:
         self._store = store
         self._stop = stop
         self._forget = forget
+        self._clean = clean
 
     async def list(self, wanted: SessionFilter, line: Line) -> Json:
         """Each session is an item."""
@@ -169,10 +183,13 @@ class _SessionVerbs:
 
     async def prune(self, asked: Prune, line: Line) -> Json:
         """How many of each."""
-        pruned = await self._store.prune(
-            empty_after=asked.empty_after, archive_after=asked.archive_after, forget_after=asked.forget_after
-        )
-        return {"deleted": pruned.deleted, "archived": pruned.archived, "forgotten": pruned.forgotten}
+        pruned = await self._clean(asked.changed)
+        return {
+            "deleted": pruned.deleted,
+            "archived": pruned.archived,
+            "entries": pruned.entries,
+            "forgotten": pruned.forgotten,
+        }
 
     async def _find(self, written: str) -> Session:
         """By the whole id, else by a beginning that only one has."""
@@ -193,6 +210,16 @@ class _SessionVerbs:
             return (await self._store.session(session)).title
         except UnknownSession:
             return None  # deleted since it was found
+
+
+async def _only_the_store(store: Store, change: Change) -> Pruned:
+    rules = change(CleanUpRules())
+    return await store.prune(
+        empty_after=rules.empty_after,
+        archive_after=rules.archive_after,
+        forget_after=rules.forget_after,
+        keep=rules.keep,
+    )
 
 
 def session_json(session: Session) -> dict[str, Json]:

@@ -41,15 +41,18 @@ from gateway.people import Approval, Approved, Invitation, Judged, Pending, Pers
 from gateway.ports import Clock
 from gateway.sessions import (
     answered,
+    due_before,
     end_session,
     interacted,
     is_disused,
     is_empty,
+    is_over,
     next_session,
     open_session,
     preview_of,
     reset_due,
     resumed,
+    said_before,
     spared_summary,
     tombstone,
     touched,
@@ -61,6 +64,7 @@ from gateway.stores.memory_people import MemoryPeople
 from gateway.stores.memory_questions import MemoryQuestions
 from gateway.stores.texts import contains_words, on_one_line, query_words, scrub, scrubbed
 from gateway.storing import (
+    LONGEST_PUT_OFF,
     Accepted,
     AccountRecord,
     Asked,
@@ -68,11 +72,13 @@ from gateway.storing import (
     Choice,
     Claim,
     Depth,
+    Ending,
     Hit,
     Imported,
     InboxItem,
     Opening,
     Outcome,
+    PolicyOf,
     Pruned,
     SessionFilter,
     Step,
@@ -127,6 +133,7 @@ class MemoryStore:
         self._questions = MemoryQuestions(self._sent_id)
         self._people = MemoryPeople()
         self._usage: dict[Payer, Spending] = {}
+        self._endings: dict[SessionId, tuple[int, datetime]] = {}
 
     async def accept(self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None) -> Accepted:
         source = message.source
@@ -483,6 +490,7 @@ class MemoryStore:
             if found is not None and found.id != target:
                 self._retire(found, EndReason.SWITCH, now)
             self._sessions[target] = resumed(wanted, now)
+            self._endings.pop(target, None)
             return self._sessions[target]
 
     async def move_chat(self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]) -> int:
@@ -510,8 +518,39 @@ class MemoryStore:
                 return None
             reason = reset_due(found, opening.policy, now, self._busy_check(opening))
             if reason is not None:
+                self._note_ending(found)
                 self._sessions[session] = end_session(found, reason, now)
             return reason
+
+    async def due(self, policy_of: PolicyOf) -> AsyncIterator[Session]:
+        with self._lock:
+            now, found = self._clock.now(), list(self._sessions.values())
+        for session in found:
+            before = due_before(policy_of(session.origin.platform, session.origin.chat_type), now)
+            is_open = session.current and session.end_reason is None
+            if is_open and before is not None and session.last_interaction_at < before:
+                yield session
+
+    async def endings(self, *, limit: int = 100) -> list[Ending]:
+        with self._lock:
+            now = self._clock.now()
+            pending = [
+                Ending(session=self._sessions[session], attempts=attempts)
+                for session, (attempts, not_before) in self._endings.items()
+                if not now < not_before <= now + LONGEST_PUT_OFF
+            ]
+            return pending[:limit]
+
+    async def record_telling(self, session: SessionId, *, retry_at: datetime) -> bool:
+        with self._lock:
+            if session not in self._endings:
+                return False
+            self._endings[session] = self._endings[session][0] + 1, retry_at
+            return True
+
+    async def record_told(self, session: SessionId) -> None:
+        with self._lock:
+            self._endings.pop(session, None)
 
     async def session(self, session: SessionId) -> Session:
         with self._lock:
@@ -561,12 +600,21 @@ class MemoryStore:
         with self._lock:
             self._erase(self._existing(session), self._clock.now())
 
-    async def prune(self, *, empty_after: timedelta, archive_after: timedelta, forget_after: timedelta) -> Pruned:
+    async def prune(
+        self,
+        *,
+        empty_after: timedelta,
+        archive_after: timedelta,
+        forget_after: timedelta,
+        keep: timedelta | None = None,
+    ) -> Pruned:
         with self._lock:
             now = self._clock.now()
             pruned = Pruned()
             for session in list(self._sessions.values()):
                 pruned += self._prune_session(session, now, now - empty_after, now - archive_after)
+            for session in list(self._sessions.values()) if keep is not None else ():
+                pruned += self._forget_talk(session, now, said_before(now, keep or timedelta(0)))
             return pruned + Pruned(forgotten=self._forget_work(now - forget_after))
 
     async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -705,20 +753,22 @@ class MemoryStore:
             is_busy=self._busy_check(opening),
         )
         if decision.ended is not None:
+            if self._sessions[decision.ended.id].end_reason is None:
+                self._note_ending(decision.ended)
             self._sessions[decision.ended.id] = decision.ended
         session = self._add(decision.session) if decision.is_new else decision.session
         return Opened(session=session, is_new=decision.is_new)
 
     def _open_without(self, opening: Opening, replaced: EntryId | None, now: datetime) -> Opened:
         """Opened, with an entry and all after it taken out; if there is no such entry, nothing has happened."""
-        before = dict(self._sessions), dict(self._entries), self._made
+        before = dict(self._sessions), dict(self._entries), dict(self._endings), self._made
         opened = self._open(opening, now)
         if replaced is None:
             return opened
         try:
             return replace(opened, session=self._without(opened.session.id, replaced))
         except UnknownEntry:
-            self._sessions, self._entries, self._made = before
+            self._sessions, self._entries, self._endings, self._made = before
             raise
 
     def _busy_check(self, opening: Opening) -> Callable[[SessionId], bool]:
@@ -739,8 +789,14 @@ class MemoryStore:
         return session
 
     def _retire(self, session: Session, reason: EndReason, now: datetime) -> None:
-        ended = session if session.end_reason else end_session(session, reason, now)
-        self._sessions[session.id] = replace(ended, current=False)
+        if session.end_reason is None:
+            self._note_ending(session)
+            session = end_session(session, reason, now)
+        self._sessions[session.id] = replace(session, current=False)
+
+    def _note_ending(self, session: Session) -> None:
+        if session.has_talk:
+            self._endings[session.id] = 0, self._clock.now()
 
     def _fresh_id(self) -> SessionId:
         return SessionId(f"s_{next(self._numbers)}")
@@ -934,6 +990,7 @@ class MemoryStore:
             if self._outbox[id_].part.state is not PartState.SENT:
                 del self._outbox[id_]
         self._questions.drop_of(session.id)
+        self._endings.pop(session.id, None)
         self._entries[session.id] = []
         self._sessions[session.id] = tombstone(session, now)
 
@@ -952,6 +1009,22 @@ class MemoryStore:
             self._sessions[session.id] = replace(session, archived=True, updated_at=now)
             return Pruned(archived=1)
         return Pruned()
+
+    def _forget_talk(self, session: Session, now: datetime, before: datetime) -> Pruned:
+        is_busy = self._has_running_turn(session.id) or self._has_unsent_part(session.id)
+        if session.important or session.end_reason is EndReason.DELETED or is_busy:
+            return Pruned()
+        entries = self._entries[session.id]
+        old = {entry.seq for entry in entries if entry.at < before}
+        if any(seq <= session.consolidated_through for seq in old):
+            old |= {entry.seq for entry in entries if entry.seq == session.summary_seq}
+        self._entries[session.id] = left = [entry for entry in entries if entry.seq not in old]
+        if not left and is_over(session, before):
+            self._erase(session, now)
+            return Pruned(entries=len(old), deleted=1)
+        if old:
+            self._recount(session.id)
+        return Pruned(entries=len(old))
 
     def _forget_work(self, before: datetime) -> int:
         at_work = (InboxState.WAITING, InboxState.RUNNING)

@@ -240,7 +240,7 @@ async def test_pruning_tells_what_it_did(store: Store, clock: FrozenClock) -> No
     )
 
     assert (pruned["deleted"], pruned["archived"]) == (1, 1)
-    assert set(pruned) == {"deleted", "archived", "forgotten"}
+    assert set(pruned) == {"deleted", "archived", "entries", "forgotten"}
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ async def test_pruning_tells_what_it_did(store: Store, clock: FrozenClock) -> No
         ("sessions.show", {"id": "s_", "last": "many"}),
         ("sessions.list", {"limit": 1.5}),
         ("sessions.list", {"active_within": "2h"}),
-        ("sessions.prune", {"empty_after": 1}),
+        ("sessions.prune", {"empty_after": "1h"}),
     ],
 )
 async def test_arguments_of_the_wrong_kind_are_refused(store: Store, do: str, args: dict[str, Json]) -> None:

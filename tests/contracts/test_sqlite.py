@@ -483,9 +483,10 @@ class TestOpening:
         async with opened(path) as store:
             session = await exchange(store)
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
-            migrate(db, [*our_scripts(), (2, "CREATE TABLE later (x);\n")])
-            assert db.execute("PRAGMA user_version").fetchone() == (2,)
-            db.execute("PRAGMA user_version = 1")
+            newest = our_scripts()[-1][0]
+            migrate(db, [*our_scripts(), (newest + 1, "CREATE TABLE later (x);\n")])
+            assert db.execute("PRAGMA user_version").fetchone() == (newest + 1,)
+            db.execute(f"PRAGMA user_version = {newest}")
 
         async with opened(path) as store:
             assert await store.sessions() == [session]

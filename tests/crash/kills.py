@@ -17,7 +17,7 @@ ALL_POINTS = (*POINTS[:2], "acking", "acked", *POINTS[2:])
 # Not every platform comes there.
 KIND_OF = {"catching-up": "catching-up", "preview-sending": "editing", "preview-sent": "editing"}
 AT_THE_END = ("drain", "checkpoint")
-AFTER_A_PAUSE = ("reset", "between-parts")
+AFTER_A_PAUSE = ("reset", "between-parts", "session-ended")
 # Whoever can be asked whether a message arrived says no word twice, whatever gets lost.
 LOSES_ANSWERS = (SLACK, DISCORD)
 # Whoever never listened there has no past there.

@@ -48,6 +48,14 @@ TABLE = [
     ("state_dir: 7", "1:12: state_dir: this must be text; put it in quotes"),
     ('state_dir: ""', "1:12: state_dir: this is empty; write a value or remove the line"),
     ("state_dir: ~bob/x", "1:12: state_dir: only ~/ stands for a home folder; write the whole path"),
+    ("sessions: {keep: 0s}", "1:18: sessions.keep: this must be longer than nothing; write 1s or more"),
+    ("sessions: {keep: 90}", "1:18: sessions.keep: 90 has no unit; write 90s, 30m, 24h, 7d or 600ms"),
+    ("sessions: {clean_up: {evry: 1h}}", '1:23: unknown key "evry" in sessions.clean_up; did you mean every?'),
+    ("sessions: {clean_up: {empty_after: never}}", f"1:36: sessions.clean_up.empty_after: {DURATION}"),
+    (
+        "agents: {main: {kind: command, argv: [x], session_end: true}}",
+        "1:56: agents.main.session_end: a program hears of it in JSON lines; write format: jsonl, or remove it",
+    ),
     # Choices
     (
         "sessions: {history: {summariser: maim}}",

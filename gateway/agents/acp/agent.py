@@ -14,6 +14,7 @@ from pathlib import Path
 from acp.schema import PromptResponse
 
 from gateway.agents.acp.keeper import Keeper
+from gateway.agents.acp.memory import Memory
 from gateway.agents.acp.opening import Opened, opened
 from gateway.agents.acp.peer import SECONDS_TO_BEGIN, Peer
 from gateway.agents.acp.prompt import blocks
@@ -21,7 +22,7 @@ from gateway.agents.acp.talk import Talk
 from gateway.agents.acp.updates import Enclosed, Heard
 from gateway.agents.spec import AgentSpec
 from gateway.errors import AgentError, AgentUnavailable, ConfigError
-from gateway.model import AgentEvent, Done, File, Turn, TurnId
+from gateway.model import AgentEvent, Done, File, SessionEnded, Turn, TurnId
 
 SECONDS_TO_STOP = 0.8
 """For an agent that was told to. What does not stop by then is ended with its program."""
@@ -83,6 +84,20 @@ class AcpAgent:
         talk = self._talks.get(turn)
         if talk is not None:
             talk.answer(ask, option)
+
+    async def session_end(self, ending: SessionEnded) -> None:
+        """
+        The agent lets go of its session, if it can, and we forget it: whoever resumes ours is told what was in it.
+
+        A program is not started for that, and one in which a turn of it runs again is left alone.
+        """
+        memory, peer = Memory(ending.workdir, self._spec.name), self._keeper.at_hand
+        held = await asyncio.to_thread(memory.recall)
+        if held is None or (peer is not None and held.session in peer.talks):
+            return
+        await asyncio.to_thread(memory.forget)
+        if peer is not None:
+            await peer.end_session(held.session)
 
     async def close(self) -> None:
         """As the port has it."""

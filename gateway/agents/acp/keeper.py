@@ -34,6 +34,11 @@ class Keeper:
                 self._peers.add(self._peer)
             return self._peer
 
+    @property
+    def at_hand(self) -> Peer | None:
+        """The program, if it runs; it is not started."""
+        return self._peer if self._peer is not None and self._peer.is_alive else None
+
     def praise(self) -> None:
         """A turn went well: whatever killed the program before is over."""
         self._deaths = 0

@@ -23,6 +23,8 @@ from acp.schema import (
     BaseModel,
     CancelNotification,
     ClientCapabilities,
+    CloseSessionRequest,
+    CloseSessionResponse,
     Implementation,
     InitializeRequest,
     InitializeResponse,
@@ -156,6 +158,14 @@ class Peer:
     def drop(self, session: str) -> None:
         """A session that is not to be talked to again."""
         self._sessions.discard(session)
+
+    async def end_session(self, session: str) -> None:
+        """Let it forget a conversation, if it can and knows of it."""
+        can = self._can.session_capabilities
+        is_known = session in self._sessions
+        self.drop(session)
+        if is_known and can is not None and can.close is not None:
+            await self._request("session_close", CloseSessionRequest(session_id=session), CloseSessionResponse)
 
     async def close(self) -> None:
         """End it, with all that came out of it."""

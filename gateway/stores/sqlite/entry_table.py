@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from gateway.errors import StoreDamaged, UnknownEntry
 from gateway.model import Block, Entry, EntryId, Origin, Session, SessionId
@@ -18,6 +19,7 @@ from gateway.stores.sqlite.rows import (
     entry_id,
     entry_of,
     entry_to_row,
+    micros,
     seq_of,
 )
 from gateway.stores.sqlite.search_index import SearchIndex
@@ -102,6 +104,23 @@ class EntryTable:
         db.execute(f"DELETE FROM entries WHERE {where}", values)
         self._recent.forget(n)
 
+    def remove_old(self, db: sqlite3.Connection, n: int, session: Session, before: datetime, most: int) -> int:
+        """
+        Delete what was said before that moment, a bounded number at a time, and the summary if it stands for any of it.
+
+        Returns how many of them went.
+        """
+        rows = db.execute(
+            "SELECT seq, text, body FROM entries WHERE session = ? AND at < ? ORDER BY seq LIMIT ?",
+            (n, micros(before), most),
+        ).fetchall()
+        if rows and rows[0][0] <= session.consolidated_through:
+            rows += _words(db, "session = ? AND seq = ? AND at >= ?", (n, session.summary_seq, micros(before)))
+        self._index.forget(db, rows)
+        db.executemany("DELETE FROM entries WHERE seq = ?", [row[:1] for row in rows])
+        self._recent.forget(n)
+        return len(rows)
+
 
 def _read(db: sqlite3.Connection, n: int, count: int, before: int) -> list[Entry]:
     rows = db.execute(
@@ -152,6 +171,11 @@ def after_rewrite(db: sqlite3.Connection, n: int, session: Session) -> Session:
         summary_seq=summary if has_summary and keeps_mark else 0,
         consolidated_through=session.consolidated_through if keeps_mark else 0,
     )
+
+
+def has_entries(db: sqlite3.Connection, n: int) -> bool:
+    """Whether anything is left of what was said."""
+    return db.execute("SELECT 1 FROM entries WHERE session = ? LIMIT 1", (n,)).fetchone() is not None
 
 
 def seq_after(db: sqlite3.Connection, n: int, session: Session, keep: int) -> int | None:

@@ -13,7 +13,8 @@ from typing import TypeVar
 import aiosqlite
 
 from gateway.errors import StoreDamaged, StoreUnavailable, UnknownSession, UnknownWork
-from gateway.model import EndReason, InboxId, InboxState, PartState, Session, SessionId, SessionKey
+from gateway.model import ChatType, EndReason, InboxId, InboxState, PartState, Session, SessionId, SessionKey
+from gateway.sessions import due_before
 from gateway.stores.sqlite import entry_table
 from gateway.stores.sqlite.rows import (
     INBOX_COLUMNS,
@@ -30,11 +31,20 @@ from gateway.stores.sqlite.search_index import SearchIndex, match_expression, wo
 from gateway.stores.sqlite.steps import read_steps
 from gateway.stores.sqlite.writer import FOREIGN_ERRORS, as_our_error
 from gateway.stores.texts import contains_words, query_words, scrub
-from gateway.storing import Depth, Hit, SessionFilter, Step, Trace, Transcript
+from gateway.storing import Depth, Hit, PolicyOf, SessionFilter, Step, Trace, Transcript
 
 T = TypeVar("T")
 
 _CHUNK = 2000
+_PAGE = 100
+_LONG_AGO = -(1 << 62)
+_OPEN = "FROM sessions INDEXED BY sessions_open WHERE current AND end_reason IS NULL"
+_PLATFORM, _CHAT_TYPE = "json_extract(origin, '$.platform')", "coalesce(json_extract(origin, '$.chat_type'), 'dm')"
+_NEXT_PLATFORM = f"SELECT {_PLATFORM} {_OPEN} AND {_PLATFORM} > ? ORDER BY {_PLATFORM} LIMIT 1"
+_DUE = (
+    f"SELECT n, {SESSION_COLUMNS}, checksum {_OPEN} AND {_PLATFORM} = ? AND {_CHAT_TYPE} = ?"
+    " AND (last_interaction_at, n) > (?, ?) AND last_interaction_at < ? ORDER BY last_interaction_at, n LIMIT ?"
+)
 _SETTLED = {InboxState.DONE, InboxState.REFUSED, PartState.SENT}
 
 
@@ -134,6 +144,27 @@ class Reader:
             f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE key = ? AND current", scrub(key)
         )
         return self.decoded(session_from_row, rows[0]) if rows else None
+
+    async def due(self, policy_of: PolicyOf, now: datetime) -> AsyncIterator[Session]:
+        """By the index that holds nothing else: platform by platform, type by type, page by page."""
+        async for platform in self._platforms():
+            for chat_type in ChatType:
+                before = due_before(policy_of(platform, chat_type), now)
+                place = (_LONG_AGO, 0)
+                while before is not None:
+                    rows = await self.rows(_DUE, platform, chat_type.value, *place, micros(before), _PAGE)
+                    for row in rows:
+                        yield self.decoded(session_from_row, row[1:])
+                    if len(rows) < _PAGE:
+                        break
+                    place = micros(self.decoded(session_from_row, rows[-1][1:]).last_interaction_at), rows[-1][0]
+
+    async def _platforms(self) -> AsyncIterator[str]:
+        """Each that has open sessions, by one look into the index."""
+        found = await self.rows(_NEXT_PLATFORM, "")
+        while found:
+            yield found[0][0]
+            found = await self.rows(_NEXT_PLATFORM, found[0][0])
 
     async def sessions(self, wanted: SessionFilter, now: datetime) -> list[Session]:
         """Newest interaction first. A row that cannot be read hides no other."""

@@ -14,6 +14,7 @@ from operator import itemgetter
 from gateway.errors import Refused, UnknownSession
 from gateway.model import EndReason, Opened, Session, SessionId, SessionKey, SessionSource
 from gateway.sessions import end_session, next_session, open_session, reset_due, resumed
+from gateway.stores.sqlite import ending_table
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, Value, checksum, session_from_row, session_to_row
 from gateway.stores.texts import scrub, scrubbed
 from gateway.storing import Opening
@@ -22,7 +23,8 @@ _SELECT = f"SELECT n, {SESSION_COLUMNS}, checksum FROM sessions"
 _COLUMNS = [*SESSION_COLUMNS.split(", "), "checksum"]
 _INSERT = f"INSERT INTO sessions ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 _REWRITE = f"UPDATE sessions SET {', '.join(f'{name} = ?' for name in _COLUMNS)} WHERE n = ?"
-_NEVER_CHANGED = {"id", "key", "owner"}
+_NEVER_CHANGED = frozenset({"id", "key", "owner"})
+_INDEXED = frozenset({"current", "end_reason", "last_interaction_at", "origin"})
 _REMEMBERED = 256
 
 
@@ -72,9 +74,7 @@ class SessionTable:
         """The whole row anew, because the checksum is over the whole row."""
         values = session_to_row(session)
         before = self._recent.get(n)
-        is_repointed = before is None or before.current != session.current
-        has_moved = before is None or before.last_interaction_at != session.last_interaction_at
-        statement, choose = _update(is_repointed, has_moved)
+        statement, choose = _update(_INDEXED if before is None else _changed(before, session))
         db.execute(statement, choose([*values, checksum(values), n]))
         self._remember(n, session)
 
@@ -88,7 +88,9 @@ class SessionTable:
         n, current = self.current_of(db, opening.key) or (0, None)
         is_busy = _busy_check(db, n, opening)
         decision = open_session(current, opening, now=now, fresh_id=_fresh_id, is_busy=is_busy)
-        if decision.ended is not None:
+        if decision.ended is not None and current is not None:
+            if current.end_reason is None:
+                ending_table.note(db, n, decision.ended)
             self.update(db, n, decision.ended)
         if decision.is_new:
             n, current = self.insert(db, decision.session)
@@ -125,6 +127,7 @@ class SessionTable:
             return None
         reason = reset_due(found, opening.policy, now, _busy_check(db, n, opening))
         if reason is not None:
+            ending_table.note(db, n, found)
             self.update(db, n, end_session(found, reason, now))
         return reason
 
@@ -149,6 +152,7 @@ class SessionTable:
         if found is not None and found[0] != n:
             self._retire(db, *found, EndReason.SWITCH, now)
         back = resumed(wanted, now)
+        ending_table.forget(db, n)
         self.update(db, n, back)
         return back
 
@@ -187,15 +191,20 @@ class SessionTable:
 
     def _retire(self, db: sqlite3.Connection, n: int, session: Session, reason: EndReason, now: datetime) -> None:
         """No longer current; a reason that was there before stays."""
-        ended = session if session.end_reason else end_session(session, reason, now)
-        self.update(db, n, replace(ended, current=False))
+        if session.end_reason is None:
+            ending_table.note(db, n, session)
+            session = end_session(session, reason, now)
+        self.update(db, n, replace(session, current=False))
+
+
+def _changed(before: Session, after: Session) -> frozenset[str]:
+    return frozenset(name for name in _INDEXED if getattr(before, name) != getattr(after, name))
 
 
 @cache
-def _update(is_repointed: bool, has_moved: bool) -> tuple[str, itemgetter[tuple[Value, ...]]]:
+def _update(changed: frozenset[str]) -> tuple[str, itemgetter[tuple[Value, ...]]]:
     """SQLite rewrites each index of which a column is named, changed or not, so only what may have changed is named."""
-    unchanged = _NEVER_CHANGED | (set() if is_repointed else {"current"})
-    unchanged |= set() if has_moved else {"last_interaction_at"}
+    unchanged = _NEVER_CHANGED | (_INDEXED - changed)
     chosen = [i for i, column in enumerate(_COLUMNS) if column not in unchanged]
     changes = ", ".join(f"{_COLUMNS[i]} = ?" for i in chosen)
     return f"UPDATE sessions SET {changes} WHERE n = ?", itemgetter(*chosen, len(_COLUMNS))

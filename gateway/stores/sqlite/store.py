@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -39,11 +40,12 @@ from gateway.model import (
 )
 from gateway.people import Approval, Approved, Invitation, Judged, Pending, Person
 from gateway.ports import Clock
-from gateway.sessions import answered, interacted, spared_summary, touched, with_moved_marks
+from gateway.sessions import answered, interacted, said_before, spared_summary, touched, with_moved_marks
 from gateway.spending import By, Payer, Spending, Used
 from gateway.stores import jsonl
 from gateway.stores.sqlite import (
     account_table,
+    ending_table,
     entry_table,
     inbox_table,
     outbox_table,
@@ -71,11 +73,13 @@ from gateway.storing import (
     Choice,
     Claim,
     Depth,
+    Ending,
     Hit,
     Imported,
     InboxItem,
     Opening,
     Outcome,
+    PolicyOf,
     Pruned,
     SessionFilter,
     Trace,
@@ -362,6 +366,30 @@ class SqliteStore:
         now = self._clock.now()
         return await self._writer.run(lambda db: self._sessions.end_if_due(db, session, opening, now))
 
+    def due(self, policy_of: PolicyOf) -> AsyncIterator[Session]:
+        return self._reader.due(policy_of, self._clock.now())
+
+    async def endings(self, *, limit: int = 100) -> list[Ending]:
+        rows = await self._reader.rows(ending_table.PENDING, *ending_table.bounds(self._clock.now(), limit))
+        return [self._reader.decoded(ending_table.ending_from_row, row) for row in rows]
+
+    async def record_telling(self, session: SessionId, *, retry_at: datetime) -> bool:
+        def write(db: sqlite3.Connection) -> bool:
+            try:
+                n, _ = self._sessions.by_id(db, session)
+            except UnknownSession:
+                return False
+            return ending_table.count_attempt(db, n, retry_at)
+
+        return await self._writer.run(write)
+
+    async def record_told(self, session: SessionId) -> None:
+        def write(db: sqlite3.Connection) -> None:
+            with suppress(UnknownSession):
+                ending_table.forget(db, self._sessions.by_id(db, session)[0])
+
+        await self._writer.run(write)
+
     async def rename(self, session: SessionId, title: str | None) -> None:
         await self._amend(session, lambda found: replace(found, title=title))
 
@@ -385,17 +413,24 @@ class SqliteStore:
 
         await self._writer.run(erase)
 
-    async def prune(self, *, empty_after: timedelta, archive_after: timedelta, forget_after: timedelta) -> Pruned:
+    async def prune(
+        self,
+        *,
+        empty_after: timedelta,
+        archive_after: timedelta,
+        forget_after: timedelta,
+        keep: timedelta | None = None,
+    ) -> Pruned:
         now = self._clock.now()
-        sessions = partial(
-            upkeep.prune_sessions,
+        broom = upkeep.Broom(
             sessions=self._sessions,
             entries=self._entries,
             now=now,
             empty_before=now - empty_after,
             old_before=now - archive_after,
+            said_before=None if keep is None else said_before(now, keep),
         )
-        total = await self._in_steps(sessions, 0)
+        total = await self._in_steps(broom.prune_sessions, 0) + await self._in_steps(broom.forget_talk, 0)
         for table, born in (("inbox", "received_at"), ("turns", "started_at"), ("outbox", "created_at")):
             work = partial(upkeep.forget_work, table=table, born=born, before=now - forget_after)
             total += await self._in_steps(work, 0)

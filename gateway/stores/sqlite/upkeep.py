@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from gateway.model import EndReason, Session
-from gateway.sessions import is_disused, is_empty, tombstone
-from gateway.stores.sqlite import inbox_table, outbox_table
-from gateway.stores.sqlite.entry_table import EntryTable
+from gateway.sessions import is_disused, is_empty, is_over, tombstone
+from gateway.stores.sqlite import ending_table, inbox_table, outbox_table
+from gateway.stores.sqlite.entry_table import EntryTable, after_rewrite, has_entries
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row
 from gateway.stores.sqlite.session_table import SessionTable, has_open_work, has_running_turn
 from gateway.storing import Pruned
@@ -18,6 +18,22 @@ from gateway.storing import Pruned
 Position = TypeVar("Position", int, str)
 
 _STEP = 1000
+_LAST = 1 << 62
+_SELECT = f"SELECT n, {SESSION_COLUMNS}, checksum FROM sessions WHERE n > ? AND n <= ?"
+# The rules are those of sessions.py, which have the last word; asked here, the others need not be read.
+_PRUNABLE = f"""
+    {_SELECT} AND CASE WHEN end_reason IS 'deleted' THEN updated_at < ? ELSE
+        NOT important AND (
+            last_interaction_at < ? AND messages + archived_through + input + output + cache_read + cache_write = 0
+            OR last_interaction_at < ? AND NOT archived
+        )
+    END ORDER BY n
+"""
+# The first entry of a session is its oldest, so that one look tells whether there is anything to do.
+_TOO_OLD = f"""
+    {_SELECT} AND NOT important AND end_reason IS NOT 'deleted' AND started_at < ?
+    AND coalesce((SELECT at FROM entries WHERE session = n ORDER BY seq LIMIT 1), 0) < ? ORDER BY n
+"""
 _GIVEN_UP = {
     "inbox": "'done', 'refused', 'failed', 'dead'",
     "turns": "'done', 'failed'",
@@ -42,38 +58,72 @@ def erase(
     db.execute("DELETE FROM turns WHERE session = ?", (n,))
     outbox_table.drop_all_of(db, n)
     db.execute("DELETE FROM questions WHERE session = ?", (n,))
+    ending_table.forget(db, n)
     sessions.update(db, n, tombstone(session, now))
 
 
-def prune_sessions(
-    db: sqlite3.Connection,
-    after: int,
-    *,
-    sessions: SessionTable,
-    entries: EntryTable,
-    now: datetime,
-    empty_before: datetime,
-    old_before: datetime,
-) -> Step[int]:
-    """Delete the empty, archive the old, bury the tombstones, among the next thousand."""
-    rows = db.execute(
-        f"SELECT n, {SESSION_COLUMNS}, checksum FROM sessions WHERE n > ? ORDER BY n LIMIT ?", (after, _STEP)
-    ).fetchall()
-    deleted = archived = forgotten = 0
-    for n, *values in rows:
-        session = session_from_row(tuple(values))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broom:
+    """What a clean-up of sessions goes by. Nothing is read of a session but what the moments ask for."""
+
+    sessions: SessionTable
+    entries: EntryTable
+    now: datetime
+    empty_before: datetime
+    old_before: datetime
+    said_before: datetime | None = None
+
+    def prune_sessions(self, db: sqlite3.Connection, after: int) -> Step[int]:
+        """Delete the empty, archive the old, bury the tombstones, among the next thousand."""
+        last = _further(db, after)
+        moments = micros(self.old_before), micros(self.empty_before), micros(self.old_before)
+        pruned = Pruned()
+        for n, *values in db.execute(_PRUNABLE, (after, last or _LAST, *moments)).fetchall():
+            pruned += self._prune(db, n, session_from_row(tuple(values)))
+        return Step(pruned=pruned, after=last)
+
+    def forget_talk(self, db: sqlite3.Connection, after: int) -> Step[int]:
+        """Delete what was said too long ago, and sessions in which nothing is left, among the next thousand."""
+        if self.said_before is None:
+            return Step(pruned=Pruned(), after=None)
+        last, before = _further(db, after), micros(self.said_before)
+        pruned = Pruned()
+        for n, *values in db.execute(_TOO_OLD, (after, last or _LAST, before, before)).fetchall():
+            done = self._forget(db, n, session_from_row(tuple(values)), self.said_before)
+            pruned += done
+            if pruned.entries >= _STEP:
+                return Step(pruned=pruned, after=n if done.entries < _STEP else n - 1)
+        return Step(pruned=pruned, after=last)
+
+    def _prune(self, db: sqlite3.Connection, n: int, session: Session) -> Pruned:
         if session.end_reason is EndReason.DELETED:
-            if session.updated_at < old_before:
-                db.execute("DELETE FROM sessions WHERE n = ?", (n,))
-                forgotten += 1
-        elif is_empty(session, empty_before) and not has_open_work(db, n):
-            erase(db, n, session, sessions, entries, now)
-            deleted += 1
-        elif is_disused(session, old_before) and not has_running_turn(db, n):
-            sessions.update(db, n, replace(session, archived=True, updated_at=now))
-            archived += 1
-    last = rows[-1][0] if len(rows) == _STEP else None
-    return Step(pruned=Pruned(deleted=deleted, archived=archived, forgotten=forgotten), after=last)
+            db.execute("DELETE FROM sessions WHERE n = ?", (n,))
+            return Pruned(forgotten=1)
+        if is_empty(session, self.empty_before) and not has_open_work(db, n):
+            erase(db, n, session, self.sessions, self.entries, self.now)
+            return Pruned(deleted=1)
+        if is_disused(session, self.old_before) and not has_running_turn(db, n):
+            self.sessions.update(db, n, replace(session, archived=True, updated_at=self.now))
+            return Pruned(archived=1)
+        return Pruned()
+
+    def _forget(self, db: sqlite3.Connection, n: int, session: Session, before: datetime) -> Pruned:
+        """No change in the sense of its clocks: else nothing that is forgotten would ever be old."""
+        if has_open_work(db, n):
+            return Pruned()
+        removed = self.entries.remove_old(db, n, session, before, _STEP)
+        if is_over(session, before) and not has_entries(db, n):
+            erase(db, n, session, self.sessions, self.entries, self.now)
+            return Pruned(entries=removed, deleted=1)
+        if removed:
+            self.sessions.update(db, n, after_rewrite(db, n, session))
+        return Pruned(entries=removed)
+
+
+def _further(db: sqlite3.Connection, after: int) -> int | None:
+    """The last of the next thousand sessions; None if there are fewer."""
+    row = db.execute("SELECT n FROM sessions WHERE n > ? ORDER BY n LIMIT 1 OFFSET ?", (after, _STEP - 1)).fetchone()
+    return None if row is None else int(row[0])
 
 
 def forget_work(db: sqlite3.Connection, after: int, *, table: str, born: str, before: datetime) -> Step[int]:
