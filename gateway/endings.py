@@ -24,7 +24,8 @@ MOST_TRIES = 3
 PATIENCE = timedelta(minutes=1)
 EVERY = timedelta(seconds=5)
 
-_PAUSES = timedelta(minutes=1), timedelta(minutes=10), timedelta(minutes=10)
+# From the beginning of a try. A service that is being restarted is there again by then.
+_PAUSES = timedelta(minutes=5), timedelta(minutes=30), timedelta(minutes=30)
 _AT_ONCE = 4
 _PAGE = 100
 
