@@ -28,6 +28,13 @@ def noted(folder: Path, words: str) -> list[Described]:
     return [{"type": "text", "text": f"{words} "}, {"type": "text", "text": "was heard"}, {"type": "done"}]
 
 
+def noted_end(folder: Path, document: Described) -> bool:
+    """One line for each ending that was told. False as long as there is a file `fails`."""
+    with (folder / "endings").open("a") as endings:
+        endings.write(json.dumps(document) + "\n")
+    return not (folder / "fails").exists()
+
+
 class Own:
     """For the kind `python`."""
 
@@ -39,10 +46,18 @@ class Own:
         for event in noted(self._folder, turn.messages[-1].text):
             yield event
 
+    def session_end(self, ending: Any) -> None:
+        """As it says above."""
+        history = [{"role": entry.role, "content": [{"text": entry.text}]} for entry in ending.history]
+        session = {"id": ending.id, "reason": ending.reason, "title": ending.title}
+        if not noted_end(self._folder, {"type": "session_end", "session": session, "history": history}):
+            raise RuntimeError("it cannot be noted")
+
 
 def _command(folder: Path) -> Described:
     argv = [sys.executable, "-m", "tests.crash.agents", str(folder), "jsonl"]
-    return {"kind": "command", "format": "jsonl", "argv": argv, "env": {"PYTHONPATH": str(ROOT)}}
+    started = {"kind": "command", "format": "jsonl", "argv": argv, "env": {"PYTHONPATH": str(ROOT)}}
+    return {**started, "session_end": True}
 
 
 def _acp(folder: Path) -> Described:
@@ -60,7 +75,7 @@ def _http(folder: Path) -> Iterator[Described]:
     with Popen(argv, cwd=ROOT, stdout=PIPE, text=True) as child:
         assert child.stdout is not None
         try:
-            yield {"kind": "http", "url": child.stdout.readline().strip()}
+            yield {"kind": "http", "url": child.stdout.readline().strip(), "session_end": True}
         finally:
             child.kill()
 
@@ -78,8 +93,12 @@ class _Service(BaseHTTPRequestHandler):
     folder = Path()
 
     def do_POST(self) -> None:
-        """One turn."""
+        """One turn, or one ending."""
         turn = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if turn.get("type") == "session_end":
+            self.send_response(204 if noted_end(self.folder, turn) else 500)
+            self.end_headers()
+            return
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
@@ -99,6 +118,8 @@ def _serve(folder: Path) -> None:
 
 def _run(folder: Path) -> None:
     turn = json.loads(sys.stdin.readline())
+    if turn.get("type") == "session_end":
+        sys.exit(not noted_end(folder, turn))
     for event in noted(folder, turn["messages"][-1]["text"]):
         print(json.dumps(event), flush=True)
 

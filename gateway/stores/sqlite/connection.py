@@ -21,6 +21,8 @@ PRAGMAS = (
     "PRAGMA cache_size = -8192",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cell_size_check = ON",
+    # What is deleted is overwritten: it shall not be found in the file any more.
+    "PRAGMA secure_delete = ON",
 )
 
 

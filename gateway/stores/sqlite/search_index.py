@@ -18,6 +18,7 @@ from gateway.stores.texts import fold, is_unspaced
 
 # Twice what can be said between two rounds of upkeep under load, so that a lag never grows.
 _SLICE = 2048
+_PAGES_MERGED = 64
 _RARE = re.compile("[\u1900-\u1dff\ua000-\uabff\U00010000-\U0001ffff]")
 
 
@@ -38,6 +39,8 @@ class SearchIndex:
             " fts5(words, content='', columnsize=0, detail=none, tokenize='unicode61 remove_diacritics 2')"
         )
         db.execute("CREATE TABLE IF NOT EXISTS entry_index_progress (through INTEGER NOT NULL)")
+        # Whether words that were taken out may still stand in it somewhere.
+        db.execute("CREATE TABLE IF NOT EXISTS entry_index_traces (only INTEGER PRIMARY KEY CHECK (only = 1))")
         db.execute("INSERT INTO entry_index_progress SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM entry_index_progress)")
 
     def catch_up(self, db: sqlite3.Connection) -> bool:
@@ -62,6 +65,7 @@ class SearchIndex:
         if not self.available or not rows:
             return
         through = self.through(db)
+        db.execute("INSERT OR IGNORE INTO entry_index_traces VALUES (1)")
         db.executemany(
             "INSERT INTO entry_index (entry_index, rowid, words) VALUES ('delete', ?, ?)",
             [(seq, words_of(text, body)) for seq, text, body in rows if seq <= through],
@@ -71,6 +75,23 @@ class SearchIndex:
         """After an entry that was indexed before has changed."""
         if self.available and seq <= self.through(db):
             db.execute("INSERT INTO entry_index (rowid, words) VALUES (?, ?)", (seq, words_of(text, body)))
+
+    def remove_traces(self, db: sqlite3.Connection, step: int) -> int | None:
+        """
+        Words that were taken out are only marked as such until the parts of the index are merged: do some of that.
+
+        Returns the next step, None when all of it is done. Begins with step 0.
+        """
+        if not self.available or db.execute("SELECT 1 FROM entry_index_traces").fetchone() is None:
+            return None
+        before = db.total_changes
+        # A negative number begins the merging of everything, a positive one goes on with it.
+        pages = _PAGES_MERGED if step else -_PAGES_MERGED
+        db.execute("INSERT INTO entry_index (entry_index, rank) VALUES ('merge', ?)", (pages,))
+        if step and db.total_changes - before < 2:
+            db.execute("DELETE FROM entry_index_traces")
+            return None
+        return step + 1
 
     @staticmethod
     def through(db: sqlite3.Connection) -> int:

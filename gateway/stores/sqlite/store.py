@@ -437,7 +437,8 @@ class SqliteStore:
         codes = await self._writer.run(lambda db: people_table.forget(db, now - forget_after))
         questions = await self._writer.run(lambda db: question_table.forget(db, now - forget_after))
         total += Pruned(forgotten=codes + questions)
-        return total + await self._in_steps(partial(upkeep.forget_seen, before=now - forget_after), "")
+        total += await self._in_steps(partial(upkeep.forget_seen, before=now - forget_after), "")
+        return total + await self._in_steps(partial(upkeep.remove_traces, index=self._index), 0)
 
     async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
         now = self._clock.now()

@@ -12,6 +12,7 @@ from gateway.sessions import is_disused, is_empty, is_over, tombstone
 from gateway.stores.sqlite import ending_table, inbox_table, outbox_table
 from gateway.stores.sqlite.entry_table import EntryTable, after_rewrite, has_entries
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row
+from gateway.stores.sqlite.search_index import SearchIndex
 from gateway.stores.sqlite.session_table import SessionTable, has_open_work, has_running_turn
 from gateway.storing import Pruned
 
@@ -149,3 +150,8 @@ def forget_seen(db: sqlite3.Connection, after: str, *, before: datetime) -> Step
     old = [(event,) for event, at, is_kept in rows if at < micros(before) and not is_kept]
     db.executemany("DELETE FROM seen WHERE event = ?", old)
     return Step(pruned=Pruned(forgotten=len(old)), after=rows[-1][0] if len(rows) == _STEP else None)
+
+
+def remove_traces(db: sqlite3.Connection, after: int, *, index: SearchIndex) -> Step[int]:
+    """What was deleted goes out of the search index for good."""
+    return Step(pruned=Pruned(), after=index.remove_traces(db, after))
