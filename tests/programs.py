@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.errors import AgentError
-from gateway.model import AgentEvent, Session, SessionId, SessionKey, Text, Turn, TurnId
+from gateway.model import AgentEvent, EndReason, Session, SessionEnded, SessionId, SessionKey, Text, Turn, TurnId
 from gateway.ports import Agent
-from tests.fakes import NOON, dm, message
+from tests.fakes import NOON, assistant, dm, message, user
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8"}
 
@@ -49,6 +49,17 @@ def turn_in(folder: Path, text: str = "hello") -> Turn:
         id=SessionId("s1"), key=SessionKey("k"), origin=dm(), started_at=NOON, last_interaction_at=NOON, updated_at=NOON
     )
     return Turn(id=TurnId(7), session=session, source=dm(), messages=(message(text),), workdir=str(folder))
+
+
+ENDING = SessionEnded(
+    id=SessionId("s1"),
+    reason=EndReason.IDLE,
+    source=dm(),
+    started_at=NOON,
+    ended_at=NOON,
+    title="Milk",
+    history=(user("remember the milk"), assistant("I will")),
+)
 
 
 @dataclass

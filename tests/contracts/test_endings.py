@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import time, timedelta
 
@@ -111,6 +112,31 @@ class TestDue:
         clock.advance(hours=2)
 
         assert await due(store, ResetPolicies(by_chat_type={ChatType.GROUP: IDLE})) == {"-100"}
+
+
+class TestAtTheSameMoment:
+    @pytest.mark.parametrize("first", ["sweep", "message"])
+    async def test_the_sweep_and_a_message_reset_a_session_once_and_the_person_is_told(
+        self, store: Store, clock: FrozenClock, first: str
+    ) -> None:
+        sources = [dm(str(number)) for number in range(40)]
+        old = [await exchange(store, id="1", source=source) for source in sources]
+        clock.advance(hours=2)
+        sweeping = [
+            store.end_if_due(session.id, opening(source, IDLE)) for session, source in zip(old, sources, strict=True)
+        ]
+        writing = [begin(store, message(id="2", source=source), IDLE) for source in sources]
+        both = zip(sweeping, writing, strict=True) if first == "sweep" else zip(writing, sweeping, strict=True)
+        await asyncio.gather(*(each for pair in both for each in pair))
+
+        for session, source in zip(old, sources, strict=True):
+            now = await store.current(key_of(source))
+            assert now is not None
+            assert now.notice is not None
+            assert (now.notice.reason, now.notice.previous) == (EndReason.IDLE, session.id)
+            assert now.end_reason is None
+        assert sorted(await told_of(store)) == sorted((session.id, 0) for session in old)
+        assert len(await store.sessions()) == 80
 
 
 class TestEndings:

@@ -275,8 +275,22 @@ class World:
 
     async def prune(self, which: int, number: int, entries: list[Entry]) -> object:
         day = timedelta(days=1)
-        pruned = await self.store.prune(empty_after=timedelta(hours=1), archive_after=day, forget_after=day)
-        return pruned.deleted, pruned.archived
+        keep = timedelta(days=number % 3) if number > 3 else None
+        pruned = await self.store.prune(empty_after=timedelta(hours=1), archive_after=day, forget_after=day, keep=keep)
+        return pruned.deleted, pruned.archived, pruned.entries
+
+    async def look_for_due(self, which: int, number: int, entries: list[Entry]) -> object:
+        found = [session.origin.chat_id async for session in self.store.due(lambda platform, chat_type: IDLE)]
+        return sorted(filter(None, found))
+
+    async def tell_of_ending(self, which: int, number: int, entries: list[Entry]) -> object:
+        for ending in (await self.store.endings())[: number % 3]:
+            retry_at = self.clock.now() + timedelta(minutes=number)
+            await self.store.record_telling(ending.session.id, retry_at=retry_at)
+            if which % 2:
+                await self.store.record_told(ending.session.id)
+        told = [(ending.session.preview, ending.attempts) for ending in await self.store.endings()]
+        return sorted(told)
 
     async def wait(self, which: int, number: int, entries: list[Entry]) -> object:
         self.clock.advance(minutes=(number - 3) * 40)

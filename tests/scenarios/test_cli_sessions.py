@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -223,10 +224,26 @@ def test_each_change_says_what_it_did(state: Path) -> None:
     assert back.stdout == f"Taken back: {named}"
     assert json.loads(reset.stdout)["id"] != session.id
     assert resumed.stdout == f"Resumed: {named}"
-    assert pruned.stdout == "Deleted 1 empty session, put 0 old ones away, forgot 0 settled pieces of work.\n"
+    said = "Deleted 1 session and 0 messages, put 0 old sessions away, forgot 0 settled pieces of work.\n"
+    assert pruned.stdout == said
     assert deleted.stdout == f"Deleted: {named}"
     assert none.stdout == "There is no such session.\n"
     assert not workdir.parent.exists()
+
+
+def test_a_clean_up_does_what_the_config_says_and_with_what_it_is_told_otherwise(state: Path) -> None:
+    session = talk(state)
+    folder = Path(Files(state / "files").workdir(session.id)).parent
+    config = state.parent / "turngate.yaml"
+    config.write_text("sessions: {keep: 100ms, clean_up: {every: null, archive_after: 1s}}\n")
+    time.sleep(1.1)
+
+    kept = turngate(state, "sessions", "prune", "--config", str(config), "--keep", "1h")
+    gone = turngate(state, "sessions", "prune", "--config", str(config), "--json")
+
+    assert "put 1 old session away" in kept.stdout
+    assert json.loads(gone.stdout) | {"forgotten": 0} == {"deleted": 1, "archived": 0, "entries": 2, "forgotten": 0}
+    assert not folder.exists()
 
 
 def test_an_ambiguous_beginning_names_the_candidates(state: Path) -> None:

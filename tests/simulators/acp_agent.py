@@ -37,6 +37,7 @@ from acp import (
 from acp.schema import (
     AgentCapabilities,
     AuthMethodAgent,
+    CloseSessionResponse,
     Cost,
     InitializeResponse,
     LoadSessionResponse,
@@ -46,6 +47,7 @@ from acp.schema import (
     PromptResponse,
     ResumeSessionResponse,
     SessionCapabilities,
+    SessionCloseCapabilities,
     SessionResumeCapabilities,
     ToolCallUpdate,
     Usage,
@@ -78,6 +80,7 @@ class ScriptedAcpAgent:
         if options.hang:
             await asyncio.Event().wait()
         resume = SessionResumeCapabilities() if options.resume else None
+        close = SessionCloseCapabilities() if options.close else None
         return InitializeResponse(
             protocol_version=options.speaks,
             agent_capabilities=AgentCapabilities(
@@ -85,7 +88,7 @@ class ScriptedAcpAgent:
                 prompt_capabilities=PromptCapabilities(
                     image=options.images, audio=options.images, embedded_context=options.images
                 ),
-                session_capabilities=SessionCapabilities(resume=resume),
+                session_capabilities=SessionCapabilities(resume=resume, close=close),
             ),
             auth_methods=[AuthMethodAgent(id="browser", name="Log in with a browser")] if options.login else [],
         )
@@ -114,6 +117,12 @@ class ScriptedAcpAgent:
         self.journal("resume", session=session_id, cwd=cwd)
         self._remember(session_id)
         return ResumeSessionResponse()
+
+    async def close_session(self, session_id: str, **params: object) -> CloseSessionResponse:
+        """It knows nothing of it any more."""
+        self.journal("close", session=session_id)
+        self._heard.pop(session_id, None)
+        return CloseSessionResponse()
 
     async def prompt(self, session_id: str, prompt: list[object], **params: object) -> PromptResponse:
         """Its last text says what happens."""
@@ -370,7 +379,7 @@ TRICKS: dict[str, Trick] = {
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    for flag in ("--load", "--resume", "--images", "--login", "--hang", "--mute"):
+    for flag in ("--load", "--resume", "--images", "--login", "--hang", "--mute", "--close"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--speaks", type=int, default=PROTOCOL_VERSION)
     parser.add_argument("--journal")

@@ -9,9 +9,10 @@ import pytest
 
 from gateway.agents.chain import Chain, Link
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.model import AgentEvent, Done, Text, Turn, TurnId, Usage
-from gateway.ports import LetsOthersAnswer, TakesWords
+from gateway.model import AgentEvent, Done, SessionEnded, Text, Turn, TurnId, Usage
+from gateway.ports import HearsOfEndings, LetsOthersAnswer, TakesWords
 from tests.hurry import hurried
+from tests.programs import ENDING
 from tests.unit.test_turns import a_turn
 
 BUSY, GONE = AgentUnavailable("too many ask at once", retry_after=7.0), AgentUnavailable("nobody answers there")
@@ -169,3 +170,30 @@ async def test_words_reach_the_one_at_work_and_everybody_can_see_who_that_is() -
     assert agent.told == ["faster"] * 2
     assert chain.at_work(a_turn().id) is None
     assert not await chain.steer(a_turn().id, "too late")
+
+
+class Keeping(Moody):
+    """Wants to know when a session is over."""
+
+    def __init__(self) -> None:
+        super().__init__("hi")
+        self.heard: list[SessionEnded] = []
+
+    async def session_end(self, ending: SessionEnded) -> None:
+        self.heard.append(ending)
+
+
+class TestEndings:
+    async def test_whose_session_it_is_hears_of_its_end_and_who_stands_in_for_it_does_not(self) -> None:
+        first, second = Keeping(), Keeping()
+        links = [Link(name="a", agent=first), Link(name="b", agent=second)]
+        chain: object = Chain(links, lambda name, error: None)
+        assert isinstance(chain, HearsOfEndings)
+        await chain.session_end(ENDING)
+
+        assert (first.heard, second.heard) == ([ENDING], [])
+
+    def test_where_it_does_not_want_to_know_nobody_is_told(self) -> None:
+        links = [Link(name="a", agent=Moody("hi")), Link(name="b", agent=Keeping())]
+
+        assert not isinstance(Chain(links, lambda name, error: None), HearsOfEndings)

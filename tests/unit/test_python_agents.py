@@ -11,8 +11,8 @@ import pytest
 from gateway.agents import AgentSpec, load_agent
 from gateway.errors import ConfigError
 from gateway.model import Done, Text, Turn, Usage
-from gateway.ports import Agent, Closes, TakesAnswers, TakesWords
-from tests.programs import Heard, heard, turn_in
+from gateway.ports import Agent, Closes, HearsOfEndings, TakesAnswers, TakesWords
+from tests.programs import ENDING, Heard, heard, turn_in
 
 TURN = turn_in(Path("/work"), "hello")
 Make = Callable[[str], Agent]
@@ -86,7 +86,18 @@ class TestRunning:
 
     async def test_it_can_do_more_only_if_it_can(self, make: Make) -> None:
         plain = make(AS_THEY_COME)
-        assert not isinstance(plain, TakesAnswers | TakesWords | Closes)
+        assert not isinstance(plain, TakesAnswers | TakesWords | Closes | HearsOfEndings)
+
+    @pytest.mark.parametrize(
+        "end",
+        ["def session_end(self, e): heard.append(e.id)", "async def session_end(self, e): heard.append(e.id)"],
+    )
+    async def test_one_that_wants_to_know_hears_that_a_session_is_over(self, end: str, make: Make) -> None:
+        body = " def __init__(self, options): pass\n async def run(self, turn):\n  yield 'hi'\n"
+        agent = make(f"heard = []\nclass factory:\n{body} {end}")
+        assert isinstance(agent, HearsOfEndings)
+        await agent.session_end(ENDING)
+        assert sys.modules["theirs"].heard == [ENDING.id]
 
     async def test_answers_words_and_the_end_reach_one_that_takes_them(self, tmp_path: Path) -> None:
         agent = load_agent(AgentSpec(name="main", kind="python", object=f"{__name__}:Listening"))
