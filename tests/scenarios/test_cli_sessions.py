@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -19,11 +18,11 @@ from gateway.files import Files
 from gateway.model import Session
 from gateway.state_dir import take_lock
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Store
+from gateway.storing import Outcome, Store
 from tests.commands import errors_without_reader, in_terminal, scripted_gateway, turngate
 from tests.contracts.test_control_sessions import ENTRY, SESSION, STATUS, TOKENS
-from tests.fakes import assistant, dm
-from tests.talk import exchange
+from tests.fakes import assistant, dm, message
+from tests.talk import begin, exchange
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b2J\u202egnp.exe\u2066 [bold]x[/bold] :smile: \r\n\x00end"
 # What a terminal would act on: every control but the newline, and whatever turns the writing round.
@@ -231,18 +230,22 @@ def test_each_change_says_what_it_did(state: Path) -> None:
     assert not workdir.parent.exists()
 
 
-def test_a_clean_up_does_what_the_config_says_and_with_what_it_is_told_otherwise(state: Path) -> None:
-    session = talk(state)
+def test_a_clean_up_does_what_the_config_says_and_for_once_something_else(state: Path) -> None:
+    async def talk_that_is_over(store: Store) -> Session:
+        begun = await begin(store, message())
+        await store.finish(begun.turn, Outcome(entries=(assistant("hi"),)))
+        return begun.opened.session
+
+    session = fill(state, talk_that_is_over)
     folder = Path(Files(state / "files").workdir(session.id)).parent
     config = state.parent / "turngate.yaml"
-    config.write_text("sessions: {keep: 100ms, clean_up: {every: null, archive_after: 1s}}\n")
-    time.sleep(1.1)
+    config.write_text("sessions: {keep: 1ms, clean_up: {every: null, archive_after: 1ms}}\n")
 
-    kept = turngate(state, "sessions", "prune", "--config", str(config), "--keep", "1h")
+    kept = turngate(state, "sessions", "prune", "--config", str(config), "--keep", "36500d")
     gone = turngate(state, "sessions", "prune", "--config", str(config), "--json")
 
-    assert "put 1 old session away" in kept.stdout
-    assert json.loads(gone.stdout) | {"forgotten": 0} == {"deleted": 1, "archived": 0, "entries": 2, "forgotten": 0}
+    assert kept.stdout.startswith("Deleted 0 sessions and 0 messages, put 1 old session away,")
+    assert json.loads(gone.stdout) == {"deleted": 1, "archived": 0, "entries": 2, "forgotten": 0}
     assert not folder.exists()
 
 
