@@ -40,12 +40,12 @@ from gateway.delivery import Delivery
 from gateway.dicts import Json
 from gateway.endings import Endings
 from gateway.errors import Refused
-from gateway.expiry import Sweep
+from gateway.expiry import Sweep, is_busy
 from gateway.farewell import CUT_OFF, say_that_it_goes_on
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.health import Health
-from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, Session, SessionSource
+from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
 from gateway.observe import METRICS_TYPE, Observer
 from gateway.pipeline import Pipeline
 from gateway.places import places_of
@@ -180,7 +180,7 @@ async def running(
             files=files,
             clock=clock,
             observer=observer,
-            is_busy=partial(_is_busy, pipeline),
+            is_busy=partial(is_busy, pipeline),
             rules=config.clean_up_rules(),
         )
         endings = Endings(policy=policy, store=store, files=files, clock=clock, observer=observer)
@@ -283,12 +283,6 @@ def _policy(lock: Lock, config: Config, agents: Mapping[str, Employed]) -> Polic
         connected=(LOCAL_PLATFORM, WEB_PLATFORM, *platforms_of(config)),
         homes=tuple(homes_of(config)),
     )
-
-
-def _is_busy(pipeline: Pipeline, session: Session) -> bool:
-    """Whether anything is at work in a session that its store does not know of, or waits for an answer there."""
-    is_asked = pipeline.questions.is_asked(session.key)
-    return is_asked or pipeline.lanes.is_taken(session.key) or pipeline.desk.compaction.is_at_work(session.id)
 
 
 def _access(written: AccessConfig, *, called_each_time: frozenset[AccountName]) -> Access:

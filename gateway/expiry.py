@@ -19,6 +19,7 @@ from gateway.errors import StoreError, StoreUnavailable, UnknownSession
 from gateway.files import Files
 from gateway.model import LARGEST_NUMBER, EndReason, PartState, Session, SessionId
 from gateway.observe import Observer
+from gateway.pipeline import Pipeline
 from gateway.policy import Policy
 from gateway.ports import Clock
 from gateway.sessions import CleanUpRules
@@ -124,6 +125,12 @@ class Sweep:
         pruned = await clean_up(self.store, self.files, self.clock, self.observer, change(self.rules))
         self.observer.swept(pruned)
         return pruned
+
+
+def is_busy(pipeline: Pipeline, session: Session) -> bool:
+    """Whether anything is at work in a session that its store does not know of, or waits for an answer there."""
+    is_asked = pipeline.questions.is_asked(session.key)
+    return is_asked or pipeline.lanes.is_taken(session.key) or pipeline.desk.compaction.is_at_work(session.id)
 
 
 async def clean_up(store: Store, files: Files, clock: Clock, observer: Observer, rules: CleanUpRules) -> Pruned:

@@ -241,7 +241,7 @@ def test_a_clean_up_does_what_the_config_says_and_for_once_something_else(state:
     config = state.parent / "turngate.yaml"
     config.write_text("sessions: {keep: 1ms, clean_up: {every: null, archive_after: 1ms}}\n")
 
-    kept = turngate(state, "sessions", "prune", "--config", str(config), "--keep", "36500d")
+    kept = turngate(state, "sessions", "prune", "--config", str(config), "--keep", "3650d")
     gone = turngate(state, "sessions", "prune", "--config", str(config), "--json")
 
     assert kept.stdout.startswith("Deleted 0 sessions and 0 messages, put 1 old session away,")
