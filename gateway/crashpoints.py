@@ -30,7 +30,17 @@ POINTS = (
     "drain",
     "checkpoint",
 )
-"""All there are, in the order in which a message meets them; the store's own and the daemon's end come last."""
+"""Those that a message can meet, in that order; the store's own and the daemon's end come last."""
+
+UPKEEP_POINTS = (
+    "migration-statement",
+    "restore-copied",
+    "restore-ready",
+    "restore-set-aside",
+    "restore-cleared",
+    "restored",
+)
+"""Those that no message meets: a database that is brought up to date or exchanged, before anything listens."""
 
 _reached: list[Callable[[str], None]] = []
 

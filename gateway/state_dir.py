@@ -61,6 +61,11 @@ class StateDir:
         return self.path / "files"
 
     @property
+    def backups(self) -> Path:
+        """Where backups go, unless the config says otherwise."""
+        return self.path / "backups"
+
+    @property
     def chat_history(self) -> Path:
         """What was typed into `turngate chat`."""
         return self.path / "chat_history"

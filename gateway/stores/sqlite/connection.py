@@ -8,7 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 from gateway.errors import StoreDamaged, StoreUnavailable
-from gateway.stores.sqlite.migrations import migrate, our_scripts, refuse_foreign
+from gateway.stores.sqlite.backup import keep_copy
+from gateway.stores.sqlite.migrations import migrate, our_scripts, refuse_foreign, schema_of
+from gateway.stores.sqlite.restoring import finish_restore
 from gateway.stores.sqlite.search_index import SearchIndex
 
 # FULL: with NORMAL a power cut takes acknowledged commits back.
@@ -28,12 +30,14 @@ PRAGMAS = (
 
 def open_database(path: Path, index: SearchIndex, lock_patience: float) -> sqlite3.Connection:
     """The writing connection, its schema brought up to date."""
+    finish_restore(path)
     _refuse_lost(path)
     if not path.exists():
         _create(path)
     db = _connect(path, lock_patience)
     try:
         refuse_foreign(db)
+        _keep_before_migrating(path, db)
         _prepare(db)
         index.prepare(db)
     except BaseException:
@@ -58,7 +62,7 @@ def _announced_size(path: Path, log: Path) -> int:
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
         return 0 if header else 1
     page = int.from_bytes(header[16:18], "big")
-    is_whole = not log.exists() and header[24:28] == header[92:96]
+    is_whole = not (log.exists() and log.stat().st_size) and header[24:28] == header[92:96]
     return (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big") if is_whole else 0
 
 
@@ -81,6 +85,22 @@ def _create(path: Path) -> None:
     folder = os.open(path.parent, os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)
+
+
+def _keep_before_migrating(path: Path, db: sqlite3.Connection) -> None:
+    """A copy to go back to. It has no date in its name, so that a start that dies again and again makes one."""
+    pending = [number for number, _ in our_scripts() if number > schema_of(db)]
+    if not pending:
+        return
+    kept = path.with_name("backups") / f"turngate-before-{pending[0]:03}.db"
+    try:
+        kept.parent.mkdir(exist_ok=True, mode=0o700)
+        keep_copy(path, kept)
+    except (OSError, StoreUnavailable) as exc:
+        raise StoreUnavailable(
+            f"before the database is brought to schema {pending[-1]} a copy of it is kept, and that cannot be written:"
+            f" {exc}. Nothing was changed"
+        ) from exc
 
 
 def _connect(path: Path, lock_patience: float) -> sqlite3.Connection:

@@ -22,10 +22,10 @@ Script = tuple[int, str]
 
 def refuse_foreign(db: sqlite3.Connection) -> None:
     """Raise unless the database is ours and not newer than we are. Only reads."""
-    version = _pragma(db, "user_version")
+    version = schema_of(db)
     if _pragma(db, "application_id") != APPLICATION_ID:
         raise StoreDamaged("the file is an SQLite database, but not one of Turngate's")
-    newest = max(number for number, _ in our_scripts())
+    newest = newest_schema()
     if version > newest:
         raise StoreTooNew(
             f"the database has schema {version}, this version of Turngate knows up to {newest}; "
@@ -36,11 +36,12 @@ def refuse_foreign(db: sqlite3.Connection) -> None:
 def migrate(db: sqlite3.Connection, scripts: Iterable[Script]) -> None:
     """Apply what is missing. A step that fails leaves the database as the step before left it."""
     for number, script in scripts:
-        if number <= _pragma(db, "user_version"):
+        if number <= schema_of(db):
             continue
         db.execute("BEGIN IMMEDIATE")
         try:
             for statement in _statements(script):
+                crashpoint("migration-statement")
                 db.execute(statement)
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {number}")
@@ -50,6 +51,16 @@ def migrate(db: sqlite3.Connection, scripts: Iterable[Script]) -> None:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
+
+
+def schema_of(db: sqlite3.Connection) -> int:
+    """The number of the last script that was applied."""
+    return _pragma(db, "user_version")
+
+
+def newest_schema() -> int:
+    """The one that this version works with."""
+    return max(number for number, _ in our_scripts())
 
 
 def our_scripts() -> list[Script]:

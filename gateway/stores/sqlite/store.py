@@ -7,8 +7,11 @@ for people (lists, transcripts, search) has a connection of its own that cannot 
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import sqlite3
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from gateway.errors import AlreadySettled, Refused, UnknownSession
+from gateway.errors import AlreadySettled, Refused, StoreUnavailable, UnknownSession
 from gateway.model import (
     Block,
     EndReason,
@@ -56,6 +59,7 @@ from gateway.stores.sqlite import (
     usage_table,
 )
 from gateway.stores.sqlite.account_table import AccountTable
+from gateway.stores.sqlite.backup import back_up
 from gateway.stores.sqlite.connection import open_database
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.reader import Reader
@@ -90,12 +94,15 @@ T = TypeVar("T")
 Position = TypeVar("Position", int, str)
 
 LIVE_ENTRIES = 2000
+# Between two pieces of a backup: its thread would otherwise take turns with those that answer people.
+_LET_OTHERS = 0.001
 
 
 class SqliteStore:
     """Made by `connect`; let go by `close`."""
 
     def __init__(self, path: Path, clock: Clock, *, live_entries: int, lock_patience: float) -> None:
+        self._path = path
         self._clock = clock
         self._live_entries = live_entries
         self._run = secrets.token_hex(8)
@@ -135,6 +142,24 @@ class SqliteStore:
         """Finish what was handed over, then let go of the files."""
         await self._reader.close()
         await self._writer.close()
+
+    async def back_up(self, target: Path) -> None:
+        """A verified copy, while everything goes on. Broken off when its caller is cancelled."""
+        is_over = threading.Event()
+
+        def tell(what: str, done: int, whole: int) -> None:
+            if is_over.is_set():
+                raise StoreUnavailable("the backup was broken off")
+            time.sleep(_LET_OTHERS)
+
+        working = asyncio.ensure_future(asyncio.to_thread(back_up, self._path, target, tell))
+        try:
+            await asyncio.shield(working)
+        except asyncio.CancelledError:
+            is_over.set()
+            await asyncio.wait({working})
+            working.exception()  # nobody waits for it any more
+            raise
 
     async def probe(self) -> None:
         now = self._clock.now()

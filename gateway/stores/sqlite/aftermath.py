@@ -1,0 +1,87 @@
+"""
+What a backup cannot know: what happened after it was made.
+
+Work that was open then may have been answered since, and nothing is answered twice: so it rests as dead letters, which
+`queue list` shows and `queue retry` takes up. What the replaced database had heard of is still known, as far as that
+can be read; otherwise nothing is read again that was written before the restore. Numbers go on far behind those that
+were given since, because what left the house may still carry them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from gateway.stores.sqlite import turn_table
+from gateway.stores.sqlite.copying import as_ours
+from gateway.stores.sqlite.rows import micros
+from gateway.stores.sqlite.steps import ADD_STEP, step_line
+
+REASON = "restored from a backup, and may have been answered since"
+
+_NUMBERS_AHEAD = 10_000_000
+# Whoever catches up begins some minutes before the last message that was noted.
+_BEHIND_NOTHING = timedelta(minutes=5)
+
+
+def let_rest(draft: Path, replaced: Path, now: datetime) -> None:
+    """In a restored database that nobody has opened yet."""
+    uri = f"{draft.absolute().as_uri()}?mode=rw"
+    with as_ours(draft.parent), closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("PRAGMA synchronous = FULL")
+        is_known = _attach(db, replaced)
+        db.execute("BEGIN IMMEDIATE")
+        _end_open_work(db, now)
+        _number_ahead(db)
+        if not is_known or not _remember(db):
+            db.execute("UPDATE accounts SET received_at = ?, behind = NULL", (micros(now + _BEHIND_NOTHING),))
+        db.execute("COMMIT")
+
+
+def _end_open_work(db: sqlite3.Connection, now: datetime) -> None:
+    for (turn,) in db.execute("SELECT n FROM turns WHERE state = 'running'").fetchall():
+        turn_table.end(db, turn, "failed", "dead", REASON, now)
+    db.execute("UPDATE inbox SET state = 'dead', reason = ? WHERE state IN ('waiting', 'running')", (REASON,))
+    db.execute(
+        f"UPDATE outbox SET state = 'dead', reason = ?, not_before = NULL, {ADD_STEP}"
+        " WHERE state IN ('pending', 'sending', 'failed')",
+        (REASON, step_line(now, "dead", REASON)),
+    )
+    db.execute("UPDATE questions SET state = 'closed' WHERE state = 'open'")
+
+
+def _number_ahead(db: sqlite3.Connection) -> None:
+    tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'").fetchall()
+    for table in tables:
+        if not db.execute("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = ?", (_NUMBERS_AHEAD, *table)).rowcount:
+            db.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (*table, _NUMBERS_AHEAD))
+
+
+def _attach(db: sqlite3.Connection, replaced: Path) -> bool:
+    """Whether there is something to ask. What is damaged may still tell enough, and is only read."""
+    if not replaced.exists():
+        return False
+    try:
+        db.execute("ATTACH ? AS replaced", (f"{replaced.absolute().as_uri()}?mode=ro",))
+    except sqlite3.Error:
+        return False
+    return True
+
+
+def _remember(db: sqlite3.Connection) -> bool:
+    """What the replaced database had dealt with is not taken in again; what it had not yet, may be."""
+    db.execute("SAVEPOINT remembering")
+    try:
+        db.execute(
+            "INSERT OR IGNORE INTO main.seen SELECT event, inbox, at FROM replaced.seen"
+            " WHERE inbox NOT IN (SELECT n FROM replaced.inbox WHERE state IN ('waiting', 'running'))"
+        )
+        db.execute("DELETE FROM main.accounts")
+        db.execute("INSERT INTO main.accounts SELECT * FROM replaced.accounts")
+    except sqlite3.Error:
+        db.execute("ROLLBACK TO remembering")
+        return False
+    return True

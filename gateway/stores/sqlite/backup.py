@@ -1,0 +1,38 @@
+"""A verified copy of the live database in a file of its own: whole under its name, or not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.errors import Refused, StoreDamaged
+from gateway.stores.sqlite.copying import Tell, as_ours, copy_database, draft_of, nobody, put_in_place
+from gateway.stores.sqlite.verifying import Contents, check_structure, verify
+
+
+def back_up(database: Path, target: Path, tell: Tell = nobody) -> Contents:
+    """Takes the place of a file that is there. Nothing but the database is in it: no key, no config, no file."""
+    with as_ours(target.parent), draft_of(target) as draft:
+        _refuse_missing(database)
+        copy_database(database, draft, tell)
+        try:
+            contents = verify(draft, tell)
+        except StoreDamaged as exc:
+            raise StoreDamaged(
+                f"the copy is not sound ({exc}), so it was removed; the database {database} itself may be damaged:"
+                " keep your earlier backups, make another one now, and if that fails too, restore the newest of them"
+            ) from exc
+        put_in_place(draft, target)
+    return contents
+
+
+def keep_copy(database: Path, target: Path) -> None:
+    """As it is, rows unread: for going back to, whatever is in it."""
+    with as_ours(target.parent), draft_of(target) as draft:
+        copy_database(database, draft)
+        check_structure(draft)
+        put_in_place(draft, target)
+
+
+def _refuse_missing(database: Path) -> None:
+    if not database.exists():
+        raise Refused(f"there is no database at {database}; is this the right --state-dir?")

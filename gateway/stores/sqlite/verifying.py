@@ -1,0 +1,142 @@
+"""
+Whether a database file is ours, whole, and what was written.
+
+SQLite finds a torn page; a flipped byte it does not, so every row that carries a checksum is read and compared. The
+file is one that nobody else has open: a draft, or a copy.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from gateway.errors import StoreDamaged
+from gateway.stores.sqlite.copying import Tell, as_ours, nobody, reading
+from gateway.stores.sqlite.migrations import newest_schema, refuse_foreign, schema_of
+from gateway.stores.sqlite.rows import ENTRY_COLUMNS, SESSION_COLUMNS, checksum, moment
+
+_ROWS = 256
+_INSTRUCTIONS = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """The columns of a table that its checksum is made of, and which of its rows still have them."""
+
+    table: str
+    columns: str
+    where: str = "1"
+
+
+# What is settled has lost its words, and with them its checksum.
+CHECKED = (
+    Checked(table="sessions", columns=SESSION_COLUMNS),
+    Checked(table="entries", columns=ENTRY_COLUMNS),
+    Checked(table="inbox", columns="key, message", where="settled_at IS NULL"),
+    Checked(table="turns", columns="session, first_seq, last_seq"),
+    Checked(table="outbox", columns="ordinal, target, text, reply_to, edits, more", where="settled_at IS NULL"),
+    Checked(table="questions", columns="body"),
+    Checked(table="people", columns="platform, account, id, at, by"),
+    Checked(table="pairings", columns="digest, platform, account, person, target"),
+)
+_STATES = {
+    "inbox": "'waiting', 'running', 'done', 'refused', 'failed', 'dead'",
+    "outbox": "'pending', 'sending', 'sent', 'failed', 'dead'",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a verified file holds. `rows_checked`: an older schema is checked as far as SQLite can, until migrated."""
+
+    schema: int
+    size: int
+    sessions: int
+    entries: int
+    open_work: int
+    newest: datetime | None
+    rows_checked: bool
+
+
+def verify(path: Path, tell: Tell = nobody) -> Contents:
+    """Raises StoreDamaged, or StoreTooNew; changes nothing."""
+    with as_ours(path.parent), closing(reading(path, is_alone=True)) as db:
+        refuse_foreign(db)
+        _check_structure(db, tell)
+        schema = schema_of(db)
+        if schema == newest_schema():
+            _check_rows(db, tell)
+        return _contents(db, path, schema)
+
+
+def check_structure(path: Path, tell: Tell = nobody) -> None:
+    """The half of it that does not look into rows."""
+    with as_ours(path.parent), closing(reading(path, is_alone=True)) as db:
+        _check_structure(db, tell)
+
+
+def _check_structure(db: sqlite3.Connection, tell: Tell) -> None:
+    broken_off: list[BaseException] = []
+
+    def between() -> int:
+        """SQLite swallows what is raised here."""
+        try:
+            tell("checking the structure", 0, 0)
+        except BaseException as exc:  # noqa: BLE001 - it is raised again below
+            broken_off.append(exc)
+        return len(broken_off)
+
+    db.set_progress_handler(between, _INSTRUCTIONS)
+    try:
+        found = db.execute("PRAGMA integrity_check(3)").fetchall()
+    except sqlite3.OperationalError:
+        if broken_off:
+            raise broken_off[0] from None
+        raise
+    finally:
+        db.set_progress_handler(None, 0)
+    if found != [("ok",)]:
+        raise StoreDamaged(f"SQLite finds it damaged ({found[0][0]})")
+
+
+def _check_rows(db: sqlite3.Connection, tell: Tell) -> None:
+    whole = sum(db.execute(f"SELECT count(*) FROM {each.table} WHERE {each.where}").fetchone()[0] for each in CHECKED)
+    done = 0
+    for each in CHECKED:
+        for rows in _batches(db, f"SELECT {each.columns}, checksum FROM {each.table} WHERE {each.where}"):
+            for *values, written in rows:
+                if checksum(values) != written:
+                    raise StoreDamaged(f"a row of {each.table} is not what was written")
+            done += len(rows)
+            tell("checking every row", done, whole)
+    for table, states in _STATES.items():
+        if db.execute(f"SELECT 1 FROM {table} WHERE state NOT IN ({states}) LIMIT 1").fetchone() is not None:
+            raise StoreDamaged(f"a row of {table} is not what was written")
+
+
+def _batches(db: sqlite3.Connection, query: str) -> Iterator[list[tuple[str | int | None, ...]]]:
+    cursor = db.execute(query)
+    while rows := cursor.fetchmany(_ROWS):
+        yield rows
+
+
+def _contents(db: sqlite3.Connection, path: Path, schema: int) -> Contents:
+    def number(query: str) -> int:
+        return int(db.execute(query).fetchone()[0] or 0)
+
+    newest = number("SELECT max(updated_at) FROM sessions")
+    waiting = number("SELECT count(*) FROM inbox WHERE state IN ('waiting', 'running')")
+    unsent = number("SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'failed')")
+    return Contents(
+        schema=schema,
+        size=path.stat().st_size,
+        sessions=number("SELECT count(*) FROM sessions WHERE end_reason IS NOT 'deleted'"),
+        entries=number("SELECT count(*) FROM entries"),
+        open_work=waiting + unsent,
+        newest=moment(newest) if newest else None,
+        rows_checked=schema == newest_schema(),
+    )
