@@ -2,7 +2,7 @@
 
 import typer
 
-from gateway.cli import chat, check, config, pair, queue, run, service, sessions, slack, status, usage, web
+from gateway.cli import backup, chat, check, config, pair, queue, run, service, sessions, slack, status, usage, web
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,6 +25,8 @@ app.add_typer(queue.app)
 app.command()(queue.trace)
 app.add_typer(pair.app)
 app.command()(usage.usage)
+app.command()(backup.backup)
+app.command()(backup.restore)
 app.add_typer(slack.app)
 app.add_typer(web.app)
 app.command()(check.check)

@@ -33,6 +33,7 @@ def print_status(status: Json, folder: Path) -> None:
     if isinstance(accounts, list) and accounts:
         console.print()
         console.print(_accounts(accounts))
+    _print_backup(found.get("backup"))
     _print_store(found.get("store"))
 
 
@@ -53,6 +54,15 @@ def _accounts(accounts: list[Json]) -> Table:
                 line(name), line(account.get("state")), progress, Text(printable_line(str(account.get("reason") or "")))
             )
     return shown
+
+
+def _print_backup(backup: Json) -> None:
+    if not isinstance(backup, dict):
+        return
+    last = f"Last backup {age(backup['last_at'])}" if backup.get("last_at") else "No backup yet"
+    typer.echo(f"\n{last}, in {printable_line(str(backup.get('folder')))}.")
+    if backup.get("reason"):
+        typer.echo(f"The last try failed: {printable_line(str(backup['reason']))}", err=True)
 
 
 def _print_store(store: Json) -> None:

@@ -1,0 +1,52 @@
+"""`turngate backup` and `turngate restore`: the database as one file, and back."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gateway.cli.options import ConfigFile, Json, StateDir
+
+_MOVED = "Nothing has run since the backup was made: go on with its open work, and read what was written since."
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """Copy the database into one file, verified, while the daemon works or without it. Holds no keys, no secrets."""
+    from gateway.cli.asking import state_of
+    from gateway.cli.backup_text import print_backup, refuse_target
+    from gateway.cli.progress import Progress
+    from gateway.state_dir import StateDir as Folder
+    from gateway.stores.sqlite.backup import back_up
+
+    state = Folder(state_of(config, state_dir).folder.absolute())
+    refuse_target(file, state.path, force=force)
+    # Through a connection of our own that only reads: the daemon need not do anything, nor know of it.
+    with Progress() as progress:
+        contents = back_up(state.database, file, progress)
+    print_backup(file, contents, state, as_json=json)
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
+    moved: Annotated[bool, typer.Option("--moved", help=_MOVED)] = False,
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """Put a backup in the place of the database once it is verified; what was there is kept. Stop the daemon first."""
+    from gateway.cli.asking import state_of
+    from gateway.cli.backup_text import print_restored
+    from gateway.cli.progress import Progress
+    from gateway.clock import SystemClock
+    from gateway.state_dir import take_lock
+    from gateway.stores.sqlite.restoring import restore as put_back
+
+    with take_lock(state_of(config, state_dir).folder, patience=1.0) as lock, Progress() as progress:
+        restored = put_back(file, lock.state.database, SystemClock().now(), moved=moved, tell=progress)
+    print_restored(file, restored, lock.state, moved=moved, as_json=json)

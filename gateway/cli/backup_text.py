@@ -1,0 +1,83 @@
+"""What a backup holds, what it leaves out, and what a restore means, for people to read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from gateway.cli.people import age, counted
+from gateway.cli.sessions_text import print_document
+from gateway.dicts import Json
+from gateway.errors import Refused
+from gateway.state_dir import StateDir
+from gateway.stores.sqlite.restoring import Restored
+from gateway.stores.sqlite.verifying import Contents
+
+
+def refuse_target(file: Path, state: Path, *, force: bool) -> None:
+    """The state folder holds the database and the keys: nothing there may be taken for a place to write to."""
+    if file.absolute().parent.resolve() == state.resolve():
+        raise Refused(f"{file} would lie among the files that are backed up; choose another folder")
+    if not file.exists() and not file.is_symlink():
+        return
+    if not file.is_file() or file.is_symlink():
+        raise Refused(f"{file} is there and is no regular file; choose another name")
+    if not force:
+        raise Refused(f"{file} is already there; choose another name, or pass --force to replace it")
+
+
+def print_backup(file: Path, contents: Contents, state: StateDir, *, as_json: bool) -> None:
+    """What was written, and what was not."""
+    left_out = [str(path) for path in (state.privacy_key, state.web_key, state.files)]
+    if as_json:
+        print_document({"file": str(file), **_json(contents), "left_out": [*left_out, "the config and its secrets"]})
+        return
+    checked = "verified" if contents.rows_checked else "of an older schema: its rows are verified when it is restored"
+    typer.echo(f"Wrote {file}: {_words(contents)}, {checked}.")
+    typer.echo(
+        "It holds the database alone. Left out: privacy.key, web.key, the config with its secrets, and the folder of"
+        " files that people sent. Where privacy.key is another one, agents know everybody by another pseudonym; keep"
+        " a copy of it apart from the backups: both together tell who is who."
+    )
+
+
+def print_restored(file: Path, restored: Restored, state: StateDir, *, moved: bool, as_json: bool) -> None:
+    """What is in place now, where the rest went, and what nobody can know."""
+    contents, aside = restored.contents, restored.aside
+    if as_json:
+        replaced = None if aside is None else str(aside)
+        print_document({"file": str(file), **_json(contents), "replaced": replaced, "moved": moved})
+        return
+    typer.echo(f"Restored {file}: {_words(contents)}, verified; last used {age(_moment(contents))}.")
+    if aside is not None:
+        typer.echo(f"What was there is kept as {aside}; delete it when you no longer need it.")
+    if contents.open_work and not moved:
+        typer.echo(
+            f"Open when it was made: {counted(contents.open_work, 'message')}. They may have been answered since,"
+            " so nothing is done about them: `turngate queue list` shows them, `turngate queue retry` takes one up."
+        )
+    typer.echo(
+        "Whoever was let in or shut out since (`turngate pair list`) is again as the backup says."
+        f" Start the daemon with `turngate run --state-dir {state.path}` or as a service."
+    )
+
+
+def _words(contents: Contents) -> str:
+    sessions, entries = counted(contents.sessions, "session"), counted(contents.entries, "entry", "entries")
+    return f"{sessions}, {entries}, {contents.size / 1_000_000:,.1f} MB"
+
+
+def _json(contents: Contents) -> dict[str, Json]:
+    return {
+        "schema": contents.schema,
+        "bytes": contents.size,
+        "sessions": contents.sessions,
+        "entries": contents.entries,
+        "open_work": contents.open_work,
+        "last_used_at": _moment(contents),
+    }
+
+
+def _moment(contents: Contents) -> str | None:
+    return None if contents.newest is None else contents.newest.isoformat()
