@@ -340,6 +340,14 @@ class Files(Section):
     keep: SomeTime = timedelta(days=30)
 
 
+class Backups(Section):
+    """Copies of the database that the daemon makes by itself."""
+
+    every: SomeTime | None = timedelta(hours=24)
+    keep: Count = 7
+    folder: Folder | None = None
+
+
 class Log(Section):
     """How much is told on stderr."""
 
@@ -368,6 +376,7 @@ class Config(Section):
     privacy: Privacy = Privacy()
     delivery: Delivery = Delivery()
     files: Files = Files()
+    backups: Backups = Backups()
     log: Log = Log()
     web: Web = Web()
 

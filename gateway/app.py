@@ -24,6 +24,7 @@ from gateway import __version__, replies
 from gateway.accounts import AccountName, accounts_called_each_time, connected, homes_of, platforms_of
 from gateway.admission import Access, Allowed, Direct, Groups
 from gateway.attachments import Attachments
+from gateway.backups import Backups
 from gateway.clock import SystemClock
 from gateway.commands import COMMANDS
 from gateway.control.chat import chat_requests
@@ -51,7 +52,7 @@ from gateway.pipeline import Pipeline
 from gateway.places import places_of
 from gateway.policy import Employed, Policy
 from gateway.ports import Adapter
-from gateway.reloading import Reloading, delivery_rules, file_rules, lane_rules
+from gateway.reloading import Reloading, backup_rules, delivery_rules, file_rules, lane_rules
 from gateway.routing import Route
 from gateway.staff import Staff
 from gateway.state_dir import Lock, read_or_make_key
@@ -184,18 +185,27 @@ async def running(
             rules=config.clean_up_rules(),
         )
         endings = Endings(policy=policy, store=store, files=files, clock=clock, observer=observer)
+        backups = Backups(backup_rules(config), store.back_up, clock, observer)
         gateway = Gateway(
             store=store,
             pipeline=pipeline,
             observer=observer,
             clock=clock,
-            health=Health(store=store, lanes=pipeline.lanes, observer=observer, clock=clock, since=clock.now()),
+            health=Health(
+                store=store,
+                lanes=pipeline.lanes,
+                backups=backups,
+                observer=observer,
+                clock=clock,
+                since=clock.now(),
+            ),
             reloading=Reloading(
                 config=config,
                 staff=staff,
                 decide=partial(_policy, lock),
                 pipeline=pipeline,
                 sweep=sweep,
+                backups=backups,
                 observer=observer,
                 tasks=tasks,
             ),
@@ -237,6 +247,7 @@ async def running(
             opened.callback(each.cancel)
         tasks.create_task(sweep.run(), name="sweep")
         tasks.create_task(endings.run(), name="endings")
+        tasks.create_task(backups.run(), name="backups")
         await asyncio.sleep(0)  # let them begin to listen
         if policy.access.direct is Direct.OPEN and (doors or accounts):
             observer.open_to_everybody()

@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from gateway.control.status import AccountStatus, DaemonStatus
+from gateway.backups import Backups
+from gateway.control.status import AccountStatus, BackupStatus, DaemonStatus
 from gateway.errors import StoreError
 from gateway.lanes import Lanes
 from gateway.observe import Observer, reason_of
@@ -24,6 +25,7 @@ class Health:
 
     store: SqliteStore
     lanes: Lanes
+    backups: Backups
     observer: Observer
     clock: Clock
     since: datetime
@@ -63,7 +65,14 @@ class Health:
             lanes_busy=busy,
             lanes_waiting=waiting,
             store_damage=self.store.damage,
+            backup=self._backup_status(),
         )
+
+    def _backup_status(self) -> BackupStatus | None:
+        report = self.backups.report()
+        if report is None:
+            return None
+        return BackupStatus(folder=str(report.folder), last_at=report.last_at, failure=report.failure)
 
     def metrics(self) -> bytes:
         """For Prometheus."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import MutableMapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TextIO
 
@@ -53,6 +53,7 @@ class Action(StrEnum):
     ACCOUNT = "account"
     STORE = "store"
     FILE = "file"
+    BACKUP = "backup"
     BUG = "bug"
 
 
@@ -131,6 +132,11 @@ class Observer:
             registry=self._registry,
         )
         self._busy = Gauge("turngate_lanes_busy", "Conversations with a turn at work.", registry=self._registry)
+        self._last_backup = Gauge(
+            "turngate_last_backup_timestamp_seconds",
+            "When the newest scheduled backup was made; 0: never.",
+            registry=self._registry,
+        )
         self._waiting = Gauge("turngate_lanes_waiting", "Messages that wait for their turn.", registry=self._registry)
 
     def started(self, *, address: str | None, version: str, pid: int) -> None:
@@ -322,6 +328,19 @@ class Observer:
     def store_failed(self, error: BaseException) -> None:
         """The store does not take writes."""
         self._log.error("the store failed", action=Action.STORE, reason=reason_of(error))
+
+    def backed_up(self, at: datetime) -> None:
+        """A scheduled backup was made and verified."""
+        self.found_backup(at)
+        self._log.info("a backup was made", action=Action.BACKUP)
+
+    def found_backup(self, at: datetime) -> None:
+        """An earlier run made the newest there is."""
+        self._last_backup.set(at.timestamp())
+
+    def not_backed_up(self, error: BaseException) -> None:
+        """It is tried again; until then the newest backup grows older."""
+        self._log.error("no backup was made", action=Action.BACKUP, reason=reason_of(error))
 
     def bug(self, error: BaseException) -> None:
         """Nobody had foreseen this. Where it happened is told, what it said is not."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from config.difference import difference
 from config.schema import Config
+from gateway.backups import BackupRules, Backups
 from gateway.delivery import DeliveryRules
 from gateway.expiry import Sweep
 from gateway.files import FileRules
@@ -21,6 +22,7 @@ from gateway.observe import Observer
 from gateway.pipeline import Pipeline
 from gateway.policy import Employed, Policy
 from gateway.staff import Staff
+from gateway.state_dir import StateDir
 
 _UNTIL_RESTART = ("state_dir", "storage", "platforms", "web")
 
@@ -36,6 +38,7 @@ class Reloading:
     decide: Decide
     pipeline: Pipeline
     sweep: Sweep
+    backups: Backups
     observer: Observer
     tasks: asyncio.TaskGroup
 
@@ -50,6 +53,7 @@ class Reloading:
         self.pipeline.fitting.most_parts = effective.delivery.max_parts
         self.pipeline.attachments.files.rules = file_rules(effective)
         self.sweep.rules = effective.clean_up_rules()
+        self.backups.change(backup_rules(effective))
         changed, waits = difference(self.config, effective), difference(effective, config)
         self.config = effective
         self.observer.reloaded(changed, waits)
@@ -89,3 +93,10 @@ def file_rules(config: Config) -> FileRules:
     return FileRules(
         largest=files.largest, largest_out=files.largest_out, per_message=files.per_message, keep=files.keep
     )
+
+
+def backup_rules(config: Config) -> BackupRules:
+    """Which copies of the database are made."""
+    backups = config.backups
+    folder = backups.folder or StateDir(config.state_dir).backups
+    return BackupRules(every=backups.every, keep=backups.keep, folder=folder)

@@ -23,6 +23,15 @@ class AccountStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackupStatus:
+    """The newest scheduled backup, and why none was made after it, if one was due."""
+
+    folder: str
+    last_at: datetime | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
     """What only a running daemon knows. The defaults are what is known when none runs."""
 
@@ -33,6 +42,7 @@ class DaemonStatus:
     lanes_busy: int = 0
     lanes_waiting: int = 0
     store_damage: str | None = None
+    backup: BackupStatus | None = None
 
 
 def status_requests(store: Store, daemon: Callable[[], DaemonStatus] = DaemonStatus) -> Requests:
@@ -56,6 +66,7 @@ async def status_json(store: Store, daemon: DaemonStatus) -> dict[str, Json]:
         "inbox": {"waiting": depth.inbox_waiting, "dead": depth.inbox_dead},
         "outbox": {"waiting": depth.outbox_waiting, "dead": depth.outbox_dead},
         "store": {"ok": daemon.store_damage is None, "reason": daemon.store_damage},
+        "backup": None if daemon.backup is None else _backup_json(daemon.backup),
     }
 
 
@@ -67,6 +78,10 @@ def _account_json(account: AccountStatus) -> dict[str, Json]:
         "reason": account.reason,
         "last_progress_at": _moment(account.last_progress_at),
     }
+
+
+def _backup_json(backup: BackupStatus) -> dict[str, Json]:
+    return {"folder": backup.folder, "last_at": _moment(backup.last_at), "reason": backup.failure}
 
 
 def _moment(moment: datetime | None) -> str | None:
