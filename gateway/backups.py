@@ -62,13 +62,18 @@ class Backups:
 
     async def run(self) -> None:
         """Until cancelled. What fails is tried again later."""
-        await self._look()
+        if self.rules.every is not None:
+            await self._look()
         while True:
             await asyncio.sleep(LOOKS_EVERY.total_seconds())
-            if self.rules.every is not None and self._clock.monotonic() >= self._not_before:
-                await self._look()
-                if self._is_due(self.rules.every):
-                    await self._make()
+            await self.make_if_due()
+
+    async def make_if_due(self) -> None:
+        """One, verified; then the oldest go."""
+        if self.rules.every is None or self._clock.monotonic() < self._not_before:
+            return
+        if await self._look() and self._is_due(self.rules.every):
+            await self._make()
 
     def change(self, rules: BackupRules) -> None:
         """Live by other rules. What was made elsewhere is no backup here."""
@@ -102,17 +107,19 @@ class Backups:
         self._last_at = now
         self._observer.backed_up(now)
 
-    async def _look(self) -> None:
+    async def _look(self) -> bool:
+        """Which is the newest there; whether that can be known."""
         try:
             made = await asyncio.to_thread(_made_in, self.rules.folder)
         except StoreError as exc:
             self._fail(exc)
-            return
+            return False
         now = self._clock.now()
         past = [at for at in made.values() if at <= now]
         self._last_at = max(past or made.values(), default=None)
         if self._last_at is not None:
             self._observer.found_backup(self._last_at)
+        return True
 
     def _fail(self, exc: TurngateError) -> None:
         self._failure = reason_of(exc)

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.control.requests import Requests, carry_out
 from gateway.control.sessions import session_requests
-from gateway.control.status import AccountStatus, DaemonStatus, status_requests
+from gateway.control.status import AccountStatus, BackupStatus, DaemonStatus, status_requests
 from gateway.dicts import Json
 from gateway.errors import MalformedRecord, Refused, UnknownSession
 from gateway.files import Files
@@ -25,7 +25,7 @@ SESSION = {
 }
 TOKENS = {"input", "output", "cache_read", "cache_write", "total"}
 ENTRY = {"seq", "id", "role", "content", "at", "origin"}
-STATUS = {"ready", "since", "pid", "accounts", "lanes", "inbox", "outbox", "store"}
+STATUS = {"ready", "since", "pid", "accounts", "lanes", "inbox", "outbox", "store", "backup"}
 ACCOUNT = {"platform", "account", "state", "reason", "last_progress_at"}
 
 
@@ -276,7 +276,14 @@ async def test_without_a_daemon_the_status_comes_from_the_store(store: Store) ->
 async def test_a_daemon_adds_what_only_it_knows(store: Store) -> None:
     account = AccountStatus(platform="telegram", account="main", state="receiving", last_progress_at=NOON)
     daemon = DaemonStatus(
-        ready=True, since=NOON, pid=7, accounts=(account,), lanes_busy=2, lanes_waiting=3, store_damage="row 4"
+        ready=True,
+        since=NOON,
+        pid=7,
+        accounts=(account,),
+        lanes_busy=2,
+        lanes_waiting=3,
+        store_damage="row 4",
+        backup=BackupStatus(folder="/backups", last_at=NOON, failure="no room"),
     )
 
     _, status = await ask(status_requests(store, lambda: daemon), "status")
@@ -294,6 +301,11 @@ async def test_a_daemon_adds_what_only_it_knows(store: Store) -> None:
     ]
     assert status["lanes"] == {"busy": 2, "waiting": 3}
     assert status["store"] == {"ok": False, "reason": "row 4"}
+    assert status["backup"] == {
+        "folder": "/backups",
+        "last_at": "2026-05-04T12:00:00+00:00",
+        "reason": "no room",
+    }
 
 
 async def test_a_message_that_is_being_answered_waits_until_it_is_settled(store: Store) -> None:
