@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 from gateway.stores.sqlite import turn_table
 from gateway.stores.sqlite.copying import as_ours
-from gateway.stores.sqlite.rows import micros
 from gateway.stores.sqlite.steps import ADD_STEP, step_line
 
 REASON = "restored from a backup, and may have been answered since"
 
 _NUMBERS_AHEAD = 10_000_000
-# Whoever catches up begins some minutes before the last message that was noted.
-_BEHIND_NOTHING = timedelta(minutes=5)
 
 
 def let_rest(draft: Path, replaced: Path, now: datetime) -> None:
@@ -37,7 +34,8 @@ def let_rest(draft: Path, replaced: Path, now: datetime) -> None:
         _end_open_work(db, now)
         _number_ahead(db)
         if not is_known or not _remember(db):
-            db.execute("UPDATE accounts SET received_at = ?, behind = NULL", (micros(now + _BEHIND_NOTHING),))
+            # As on a first start: there is nothing to go back to.
+            db.execute("UPDATE accounts SET received_at = NULL, behind = NULL")
         db.execute("COMMIT")
 
 

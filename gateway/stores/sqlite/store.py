@@ -95,7 +95,7 @@ Position = TypeVar("Position", int, str)
 
 LIVE_ENTRIES = 2000
 # Between two pieces of a backup: its thread would otherwise take turns with those that answer people.
-_LET_OTHERS = 0.001
+_LET_OTHERS = 0.002
 
 
 class SqliteStore:

@@ -19,7 +19,7 @@ from gateway.stores.sqlite.copying import Tell, as_ours, nobody, reading
 from gateway.stores.sqlite.migrations import newest_schema, refuse_foreign, schema_of
 from gateway.stores.sqlite.rows import ENTRY_COLUMNS, SESSION_COLUMNS, checksum, moment
 
-_ROWS = 256
+_ROWS = 128
 _INSTRUCTIONS = 200_000
 
 
