@@ -304,6 +304,19 @@ class TestRestoring:
         assert restore(target, elsewhere / "turngate.db", NOON).aside is None
         assert await said_in(elsewhere / "turngate.db") == ["one"]
 
+    async def test_what_root_restores_belongs_to_whoever_has_the_folder(
+        self, path: Path, target: Path, tmp_path: Path
+    ) -> None:
+        await filled(path, "one")
+        back_up(path, target)
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        os.chown(elsewhere, *((65534, 65534) if os.geteuid() == 0 else (-1, -1)))
+
+        restore(target, elsewhere / "turngate.db", NOON)
+
+        assert (elsewhere / "turngate.db").owner() == elsewhere.owner()
+
 
 class TestWhatHappenedSince:
     async def test_open_work_rests_until_somebody_takes_it_up(self, path: Path, target: Path) -> None:

@@ -7,13 +7,14 @@ import json
 import re
 import signal
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from gateway.stores.sqlite.verifying import verify
-from tests.commands import daemon, in_terminal, turngate
+from tests.commands import PATIENCE, daemon, in_terminal, turngate
 from tests.contracts.test_backup import filled, flip
 
 
@@ -152,6 +153,19 @@ def test_the_newest_of_an_earlier_run_is_shown_by_the_status(state: Path) -> Non
         status = json.loads(turngate(state, "status", "--json").stdout)
 
     assert status["backup"]["last_at"] == "2026-05-04T12:00:00+00:00"
+
+
+def test_the_schedule_can_be_changed_while_the_daemon_runs(state: Path) -> None:
+    with daemon(state) as running:
+        (state.parent / "daemon.yaml").write_text("web: {listen: null}\nbackups: {folder: elsewhere}\n")
+        running.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + PATIENCE
+        while (told := json.loads(turngate(state, "status", "--json").stdout)["backup"]["folder"]) == str(
+            state / "backups"
+        ):
+            assert time.monotonic() < deadline
+
+    assert told == str(state.parent / "elsewhere")
 
 
 def test_on_a_terminal_it_says_the_same(state: Path, file: Path) -> None:

@@ -37,10 +37,8 @@ def draft_of(target: Path) -> Iterator[Path]:
     with as_ours(target.parent):
         descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Refused(f"{target} is being written by another process; wait until it is done") from None
+        if not _is_ours(descriptor, draft):
+            raise Refused(f"{target} is being written by another process; wait until it is done")
         # What was broken off before may have left something.
         _remove_logs(draft)
         os.ftruncate(descriptor, 0)
@@ -91,6 +89,13 @@ def put_in_place(draft: Path, target: Path) -> None:
         sync_folder(target.parent)
 
 
+def give_to_owner_of(folder: Path, draft: Path) -> None:
+    """What root puts into somebody's folder must be his, or his daemon cannot work with it."""
+    owner = folder.stat()
+    if os.geteuid() == 0:
+        os.chown(draft, owner.st_uid, owner.st_gid)
+
+
 def sync_folder(folder: Path) -> None:
     """What was renamed stays renamed."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -118,6 +123,15 @@ def _without_room(folder: Path, exc: BaseException) -> StoreUnavailable | None:
     if isinstance(exc, OSError):
         return StoreUnavailable(f"{folder} does not take a copy ({exc.strerror}); check its owner and permissions")
     return None
+
+
+def _is_ours(descriptor: int, draft: Path) -> bool:
+    """Whoever had it until now may have finished in between: then it is a backup, and has another name."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(descriptor), draft.lstat())
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def _remove_logs(draft: Path) -> None:

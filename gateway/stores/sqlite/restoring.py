@@ -17,7 +17,16 @@ from pathlib import Path
 from gateway.crashpoints import crashpoint
 from gateway.errors import Refused, StoreDamaged
 from gateway.stores.sqlite.aftermath import let_rest
-from gateway.stores.sqlite.copying import Tell, as_ours, copy_database, draft_of, nobody, put_in_place, sync_folder
+from gateway.stores.sqlite.copying import (
+    Tell,
+    as_ours,
+    copy_database,
+    draft_of,
+    give_to_owner_of,
+    nobody,
+    put_in_place,
+    sync_folder,
+)
 from gateway.stores.sqlite.migrations import migrate, newest_schema, our_scripts
 from gateway.stores.sqlite.verifying import Contents, verify
 
@@ -49,6 +58,7 @@ def restore(file: Path, database: Path, now: datetime, *, moved: bool = False, t
         contents = _prepared(draft, file, tell)
         if not moved:
             let_rest(draft, database, now)
+        give_to_owner_of(database.parent, draft)
         ready = database.with_name(f"{database.name}{_READY}{stamp}")
         put_in_place(draft, ready)
     crashpoint("restore-ready")
