@@ -55,7 +55,7 @@ class Backups:
         self._back_up = back_up
         self._clock = clock
         self._observer = observer
-        self._not_before = clock.monotonic() + FIRST_AFTER.total_seconds()
+        self._not_before = self._in(FIRST_AFTER)
         self._made_at: float | None = None
         self._last_at: datetime | None = None
         self._failure: str | None = None
@@ -65,7 +65,7 @@ class Backups:
         if self.rules.every is not None:
             await self._look()
         while True:
-            await asyncio.sleep(LOOKS_EVERY.total_seconds())
+            await asyncio.sleep(self._at_most(LOOKS_EVERY))
             await self.make_if_due()
 
     async def make_if_due(self) -> None:
@@ -80,12 +80,20 @@ class Backups:
         if rules.folder != self.rules.folder:
             self._made_at = self._last_at = None
         self.rules = rules
+        self._not_before = min(self._not_before, self._in(FIRST_AFTER))
 
     def report(self) -> BackupReport | None:
         """How it stands; None where none are wanted."""
         if self.rules.every is None:
             return None
         return BackupReport(folder=self.rules.folder, last_at=self._last_at, failure=self._failure)
+
+    def _in(self, pause: timedelta) -> float:
+        return self._clock.monotonic() + self._at_most(pause)
+
+    def _at_most(self, pause: timedelta) -> float:
+        """Whoever wants them often does not want to wait for long."""
+        return min(pause, self.rules.every or pause).total_seconds()
 
     def _is_due(self, every: timedelta) -> bool:
         if self._made_at is not None:
@@ -94,7 +102,7 @@ class Backups:
         return self._last_at is None or not timedelta(0) <= self._clock.now() - self._last_at < every
 
     async def _make(self) -> None:
-        rules, now = self.rules, self._clock.now()
+        rules, now = self.rules, self._clock.now().replace(microsecond=0)  # as the name says it
         target = rules.folder / f"turngate-{now:{_STAMP}}.db"
         try:
             await asyncio.to_thread(_prepare, rules.folder)
@@ -123,7 +131,7 @@ class Backups:
 
     def _fail(self, exc: TurngateError) -> None:
         self._failure = reason_of(exc)
-        self._not_before = self._clock.monotonic() + AGAIN_AFTER.total_seconds()
+        self._not_before = self._in(AGAIN_AFTER)
         self._observer.not_backed_up(exc)
 
 

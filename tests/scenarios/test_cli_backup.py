@@ -8,6 +8,7 @@ import re
 import signal
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -155,17 +156,35 @@ def test_the_newest_of_an_earlier_run_is_shown_by_the_status(state: Path) -> Non
     assert status["backup"]["last_at"] == "2026-05-04T12:00:00+00:00"
 
 
-def test_the_schedule_can_be_changed_while_the_daemon_runs(state: Path) -> None:
-    with daemon(state) as running:
-        (state.parent / "daemon.yaml").write_text("web: {listen: null}\nbackups: {folder: elsewhere}\n")
-        running.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + PATIENCE
-        while (told := json.loads(turngate(state, "status", "--json").stdout)["backup"]["folder"]) == str(
-            state / "backups"
-        ):
-            assert time.monotonic() < deadline
+def until_told(state: Path, is_so: Callable[[dict[str, object]], object]) -> dict[str, object]:
+    """What the status says of backups, once it says so."""
+    deadline = time.monotonic() + PATIENCE
+    while not is_so(backup := json.loads(turngate(state, "status", "--json").stdout)["backup"]):
+        assert time.monotonic() < deadline, backup
+    return backup
 
-    assert told == str(state.parent / "elsewhere")
+
+def test_the_daemon_makes_them_by_itself_tells_what_fails_and_goes_on(state: Path) -> None:
+    folder = state.parent / "elsewhere"
+    folder.write_text("no folder")
+    with daemon(state) as running:
+        (state.parent / "daemon.yaml").write_text(
+            "web: {listen: null}\nbackups: {every: 1s, keep: 2, folder: elsewhere}\n"
+        )
+        running.send_signal(signal.SIGHUP)
+        failed = until_told(state, lambda backup: backup["reason"])
+        people = turngate(state, "status").stderr
+        folder.unlink()
+        made = until_told(state, lambda backup: backup["last_at"] and not backup["reason"])
+
+    assert (failed["folder"], failed["last_at"]) == (str(folder), None)
+    assert "set backups.folder" in str(failed["reason"])
+    assert "The last try failed: " in people
+    assert made["folder"] == str(folder)
+    kept = sorted(folder.iterdir())
+    assert 1 <= len(kept) <= 2
+    assert verify(kept[-1]).entries == 4
+    assert re.fullmatch(r"turngate-\d{8}T\d{6}Z\.db", kept[-1].name)
 
 
 def test_on_a_terminal_it_says_the_same(state: Path, file: Path) -> None:
