@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -59,13 +60,17 @@ class Backups:
         self._made_at: float | None = None
         self._last_at: datetime | None = None
         self._failure: str | None = None
+        self._changed = asyncio.Event()
 
     async def run(self) -> None:
         """Until cancelled. What fails is tried again later."""
         if self.rules.every is not None:
             await self._look()
         while True:
-            await asyncio.sleep(self._at_most(LOOKS_EVERY))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._at_most(LOOKS_EVERY)):
+                    await self._changed.wait()
+            self._changed.clear()
             await self.make_if_due()
 
     async def make_if_due(self) -> None:
@@ -81,6 +86,7 @@ class Backups:
             self._made_at = self._last_at = None
         self.rules = rules
         self._not_before = min(self._not_before, self._in(FIRST_AFTER))
+        self._changed.set()
 
     def report(self) -> BackupReport | None:
         """How it stands; None where none are wanted."""
