@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.errors import StoreDamaged, StoreUnavailable
 from gateway.stores.sqlite.backup import keep_copy
+from gateway.stores.sqlite.mark import mark_of
 from gateway.stores.sqlite.migrations import migrate, our_scripts, refuse_foreign, schema_of
+from gateway.stores.sqlite.presence import Presence
 from gateway.stores.sqlite.restoring import finish_restore
 from gateway.stores.sqlite.search_index import SearchIndex
 
@@ -28,29 +31,59 @@ PRAGMAS = (
 )
 
 
-def open_database(path: Path, index: SearchIndex, lock_patience: float) -> sqlite3.Connection:
-    """The writing connection, its schema brought up to date."""
+# A lock is waited for in so many milliseconds at once, so that a writer who is told to stop hears it.
+_ONE_WAIT = 100
+
+
+@dataclass(slots=True)
+class Database:
+    """
+    An open database: the connection that writes, and what watches over its files.
+
+    `guard` can only read. As long as it is open, closing the other one does not write the log into the database.
+    """
+
+    connection: sqlite3.Connection
+    guard: sqlite3.Connection
+    presence: Presence
+
+    def close(self, *, is_damaged: bool) -> None:
+        """What is damaged is left as it is."""
+        first, second = (self.connection, self.guard) if is_damaged else (self.guard, self.connection)
+        first.close()
+        second.close()
+        self.presence.close()
+
+
+def open_database(path: Path, index: SearchIndex, lock_patience: float) -> Database:
+    """With its schema brought up to date."""
     finish_restore(path)
     _refuse_lost(path)
     if not path.exists():
         _create(path)
-    db = _connect(path, lock_patience)
-    try:
-        refuse_foreign(db)
+    with ExitStack() as opened:
+        guard = opened.enter_context(closing(_connect(path, lock_patience, only_read=True)))
+        refuse_foreign(guard)
+        db = opened.enter_context(closing(_connect(path, lock_patience)))
+        _set_up(db)
+        presence = _watched(path)
+        opened.callback(presence.close)
+        presence.refuse_lost_commits()
         _keep_before_migrating(path, db)
-        _prepare(db)
+        migrate(db, our_scripts())
         index.prepare(db)
-    except BaseException:
-        db.close()
-        raise
-    return db
+        db.execute(f"PRAGMA busy_timeout = {_ONE_WAIT}")
+        opened.pop_all()
+    return Database(db, guard, presence)
 
 
 def _refuse_lost(path: Path) -> None:
     """What was there once and is gone was lost: a new, empty database would hide that."""
-    log = path.with_name(path.name + "-wal")
+    log, mark = path.with_name(path.name + "-wal"), mark_of(path)
     if not path.exists() and log.exists() and log.stat().st_size > 0:
         raise StoreDamaged(f"{path} is missing, but its log {log.name} is there")
+    if not path.exists() and mark.exists():
+        raise StoreDamaged(f"{path} is missing, and it was there before (to begin with an empty one, remove {mark})")
     if path.is_file() and path.stat().st_size < _announced_size(path, log):
         raise StoreDamaged(f"{path} is cut short")
 
@@ -80,7 +113,8 @@ def _create(path: Path) -> None:
             " or choose another state_dir"
         ) from exc
     with closing(_connect(draft, 0)) as db:
-        _prepare(db)
+        _set_up(db)
+        migrate(db, our_scripts())
     draft.rename(path)
     folder = os.open(path.parent, os.O_RDONLY)
     os.fsync(folder)
@@ -103,14 +137,24 @@ def _keep_before_migrating(path: Path, db: sqlite3.Connection) -> None:
         ) from exc
 
 
-def _connect(path: Path, lock_patience: float) -> sqlite3.Connection:
+def _connect(path: Path, lock_patience: float, *, only_read: bool = False) -> sqlite3.Connection:
+    address = f"{path.absolute().as_uri()}?mode={'ro' if only_read else 'rw'}"
     try:
-        return sqlite3.connect(path, isolation_level=None, timeout=lock_patience)
+        return sqlite3.connect(address, uri=True, isolation_level=None, timeout=lock_patience)
     except sqlite3.Error as exc:
         raise StoreUnavailable(f"{path} cannot be opened ({exc}); check the folder's owner and permissions") from exc
 
 
-def _prepare(db: sqlite3.Connection) -> None:
+def _set_up(db: sqlite3.Connection) -> None:
     for pragma in PRAGMAS:
         db.execute(pragma)
-    migrate(db, our_scripts())
+    db.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+
+
+def _watched(path: Path) -> Presence:
+    try:
+        return Presence(path)
+    except OSError as exc:
+        raise StoreUnavailable(
+            f"the files beside {path} cannot be written ({exc.strerror}); free some space, or check the folder's owner"
+        ) from exc

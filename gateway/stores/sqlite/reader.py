@@ -29,7 +29,7 @@ from gateway.stores.sqlite.rows import (
 )
 from gateway.stores.sqlite.search_index import SearchIndex, match_expression, words_of
 from gateway.stores.sqlite.steps import read_steps
-from gateway.stores.sqlite.writer import FOREIGN_ERRORS, as_our_error
+from gateway.stores.sqlite.translation import FOREIGN_ERRORS, as_our_error
 from gateway.stores.texts import contains_words, query_words, scrub
 from gateway.storing import Depth, Hit, PolicyOf, SessionFilter, Step, Trace, Transcript
 

@@ -61,6 +61,8 @@ from gateway.stores.sqlite import (
 from gateway.stores.sqlite.account_table import AccountTable
 from gateway.stores.sqlite.backup import back_up
 from gateway.stores.sqlite.connection import open_database
+from gateway.stores.sqlite.cure import cure_of
+from gateway.stores.sqlite.disk import complaint
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.reader import Reader
 from gateway.stores.sqlite.recent_entries import RecentEntries
@@ -113,9 +115,11 @@ class SqliteStore:
         self._accounts = AccountTable()
         self._writer = Writer(
             partial(open_database, path, self._index, lock_patience),
+            lock_patience=lock_patience,
             upkeep=self._index.catch_up,
             rolled_back=self._forget_what_was_undone,
-            cure=f"Nothing is written to {path} any more: stop Turngate, move it aside and put its newest backup there",
+            complaint=partial(complaint, path.absolute().parent),
+            cure=partial(cure_of, path),
         )
         self._reader = Reader(path, self._index, self._writer.report_damage)
 
@@ -137,6 +141,11 @@ class SqliteStore:
     def damage(self) -> str | None:
         """What is wrong with the file, once that was seen; then nothing is written any more."""
         return self._writer.damage
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be written as far as is known now: damage, or what the last write failed of."""
+        return self._writer.trouble
 
     async def close(self) -> None:
         """Finish what was handed over, then let go of the files."""
@@ -163,7 +172,13 @@ class SqliteStore:
 
     async def probe(self) -> None:
         now = self._clock.now()
-        await self._writer.run(lambda db: db.execute("INSERT OR REPLACE INTO probe VALUES (1, ?)", (micros(now),)))
+
+        def write(db: sqlite3.Connection) -> None:
+            self._writer.make_sure_of_room(db)
+            db.execute("INSERT OR REPLACE INTO probe VALUES (1, ?)", (micros(now),))
+
+        await self._writer.run(write)
+        self._writer.has_room()
 
     async def accept(self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None) -> Accepted:
         now = self._clock.now()

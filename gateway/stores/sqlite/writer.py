@@ -12,13 +12,18 @@ import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from gateway.crashpoints import crashpoint
-from gateway.errors import Refused, StoreDamaged, StoreError, StoreUnavailable
+from gateway.errors import StoreDamaged, StoreError, StoreUnavailable
+from gateway.stores.sqlite.connection import Database
+from gateway.stores.sqlite.disk import ROOM
+from gateway.stores.sqlite.presence import Presence
+from gateway.stores.sqlite.translation import FOREIGN_ERRORS, as_our_error, is_locked, name_of
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
@@ -26,9 +31,7 @@ Operation = Callable[[sqlite3.Connection], T]
 _LARGEST_BATCH = 256
 _IDLE_SECONDS = 0.2
 _JOBS_BETWEEN_UPKEEP = 1024
-FOREIGN_ERRORS = (sqlite3.Error, OSError, UnicodeError, OverflowError)
-# Our statements are fixed and tested: if one of them no longer fits the schema or finds no JSON, the file has changed.
-_SIGNS_OF_DAMAGE = ("no such column", "no such table", "no column named", "malformed", "invalid fts5 file format")
+_SECONDS_BETWEEN_LOOKS = 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -59,20 +62,27 @@ class Writer:
 
     def __init__(
         self,
-        connect: Callable[[], sqlite3.Connection],
+        connect: Callable[[], Database],
         *,
+        lock_patience: float,
         upkeep: Operation[bool],
         rolled_back: Callable[[], None],
-        cure: str,
+        complaint: Callable[[int], str | None],
+        cure: Callable[[], str],
     ) -> None:
         """
-        `upkeep` does a little work that can wait and says whether there is more; `rolled_back` is called when what
-        operations did was undone; `cure` ends every damage report.
+        `lock_patience` is how many seconds a lock of another process is waited for; `upkeep` does a little work that
+        can wait and says whether there is more; `rolled_back` is called when what operations did was undone;
+        `complaint` asks the disk why the log, so many bytes long, cannot grow; `cure` ends every damage report.
         """
         self._connect = connect
+        self._lock_patience = lock_patience
         self._upkeep = upkeep
         self._rolled_back = rolled_back
+        self._complaint = complaint
         self._cure = cure
+        self._presence: Presence | None = None
+        self._closing = False
         self._queue: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._stopped = False
@@ -80,6 +90,13 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="turngate-writer", daemon=True)
         self.commits = 0
         self.damage: str | None = None
+        self._failure: str | None = None
+        self._is_cramped = False
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be written now: damage, or what the last write failed of."""
+        return self.damage or self._failure
 
     async def start(self) -> None:
         """Open the connection on the writer's thread; what goes wrong there is raised here."""
@@ -106,31 +123,49 @@ class Writer:
 
     async def close(self) -> None:
         """Finish what was handed over, then stop. Closing twice is closing once."""
+        self._closing = True
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
 
+    def make_sure_of_room(self, db: sqlite3.Connection) -> None:
+        """Inside an operation. A small write may find its place in a page that is there, and prove nothing."""
+        db.execute("SAVEPOINT room")
+        db.execute("INSERT OR REPLACE INTO probe VALUES (1, zeroblob(?))", (ROOM,))
+        db.execute("ROLLBACK TO room")
+        db.execute("RELEASE room")
+        said = self._complaint(self._length_of_log())
+        if said is not None:
+            self._is_cramped = True
+            raise StoreUnavailable(said)
+
+    def has_room(self) -> None:
+        """It was made sure of, and that was committed: whatever did not fit before fits now."""
+        self._is_cramped, self._failure = False, None
+
     def report_damage(self, what: str) -> StoreDamaged:
         """From now on nothing is written: a damaged file must not be made worse."""
-        self.damage = self.damage or f"{what}. {self._cure}"
+        self.damage = self.damage or f"{what}. {self._cure()}"
         return StoreDamaged(self.damage)
 
     def _work(self) -> None:
         try:
-            db = self._connect()
+            database = self._connect()
         except Exception as exc:  # noqa: BLE001 - whatever it is, somebody waits for this start
             self._ready.error = self._translate(exc)
             _deliver([self._ready])
             self._stop()
             return
+        self._presence = database.presence
         _deliver([self._ready])
         try:
-            while (jobs := self._next_batch(db)) is not None:
-                self._commit(db, jobs)
+            while (jobs := self._next_batch(database.connection)) is not None:
+                self._commit(database.connection, jobs)
                 _deliver(jobs)
         finally:
             self._stop()
             crashpoint("checkpoint")
-            db.close()
+            self._presence = None
+            database.close(is_damaged=self.damage is not None)
 
     def _stop(self) -> None:
         """Nobody may wait for a thread that is gone."""
@@ -166,7 +201,15 @@ class Writer:
                 return self._queue.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
                 more = self._keep_up(db)
-        return self._queue.get()
+        return self._wait_watchfully()
+
+    def _wait_watchfully(self) -> _Job[object] | None:
+        """Nothing is to be done. What happens to the files meanwhile is seen before somebody writes to them."""
+        while True:
+            try:
+                return self._queue.get(timeout=_SECONDS_BETWEEN_LOOKS)
+            except queue.Empty:
+                self._seen_damage()
 
     def _keep_up(self, db: sqlite3.Connection) -> bool:
         self._jobs_since_upkeep = 0
@@ -182,9 +225,14 @@ class Writer:
     def _commit(self, db: sqlite3.Connection, jobs: list[_Job[object]]) -> None:
         """All of them in one transaction; if one spoils it, each in its own, so that it takes no other with it."""
         self._jobs_since_upkeep += len(jobs)
-        if len(jobs) == 1 or not self._commit_together(db, jobs):
-            for job in jobs:
-                self._commit_alone(db, job)
+        if len(jobs) > 1 and self._commit_together(db, jobs):
+            return
+        for place, job in enumerate(jobs):
+            self._commit_alone(db, job)
+            if isinstance(job.error, StoreUnavailable):
+                # What comes after it would meet the same disk; whoever waits tries again.
+                self._fail(jobs[place:], job.error)
+                return
 
     def _commit_together(self, db: sqlite3.Connection, jobs: list[_Job[object]]) -> bool:
         if self.damage is not None:
@@ -193,15 +241,17 @@ class Writer:
             with self._transaction(db):
                 for job in jobs:
                     _run_or_spoil(db, job)
-        except (sqlite3.Error, _Spoiled) as exc:
-            if _is_locked(exc):
+        except (sqlite3.Error, StoreDamaged, _Spoiled) as exc:
+            if is_locked(exc):
                 # Each alone would wait for the lock just as long.
-                error = self._translate(exc)
-                for job in jobs:
-                    job.error = error
+                self._fail(jobs, self._translate(exc))
                 return True
             return False
         return True
+
+    def _fail(self, jobs: Sequence[_Job[object]], error: BaseException) -> None:
+        for job in jobs:
+            job.result, job.error = None, error
 
     def _commit_alone(self, db: sqlite3.Connection, job: _Job[object]) -> None:
         job.result, job.error = None, None
@@ -216,24 +266,76 @@ class Writer:
 
     @contextmanager
     def _transaction(self, db: sqlite3.Connection) -> Iterator[None]:
-        # A deferred transaction would fail at once when it first writes, whatever the busy timeout.
-        db.execute("BEGIN IMMEDIATE")
+        self._begin(db)
         try:
+            self._look()
             yield
             crashpoint("committing")
             db.execute("COMMIT")
             self.commits += 1
             crashpoint("committed")
+            # Before anybody hears of the commit: it may have gone into a file that nobody will find again.
+            if self._presence is not None:
+                self._presence.note_commit()
+            if not self._is_cramped:
+                self._failure = None
         except BaseException:
             self._rolled_back()
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
 
+    def _begin(self, db: sqlite3.Connection) -> None:
+        """A deferred transaction would fail at once when it first writes, whoever has the lock and however briefly."""
+        deadline = time.monotonic() + self._lock_patience
+        while True:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            except sqlite3.Error as exc:
+                if not is_locked(exc) or self._closing or time.monotonic() >= deadline:
+                    raise
+                continue
+            return
+
+    def _look(self) -> None:
+        if self._presence is not None:
+            self._presence.look()
+
+    def _seen_damage(self) -> StoreDamaged | None:
+        """What became of the files, if that was seen just now or before."""
+        try:
+            self._look()
+        except StoreDamaged as exc:
+            return self.report_damage(str(exc))
+        except OSError:
+            return None  # a file that cannot be looked at is still there
+        return None if self.damage is None else StoreDamaged(self.damage)
+
     def _translate(self, exc: BaseException) -> BaseException:
-        """SQLite's errors as ours; damage is remembered."""
+        """SQLite's errors as ours. Damage is remembered, and so is what stands in the way of writing for now."""
         error = as_our_error(exc) if isinstance(exc, FOREIGN_ERRORS) else exc
-        return self.report_damage(str(error)) if isinstance(error, StoreDamaged) else error
+        if isinstance(error, StoreDamaged):
+            return self.report_damage(str(error))
+        if not isinstance(error, StoreUnavailable):
+            return error
+        if isinstance(exc, sqlite3.Error):
+            error = self._seen_damage() or self._explained(exc, error)
+        self._failure = str(error)
+        return error
+
+    def _length_of_log(self) -> int:
+        return 0 if self._presence is None else self._presence.log_length()
+
+    def _explained(self, exc: sqlite3.Error, error: StoreUnavailable) -> StoreUnavailable:
+        """With what the disk itself says of it."""
+        name = name_of(exc)
+        if not name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+            return error
+        self._is_cramped = True
+        said = self._complaint(self._length_of_log())
+        if said is None and name.startswith("SQLITE_FULL"):
+            said = "the database may not grow any further, though the disk has room: raise its page limit"
+        return error if said is None else StoreUnavailable(said)
 
 
 class _Spoiled(Exception):
@@ -250,31 +352,6 @@ def _run_or_spoil(db: sqlite3.Connection, job: _Job[object]) -> None:
         if db.total_changes != before or isinstance(exc, StoreError):
             raise _Spoiled from exc
         job.error = exc
-
-
-def _is_locked(exc: BaseException) -> bool:
-    return (getattr(exc, "sqlite_errorname", None) or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
-
-
-def as_our_error(exc: BaseException) -> StoreError | Refused:
-    """What SQLite said, as the reaction it earns."""
-    name = getattr(exc, "sqlite_errorname", "") or ""
-    if isinstance(exc, OverflowError):
-        return Refused("a number is larger than anything can be counted by")
-    if isinstance(exc, UnicodeEncodeError):
-        return Refused("a name or id holds half a character, which nothing is called by")
-    if isinstance(exc, UnicodeError) or "Could not decode to UTF-8" in str(exc):
-        # The words behind it would be somebody's.
-        return StoreDamaged("the database holds a text that is none")
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or any(sign in str(exc) for sign in _SIGNS_OF_DAMAGE):
-        return StoreDamaged(f"SQLite finds the database damaged ({exc})")
-    if name.startswith("SQLITE_FULL"):
-        return StoreUnavailable("the disk is full; free some space, then writing goes on by itself")
-    if _is_locked(exc):
-        return StoreUnavailable("another process holds the database locked; end it, then writing goes on by itself")
-    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return StoreUnavailable(f"the database cannot be written ({exc}); check the folder's owner and permissions")
-    return StoreUnavailable(f"the database did not take the write ({exc})")
 
 
 def _deliver(jobs: list[_Job[object]]) -> None:

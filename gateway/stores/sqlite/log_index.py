@@ -1,0 +1,50 @@
+"""
+Where SQLite's log ends, as its index says: https://www.sqlite.org/walformat.html#the_wal_index_file_format
+
+The index is a file that SQLite maps; reading it asks no lock. Its descriptor must stay open as long as the database is:
+closing any descriptor of a file lets go of all locks that the process has on it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+
+_WRITTEN_WITH = 3007000
+_LOG_HEADER, _FRAME_HEADER = 32, 24
+_BACKFILLED_AT = 96
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """How many frames the log with this salt holds, and how many of them are in the database as well."""
+
+    salt: bytes
+    frames: int
+    backfilled: int
+    page_size: int = 4096
+
+    @property
+    def length(self) -> int:
+        """The bytes that the log has at least."""
+        return _LOG_HEADER + self.frames * (_FRAME_HEADER + self.page_size) if self.frames else 0
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether something was committed that stands in the log alone."""
+        return self.frames > self.backfilled
+
+
+def read_log_end(index: int) -> LogEnd | None:
+    """By the descriptor of the index; None if it says nothing, because nobody has opened the database."""
+    written = os.pread(index, _BACKFILLED_AT + 4, 0)
+    if len(written) < _BACKFILLED_AT + 4 or struct.unpack_from("=I", written, 0)[0] != _WRITTEN_WITH:
+        return None
+    page_size = struct.unpack_from("=H", written, 14)[0]
+    return LogEnd(
+        salt=written[32:40],
+        frames=struct.unpack_from("=I", written, 16)[0],
+        backfilled=struct.unpack_from("=I", written, _BACKFILLED_AT)[0],
+        page_size=65536 if page_size == 1 else page_size,
+    )

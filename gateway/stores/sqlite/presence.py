@@ -1,0 +1,79 @@
+"""
+Whether the files that were opened are still those that stand there.
+
+Whoever deletes or replaces a file leaves the one that we have open without a name: writing to it would go on, and all
+of it would be gone with the process. A log that is cut would be written to behind the gap, and end before it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from gateway.errors import StoreDamaged
+from gateway.stores.sqlite.log_index import LogEnd, read_log_end
+from gateway.stores.sqlite.mark import Left, Mark, identity, mark_of, refuse_lost_commits
+
+_LOOKS, _PAUSE = 5, 0.02
+_NONE = LogEnd(b"\0" * 8, 0, 0)
+
+
+class Presence:
+    """Of an open database. Belongs to the writer's thread."""
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._log = database.with_name(database.name + "-wal")
+        self._files = [(path, _inode(path.stat())) for path in (database, self._log)]
+        self._mark = Mark(mark_of(database))
+        self._index = os.open(database.with_name(database.name + "-shm"), os.O_RDONLY | os.O_CLOEXEC)
+
+    def look(self) -> None:
+        """Raise StoreDamaged if a file is gone, is another one, or was cut."""
+        for look in range(_LOOKS):
+            found = self._found()
+            # Another program may have put the log in order while we looked from one file to the other.
+            if found[1].st_size >= self._end().length:
+                return
+            if look:
+                time.sleep(_PAUSE)
+        raise StoreDamaged(f"{self._log} was cut short while it was in use")
+
+    def refuse_lost_commits(self) -> None:
+        """To be asked before anything is written."""
+        refuse_lost_commits(self._database, read_log_end(self._index))
+
+    def note_commit(self) -> None:
+        """Look, and remember outside the database how far it has come."""
+        database, _ = self._found()
+        self._mark.note(Left(identity(database), self._end()))
+
+    def log_length(self) -> int:
+        """For whoever wants to know whether it can grow."""
+        return self._end().length
+
+    def close(self) -> None:
+        """After the database, whose locks would go with the descriptor."""
+        os.close(self._index)
+        self._mark.close()
+
+    def _end(self) -> LogEnd:
+        return read_log_end(self._index) or _NONE
+
+    def _found(self) -> list[os.stat_result]:
+        return [_same(path, inode) for path, inode in self._files]
+
+
+def _same(path: Path, inode: tuple[int, int]) -> os.stat_result:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise StoreDamaged(f"{path} was deleted or moved away while it was in use") from None
+    if _inode(found) != inode:
+        raise StoreDamaged(f"{path} was replaced by another file while it was in use")
+    return found
+
+
+def _inode(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
