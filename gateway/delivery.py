@@ -190,7 +190,7 @@ class Delivery:
             except Refused:
                 pass  # its session was deleted meanwhile, and the part with it
             except StoreError as exc:
-                self._observer.store_failed(exc)  # the outbox still has it; the next start goes on
+                self._observer.store_failed(exc)  # damage: whatever is restored has it in its outbox
             except Exception as exc:  # noqa: BLE001 - an adapter's bug ends this part's try, never the other chats
                 self._observer.bug(exc)
             queue.go_on()

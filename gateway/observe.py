@@ -9,8 +9,10 @@ may be somebody's.
 from __future__ import annotations
 
 import logging
+import time
 import traceback
 from collections.abc import MutableMapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TextIO
@@ -21,6 +23,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from gateway.errors import AgentError, Refused, TurngateError
 from gateway.model import Part, SessionId, SessionSource
+from gateway.reminding import Reminding
 from gateway.spending import Spending
 from gateway.storing import Accepted, Begun, Outcome, Pruned
 
@@ -80,10 +83,25 @@ def configure_logging(level: str, stream: TextIO) -> None:
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "action", "event"]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(stream),
+        logger_factory=lambda *_: _Lines(stream),
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(handlers=[_Libraries(logging.WARNING)], level=logging.WARNING, force=True)
+
+
+class _Lines:
+    """On their way out. One that cannot be written is lost: a disk that is full of logs must not end the daemon."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def msg(self, line: str) -> None:
+        """From any thread: it is one write."""
+        with suppress(OSError):
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+    debug = info = warning = error = critical = msg
 
 
 class _Libraries(logging.Handler):
@@ -131,6 +149,7 @@ class Observer:
             buckets=(0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000),
             registry=self._registry,
         )
+        self._store_troubles = Reminding()
         self._busy = Gauge("turngate_lanes_busy", "Conversations with a turn at work.", registry=self._registry)
         self._last_backup = Gauge(
             "turngate_last_backup_timestamp_seconds",
@@ -326,8 +345,17 @@ class Observer:
         self._log.warning("the clock has jumped, or this host slept; nothing is swept for an hour", action=Action.STORE)
 
     def store_failed(self, error: BaseException) -> None:
-        """The store does not take writes."""
-        self._log.error("the store failed", action=Action.STORE, reason=reason_of(error))
+        """The store does not take writes. Told once, and then now and then: everybody who writes finds out."""
+        reason = reason_of(error)
+        if self._store_troubles.is_due(reason, time.monotonic()):
+            self._log.error("the store failed", action=Action.STORE, reason=reason)
+
+    def store_works(self) -> None:
+        """It takes writes; told if it did not before."""
+        lasted = self._store_troubles.is_over(time.monotonic())
+        if lasted is not None:
+            ms = round(lasted.total_seconds() * 1000)
+            self._log.warning("the store takes writes again", action=Action.STORE, ms=ms)
 
     def backed_up(self, at: datetime) -> None:
         """A scheduled backup was made and verified."""

@@ -11,7 +11,7 @@ from gateway.observe import Observer
 
 T = TypeVar("T")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 3.0
 
 
 _AFTER_ATTEMPTS = (0.0, 0.5, 2.0, 0.0)

@@ -105,7 +105,7 @@ class Pipeline:
         except Refused as exc:
             self.observer.dropped(exc)  # its session was deleted meanwhile, or an earlier run had settled it
         except StoreError as exc:
-            self.observer.store_failed(exc)  # the inbox still has it: the next start goes on with it
+            self.observer.store_failed(exc)  # damage: what only takes room or time is waited for where it is written
         except Exception as exc:  # noqa: BLE001 - the lane boundary: one message's bug is no other message's
             self.observer.bug(exc)
         self.delivery.settled(message.source, running.ids)

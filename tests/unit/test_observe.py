@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from io import StringIO
+from pathlib import Path
 
 import pytest
 import structlog
@@ -207,3 +209,27 @@ class TestMetrics:
         Observer().bug(ValueError())
 
         assert "turngate_unexpected_errors_total 0.0" in Observer().metrics(busy=0, waiting=0).decode()
+
+
+def test_a_trouble_of_the_store_is_told_once_and_so_is_its_end(log: StringIO) -> None:
+    observer = Observer()
+    for _ in range(1000):
+        observer.store_failed(StoreUnavailable("the disk is full"))
+    for _ in range(10):
+        observer.store_works()
+
+    told = [line for line in log.getvalue().splitlines() if "action=store" in line]
+    assert len(told) == 2
+    assert 'reason="the disk is full"' in told[0]
+    assert "the store takes writes again" in told[1]
+
+
+def test_a_log_that_cannot_be_written_is_no_error(log: StringIO) -> None:
+    """Its disk is full, or whoever read it has gone."""
+    stream = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115 - closing it fails, as writing does
+    configure_logging("debug", stream)
+
+    Observer().started(address=None, version="1", pid=1)
+
+    with suppress(OSError):
+        stream.close()
