@@ -248,6 +248,7 @@ async def running(
         tasks.create_task(sweep.run(), name="sweep")
         tasks.create_task(endings.run(), name="endings")
         tasks.create_task(backups.run(), name="backups")
+        tasks.create_task(gateway.health.watch(), name="watch")
         await asyncio.sleep(0)  # let them begin to listen
         if policy.access.direct is Direct.OPEN and (doors or accounts):
             observer.open_to_everybody()

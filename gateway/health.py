@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from gateway.backups import Backups
-from gateway.control.status import AccountStatus, BackupStatus, DaemonStatus
-from gateway.errors import StoreError
+from gateway.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus
+from gateway.errors import StoreError, StoreUnavailable
 from gateway.lanes import Lanes
-from gateway.observe import Observer, reason_of
+from gateway.observe import Observer
 from gateway.ports import Clock
 from gateway.stores.sqlite import SqliteStore
 from gateway.supervisor import AccountReport, AccountState, Supervisor
 from gateway.web import Readiness
 
-_PROBE_HOLDS = timedelta(seconds=1)
+_PROBE_HOLDS = 1.0
+# A disk that hangs and a lock that is held keep a write waiting; whoever only asks is told that.
+_LONGEST_WAIT = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
 class Health:
-    """Asks those who know; keeps nothing but the store's last answer."""
+    """Asks those who know; keeps nothing but the write that the store was last asked for."""
 
     store: SqliteStore
     lanes: Lanes
@@ -30,43 +34,44 @@ class Health:
     clock: Clock
     since: datetime
     supervisors: list[Supervisor] = field(default_factory=list)
-    _probed: tuple[datetime, tuple[str, ...]] | None = None
+    _probing: asyncio.Future[None] | None = None
+    _probed_at: float = 0.0
 
     async def readiness(self) -> Readiness:
         """Whether every account receives and the store takes writes."""
-        reports = [supervisor.report for supervisor in self.supervisors]
-        deaf = [report for report in reports if report.state is not AccountState.RECEIVING]
-        reasons = [f"{each.platform}/{each.account} is {each.state}: {each.reason or 'no answer yet'}" for each in deaf]
-        reasons += await self._store_troubles()
-        return Readiness(ready=not reasons, reasons=tuple(reasons))
+        await self._ask_store()
+        return self._readiness()
 
-    async def _store_troubles(self) -> tuple[str, ...]:
-        """Asked of the disk at most once a second, however many want to know."""
-        now = self.clock.now()
-        if self._probed is not None and timedelta(0) <= now - self._probed[0] < _PROBE_HOLDS:
-            return self._probed[1]
-        try:
-            await self.store.probe()
-            troubles: tuple[str, ...] = ()
-        except StoreError as exc:
-            troubles = (f"the store does not take writes: {reason_of(exc)}",)
-        self._probed = now, troubles
-        return troubles
+    async def status(self) -> DaemonStatus:
+        """What only the daemon knows, the store asked just now."""
+        await self._ask_store()
+        return self.last_known()
 
-    def status(self) -> DaemonStatus:
-        """What only the daemon knows."""
+    def last_known(self) -> DaemonStatus:
+        """The same without asking anybody."""
         busy, waiting = self.lanes.depth()
         return DaemonStatus(
-            ready=self.store.damage is None
-            and all(supervisor.report.state is AccountState.RECEIVING for supervisor in self.supervisors),
+            ready=self._readiness().ready,
             since=self.since,
             pid=os.getpid(),
             accounts=tuple(_account_status(supervisor.report) for supervisor in self.supervisors),
             lanes_busy=busy,
             lanes_waiting=waiting,
-            store_damage=self.store.damage,
+            store=self._store_status(),
             backup=self._backup_status(),
         )
+
+    async def watch(self) -> None:
+        """Until cancelled: say when the store stops taking writes, find out whether it takes them again, and say so."""
+        while True:
+            await asyncio.sleep(_PROBE_HOLDS)
+            trouble = self.store.trouble
+            if trouble is None:
+                self.observer.store_works()
+                continue
+            self.observer.store_failed(StoreUnavailable(trouble))
+            if self.store.damage is None:
+                await self._ask_store()
 
     def _backup_status(self) -> BackupStatus | None:
         report = self.backups.report()
@@ -78,6 +83,32 @@ class Health:
         """For Prometheus."""
         busy, waiting = self.lanes.depth()
         return self.observer.metrics(busy=busy, waiting=waiting)
+
+    def _readiness(self) -> Readiness:
+        reports = [supervisor.report for supervisor in self.supervisors]
+        deaf = [report for report in reports if report.state is not AccountState.RECEIVING]
+        reasons = [f"{each.platform}/{each.account} is {each.state}: {each.reason or 'no answer yet'}" for each in deaf]
+        store = self._store_status()
+        if store.reason is not None:
+            reasons.append(f"the store {'is damaged' if store.damaged else 'does not take writes'}: {store.reason}")
+        return Readiness(ready=not reasons, reasons=tuple(reasons))
+
+    def _store_status(self) -> StoreStatus:
+        waited = self.clock.monotonic() - self._probed_at
+        is_slow = self._probing is not None and not self._probing.done() and waited >= _LONGEST_WAIT
+        slow = f"a write has been waiting for the disk, or for another process, for {waited:.0f} s" if is_slow else None
+        return StoreStatus(reason=self.store.trouble or slow, damaged=self.store.damage is not None)
+
+    async def _ask_store(self) -> None:
+        """For a write that means nothing: at most once a second, however many want to know, and nobody waits long."""
+        now = self.clock.monotonic()
+        if self._probing is None or (self._probing.done() and now - self._probed_at >= _PROBE_HOLDS):
+            self._probing, self._probed_at = asyncio.ensure_future(self._probe()), now
+        await asyncio.wait({self._probing}, timeout=_LONGEST_WAIT)
+
+    async def _probe(self) -> None:
+        with suppress(StoreError):  # the store remembers why
+            await self.store.probe()
 
 
 def _account_status(report: AccountReport) -> AccountStatus:

@@ -114,9 +114,13 @@ async def answering(state: StateDir, store: Store) -> AsyncIterator[None]:
     running = asyncio.create_task(screens.run(Script(screens).receive))
     await asyncio.sleep(0)
     daemon = DaemonStatus(ready=True, since=clock.now(), pid=os.getpid())
+
+    async def as_known() -> DaemonStatus:
+        return daemon
+
     requests = {
         **session_requests(store, _stop),
-        **status_requests(store, lambda: daemon),
+        **status_requests(store, as_known),
         **chat_requests(screens, COMMANDS),
         "web.link": _web_link,
     }

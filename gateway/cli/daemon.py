@@ -20,7 +20,7 @@ import typer
 from config.load import Loaded, Service
 from gateway.app import Gateway, running, working
 from gateway.cli.printable import printable
-from gateway.control.status import DaemonStatus
+from gateway.control.status import DaemonStatus, StoreStatus
 from gateway.errors import ConfigError, TurngateError, Unauthorized
 from gateway.observe import configure_logging
 from gateway.sd_notify import Systemd
@@ -115,7 +115,7 @@ class Daemon:
         while self._systemd.listens:
             self._systemd.alive()
             is_stopping = self._asked_to_stop.is_set()
-            self._systemd.status("Finishing what runs." if is_stopping else status_line(gateway.health.status()))
+            self._systemd.status("Finishing what runs." if is_stopping else status_line(gateway.health.last_known()))
             await asyncio.sleep(self._silence)
 
     async def _reload_when_asked(self, gateway: Gateway) -> None:
@@ -149,8 +149,15 @@ def status_line(status: DaemonStatus) -> str:
     others = [f"{each.platform}/{each.account} is {each.state}" for each in status.accounts]
     deaf = [words for words, each in zip(others, status.accounts, strict=True) if each.state != AccountState.RECEIVING]
     heard = f"Receiving from {', '.join(receiving)}" if receiving else "Receiving from this machine alone"
-    damage = ["the store is damaged"] if status.store_damage else []
-    return "; ".join((heard, *deaf, *damage)) + "."
+    return "; ".join((*_store_line(status.store), heard, *deaf)) + "."
+
+
+def _store_line(store: StoreStatus) -> list[str]:
+    """What to do about it is longer than this line may be."""
+    if store.reason is None:
+        return []
+    words = "The store is damaged" if store.damaged else f"The store takes no writes: {store.reason.partition(';')[0]}"
+    return [f"{words} (`turngate status` says what to do)"]
 
 
 def _welcome(gateway: Gateway, *, to_person: bool) -> None:

@@ -17,8 +17,9 @@ def print_status(status: Json, folder: Path) -> None:
     """The answer first, then the numbers behind it."""
     found = status if isinstance(status, dict) else {}
     console = terminal()
-    console.print(_headline(found, folder), soft_wrap=True)
-    console.print()
+    for words in (_headline(found, folder), *_store_lines(found)):
+        console.print(words, soft_wrap=True)
+        console.print()
     numbers = table("WORK", "", "", yielding="")
     for name, first, second in (
         ("lanes", "busy", "waiting"),
@@ -27,14 +28,18 @@ def print_status(status: Json, folder: Path) -> None:
     ):
         counts = found.get(name)
         if isinstance(counts, dict):
-            numbers.add_row(name, f"{counts.get(first)} {first}", f"{counts.get(second)} {second}")
+            numbers.add_row(name, _count(counts, first), _count(counts, second))
     console.print(numbers)
     accounts = found.get("accounts")
     if isinstance(accounts, list) and accounts:
         console.print()
         console.print(_accounts(accounts))
     _print_backup(found.get("backup"))
-    _print_store(found.get("store"))
+
+
+def print_that_none_can_run(folder: Path) -> None:
+    """Why, is told as every error is."""
+    terminal().print(f"No daemon runs for {printable_line(str(folder))}, and none can with its store as it is:")
 
 
 def _headline(status: dict[str, Json], folder: Path) -> str:
@@ -65,6 +70,22 @@ def _print_backup(backup: Json) -> None:
         typer.echo(f"The last try failed: {printable_line(str(backup['reason']))}", err=True)
 
 
-def _print_store(store: Json) -> None:
-    if isinstance(store, dict) and not store.get("ok"):
-        typer.echo(f"The store is damaged: {printable_line(str(store.get('reason')))}", err=True)
+def _count(counts: dict[str, Json], what: str) -> str:
+    number = counts.get(what)
+    return f"{'?' if number is None else number} {what}"
+
+
+def _trouble(status: dict[str, Json]) -> str | None:
+    store = status.get("store")
+    return printable_line(str(store.get("reason"))) if isinstance(store, dict) and not store.get("ok") else None
+
+
+def _store_lines(status: dict[str, Json]) -> list[str]:
+    """What is wrong and what to do; and, for whoever fears for the messages, where they are."""
+    trouble = _trouble(status)
+    if trouble is None:
+        return []
+    lines = [f"THE STORE TAKES NO WRITES: {trouble}"]
+    if status.get("pid") is not None:
+        lines.append("Nothing is acknowledged meanwhile: the platforms keep what is written, and hand it over again.")
+    return lines

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from gateway.control.requests import Args, Line, Requests
 from gateway.dicts import Json
-from gateway.storing import Store
+from gateway.errors import StoreDamaged, StoreError
+from gateway.storing import Depth, Store
+
+_LONGEST_COUNT = 2.0
+"""Seconds. On a disk that hangs, an answer without the numbers is better than none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +37,14 @@ class BackupStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStatus:
+    """Why nothing can be written, and whether that is for good."""
+
+    reason: str | None = None
+    damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
     """What only a running daemon knows. The defaults are what is known when none runs."""
 
@@ -41,33 +54,54 @@ class DaemonStatus:
     accounts: tuple[AccountStatus, ...] = ()
     lanes_busy: int = 0
     lanes_waiting: int = 0
-    store_damage: str | None = None
+    store: StoreStatus = StoreStatus()
     backup: BackupStatus | None = None
 
 
-def status_requests(store: Store, daemon: Callable[[], DaemonStatus] = DaemonStatus) -> Requests:
+async def no_daemon() -> DaemonStatus:
+    """What is known when none runs."""
+    return DaemonStatus()
+
+
+def status_requests(store: Store, daemon: Callable[[], Awaitable[DaemonStatus]] = no_daemon) -> Requests:
     """`status` by name; `daemon` is asked each time."""
 
     async def status(args: Args, line: Line) -> Json:
-        return await status_json(store, daemon())
+        depth, trouble = await _depth(store)
+        found = await daemon()
+        return status_json(found, depth, found.store if found.store.reason is not None else trouble)
 
     return {"status": status}
 
 
-async def status_json(store: Store, daemon: DaemonStatus) -> dict[str, Json]:
-    """As `--json` prints it. The names are part of the contract."""
-    depth = await store.depth()
+async def _depth(store: Store) -> tuple[Depth | None, StoreStatus]:
+    """None, and why, if it cannot be counted."""
+    try:
+        async with asyncio.timeout(_LONGEST_COUNT):
+            return await store.depth(), StoreStatus()
+    except TimeoutError:
+        return None, StoreStatus(reason="the database does not answer; the disk may hang")
+    except StoreError as exc:
+        return None, StoreStatus(reason=str(exc), damaged=isinstance(exc, StoreDamaged))
+
+
+def status_json(daemon: DaemonStatus, depth: Depth | None, store: StoreStatus) -> dict[str, Json]:
+    """As `--json` prints it. The names are part of the contract; a number that nobody knows is null."""
     return {
-        "ready": daemon.ready,
+        "ready": daemon.ready and store.reason is None,
         "since": _moment(daemon.since),
         "pid": daemon.pid,
         "accounts": [_account_json(account) for account in daemon.accounts],
         "lanes": {"busy": daemon.lanes_busy, "waiting": daemon.lanes_waiting},
-        "inbox": {"waiting": depth.inbox_waiting, "dead": depth.inbox_dead},
-        "outbox": {"waiting": depth.outbox_waiting, "dead": depth.outbox_dead},
-        "store": {"ok": daemon.store_damage is None, "reason": daemon.store_damage},
+        "inbox": _work_json(depth.inbox_waiting, depth.inbox_dead) if depth else _work_json(),
+        "outbox": _work_json(depth.outbox_waiting, depth.outbox_dead) if depth else _work_json(),
+        "store": {"ok": store.reason is None, "reason": store.reason},
         "backup": None if daemon.backup is None else _backup_json(daemon.backup),
     }
+
+
+def _work_json(waiting: int | None = None, dead: int | None = None) -> dict[str, Json]:
+    return {"waiting": waiting, "dead": dead}
 
 
 def _account_json(account: AccountStatus) -> dict[str, Json]:

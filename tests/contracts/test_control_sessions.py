@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -10,7 +11,7 @@ import pytest
 
 from gateway.control.requests import Requests, carry_out
 from gateway.control.sessions import session_requests
-from gateway.control.status import AccountStatus, BackupStatus, DaemonStatus, status_requests
+from gateway.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus, status_requests
 from gateway.dicts import Json
 from gateway.errors import MalformedRecord, Refused, UnknownSession
 from gateway.files import Files
@@ -282,11 +283,10 @@ async def test_a_daemon_adds_what_only_it_knows(store: Store) -> None:
         accounts=(account,),
         lanes_busy=2,
         lanes_waiting=3,
-        store_damage="row 4",
         backup=BackupStatus(folder="/backups", last_at=NOON, failure="no room"),
     )
 
-    _, status = await ask(status_requests(store, lambda: daemon), "status")
+    _, status = await ask(status_requests(store, partial(known, daemon)), "status")
 
     assert set(status) == STATUS
     assert (status["ready"], status["since"], status["pid"]) == (True, "2026-05-04T12:00:00+00:00", 7)
@@ -300,12 +300,25 @@ async def test_a_daemon_adds_what_only_it_knows(store: Store) -> None:
         }
     ]
     assert status["lanes"] == {"busy": 2, "waiting": 3}
-    assert status["store"] == {"ok": False, "reason": "row 4"}
+    assert status["store"] == {"ok": True, "reason": None}
     assert status["backup"] == {
         "folder": "/backups",
         "last_at": "2026-05-04T12:00:00+00:00",
         "reason": "no room",
     }
+
+
+async def test_a_store_that_takes_no_writes_is_not_ready_and_says_why(store: Store) -> None:
+    daemon = DaemonStatus(ready=False, pid=7, store=StoreStatus(reason="the disk is full"))
+
+    _, status = await ask(status_requests(store, partial(known, daemon)), "status")
+
+    assert (status["ready"], status["store"]) == (False, {"ok": False, "reason": "the disk is full"})
+
+
+async def known(daemon: DaemonStatus) -> DaemonStatus:
+    """What a daemon says of itself."""
+    return daemon
 
 
 async def test_a_message_that_is_being_answered_waits_until_it_is_settled(store: Store) -> None:

@@ -67,7 +67,7 @@ async def test_a_message_is_answered_and_is_still_there_after_a_restart(config: 
 async def test_leaving_finishes_what_runs(config: Config) -> None:
     async with gateway(config) as at:
         await at.pipeline.receive(said("hello"))
-        while at.health.status().lanes_busy == 0:
+        while at.health.last_known().lanes_busy == 0:
             await asyncio.sleep(0.01)
     async with gateway(config) as at:
         assert (await transcript(at))[1].endswith("hello")
@@ -76,7 +76,7 @@ async def test_leaving_finishes_what_runs(config: Config) -> None:
 async def test_leaving_in_a_hurry_leaves_the_rest_for_the_next_start(config: Config) -> None:
     async with gateway(config) as at:
         await at.pipeline.receive(said("word " * 500))
-        while at.health.status().lanes_busy == 0:
+        while at.health.last_known().lanes_busy == 0:
             await asyncio.sleep(0.01)
         at.hurry.set()
     async with gateway(config) as at:
@@ -104,7 +104,7 @@ async def test_what_the_config_calls_not_repeatable_is_not_run_again_after_a_cra
 async def test_it_says_how_it_is(config: Config) -> None:
     async with gateway(config) as at:
         assert (await at.health.readiness()).ready
-        assert at.health.status().ready
+        assert at.health.last_known().ready
         assert b"turngate_lanes_busy 0.0" in at.health.metrics()
 
 
@@ -152,7 +152,7 @@ async def test_an_error_comes_out_as_itself_and_everything_is_closed(config: Con
             raise ZeroDivisionError
 
     async with gateway(config) as at:
-        assert at.health.status().ready
+        assert at.health.last_known().ready
 
 
 class Follower(RecordingAdapter):
