@@ -7,6 +7,7 @@ Agents of several kinds that note each time they begin, and then answer with wha
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -52,6 +53,19 @@ class Own:
         session = {"id": ending.id, "reason": ending.reason, "title": ending.title}
         if not noted_end(self._folder, {"type": "session_end", "session": session, "history": history}):
             raise RuntimeError("it cannot be noted")
+
+
+class Waiting(Own):
+    """The same, once there is a file `go`."""
+
+    async def run(self, turn: Any) -> AsyncGenerator[Described]:
+        """Noted when it begins, and again when it answers."""
+        words, go = turn.messages[-1].text, self._folder / "go"
+        events = noted(self._folder, words)
+        while not go.exists():
+            await asyncio.sleep(0.01)
+        for event in events:
+            yield event
 
 
 def _command(folder: Path) -> Described:

@@ -114,11 +114,24 @@ async def serve(config: Config, adapter: Any | None) -> None:
     accounts = {(adapter.platform, "main"): adapter} if adapter is not None else {}
     with take_lock(config.state_dir, patience=5) as lock:
         async with running(config, lock, doors=adapter is None, accounts=accounts) as gateway:
+            _limit_pages_when_told(gateway)
             await _until_heard(gateway, stopping)
             print("ready", flush=True)
             await stopping.wait()
     if adapter is not None:
         await adapter.close()
+
+
+def _limit_pages_when_told(gateway: Gateway) -> None:
+    """SIGUSR1: the database may not grow; SIGUSR2: it may. The limit is a connection's, so nobody else can set it."""
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[object]]()
+
+    def limit(pages: str) -> None:
+        set_limit = gateway.store._writer.run(lambda db: db.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+        tasks.add(loop.create_task(set_limit))
+
+    loop.add_signal_handler(signal.SIGUSR1, limit, "1")  # never less than there are
+    loop.add_signal_handler(signal.SIGUSR2, limit, "1073741823")
 
 
 async def _until_heard(gateway: Gateway, stopping: asyncio.Event) -> None:

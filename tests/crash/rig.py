@@ -18,7 +18,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+from gateway.control.client import ControlClient
 from tests.crash.daemon import DISCORD, PERSON, PERSON_ON_SLACK, PERSON_ON_TELEGRAM, SLACK, TELEGRAM
 from tests.crash.power import Power
 
@@ -64,12 +66,13 @@ class Rig:
         agent: dict[str, object] | None = None,
     ) -> None:
         self.state = folder / "state"
-        self.state.mkdir(mode=0o700)
+        self.state.mkdir(mode=0o700, exist_ok=True)
         self._kind = kind
         self._idle = idle
         self._agent = agent or {}
         self._power = Power(self.state, folder) if with_power else None
-        self._errors = (folder / "daemon.log").open("ab")
+        self.log = folder / "daemon.log"
+        self._errors = self.log.open("ab")
         self._platform: subprocess.Popen[str] | None = None
         self._daemon: subprocess.Popen[str] | None = None
         self._url = ""
@@ -132,6 +135,29 @@ class Rig:
         if self._power is not None and status == -signal.SIGKILL:
             self._power.come_back()
         return status
+
+    @property
+    def pid(self) -> int:
+        """Of the daemon."""
+        assert self._daemon is not None
+        return self._daemon.pid
+
+    def wait_for_store(self, words: str | None) -> str:
+        """Until `status` says so of the store; None: until it says that the store is well. The whole reason."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            store = self.ask_quickly("status")["store"]
+            if store["ok"] if words is None else words in (store["reason"] or ""):
+                return store["reason"] or ""
+            time.sleep(0.1)
+        raise AssertionError(f"the store was never told to be {words or 'well'}, but {store}")
+
+    def unacknowledged(self) -> set[str]:
+        """What the platform would hand out again."""
+        updates = self._call("/_control/updates", {})
+        assert isinstance(updates, list)
+        kept = [update["text"] for update in updates if not update["acknowledged"]]
+        return {token for text in kept for token in _TOKEN.findall(text)}
 
     def has_died(self) -> bool:
         """Whether the daemon is gone."""
@@ -230,6 +256,11 @@ class Rig:
     def _ask(self, *words: str) -> dict[str, object]:
         command = [sys.executable, "-m", "gateway", *words, "--json", "--state-dir", str(self.state)]
         return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    def ask_quickly(self, do: str) -> dict[str, Any]:
+        """What the command line would, for those who ask again and again."""
+        with ControlClient.connect(self.state / "control.sock") as daemon:
+            return daemon.ask(do, {}, lambda item: None)
 
     def _call(self, path: str, body: object = None, *, method: str | None = None) -> object:
         data = None if body is None else json.dumps(body).encode()
