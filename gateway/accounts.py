@@ -17,7 +17,7 @@ from adapters.telling import Finding, MenuEntry
 from config.schema import ByHttp, ByWebhook, Config, DiscordAccount, SlackAccount, TelegramAccount
 from gateway.commands import COMMANDS
 from gateway.errors import ConfigError
-from gateway.ports import Adapter, Places, nowhere
+from gateway.ports import Adapter, Clock, Places, nowhere
 from gateway.prompt import HomeChannel
 
 AccountName = tuple[str, str]
@@ -38,13 +38,15 @@ def _nowhere_of(platform: str, account: str) -> Places:
 
 
 @asynccontextmanager
-async def connected(config: Config, places_of: PlacesOf = _nowhere_of) -> AsyncIterator[dict[AccountName, Adapter]]:
+async def connected(
+    config: Config, clock: Clock, places_of: PlacesOf = _nowhere_of
+) -> AsyncIterator[dict[AccountName, Adapter]]:
     """By platform and name. Nothing is sent or received yet; leaving hangs up."""
     async with AsyncExitStack() as opened:
         adapters: dict[AccountName, Adapter] = {}
         for platform, account in _accounts(config):
             adapter: _Line = _load(platform).connect(
-                _described(platform, account), places_of(platform, account.account)
+                _described(platform, account), places_of(platform, account.account), clock
             )
             opened.push_async_callback(adapter.close)
             adapters[platform, account.account] = adapter

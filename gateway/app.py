@@ -159,7 +159,7 @@ async def running(
         opened.push_async_callback(staff.close)
         policy = _policy(lock, config, await staff.employ(config))
         if doors:
-            connecting = connected(config, partial(places_of, store, policy))
+            connecting = connected(config, clock, partial(places_of, store, policy))
             accounts = {**await opened.enter_async_context(connecting), **accounts}
         tasks = await opened.enter_async_context(working())
         delivery = Delivery(delivery_rules(config), store, clock, observer, tasks)

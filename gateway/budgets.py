@@ -14,6 +14,9 @@ from zoneinfo import ZoneInfo
 from gateway.spending import By, Payer, Spending, Used
 
 _WHOLE_CENTS = 0.01
+_MOST_DAYS = 3
+
+_Sums = dict[Payer, Spending]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,53 +78,55 @@ class Standing:
 
 
 class Today:
-    """What was used since midnight, and what may be. One event loop's own."""
+    """
+    What was used since midnight, and what may be. One event loop's own.
+
+    A clock that is set wrong and right again comes back to a day on which something was used already.
+    """
 
     def __init__(self, budgets: Callable[[], Budgets]) -> None:
         self._budgets = budgets
-        self._day = ""
-        self._sums: dict[Payer, Spending] = {}
+        self._days: dict[str, _Sums] = {}
 
     def begin(self, day: str, used: Iterable[Used]) -> None:
         """The sums of a day as they stand, by user, by chat and by day."""
-        self._turn_to(day)
+        sums = self._of(day)
         for each in used:
             key = each.payer if each.payer.platform else Payer()
-            self._sums[key] = self._sums.get(key, Spending()) + each.spending
+            sums[key] = sums.get(key, Spending()) + each.spending
 
     def take(self, payer: Payer, spending: Spending) -> None:
-        """Something was used. What belongs to a day that is over counts no more."""
-        if payer.day < self._day:
-            return
-        self._turn_to(payer.day)
+        """Something was used, and belongs to the day on which it was."""
+        sums = self._of(payer.day)
         for key in {payer.only(By.USER), payer.only(By.CHAT), Payer()}:
-            self._sums[key] = self._sums.get(key, Spending()) + spending
+            sums[key] = sums.get(key, Spending()) + spending
 
     def standing(self, payer: Payer) -> Standing:
         """Of that person, in that chat, on that day."""
-        self._turn_to(payer.day)
-        user, chat, budgets = payer.only(By.USER), payer.only(By.CHAT), self._budgets()
-        of_user = [*self._allowances(budgets.user, user, "")] if payer.user else []
-        of_chat = [*self._allowances(budgets.chat, chat, " for this chat")] if payer.chat else []
+        sums, budgets = self._of(payer.day), self._budgets()
+        by_user, by_chat = (sums.get(payer.only(by), Spending()) for by in (By.USER, By.CHAT))
+        of_user = [*_allowances(budgets.user, by_user, "")] if payer.user else []
+        of_chat = [*_allowances(budgets.chat, by_chat, " for this chat")] if payer.chat else []
         return Standing(
-            used=self._sums.get(user, Spending()) if payer.user else Spending(),
+            used=by_user if payer.user else Spending(),
             allowances=(*of_user, *of_chat),
-            everybody=tuple(self._allowances(budgets.total, Payer(), " for everybody")),
+            everybody=tuple(_allowances(budgets.total, sums.get(Payer(), Spending()), " for everybody")),
             begins_again=f"00:00 {budgets.zone}",
         )
 
-    def _allowances(self, budget: Budget, key: Payer, whose: str) -> Iterator[Allowance]:
-        used = self._sums.get(key, Spending())
-        if budget.usd_per_day is not None:
-            yield Allowance(whose=whose, limit=budget.usd_per_day, used=used.usd, is_money=True)
-        if budget.tokens_per_day is not None:
-            yield Allowance(whose=whose, limit=budget.tokens_per_day, used=used.tokens.total, is_money=False)
+    def _of(self, day: str) -> _Sums:
+        """Another day begins with nothing. Of those that were looked at before only the last are kept."""
+        sums = self._days[day] = self._days.pop(day, {})
+        while len(self._days) > _MOST_DAYS:
+            del self._days[next(iter(self._days))]
+        return sums
 
-    def _turn_to(self, day: str) -> None:
-        """Another day begins with nothing."""
-        if day != self._day:
-            self._day = day
-            self._sums.clear()
+
+def _allowances(budget: Budget, used: Spending, whose: str) -> Iterator[Allowance]:
+    if budget.usd_per_day is not None:
+        yield Allowance(whose=whose, limit=budget.usd_per_day, used=used.usd, is_money=True)
+    if budget.tokens_per_day is not None:
+        yield Allowance(whose=whose, limit=budget.tokens_per_day, used=used.tokens.total, is_money=False)
 
 
 def why_not(standing: Standing) -> str | None:

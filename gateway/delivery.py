@@ -200,11 +200,12 @@ class Delivery:
         self._governor.answer_is_over(target)
 
     async def _send_until_settled(self, queue: _Queue) -> None:
-        part, pause, wait = queue.sendings[0].part, _FIRST_PAUSE, _LONGEST_WAIT_AT_START
+        part, pause = queue.sendings[0].part, _FIRST_PAUSE
+        age, wait = self._age(part), self._wait_at_start(part)
         while True:
-            if self._is_early(part):
+            if wait > 0:
                 queue.has_to_wait()
-            await self._wait_until(part, wait)
+                await asyncio.sleep(wait)
             adapter = self._adapters.get(_account(part.target))
             if adapter is not None and self._governor.has_to_wait(part.target, adapter.limits):
                 queue.has_to_wait()
@@ -213,7 +214,7 @@ class Delivery:
                 return
             wait = _pause(failure, pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-            part = await self._record_failure(part, failure, wait)
+            part = await self._record_failure(part, failure, wait, age())
             if part.state is PartState.DEAD:
                 self._tell_of_dead(part.id)
                 return
@@ -228,7 +229,7 @@ class Delivery:
         crashpoint("sending")
         try:
             with self._governor.heeding(part.target):
-                sent = await _hand_over(adapter, part, in_doubt=in_doubt, since=part.created_at or self._clock.now())
+                sent = await _hand_over(adapter, part, in_doubt=in_doubt, since=self._born(part))
         except TurngateError as exc:
             return exc
         except Exception as exc:  # noqa: BLE001 - an adapter's bug: nobody knows what it did, so it is not done again
@@ -250,12 +251,10 @@ class Delivery:
         except OSError as exc:
             self._observer.files_failed(exc)
 
-    async def _record_failure(self, part: Part, failure: TurngateError, wait: float) -> Part:
+    async def _record_failure(self, part: Part, failure: TurngateError, wait: float, age: float) -> Part:
         """A part in doubt stays in `sending`: marked as failed, it would be sent again as if it could not be there."""
-        now = self._clock.now()
-        left = self._rules.retry_for - (now - (part.created_at or now))
-        dead = not isinstance(failure, Retryable) or wait > left.total_seconds()
-        retry_at = None if dead else now + timedelta(seconds=wait)
+        dead = not isinstance(failure, Retryable) or wait > self._rules.retry_for.total_seconds() - age
+        retry_at = None if dead else self._clock.now() + timedelta(seconds=wait)
         in_doubt = part.state is PartState.SENDING or isinstance(failure, Unreachable)
         reason = reason_of(failure)
         with suppress(AlreadySettled):
@@ -265,16 +264,22 @@ class Delivery:
         state = PartState.DEAD if dead else PartState.SENDING if in_doubt else PartState.FAILED
         return replace(part, state=state, not_before=retry_at)
 
-    def _is_early(self, part: Part) -> bool:
-        return part.not_before is not None and self._clock.now() < part.not_before
+    def _age(self, part: Part) -> Callable[[], float]:
+        """How old it is, in seconds: by the time of day as of now, and from now on by what really passes."""
+        now, began = self._clock.now(), self._clock.monotonic()
+        before = max((now - (part.created_at or now)).total_seconds(), 0.0)
+        return lambda: before + self._clock.monotonic() - began
 
-    async def _wait_until(self, part: Part, longest: float) -> None:
-        """Until its time has come, but no longer than so many seconds: the clock may be set back meanwhile."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + longest
-        while part.not_before is not None and self._is_early(part) and loop.time() < deadline:
-            left = (part.not_before - self._clock.now()).total_seconds()
-            await asyncio.sleep(min(left, deadline - loop.time(), _LONGEST_PAUSE))
+    def _wait_at_start(self, part: Part) -> float:
+        """What is left of the pause that an earlier run began. The clock may have been set back since, by anything."""
+        left = 0.0 if part.not_before is None else (part.not_before - self._clock.now()).total_seconds()
+        return min(left, _LONGEST_WAIT_AT_START)
+
+    def _born(self, part: Part) -> datetime:
+        """When there was nothing of it yet. If the clock was set back since nobody knows, but none lives for ever."""
+        now = self._clock.now()
+        born = part.created_at or now
+        return born if born <= now else now - self._rules.retry_for
 
 
 async def _hand_over(adapter: Adapter, part: Part, *, in_doubt: bool, since: datetime) -> Sent:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 
 from gateway.admission import LONGEST_TEXT, SAID, Refusal, authorize
 from gateway.errors import Refused
@@ -25,7 +24,7 @@ from gateway.storing import Accepted, Store
 MOST_ROWS_A_MINUTE = 60
 """For each account, directly and in chats. What is more is counted and not written down."""
 
-_MINUTE = timedelta(minutes=1)
+_MINUTE = 60.0
 _Account = tuple[str, str, bool]
 Accept = Callable[[], Awaitable[Accepted]]
 
@@ -42,7 +41,7 @@ class Doorkeeper:
     pairing: Pairing = field(init=False)
     overheard: Overheard = field(init=False)
     _standoff: Standoff = field(default_factory=Standoff)
-    _rows: dict[_Account, tuple[datetime, int]] = field(default_factory=dict)
+    _rows: dict[_Account, tuple[float, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.pairing = Pairing(self.store, self.policy.pairing_key, self.send_on)
@@ -84,7 +83,7 @@ class Doorkeeper:
 
     def _silence(self, message: InboundMessage) -> Refusal | None:
         """For one bot too many, of those that would be answered."""
-        stands = message.from_bot and self._standoff.bot_spoke(message.source, self.clock.now())
+        stands = message.from_bot and self._standoff.bot_spoke(message.source, self.clock.monotonic())
         return Refusal.STANDOFF if stands else None
 
     def _is_talk_among_others(self, message: InboundMessage, refusal: Refusal) -> bool:
@@ -94,10 +93,10 @@ class Doorkeeper:
 
     def _has_room(self, message: InboundMessage) -> bool:
         """Direct messages have room of their own: a noisy group must not keep strangers from getting a code."""
-        source, now = message.source, self.clock.now()
+        source, now = message.source, self.clock.monotonic()
         account = source.platform, source.account, source.chat_type is ChatType.DM
         since, count = self._rows.get(account, (now, 0))
-        if not timedelta(0) <= now - since < _MINUTE:
+        if now - since >= _MINUTE:
             since, count = now, 0
         self._rows[account] = since, count + 1
         return count < MOST_ROWS_A_MINUTE

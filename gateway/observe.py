@@ -259,9 +259,9 @@ class Observer:
         """The folder of the files does not take what is done to it; it is tried again with the next sweep."""
         self._log.error("the files failed", action=Action.FILE, reason=reason_of(error))
 
-    def turn_ended(self, begun: Begun, outcome: Outcome, agent: str, took: timedelta) -> None:
+    def turn_ended(self, begun: Begun, outcome: Outcome, agent: str, seconds: float) -> None:
         """One line per turn."""
-        seconds, result = max(took.total_seconds(), 0.0), outcome.state.value
+        result = outcome.state.value
         self._turns.labels(agent, result).inc()
         self._turn_seconds.observe(seconds)
         fields = {"turn": begun.turn, "session": begun.opened.session.id, "agent": agent, "ms": round(seconds * 1000)}

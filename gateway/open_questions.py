@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from gateway.commands import COMMANDS
-from gateway.model import Does, InboundMessage, MessageKind, Part, PartId, SessionKey, TurnId
+from gateway.model import Does, InboundMessage, MessageKind, Part, PartId, Question, SessionKey, TurnId
 from gateway.ports import Clock
 from gateway.storing import Choice
 
@@ -29,6 +29,7 @@ class OpenQuestions:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._open: dict[PartId, Part] = {}
+        self._until: dict[PartId, float] = {}
         self._by_nonce: dict[str, Choice] = {}
         self._by_writer: dict[tuple[SessionKey, str | None], dict[PartId, Part]] = {}
 
@@ -50,6 +51,7 @@ class OpenQuestions:
         for part in parts:
             if part.question is not None:
                 self._open[part.id] = part
+                self._until[part.id] = self._clock.monotonic() + self._left(part, part.question)
                 if part.question.first_number is not None or part.question.does is Does.ANSWER:
                     self._by_writer.setdefault((part.question.key, part.question.person), {})[part.id] = part
                 for option, button in enumerate(part.buttons):
@@ -59,6 +61,7 @@ class OpenQuestions:
     def forget(self, id_: PartId) -> None:
         """It was answered, or cannot be any more."""
         part = self._open.pop(id_, None)
+        self._until.pop(id_, None)
         if part is None or part.question is None:
             return
         for button in part.buttons:
@@ -106,7 +109,12 @@ class OpenQuestions:
         return max((_numbers(part).stop for part in self._by_writer.get((key, person), {}).values()), default=0) or 1
 
     def _is_late(self, part: Part) -> bool:
-        return part.question is None or self._clock.now() >= part.question.expires_at
+        return self._clock.monotonic() >= self._until.get(part.id, 0.0)
+
+    def _left(self, part: Part, question: Question) -> float:
+        """Seconds, as of now. However the clock was set since it was asked, no question lives longer than it was to."""
+        now = self._clock.now()
+        return (question.expires_at - max(now, part.created_at or now)).total_seconds()
 
     def _forget_oldest(self) -> None:
         while self._open:

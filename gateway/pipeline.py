@@ -120,7 +120,7 @@ class Pipeline:
     async def _turn(self, running: Running, again: Again | None = None) -> None:
         claim = claimed(self.policy, running, messages := await self.attachments.gather(running), again)
         await pause_after(running.batch[0].attempts)
-        start, begun = self.clock.now(), await until_stored(lambda: self.store.begin(claim), self.observer)
+        start, begun = self.clock.monotonic(), await until_stored(lambda: self.store.begin(claim), self.observer)
         crashpoint("reset" if begun.opened.notice and begun.opened.is_new else "turn-started")
         try:
             outcome = self.questions.given_up(begun, messages[-1]) or self.desk.till.refusal(messages[-1])
@@ -133,7 +133,7 @@ class Pipeline:
         crashpoint("turn-finished")
         self.questions.remember(*outgoing)
         running.answered()
-        agent, took = self.policy.agent_of(begun.opened.session).name, self.clock.now() - start
+        agent, took = self.policy.agent_of(begun.opened.session).name, self.clock.monotonic() - start
         self.observer.turn_ended(begun, outcome, agent, took)
         await self.delivery.deliver(outgoing)
 

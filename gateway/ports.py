@@ -51,6 +51,19 @@ class Clock(Protocol):
         """Seconds since some moment; whatever becomes of the time of day, they go forward and at one pace."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When something was: `at` for people to read, `elapsed` for whoever counts what has passed since then."""
+
+    at: datetime
+    elapsed: float
+
+    @classmethod
+    def now(cls, clock: Clock) -> Moment:
+        """By both hands of one clock."""
+        return cls(at=clock.now(), elapsed=clock.monotonic())
+
+
 class Agent(Protocol):
     """Whatever answers."""
 
@@ -341,7 +354,7 @@ class TellsProgress(Protocol):
     """Knows when its platform itself last answered: a poll, a heartbeat, a ping. That a chat is quiet says nothing."""
 
     @property
-    def progress_at(self) -> datetime | None:
+    def progress(self) -> Moment | None:
         """The last such moment; None before the first."""
 
     @property

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from gateway.model import CostStatus, Spent, Tokens
 
+LAST_DAY = "9999-12-31"
 _MOST_BELIEVED = 1e9  # dollars for one turn: whoever reports more has no idea
 _NOT_KNOWN = (CostStatus.UNKNOWN, CostStatus.PARTIAL)
 

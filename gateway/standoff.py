@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from gateway.model import SessionSource
 
 MOST_IN_A_ROW = 3
-FORGOTTEN_AFTER = timedelta(hours=1)
+FORGOTTEN_AFTER = 3600.0
 MOST_CHATS = 1000
 """Past it the chat that was quiet for the longest time is forgotten, and counts anew."""
 
@@ -19,7 +18,7 @@ _Chat = tuple[str, str, str | None]
 @dataclass(frozen=True, slots=True)
 class _Row:
     length: int
-    last: datetime
+    last: float
 
 
 class Standoff:
@@ -28,11 +27,11 @@ class Standoff:
     def __init__(self) -> None:
         self._rows: OrderedDict[_Chat, _Row] = OrderedDict()
 
-    def bot_spoke(self, source: SessionSource, now: datetime) -> bool:
+    def bot_spoke(self, source: SessionSource, now: float) -> bool:
         """Count it; True if it is one too many to be answered. Bots that go on all the same stay unanswered."""
         chat = _chat(source)
         row = self._rows.get(chat)
-        is_new = row is None or not timedelta(0) <= now - row.last < FORGOTTEN_AFTER
+        is_new = row is None or now - row.last >= FORGOTTEN_AFTER
         length = 1 if row is None or is_new else row.length + 1
         self._rows[chat] = _Row(min(length, MOST_IN_A_ROW + 1), now)
         self._rows.move_to_end(chat)

@@ -35,7 +35,7 @@ from gateway.model import (
     TurnId,
 )
 from gateway.people import People
-from gateway.spending import By, Payer, Used
+from gateway.spending import LAST_DAY, By, Payer, Used
 
 LONGEST_PUT_OFF = timedelta(hours=1)
 """Nobody waits longer than this for another try to tell an agent of an ending."""
@@ -342,8 +342,8 @@ class Store(People, Protocol):
         If the session was deleted meanwhile its payer is charged all the same: the money is gone.
         """
 
-    async def usage(self, by: By, *, since: str = "") -> list[Used]:
-        """Sums since that day, ordered by what they are told apart by. Deleted sessions are in them."""
+    async def usage(self, by: By, *, since: str = "", until: str = LAST_DAY) -> list[Used]:
+        """Sums from one day to the other, ordered by what they are told apart by. Deleted sessions are in them."""
 
     async def answer(
         self, inbox: InboxId, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]

@@ -23,7 +23,7 @@ from gateway.errors import GapRemains, Refused, Retryable, StoreError, TurngateE
 from gateway.model import InboundMessage
 from gateway.observe import Observer, reason_of
 from gateway.patience import until_stored
-from gateway.ports import Adapter, CatchesUp, Clock, Receive, TellsProgress
+from gateway.ports import Adapter, CatchesUp, Clock, Moment, Receive, TellsProgress
 from gateway.storing import Store
 
 MOST_REFUSALS = 3
@@ -34,7 +34,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _LOOKS_EVERY = 1.0
 # The store's note of the last message lags behind, and clocks differ; what is read twice is known to be a duplicate.
 _OVERLAP = timedelta(minutes=2)
-_GAP_TOLD_FOR = timedelta(hours=1)
+# How far back to read when the note of the last message lies in the future, so that nobody can know when it was.
+_WHEN_UNSURE = timedelta(days=1)
+_GAP_TOLD_FOR = 3600.0
 _STORED_AT_ONCE = 32
 
 
@@ -58,6 +60,8 @@ class AccountReport:
     state: AccountState
     reason: str | None = None
     progress_at: datetime | None = None
+    silent_for: float | None = None
+    """Seconds since `progress_at`, whatever the time of day has become meanwhile."""
 
 
 TellOfGap = Callable[[str, str, datetime], Awaitable[None]]
@@ -84,8 +88,8 @@ class Supervisor:
         self._tell_of_gap = tell_of_gap
         self._state = AccountState.STARTING
         self._reason: str | None = None
-        self._since = clock.now()
-        self._gap_told: datetime | None = None
+        self._since = clock.monotonic()
+        self._gap_told: float | None = None
         self._trouble: str | None = None
 
     @property
@@ -96,12 +100,14 @@ class Supervisor:
             state = AccountState.RECEIVING
         if state is AccountState.RECEIVING and self._is_deaf(1):
             state, reason = AccountState.DEGRADED, "the platform has not answered for some time"
+        progress = _progress_of(self._adapter)
         return AccountReport(
             platform=self._adapter.platform,
             account=self._account,
             state=state,
             reason=reason,
-            progress_at=_progress_of(self._adapter),
+            progress_at=None if progress is None else progress.at,
+            silent_for=None if progress is None else self._clock.monotonic() - progress.elapsed,
         )
 
     async def run(self, receive: Receive) -> None:
@@ -119,7 +125,7 @@ class Supervisor:
         """One life of the adapter after the other."""
         pause, name = _FIRST_PAUSE, (self._adapter.platform, self._account)
         while not await self._is_refused():
-            began = self._clock.now()
+            began = self._clock.monotonic()
             failure = await self._try(receive)
             if self._heard_of(began):
                 self._trouble = None
@@ -162,7 +168,7 @@ class Supervisor:
 
     async def _listen(self, receive: Receive, heard: Callable[[], Awaitable[None]] | None = None) -> None:
         """Run the adapter, and end it when the platform no longer answers though nothing seems wrong."""
-        listening, began = asyncio.ensure_future(self._adapter.run(receive)), self._clock.now()
+        listening, began = asyncio.ensure_future(self._adapter.run(receive)), self._clock.monotonic()
         try:
             while not listening.done():
                 await asyncio.wait({listening}, timeout=_LOOKS_EVERY)
@@ -179,13 +185,15 @@ class Supervisor:
 
     async def _behind_since(self) -> datetime | None:
         """Since when something may have been missed. On the very first start there is nothing to go back to."""
-        name = self._adapter.platform, self._account
+        name, now = (self._adapter.platform, self._account), self._clock.now()
         record = await self._store.account(*name)
         since = record.behind_since or record.received_at
+        if since is not None and since > now:
+            since = now - _WHEN_UNSURE  # noted before the clock was set back; later than now nobody has said anything
         if record.behind_since is None:
             # What is read again moves the note of the last message: a reading that breaks off is begun where it began.
             # And whoever dies before the first message is stored goes back to the first start.
-            await self._store.record_behind(*name, since or self._clock.now())
+            await self._store.record_behind(*name, since or now)
         return since
 
     async def _read_again(self, adapter: CatchesUp, receive: Receive, since: datetime) -> None:
@@ -199,17 +207,19 @@ class Supervisor:
                         raise GapRemains("more was said than can be read again")
                     await several.take(message)
         except GapRemains:
-            now = self._clock.now()
+            now = self._clock.monotonic()
             if self._gap_told is None or now - self._gap_told > _GAP_TOLD_FOR:
                 await self._tell_of_gap(self._adapter.platform, self._account, since)
                 self._gap_told = now
 
     async def _is_refused(self) -> bool:
-        """Asked before every try: the count survives restarts, and expires."""
+        """Asked before every try: the count survives restarts, and expires, also when the clock was set back."""
         asking = partial(self._store.account, self._adapter.platform, self._account)
         record = await until_stored(asking, self._observer)
-        until = record.refused_at and record.refused_at + REFUSALS_COUNT_FOR
-        if record.refused < MOST_REFUSALS or until is None or self._clock.now() > until:
+        if record.refused < MOST_REFUSALS or record.refused_at is None:
+            return False
+        now, until = self._clock.now(), record.refused_at + REFUSALS_COUNT_FOR
+        if not record.refused_at <= now <= until:
             return False
         cure = f"correct them in the config and restart, not before {until:%H:%M} UTC"
         reason = f"the platform refuses our credentials; {cure}"
@@ -218,7 +228,7 @@ class Supervisor:
 
     def _become(self, state: AccountState, reason: str | None) -> None:
         if state is not AccountState.STOPPED or self._state is not AccountState.REFUSED:
-            self._state, self._reason, self._since = state, reason, self._clock.now()
+            self._state, self._reason, self._since = state, reason, self._clock.monotonic()
         if self._is_news(state, reason):
             self._observer.account_changed(self._adapter.platform, self._account, state.value, reason)
 
@@ -230,22 +240,22 @@ class Supervisor:
         self._trouble = reason
         return is_new
 
-    def _hears(self, since: datetime) -> bool:
+    def _hears(self, since: float) -> bool:
         """Whether the platform has answered since then; one that cannot tell is believed."""
         adapter: object = self._adapter
         return not isinstance(adapter, TellsProgress) or self._heard_of(since)
 
-    def _heard_of(self, since: datetime) -> bool:
+    def _heard_of(self, since: float) -> bool:
         progress = _progress_of(self._adapter)
-        return progress is not None and progress >= since
+        return progress is not None and progress.elapsed >= since
 
     def _is_deaf(self, times: int) -> bool:
         """Whether the platform has been silent for so many times the pause that is normal for it."""
         adapter: object = self._adapter
         if not isinstance(adapter, TellsProgress):
             return False
-        last = adapter.progress_at or self._since
-        return self._clock.now() - max(last, self._since) > times * adapter.deaf_after
+        last = self._since if adapter.progress is None else max(adapter.progress.elapsed, self._since)
+        return self._clock.monotonic() - last > times * adapter.deaf_after.total_seconds()
 
 
 class _Several:
@@ -282,5 +292,5 @@ class _Several:
         crashpoint("catching-up")
 
 
-def _progress_of(adapter: object) -> datetime | None:
-    return adapter.progress_at if isinstance(adapter, TellsProgress) else None
+def _progress_of(adapter: object) -> Moment | None:
+    return adapter.progress if isinstance(adapter, TellsProgress) else None

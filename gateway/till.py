@@ -35,7 +35,7 @@ class Till:
     async def open(self) -> None:
         """Read what was used today before this run of the daemon. Called before the first message."""
         day = self._day()
-        sums = [await self.store.usage(by, since=day) for by in (By.USER, By.CHAT, By.DAY)]
+        sums = [await self.store.usage(by, since=day, until=day) for by in (By.USER, By.CHAT, By.DAY)]
         self._today.begin(day, (used for listing in sums for used in listing))
 
     def refusal(self, message: InboundMessage) -> Outcome | None:

@@ -347,8 +347,8 @@ class Said:
     def __init__(self, *, restore: Restore, clock: Clock) -> None:
         self._restore = restore
         self._clock = clock
-        self._began = clock.now()
-        self._steps = [_Step(at=self._began)]
+        self._began = clock.monotonic()
+        self._steps = [_Step(at=clock.now())]
         self._called_in: dict[str, _Step] = {}
         self._length = 0
         self._sent = 0
@@ -399,7 +399,7 @@ class Said:
     def entries(self) -> tuple[Entry, ...]:
         """For the transcript. The last words carry how long the turn took."""
         entries = [entry for step in self._steps for entry in self._entries_of(step)]
-        took = max(int((self._clock.now() - self._began).total_seconds() * 1000), 0)
+        took = int((self._clock.monotonic() - self._began) * 1000)
         return (*entries[:-1], replace(entries[-1], latency_ms=took)) if entries else ()
 
     def _count_sent(self) -> None:

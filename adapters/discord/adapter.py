@@ -18,7 +18,7 @@ from adapters.discord.memory import Memory
 from adapters.discord.normalise import PLATFORM
 from adapters.discord.sending import Sender
 from gateway.model import Attachment, ChatType, InboundMessage, Part, Sent, SessionSource
-from gateway.ports import Limits, Places, Rate, Receive, nowhere
+from gateway.ports import Clock, Limits, Moment, Places, Rate, Receive, nowhere
 
 # Discord promises no figures, and names them with every answer: five messages in five seconds are what bots see in one
 # channel, and fifty requests a second in all (https://docs.discord.com/developers/topics/rate-limits).
@@ -32,6 +32,7 @@ class DiscordAdapter:
     def __init__(
         self,
         account: Account,
+        clock: Clock,
         places: Places = nowhere,
         patience: Patience = Patience(),  # noqa: B008 - frozen
     ) -> None:
@@ -42,11 +43,11 @@ class DiscordAdapter:
         self._memory = Memory()
         self._atlas = Atlas(self._api)
         self._interactions = Interactions(self._api)
-        self._reader = Reader(self._api, self._atlas, account)
-        self._sender = Sender(self._api, self._atlas, self._memory, self._interactions)
+        self._reader = Reader(self._api, self._atlas, account, clock)
+        self._sender = Sender(self._api, self._atlas, self._memory, self._interactions, clock)
         self._historian = Historian(self._api, self._atlas, self._reader, self._sender, places)
-        self._listener = Listener(account, patience, self._api, self._memory, self._historian)
-        self._downloader = Downloader(self._api, account, patience)
+        self._listener = Listener(account, patience, self._api, self._memory, self._historian, clock)
+        self._downloader = Downloader(self._api, account, patience, clock)
         self.limits = Limits(
             largest_part=LARGEST_TEXT,
             measure=lambda markdown: marked(markdown).size,
@@ -56,9 +57,9 @@ class DiscordAdapter:
         )
 
     @property
-    def progress_at(self) -> datetime | None:
+    def progress(self) -> Moment | None:
         """As the port has it."""
-        return self._listener.pulse.at
+        return self._listener.pulse.last
 
     async def run(self, receive: Receive) -> None:
         """As the port has it."""
@@ -121,6 +122,6 @@ class DiscordAdapter:
         await self._api.close()
 
 
-def connect(account: Account, places: Places) -> DiscordAdapter:
+def connect(account: Account, places: Places, clock: Clock) -> DiscordAdapter:
     """For an account of the config."""
-    return DiscordAdapter(account, places)
+    return DiscordAdapter(account, clock, places)

@@ -17,6 +17,7 @@ from adapters.discord.places import Payload
 from adapters.download import Downloads
 from gateway.errors import NotSent, Refused, Undeliverable, Unreachable
 from gateway.model import Attachment
+from gateway.ports import Clock
 
 _SOON = timedelta(minutes=1)
 
@@ -24,8 +25,9 @@ _SOON = timedelta(minutes=1)
 class Downloader:
     """Of one bot."""
 
-    def __init__(self, api: Api, account: Account, patience: Patience) -> None:
+    def __init__(self, api: Api, account: Account, patience: Patience, clock: Clock) -> None:
         self._api = api
+        self._clock = clock
         self._cdn = URL(account.cdn_url.rstrip("/"))
         own_server = None if account.cdn_url.rstrip("/") == CDN else account.cdn_url
         self._downloads = Downloads(hosts=CDN_HOSTS, own_server=own_server, silence=patience.answer)
@@ -33,7 +35,7 @@ class Downloader:
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """As the port has it. Fewer or more bytes than Discord announced are not the file."""
         ref, count = _read(attachment), 0
-        if _expires_at(ref.url) < datetime.now(UTC) + _SOON:
+        if _expires_at(ref.url) < self._clock.now() + _SOON:
             ref = await self._renewed(ref)
         async for piece in self._pieces(ref):
             count += len(piece)

@@ -12,7 +12,6 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -25,7 +24,7 @@ from adapters.discord.normalise import HANDLED, Me, lacks_content, normalise
 from adapters.discord.places import TEXT, Payload, Place
 from gateway.errors import Refused, Retryable, TurngateError, Undeliverable
 from gateway.model import InboundMessage
-from gateway.ports import Receive
+from gateway.ports import Clock, Receive
 
 _MOST_WAITING = 5000
 _NOT_TAKEN = "That could not be stored, so nothing comes of it. Please try again in a moment."
@@ -42,14 +41,15 @@ _Event = tuple[str, Payload, Interaction | None]
 class Reader:
     """Makes messages of what Discord tells, with what is known of the place."""
 
-    def __init__(self, api: Api, atlas: Atlas, account: Account) -> None:
+    def __init__(self, api: Api, atlas: Atlas, account: Account, clock: Clock) -> None:
         self._api = api
         self._atlas = atlas
         self._account = account
+        self._clock = clock
 
     async def read(self, event: str, payload: Payload, place: Place) -> InboundMessage | None:
         """None for what concerns no bot, and for what nobody understands: the others must be heard all the same."""
-        me, now = await self.me(), datetime.now(UTC)
+        me, now = await self.me(), self._clock.now()
         try:
             return normalise(event, payload, place, me, now, self._atlas.names(place.guild))
         except _STRANGE:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from adapters.discord.account import Account, Patience
@@ -24,6 +24,7 @@ from adapters.discord.menu import offer
 from adapters.discord.places import Payload
 from adapters.discord.shard import Shard
 from gateway.errors import NotSent, Retryable, Throttled, Undeliverable, Unreachable
+from gateway.ports import Clock, Moment
 
 _RESERVE = 10
 _LOOKED_AT, _LAST = 3, 10
@@ -37,10 +38,11 @@ class Deaf(Retryable):
 class Pulse:
     """When Discord last showed that it listens: on the line that has been silent for the longest time."""
 
-    def __init__(self) -> None:
-        self.at: datetime | None = None
+    def __init__(self, clock: Clock) -> None:
+        self.last: Moment | None = None
         self.began: datetime | None = None
-        self._beats: dict[int, datetime] = {}
+        self._clock = clock
+        self._beats: dict[int, Moment] = {}
         self._shards = 0
 
     def begin(self, shards: int) -> None:
@@ -49,10 +51,10 @@ class Pulse:
 
     def beat(self, shard: int) -> None:
         """There is life on this line."""
-        self._beats[shard] = datetime.now(UTC)
+        self._beats[shard] = Moment.now(self._clock)
         if len(self._beats) == self._shards:
-            self.at = min(self._beats.values())
-            self.began = self.began or self.at
+            self.last = min(self._beats.values(), key=lambda beat: beat.elapsed)
+            self.began = self.began or self.last.at
 
 
 class Starts:
@@ -73,9 +75,12 @@ class Starts:
 class Listener:
     """Of one bot."""
 
-    def __init__(self, account: Account, patience: Patience, api: Api, memory: Memory, historian: Historian) -> None:
-        self.pulse = Pulse()
+    def __init__(
+        self, account: Account, patience: Patience, api: Api, memory: Memory, historian: Historian, clock: Clock
+    ) -> None:
+        self.pulse = Pulse(clock)
         self._account = account
+        self._clock = clock
         self._patience = patience
         self._api = api
         self._memory = memory
@@ -84,7 +89,7 @@ class Listener:
 
     async def listen(self, intake: Intake) -> None:
         """Until cancelled. Raises what ended it, one of ours."""
-        url, count = _lines(await self._gateway())
+        url, count = _lines(await self._gateway(), self._clock.now())
         self.pulse.begin(count)
         shards = [self._shard(url, number, count, intake) for number in range(count)]
         lives = (intake.until_failure(), self._look_after(), *map(self._live, shards))
@@ -165,7 +170,7 @@ class Listener:
         return max((int(message["id"]) for message in said), default=0)
 
 
-def _lines(gateway: object) -> tuple[str, int]:
+def _lines(gateway: object, now: datetime) -> tuple[str, int]:
     """Where to, and how many. Raises Retryable when there are no sessions left to begin."""
     match gateway:
         case {"url": str(url), "shards": int(shards), "session_start_limit": dict(limit)}:
@@ -177,6 +182,6 @@ def _lines(gateway: object) -> tuple[str, int]:
         case _:
             raise Unreachable("Discord has not said where its gateway is")
     if isinstance(left, int) and left < shards + _RESERVE and isinstance(milliseconds, int | float):
-        until = datetime.now(UTC) + timedelta(milliseconds=milliseconds)
+        until = now + timedelta(milliseconds=milliseconds)
         raise Retryable(f"too many sessions were begun today; Discord takes new ones at {until:%H:%M} UTC")
     return url, max(1, shards)

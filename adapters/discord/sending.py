@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from adapters.discord.api import (
     Api,
@@ -31,6 +31,7 @@ from adapters.discord.places import Payload, Place
 from adapters.discord.uploads import Upload, uploading
 from gateway.errors import Undeliverable
 from gateway.model import ChatType, Part, Sent, SessionSource
+from gateway.ports import Clock
 
 _MESSAGES = "/channels/{channel_id}/messages"
 _MESSAGE = _MESSAGES + "/{message_id}"
@@ -46,11 +47,12 @@ _MOST_PAGES = 20
 class Sender:
     """Of one bot."""
 
-    def __init__(self, api: Api, atlas: Atlas, memory: Memory, interactions: Interactions) -> None:
+    def __init__(self, api: Api, atlas: Atlas, memory: Memory, interactions: Interactions, clock: Clock) -> None:
         self._api = api
         self._atlas = atlas
         self._memory = memory
         self._interactions = interactions
+        self._clock = clock
 
     async def send(self, part: Part) -> Sent:
         """As a message of its own, with its buttons if it has any."""
@@ -72,7 +74,7 @@ class Sender:
             except Archived:
                 await self._api.call("PATCH", "/channels/{channel_id}", where, body={"archived": False})
                 await self._api.call("PATCH", _MESSAGE, where, body=body)
-        return Sent(message_id=message_id, at=datetime.now(UTC))
+        return Sent(message_id=message_id, at=self._clock.now())
 
     async def type(self, target: SessionSource) -> None:
         """For ten seconds, or until a message comes. A thread that is not there yet is seen from its channel."""
@@ -102,10 +104,11 @@ class Sender:
         Discord does not show nonces afterwards. A part that another process tried a moment ago is not looked for: to
         send it again is the surest way to find it. Only posts of a forum have no nonce.
         """
-        nonce, now, after = nonce_of(part) or "", datetime.now(UTC), id_at(since - _CLOCKS_DIFFER)
+        nonce, now, after = nonce_of(part) or "", self._clock.now(), id_at(since - _CLOCKS_DIFFER)
+        is_remembered = timedelta(0) <= now - since < _NONCE_HOLDS
         try:
             forum = await self._forum(part.target)
-            if forum is None and not self._memory.was_tried(nonce) and now - since < _NONCE_HOLDS:
+            if forum is None and not self._memory.was_tried(nonce) and is_remembered:
                 return None
             said = self._posts_in(forum, after) if forum else self._said_in(await self._channel(part.target), after)
             async for message in said:
@@ -115,7 +118,7 @@ class Sender:
         except ChannelGone:
             pass  # a thread that was to be made by it
         except Undeliverable:
-            if now - since > _NONCE_HOLDS:
+            if not is_remembered:
                 raise
             # Nobody lets us look, but a second try is still known to be one.
         return None
@@ -132,7 +135,7 @@ class Sender:
             is_answer = answered == part.reply_to or (answered is None and part.target.chat_type is ChatType.DM)
             is_begun = str(message.get("content") or "").endswith(_UNFINISHED)
             if is_answer and is_begun and not self._memory.is_another(str(message["id"]), nonce):
-                return Sent(message_id=str(message["id"]), at=datetime.now(UTC))
+                return Sent(message_id=str(message["id"]), at=self._clock.now())
         return None
 
     async def _forum(self, target: SessionSource) -> Place | None:
@@ -188,7 +191,7 @@ class Sender:
             if message is None:
                 message = await self._post(part, body, nonce, upload)
         self._memory.sent(str(message["id"]), message.get("channel_id"), nonce)
-        return Sent(message_id=str(message["id"]), at=datetime.now(UTC))
+        return Sent(message_id=str(message["id"]), at=self._clock.now())
 
     async def _answer(self, interaction: Interaction, body: Body, upload: Upload | None) -> Payload | None:
         """In the place of the sign that an answer is on its way; None if that is no longer possible."""

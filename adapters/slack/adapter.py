@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from adapters.slack.account import Account, Patience
 from adapters.slack.api import Api
@@ -24,7 +24,7 @@ from adapters.slack.sources import CHAT_TYPES, PLATFORM
 from adapters.slack.streaming import Streams
 from adapters.slack.uploads import Uploader
 from gateway.model import Attachment, InboundMessage, Part, Sent, SessionSource, Tool
-from gateway.ports import Limits, Places, Rate, Receive, nowhere
+from gateway.ports import Clock, Limits, Moment, Places, Rate, Receive, nowhere
 
 # https://docs.slack.dev/apis/web-api/rate-limits: a message a second in one channel, with short bursts, and several
 # hundred a minute in a workspace.
@@ -38,11 +38,12 @@ class SlackAdapter:
     def __init__(
         self,
         account: Account,
+        clock: Clock,
         places: Places = nowhere,
         patience: Patience = Patience(),  # noqa: B008 - frozen
     ) -> None:
         self.platform = PLATFORM
-        self.progress_at: datetime | None = None
+        self.progress: Moment | None = None
         self.deaf_after = patience.deaf_after
         self.limits = Limits(
             largest_part=LARGEST_MARKDOWN,
@@ -52,14 +53,15 @@ class SlackAdapter:
             per_chat=_PER_CHAT,
         )
         self._account = account
+        self._clock = clock
         self._places = places
         self._patience = patience
         self._memory = Memory()
         self._api = Api(account, patience)
         self._lookups = Lookups(self._api, self._memory, patience)
-        self._sender = Sender(self._api, self._memory)
-        self._streams = Streams(self._api, self._memory, self._sender)
-        self._uploader = Uploader(self._api, patience)
+        self._sender = Sender(self._api, self._memory, clock)
+        self._streams = Streams(self._api, self._memory, self._sender, clock)
+        self._uploader = Uploader(self._api, patience, clock)
         self._downloader = Downloader(self._api, account, patience)
         self._me: Me | None = None
 
@@ -68,7 +70,7 @@ class SlackAdapter:
         self._me = await who_we_are(self._api, self._account)
         for place in await self._places():
             self._memory.join(place.chat_id, place.thread_id)
-        intake = Intake(self._api, self._me, self._memory, self._lookups, receive)
+        intake = Intake(self._api, self._me, self._memory, self._lookups, self._clock, receive)
         listening = asyncio.ensure_future(self._listen(intake))
         try:
             await asyncio.wait({listening, intake.failed}, return_when=asyncio.FIRST_COMPLETED)
@@ -110,11 +112,11 @@ class SlackAdapter:
 
     async def find_sent(self, part: Part, since: datetime) -> Sent | None:
         """As the port has it."""
-        return await Finder(self._api, await self._known()).find(part, since)
+        return await Finder(self._api, await self._known(), self._clock).find(part, since)
 
     async def find_preview(self, part: Part) -> Sent | None:
         """As the port has it."""
-        return await Finder(self._api, await self._known()).find_preview(part)
+        return await Finder(self._api, await self._known(), self._clock).find_preview(part)
 
     async def show_typing(self, target: SessionSource) -> None:
         """As the port has it."""
@@ -169,9 +171,9 @@ class SlackAdapter:
         return self._me
 
     def _progressed(self) -> None:
-        self.progress_at = datetime.now(UTC)
+        self.progress = Moment.now(self._clock)
 
 
-def connect(account: Account, places: Places) -> SlackAdapter:
+def connect(account: Account, places: Places, clock: Clock) -> SlackAdapter:
     """As `gateway.accounts` has it."""
-    return SlackAdapter(account, places)
+    return SlackAdapter(account, clock, places)

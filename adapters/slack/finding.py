@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from adapters.slack.api import Answer, Api, ThreadGone
 from adapters.slack.histories import Histories, messages_of, stamp_of
@@ -19,6 +19,7 @@ from adapters.slack.sending import chat_of
 from adapters.slack.sources import Author
 from adapters.slack.uploads import is_upload_of
 from gateway.model import Part, Sent
+from gateway.ports import Clock
 
 # Slack's clock is not ours.
 _OVERLAP = timedelta(minutes=2)
@@ -29,24 +30,25 @@ _STAMP = re.compile(r"\d+\.\d{6}")
 class Finder:
     """Of one bot."""
 
-    def __init__(self, api: Api, me: Me) -> None:
+    def __init__(self, api: Api, me: Me, clock: Clock) -> None:
         self._histories = Histories(api)
         self._me = me
+        self._clock = clock
 
     async def find(self, part: Part, since: datetime) -> Sent | None:
         """None if there is certainly none. Raises what Slack says if it cannot be known."""
         async for message in self._own(part, stamp_of(since - _OVERLAP)):
             if is_upload_of(part.file, message) if part.file is not None else carries(message, part):
-                return _sent(message)
+                return self._sent(message)
         return None
 
     async def find_preview(self, part: Part) -> Sent | None:
         """The same of what shows a turn. Slack's name of what is answered is also its time, which it must be after."""
         answered = part.reply_to or ""
-        since = answered if _STAMP.fullmatch(answered) else stamp_of(datetime.now(UTC) - _LONGEST_TURN)
+        since = answered if _STAMP.fullmatch(answered) else stamp_of(self._clock.now() - _LONGEST_TURN)
         async for message in self._own(part, since):
             if shows(message, part) or (part.target.thread_id is not None and is_unnamed(message)):
-                return _sent(message)
+                return self._sent(message)
         return None
 
     async def _own(self, part: Part, since: str) -> AsyncIterator[Answer]:
@@ -73,6 +75,5 @@ class Finder:
         async for page in self._histories.said_in(chat, since, metadata=True):
             yield page
 
-
-def _sent(message: Answer) -> Sent:
-    return Sent(message_id=str(message["ts"]), at=datetime.now(UTC))
+    def _sent(self, message: Answer) -> Sent:
+        return Sent(message_id=str(message["ts"]), at=self._clock.now())

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from adapters.slack.account import Account
@@ -23,7 +22,7 @@ from adapters.slack.memory import Memory
 from adapters.slack.normalise import normalise
 from gateway.errors import Refused, Retryable, TurngateError
 from gateway.model import InboundMessage
-from gateway.ports import Receive
+from gateway.ports import Clock, Receive
 
 Value = TypeVar("Value")
 
@@ -61,11 +60,12 @@ async def who_we_are(api: Api, account: Account) -> Me:
 class Intake:
     """Of one life of a bot. `failed` is set by what could not be stored: then everything has to be read again."""
 
-    def __init__(self, api: Api, me: Me, memory: Memory, lookups: Lookups, receive: Receive) -> None:
+    def __init__(self, api: Api, me: Me, memory: Memory, lookups: Lookups, clock: Clock, receive: Receive) -> None:
         self._api = api
         self._me = me
         self._memory = memory
         self._lookups = lookups
+        self._clock = clock
         self._receive = receive
         self._lines: dict[str, _Line] = {}
         self._errands: set[asyncio.Task[None]] = set()
@@ -111,7 +111,7 @@ class Intake:
             return None
         async with self._in_line(found.chat):
             known = await self._lookups.known(found, self._me)
-            message = _understood(lambda: normalise(body, self._me, known, datetime.now(UTC)))
+            message = _understood(lambda: normalise(body, self._me, known, self._clock.now()))
             if message is not None:
                 self._note_response_url(body, message)
                 with suppress(Refused):  # never taken, whoever asks: what comes after it is

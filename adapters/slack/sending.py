@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 from adapters.slack.api import Api, FormattingRefused, NotThere, ThreadGone, our_errors, word
@@ -19,6 +18,7 @@ from adapters.slack.memory import Memory
 from adapters.slack.naming import metadata_of
 from gateway.errors import Undeliverable, Unreachable
 from gateway.model import Part, Sent, SessionSource
+from gateway.ports import Clock
 
 _STATUS = "is working on it…"
 
@@ -26,9 +26,10 @@ _STATUS = "is working on it…"
 class Sender:
     """Of one bot."""
 
-    def __init__(self, api: Api, memory: Memory) -> None:
+    def __init__(self, api: Api, memory: Memory, clock: Clock) -> None:
         self._api = api
         self._memory = memory
+        self._clock = clock
 
     async def send(self, part: Part) -> Sent:
         """As a message of its own, with its buttons if it has any."""
@@ -89,7 +90,7 @@ class Sender:
             answer = await self._api.answer(self._api.client.chat_postMessage(**what, thread_ts=part.target.thread_id))
         except ThreadGone:
             answer = await self._api.answer(self._api.client.chat_postMessage(**what))
-        return Sent(message_id=word(answer, "ts"), at=datetime.now(UTC))
+        return Sent(message_id=word(answer, "ts"), at=self._clock.now())
 
     async def _updated(self, part: Part, message_id: str) -> Sent:
         try:
@@ -103,7 +104,7 @@ class Sender:
                 channel=chat_of(part.target), ts=message_id, metadata=metadata_of(part), **words
             )
         )
-        return Sent(message_id=word(answer, "ts"), at=datetime.now(UTC))
+        return Sent(message_id=word(answer, "ts"), at=self._clock.now())
 
     async def _respond(self, part: Part, url: str) -> Sent:
         """For the one who gave the command alone. Slack says no name for it, and nobody can look for it."""
@@ -115,7 +116,7 @@ class Sender:
             raise Unreachable("Slack has trouble of its own")
         if status != 200:
             raise NotThere("the bot may not write there, and the command was given too long ago to be answered")
-        return Sent(message_id=f"response-{part.id}", at=datetime.now(UTC))
+        return Sent(message_id=f"response-{part.id}", at=self._clock.now())
 
 
 def chat_of(target: SessionSource) -> str:

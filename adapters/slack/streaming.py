@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 from adapters.slack.api import Api, NotOffered, word
@@ -18,6 +17,7 @@ from adapters.slack.memory import Growing, Memory
 from adapters.slack.sending import Sender, chat_of
 from gateway.errors import Undeliverable, Unreachable
 from gateway.model import ChatType, Part, Sent, SessionSource, Tool, ToolStatus
+from gateway.ports import Clock
 
 _STATUSES = {ToolStatus.STARTED: "in_progress", ToolStatus.DONE: "complete", ToolStatus.FAILED: "error"}
 _LONGEST_TITLE = 200
@@ -26,10 +26,11 @@ _LONGEST_TITLE = 200
 class Streams:
     """Of one bot."""
 
-    def __init__(self, api: Api, memory: Memory, sender: Sender) -> None:
+    def __init__(self, api: Api, memory: Memory, sender: Sender, clock: Clock) -> None:
         self._api = api
         self._memory = memory
         self._sender = sender
+        self._clock = clock
 
     def can_stream(self, target: SessionSource) -> bool:
         """In threads, as far as is known; outside of direct chats it must be clear for whom."""
@@ -50,7 +51,7 @@ class Streams:
         ts = word(answer, "ts")
         self._memory.streams.put((target.chat_id, ts), Growing(text=text).with_tools(tools))
         self._memory.join(target.chat_id, target.thread_id)
-        return Sent(message_id=ts, at=datetime.now(UTC))
+        return Sent(message_id=ts, at=self._clock.now())
 
     async def grow(self, part: Part, message_id: str, tools: Sequence[Tool]) -> None:
         """What it says now begins with what it said before; else it stays as it is until the answer replaces it."""
@@ -81,7 +82,7 @@ class Streams:
             rest = text[len(growing.text) :] if fits else ""
             await self._sender.stop(part, message_id, **_chunks(rest, growing.finished_tools))
             if fits:
-                return Sent(message_id=message_id, at=datetime.now(UTC))
+                return Sent(message_id=message_id, at=self._clock.now())
         return None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from adapters.slack.markup import plain
 from adapters.slack.sending import chat_of
 from gateway.errors import NotSent, TurngateError, Undeliverable, Unreachable
 from gateway.model import File, Part, Sent
+from gateway.ports import Clock
 
 LARGEST_FILE = 1_000_000_000
 
@@ -31,9 +31,10 @@ _LOOKS, _PAUSE = 4, 0.25
 class Uploader:
     """Of one bot."""
 
-    def __init__(self, api: Api, patience: Patience) -> None:
+    def __init__(self, api: Api, patience: Patience, clock: Clock) -> None:
         self._api = api
         self._patience = patience
+        self._clock = clock
 
     async def send_file(self, part: Part) -> Sent:
         """With its words, in its thread."""
@@ -50,7 +51,7 @@ class Uploader:
         except Unreachable as exc:
             raise NotSent(str(exc)) from exc
         await self._show(part, file)
-        return Sent(message_id=await self._message_of(part, file) or file, at=datetime.now(UTC))
+        return Sent(message_id=await self._message_of(part, file) or file, at=self._clock.now())
 
     async def _uploaded(self, path: Path, name: str, size: int) -> str:
         """Returns Slack's name of it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from adapters.telegram.account import Account, Patience
 from adapters.telegram.api import Api
@@ -16,7 +16,7 @@ from adapters.telegram.polling import poll
 from adapters.telegram.sending import Sender
 from adapters.telegram.webhook import listen
 from gateway.model import Attachment, ChatType, Part, Sent, SessionSource
-from gateway.ports import Limits, Places, Rate, Receive
+from gateway.ports import Clock, Limits, Moment, Places, Rate, Receive
 
 # https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this: a message a second in one chat, with
 # short bursts, twenty a minute in a group, and thirty a second in all.
@@ -28,15 +28,21 @@ _PER_ACCOUNT = Rate(count=30, per=timedelta(seconds=1))
 class TelegramAdapter:
     """Receives, sends, edits, asks, and fetches files. Whether a message arrived it cannot find out afterwards."""
 
-    def __init__(self, account: Account, patience: Patience = Patience()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        account: Account,
+        clock: Clock,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
+    ) -> None:
         self.platform = PLATFORM
-        self.progress_at: datetime | None = None
+        self.progress: Moment | None = None
         self.deaf_after = patience.deaf_after
         self._account = account
+        self._clock = clock
         self._patience = patience
         self._memory = Memory()
         self._api = Api(account, patience)
-        self._sender = Sender(self._api, self._memory)
+        self._sender = Sender(self._api, self._memory, clock)
         self._downloader = Downloader(self._api, account, patience)
         self.limits = Limits(
             largest_part=LARGEST_TEXT,
@@ -49,7 +55,7 @@ class TelegramAdapter:
 
     async def run(self, receive: Receive) -> None:
         """As the port has it."""
-        async with Intake(self._api, self._account, self._memory, receive) as intake:
+        async with Intake(self._api, self._account, self._memory, self._clock, receive) as intake:
             if self._account.webhook is None:
                 await poll(self._api, intake, self._patience, self._progressed)
             else:
@@ -107,9 +113,9 @@ class TelegramAdapter:
         return marked(markdown, self._memory.name_of).size
 
     def _progressed(self) -> None:
-        self.progress_at = datetime.now(UTC)
+        self.progress = Moment.now(self._clock)
 
 
-def connect(account: Account, places: Places) -> TelegramAdapter:
+def connect(account: Account, places: Places, clock: Clock) -> TelegramAdapter:
     """Telegram keeps for us what was said meanwhile, so that nobody need remember where."""
-    return TelegramAdapter(account)
+    return TelegramAdapter(account, clock)

@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from itertools import groupby, starmap
 from typing import Any
 
@@ -26,7 +25,7 @@ from adapters.telegram.memory import Memory
 from adapters.telegram.normalise import Me, normalise
 from gateway.errors import Refused, TurngateError, Unreachable
 from gateway.model import InboundMessage, MessageKind
-from gateway.ports import Receive
+from gateway.ports import Clock, Receive
 
 Raw = Mapping[str, Any]
 
@@ -37,10 +36,11 @@ _SAID = MessageKind.NEW, MessageKind.COMMAND
 class Intake:
     """Of one life of a bot. Leaving the block ends what it still does on the side."""
 
-    def __init__(self, api: Api, account: Account, memory: Memory, receive: Receive) -> None:
+    def __init__(self, api: Api, account: Account, memory: Memory, clock: Clock, receive: Receive) -> None:
         self._api = api
         self._account = account
         self._memory = memory
+        self._clock = clock
         self._receive = receive
         self._me: Me | None = None
         self._errands: set[asyncio.Task[None]] = set()
@@ -75,7 +75,7 @@ class Intake:
         updates = [update for raw in sorted(batch, key=number_of) if (update := _parsed(raw)) is not None]
         chats: dict[str | None, list[tuple[Update, InboundMessage]]] = {}
         for update in updates:
-            message = normalise(update, self._known, datetime.now(UTC))
+            message = normalise(update, self._known, self._clock.now())
             if message is not None:
                 chats.setdefault(message.source.chat_id, []).append((update, message))
         await _all_of(self._take_chat(said) for said in chats.values())

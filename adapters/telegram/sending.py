@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -46,6 +45,7 @@ from adapters.telegram.outgoing import Outgoing
 from adapters.telegram.uploads import Way, ways_to_send
 from gateway.errors import Undeliverable
 from gateway.model import ChatType, Part, Sent, SessionSource
+from gateway.ports import Clock
 
 # Telegram calls the topic that every forum has 1, and does not take that name for it.
 _GENERAL = "1"
@@ -57,21 +57,22 @@ _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 class Sender:
     """Of one bot."""
 
-    def __init__(self, api: Api, memory: Memory) -> None:
+    def __init__(self, api: Api, memory: Memory, clock: Clock) -> None:
         self._api = api
         self._memory = memory
+        self._clock = clock
 
     async def send(self, part: Part) -> Sent:
         """As a message of its own, with its buttons if it has any."""
         out = self._outgoing(part, LARGEST_TEXT)
-        return _sent(await self._repaired(out, partial(self._send, _keyboard(part))))
+        return self._sent(await self._repaired(out, partial(self._send, _keyboard(part))))
 
     async def edit(self, part: Part, message_id: str) -> Sent:
         """In place. Its topic and what it answers stay as they are."""
         out, attempt = self._outgoing(part, LARGEST_TEXT), partial(self._edit, _keyboard(part), _number(message_id))
         with suppress(NothingChanged):
             await self._repaired(out, attempt)
-        return Sent(message_id=message_id, at=datetime.now(UTC))
+        return Sent(message_id=message_id, at=self._clock.now())
 
     async def send_file(self, part: Part) -> Sent:
         """As what it is, if Telegram agrees; a file that it does not agree about goes as a document."""
@@ -85,8 +86,8 @@ class Sender:
         *closer, as_document = ways_to_send(path, part.file.name, size)
         for way in closer:
             with suppress(NotAsThis):
-                return _sent(await self._repaired(out, partial(self._upload, way)))
-        return _sent(await self._repaired(out, partial(self._upload, as_document)))
+                return self._sent(await self._repaired(out, partial(self._upload, way)))
+        return self._sent(await self._repaired(out, partial(self._upload, as_document)))
 
     async def draft(self, part: Part) -> None:
         """With a button that stops the turn. Telegram tells drafts apart by a number, which is the turn's."""
@@ -188,9 +189,8 @@ class Sender:
                 out = replace(out, rich=None)
         return await attempt(out)
 
-
-def _sent(message: Message) -> Sent:
-    return Sent(message_id=str(message.message_id), at=datetime.now(UTC))
+    def _sent(self, message: Message) -> Sent:
+        return Sent(message_id=str(message.message_id), at=self._clock.now())
 
 
 def _number(message_id: str) -> int:

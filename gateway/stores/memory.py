@@ -58,7 +58,7 @@ from gateway.sessions import (
     touched,
     with_moved_marks,
 )
-from gateway.spending import By, Payer, Spending, Used
+from gateway.spending import LAST_DAY, By, Payer, Spending, Used
 from gateway.stores import jsonl
 from gateway.stores.memory_people import MemoryPeople
 from gateway.stores.memory_questions import MemoryQuestions
@@ -241,11 +241,11 @@ class MemoryStore:
             if found is not None and found.end_reason is not EndReason.DELETED:
                 self._sessions[session] = answered(found, (), self._clock.now(), spent, told=False)
 
-    async def usage(self, by: By, *, since: str = "") -> list[Used]:
+    async def usage(self, by: By, *, since: str = "", until: str = LAST_DAY) -> list[Used]:
         with self._lock:
             sums: dict[Payer, Spending] = {}
             for payer, spending in self._usage.items():
-                if payer.day >= since:
+                if since <= payer.day <= until:
                     sums[payer.only(by)] = sums.get(payer.only(by), Spending()) + spending
             return [Used(payer=payer, spending=sums[payer]) for payer in sorted(sums)]
 

@@ -19,7 +19,7 @@ class _Code:
     state: Guess | None = None
 
     def is_pending(self, now: datetime) -> bool:
-        return self.state is None and self.until > now
+        return self.state is None and self.asked_at <= now < self.until
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class MemoryPeople:
         person, codes = scrubbed(invitation.person), self._codes.values()
         account = person.platform, person.account
         waiting = [code for code in codes if code.is_pending(now) and _account(code.person) == account]
-        if any(code.person == person and code.until > now for code in codes):
+        if any(code.person == person and code.asked_at <= now < code.until for code in codes):
             return False
         if len(waiting) >= invitation.most_pending:
             return False
@@ -53,7 +53,7 @@ class MemoryPeople:
     def approve(self, approval: Approval, now: datetime) -> tuple[Judged, Part | None]:
         """What became of the code, and what to tell the person."""
         wrong = self._wrong.get(approval.way)
-        if wrong is not None and wrong.locked_until is not None and wrong.locked_until > now:
+        if wrong is not None and wrong.locked_until is not None and wrong.since <= now < wrong.locked_until:
             return Judged(guess=Guess.LOCKED, locked_until=wrong.locked_until), None
         code = self._codes.get(approval.digest)
         if code is None:
@@ -103,7 +103,7 @@ class MemoryPeople:
 
     def _count_wrong(self, approval: Approval, now: datetime) -> None:
         wrong = self._wrong.get(approval.way)
-        if wrong is None or wrong.locked_until is not None or wrong.since <= now - approval.locked_for:
+        if wrong is None or wrong.locked_until is not None or not now - approval.locked_for < wrong.since <= now:
             wrong = self._wrong[approval.way] = _Wrong(0, now)
         wrong.count += 1
         if wrong.count >= approval.most_wrong:

@@ -38,17 +38,17 @@ class OneTimeLinks:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._codes: deque[tuple[bytes, datetime]] = deque(maxlen=MOST_UNUSED_LINKS)
+        self._codes: deque[tuple[bytes, float]] = deque(maxlen=MOST_UNUSED_LINKS)
 
     def new(self) -> str:
         """A code nobody can guess. The oldest goes when there are too many."""
         code = secrets.token_urlsafe(_CODE_BYTES)
-        self._codes.append((_digest(code), self._clock.now() + LINK_LASTS))
+        self._codes.append((_digest(code), self._clock.monotonic() + LINK_LASTS.total_seconds()))
         return code
 
     def use(self, code: str) -> bool:
         """Whether it lets somebody in; it never does so twice."""
-        wanted, now = _digest(code), self._clock.now()
+        wanted, now = _digest(code), self._clock.monotonic()
         matching = [item for item in self._codes if hmac.compare_digest(item[0], wanted)]
         for item in matching:
             self._codes.remove(item)

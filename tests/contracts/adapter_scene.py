@@ -193,11 +193,11 @@ async def listening_as_supervised(adapter: Any, receive: Receive) -> AsyncIterat
                         await receive(message)
             await adapter.run(receive)
 
-    before = adapter.progress_at
+    before = adapter.progress
     async with listening(Supervised(), note):  # type: ignore[arg-type]
         with suppress(TimeoutError):  # a platform that does not answer is for the test to find
             async with asyncio.timeout(_TO_CONNECT):
-                while adapter.progress_at == before:
+                while adapter.progress == before:
                     await asyncio.sleep(0.005)
         yield
 

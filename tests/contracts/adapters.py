@@ -18,6 +18,7 @@ from hypothesis.strategies import SearchStrategy
 
 from adapters import discord, slack, telegram
 from adapters.slack_app.needs import EVENTS, SCOPES
+from gateway.clock import SystemClock
 from gateway.model import MAIN_ACCOUNT, SessionSource
 from gateway.ports import (
     Adapter,
@@ -253,7 +254,7 @@ class TelegramUnderTest:
         )
         token = TELEGRAM_TOKENS[account] if trusted else _NO_TOKEN
         adapter = telegram.TelegramAdapter(
-            telegram.Account(name=account, token=token, api_url=url or sim.url), patience
+            telegram.Account(name=account, token=token, api_url=url or sim.url), SystemClock(), patience
         )
         try:
             yield adapter
@@ -338,6 +339,7 @@ class DiscordUnderTest:
                 gateway_url=there.replace("http", "ws", 1) + "/gateway",
                 cdn_url=there + "/cdn",
             ),
+            SystemClock(),
             self._places,
             patience,
         )
@@ -425,6 +427,7 @@ class SlackUnderTest:
             slack.Account(
                 name=account, bot_token=f"xoxb-{whose}", app_token=f"xapp-{whose}", api_url=f"{url or sim.url}/api/"
             ),
+            SystemClock(),
             patience=patience,
         )
         try:

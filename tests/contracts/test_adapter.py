@@ -322,10 +322,10 @@ async def test_a_past_that_cannot_be_read_now_is_no_empty_past(at: Scene, kind: 
 
 @for_adapters(TellsProgress)
 async def test_progress_is_that_the_platform_answers_not_that_people_write(at: Scene) -> None:
-    assert at.adapter.progress_at is None
+    assert at.adapter.progress is None
     async with at.listening(Ear()):
-        await _until_progress(at.adapter, at.adapter.progress_at)
-        await _until_progress(at.adapter, at.adapter.progress_at)
+        await _until_progress(at.adapter, at.adapter.progress)
+        await _until_progress(at.adapter, at.adapter.progress)
 
 
 @for_adapters(TellsProgress)
@@ -338,14 +338,14 @@ async def test_a_platform_that_does_not_answer_makes_no_progress(at: Scene) -> N
             return len(await at.sim.calls(does="receive")) > 1
 
         await at.sim.until(has_tried)
-        assert at.adapter.progress_at is None
+        assert at.adapter.progress is None
         await at.sim.heal()
         await _until_progress(at.adapter, None)
 
 
 async def _until_progress(adapter: TellsProgress, last: datetime | None) -> None:
     async with asyncio.timeout(PATIENCE):
-        while adapter.progress_at == last:
+        while adapter.progress == last:
             await asyncio.sleep(0.005)
 
 

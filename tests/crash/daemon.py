@@ -26,6 +26,7 @@ from pydantic import SecretStr
 from config.access import AccessEntry, Whom
 from config.schema import Access, Agent, Config, DiscordAccount, Platforms, Reset, Sessions, Turns, Web
 from gateway.app import Gateway, running
+from gateway.clock import SystemClock
 from gateway.crashpoints import arm
 from gateway.observe import configure_logging
 from gateway.state_dir import take_lock
@@ -66,11 +67,11 @@ def adapter_for(kind: str, url: str) -> Any | None:
     if kind == SLACK:
         slack = import_module("adapters.slack")
         account = slack.Account(bot_token="xoxb-main", app_token="xapp-main", api_url=f"{url}/api/")  # noqa: S106
-        return slack.SlackAdapter(account)
+        return slack.SlackAdapter(account, SystemClock())
     if kind != TELEGRAM:
         return ADAPTERS[kind](url)
     telegram, simulator = import_module("adapters.telegram"), import_module("tests.simulators.telegram")
-    return telegram.TelegramAdapter(telegram.Account(token=simulator.TOKENS["main"], api_url=url))
+    return telegram.TelegramAdapter(telegram.Account(token=simulator.TOKENS["main"], api_url=url), SystemClock())
 
 
 def die_at(point: str, nth: int) -> None:

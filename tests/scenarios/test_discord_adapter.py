@@ -15,6 +15,7 @@ import pytest
 
 from adapters import discord
 from adapters.telling import MenuEntry
+from gateway.clock import SystemClock
 from gateway.errors import Refused, Retryable, StoreUnavailable, Throttled, Unauthorized, Undeliverable, Unreachable
 from gateway.keys import build_session_key
 from gateway.model import Button, ChatType, File, InboundMessage, MessageKind, SessionSource, TurnId
@@ -62,6 +63,7 @@ async def bot(
             cdn_url=sim.url + "/cdn",
             **account,
         ),
+        SystemClock(),
         known,
         discord.Patience(**{"pause": 0.01, "identify": 0.0, "answer": 10.0, **(patience or {})}),
     )
@@ -699,7 +701,7 @@ async def _are_offered(at: Scene, names: list[str]) -> bool:
 
 
 async def test_a_chat_that_nobody_wrote_from_can_be_named() -> None:
-    adapter = discord.DiscordAdapter(discord.Account(token="none"))  # noqa: S106 - none
+    adapter = discord.DiscordAdapter(discord.Account(token="none"), SystemClock())  # noqa: S106 - none
     try:
         channel, thread = adapter.place("5001", None), adapter.place("5001", "6001")
     finally:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from adapters import discord
+from gateway.clock import SystemClock
 from gateway.errors import Undeliverable
 from gateway.model import ChatType, MessageKind, SessionSource
 from tests.contracts.adapter_scene import LONG_AGO, Ear, listening, part
@@ -52,7 +53,7 @@ async def bot(plain: PlainDiscord, *places: SessionSource, **more: Any) -> Async
 
     patience = discord.Patience(pause=0.01, identify=0.0, answer=10.0, look=more.pop("look", 60.0))
     account = discord.Account(token=TOKEN, api_url=plain.url + "/api/v10", cdn_url=plain.url, **more)
-    adapter = discord.DiscordAdapter(account, known, patience)
+    adapter = discord.DiscordAdapter(account, SystemClock(), known, patience)
     try:
         yield adapter
     finally:
@@ -226,7 +227,7 @@ async def test_a_check_finds_no_fault_in_what_is_not_told(plain: PlainDiscord) -
 @asynccontextmanager
 async def _connected(adapter: discord.DiscordAdapter, plain: PlainDiscord, ear: Ear) -> AsyncIterator[None]:
     async with listening(adapter, ear.receive):
-        await _until(lambda: adapter.progress_at is not None and plain.sessions == 1)
+        await _until(lambda: adapter.progress is not None and plain.sessions == 1)
         yield
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from adapters import slack
 from adapters.telling import MenuEntry
+from gateway.clock import SystemClock
 from gateway.errors import (
     GapRemains,
     NotSent,
@@ -57,7 +58,7 @@ async def another(
     """An adapter that is set up in another way."""
     settings = {"bot_token": "xoxb-main", "app_token": "xapp-main", "api_url": f"{sim.url}/api/", **account}
     usual = slack.Patience(connect=10.0, answer=10.0, ping=0.1)
-    adapter = slack.SlackAdapter(slack.Account(**settings), places, patience or usual)
+    adapter = slack.SlackAdapter(slack.Account(**settings), SystemClock(), places, patience or usual)
     try:
         yield adapter
     finally:
@@ -363,7 +364,7 @@ async def test_a_line_on_which_only_pings_are_heard_is_no_line(at: Scene) -> Non
         with pytest.raises(Unreachable, match="said nothing"):
             await adapter.run(Ear().receive)
 
-        assert adapter.progress_at is None
+        assert adapter.progress is None
 
 
 async def test_an_answer_stands_in_the_thread_of_what_it_answers(at: Scene) -> None:

@@ -17,6 +17,7 @@ import aiohttp
 import pytest
 
 from adapters import slack
+from gateway.clock import SystemClock
 from gateway.errors import AddressTaken, Refused, Retryable, StoreUnavailable, Unauthorized
 from gateway.model import Button, MessageKind
 from gateway.stores.memory import MemoryStore
@@ -43,7 +44,7 @@ async def at(http: slack.Http) -> AsyncIterator[Scene]:
     tested = SlackUnderTest()
     async with tested.simulator() as sim:
         account = slack.Account(bot_token="xoxb-main", http=http, api_url=f"{sim.url}/api/")  # noqa: S106
-        adapter = slack.SlackAdapter(account, patience=slack.Patience(look=0.1))
+        adapter = slack.SlackAdapter(account, SystemClock(), patience=slack.Patience(look=0.1))
         try:
             yield Scene(tested=tested, sim=sim, adapter=adapter)
         finally:
@@ -58,7 +59,7 @@ async def called(at: Scene, http: slack.Http, ear: Ear) -> AsyncIterator[str]:
     async with listening(at.adapter, ear.receive):
 
         async def is_open() -> bool:
-            return at.adapter.progress_at is not None
+            return at.adapter.progress is not None
 
         await at.sim.until(is_open)
         await at.sim.do("app", url=url)
@@ -183,7 +184,7 @@ async def test_if_slack_says_that_it_left_out_events_the_past_is_to_be_read(at: 
     body = json.dumps({"type": "app_rate_limited", "team_id": "T0001", "minute_rate_limited": 1700000000}).encode()
 
     async def is_open() -> bool:
-        return at.adapter.progress_at is not None
+        return at.adapter.progress is not None
 
     await at.sim.until(is_open)
     assert await post(url, body, signed(body)) == 200
@@ -195,9 +196,9 @@ async def test_if_slack_says_that_it_left_out_events_the_past_is_to_be_read(at: 
 async def test_progress_is_that_slack_answers(at: Scene, http: slack.Http) -> None:
     async with listening(at.adapter, Ear().receive):
         for _ in range(3):
-            before = at.adapter.progress_at
+            before = at.adapter.progress
             async with asyncio.timeout(10):
-                while at.adapter.progress_at == before:
+                while at.adapter.progress == before:
                     await asyncio.sleep(0.01)
 
 

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from adapters import slack
 from adapters.slack.checking import examine
+from gateway.clock import SystemClock
 from gateway.errors import Undeliverable
 from gateway.model import ChatType, SessionSource
 from gateway.ports import LocatesChats, Places, nowhere
@@ -63,7 +64,7 @@ async def lean_slack(otherwise: Json | None = None, **answers: Json) -> AsyncIte
 @asynccontextmanager
 async def adapter_at(server: LeanSlack, places: Places = nowhere) -> AsyncIterator[slack.SlackAdapter]:
     account = slack.Account(bot_token="xoxb-1", app_token="xapp-1", api_url=f"{server.url}/api/")  # noqa: S106
-    adapter = slack.SlackAdapter(account, places)
+    adapter = slack.SlackAdapter(account, SystemClock(), places)
     try:
         yield adapter
     finally:

@@ -12,6 +12,7 @@ import pytest
 
 from adapters import telegram
 from adapters.telegram.normalise import HANDLED
+from gateway.clock import SystemClock
 from gateway.errors import Refused, Retryable, StoreUnavailable, Unauthorized, Undeliverable
 from gateway.model import Attachment, Button, ChatType, File, MediaType, MessageKind, SessionSource
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
@@ -86,7 +87,7 @@ async def test_another_poller_is_told_of_in_plain_words_and_outlived(at: Scene) 
 
 
 async def test_a_token_that_is_none_is_refused_without_a_call(at: Scene) -> None:
-    adapter = telegram.TelegramAdapter(telegram.Account(token="none", api_url=at.sim.url))  # noqa: S106 - none
+    adapter = telegram.TelegramAdapter(telegram.Account(token="none", api_url=at.sim.url), SystemClock())  # noqa: S106 - none
 
     with pytest.raises(Unauthorized, match="BotFather"):
         await adapter.run(Ear().receive)
@@ -187,7 +188,7 @@ async def test_an_update_that_nobody_understands_keeps_no_other_from_being_heard
     understood["message"] |= {"from": {"id": 1, "is_bot": False, "first_name": "Ann"}, "text": "hi"}
     account = telegram.Account(token=TOKENS["main"], api_url=at.sim.url)
     webhook = telegram.Webhook(url="http://127.0.0.1:48231/hook", host="127.0.0.1", port=48231, secret="s")  # noqa: S106
-    adapter = telegram.TelegramAdapter(replace(account, webhook=webhook))
+    adapter = telegram.TelegramAdapter(replace(account, webhook=webhook), SystemClock())
     known = {"X-Telegram-Bot-Api-Secret-Token": "s"}
     async with listening(adapter, ear.receive), aiohttp.ClientSession() as http:
         await _until_set(at)
@@ -210,7 +211,7 @@ async def test_a_webhook_says_no_while_nothing_can_be_stored(at: Scene) -> None:
     ear = Ear(StoreUnavailable("the disk is full"))
     webhook = telegram.Webhook(url="http://127.0.0.1:48232/hook", host="127.0.0.1", port=48232, secret="s")  # noqa: S106
     account = telegram.Account(token=TOKENS["main"], api_url=at.sim.url, webhook=webhook)
-    adapter = telegram.TelegramAdapter(account)
+    adapter = telegram.TelegramAdapter(account, SystemClock())
     async with listening(adapter, ear.receive):
         await _until_set(at)
         await at.say("keep me")
@@ -272,7 +273,7 @@ async def test_a_name_that_would_break_the_request_is_cleaned(at: Scene, tmp_pat
 
 
 async def test_a_file_that_is_too_large_for_bots_is_refused_in_words(at: Scene) -> None:
-    adapter = telegram.TelegramAdapter(telegram.Account(token=TOKENS["main"]))
+    adapter = telegram.TelegramAdapter(telegram.Account(token=TOKENS["main"]), SystemClock())
 
     with pytest.raises(Refused, match="20 MB"):
         [piece async for piece in adapter.fetch(Attachment(type=MediaType.FILE, ref="x", size=20_000_001))]

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 
+from gateway.clock import SystemClock
 from gateway.crashpoints import crashpoint
 from gateway.errors import (
     GapRemains,
@@ -36,7 +37,7 @@ from gateway.model import (
     Sent,
     SessionSource,
 )
-from gateway.ports import Limits, Receive
+from gateway.ports import Limits, Moment, Receive
 
 PLATFORM = "scripted"
 
@@ -76,7 +77,7 @@ class ScriptedAdapter:
     ) -> None:
         self.platform = PLATFORM
         self.limits = Limits(largest_part=4000, measure=len, edit_every=timedelta(milliseconds=50))
-        self.progress_at: datetime | None = None
+        self.progress: Moment | None = None
         self.deaf_after = timedelta(seconds=patience.deaf)
         self._account = account
         self._api = _Api(url, token or f"{account}-token", patience)
@@ -94,8 +95,8 @@ class ScriptedAdapter:
 
     async def _poll(self, receive: Receive) -> None:
         # The first call does not wait, so that one is known to receive at once.
-        updates = await self._api.updates(wait=self._patience.poll if self.progress_at else 0.0)
-        self.progress_at = datetime.now(UTC)
+        updates = await self._api.updates(wait=self._patience.poll if self.progress else 0.0)
+        self.progress = Moment.now(SystemClock())
         messages = [self._message(update) for update in updates]
         for message in messages:
             with suppress(Refused):  # never taken, whoever asks: what comes after it is

@@ -7,6 +7,7 @@ import sys
 
 from gateway.accounts import accounts_called_each_time, connected, homes_of, platforms_of
 from tests.configs import config_of
+from tests.fakes import FrozenClock
 
 SLACKS = """
 platforms:
@@ -47,27 +48,27 @@ def test_every_platform_has_its_own_homes() -> None:
 
 
 async def test_each_bot_is_an_adapter_of_its_own() -> None:
-    async with connected(config_of(BOTS, T="canary")) as accounts:
+    async with connected(config_of(BOTS, T="canary"), FrozenClock()) as accounts:
         assert list(accounts) == [("telegram", "main"), ("telegram", "support"), ("telegram", "sales")]
         assert {adapter.platform for adapter in accounts.values()} == {"telegram"}
 
 
 async def test_every_platform_has_its_own_adapter() -> None:
-    async with connected(config_of(BOTS + MORE_BOTS, T="canary")) as accounts:
+    async with connected(config_of(BOTS + MORE_BOTS, T="canary"), FrozenClock()) as accounts:
         assert accounts["discord", "main"].platform == "discord"
 
 
 async def test_without_an_account_nobody_is_connected() -> None:
     config = config_of("log: {level: info}")
 
-    async with connected(config) as accounts:
+    async with connected(config, FrozenClock()) as accounts:
         assert (accounts, platforms_of(config), list(homes_of(config))) == ({}, (), [])
 
 
 async def test_each_workspace_is_an_adapter_of_its_own() -> None:
     config = config_of(SLACKS, T="canary")
 
-    async with connected(config) as accounts:
+    async with connected(config, FrozenClock()) as accounts:
         assert list(accounts) == [("slack", "main"), ("slack", "quiet")]
         assert {adapter.platform for adapter in accounts.values()} == {"slack"}
     assert [home.target for home in homes_of(config)] == ["slack:C1"]

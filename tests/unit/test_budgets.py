@@ -105,6 +105,16 @@ def test_what_comes_late_for_yesterday_takes_nothing_from_today() -> None:
     assert limited.standing(tomorrow).used == DOLLAR
 
 
+def test_a_day_that_a_wrong_clock_comes_back_to_has_what_was_used_on_it() -> None:
+    limited = after(today(user=Budget(usd_per_day=1.0)), ANN)
+    next_year = replace(ANN, day="2027-05-04")
+    assert why_not(limited.standing(next_year)) is None
+    limited.take(next_year, DOLLAR)
+
+    assert limited.standing(ANN).used == DOLLAR
+    assert why_not(limited.standing(ANN)) is not None
+
+
 def test_the_day_goes_on_where_an_earlier_run_left_it() -> None:
     limited = today(user=Budget(usd_per_day=1.0), chat=Budget(usd_per_day=9.0), total=Budget(usd_per_day=9.0))
     limited.begin(

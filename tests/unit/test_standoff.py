@@ -12,7 +12,7 @@ CHAT = SessionSource(platform="telegram", chat_type=ChatType.GROUP, chat_id="-10
 
 
 def answered(standoff: Standoff, clock: FrozenClock, times: int, chat: SessionSource = CHAT) -> int:
-    return sum(not standoff.bot_spoke(chat, clock.now()) for _ in range(times))
+    return sum(not standoff.bot_spoke(chat, clock.monotonic()) for _ in range(times))
 
 
 def test_a_few_in_a_row_are_answered_and_no_more_however_long_they_go_on() -> None:
@@ -44,9 +44,18 @@ def test_a_row_ends_by_itself_when_the_bots_pause_for_an_hour() -> None:
     assert answered(standoff, clock, 1) == 1
 
 
+def test_a_clock_that_is_set_ends_no_row() -> None:
+    standoff, clock = Standoff(), FrozenClock()
+    answered(standoff, clock, 100)
+
+    for days in (1, -2, 365):
+        clock.jump(days=days)
+        assert answered(standoff, clock, 1) == 0
+
+
 def test_what_is_remembered_is_bounded() -> None:
     standoff, clock = Standoff(), FrozenClock()
     for number in range(3 * MOST_CHATS):
-        standoff.bot_spoke(replace(CHAT, chat_id=str(number)), clock.now())
+        standoff.bot_spoke(replace(CHAT, chat_id=str(number)), clock.monotonic())
 
     assert len(standoff._rows) == MOST_CHATS

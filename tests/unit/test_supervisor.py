@@ -22,7 +22,7 @@ from gateway.errors import (
 )
 from gateway.model import InboundMessage, Part, Sent
 from gateway.observe import Observer
-from gateway.ports import Clock, Limits, Receive
+from gateway.ports import Clock, Limits, Moment, Receive
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.storing import Store
@@ -62,10 +62,10 @@ class Telling(Account):
     """Knows when its platform last answered."""
 
     deaf_after = DEAF_AFTER
-    progress_at: datetime | None = None
+    progress: Moment | None = None
 
     def hears(self) -> None:
-        self.progress_at = self._clock.now()
+        self.progress = Moment.now(self._clock)
 
 
 class CatchingUp(Account):
@@ -88,7 +88,7 @@ class HearingAgain(CatchingUp):
     """Hears some seconds after it has begun, as one that has to connect first."""
 
     deaf_after = DEAF_AFTER
-    progress_at: datetime | None = None
+    progress: Moment | None = None
 
     @property
     def now(self) -> datetime:
@@ -96,7 +96,7 @@ class HearingAgain(CatchingUp):
 
     async def run(self, receive: Receive) -> None:
         await asyncio.sleep(2)
-        self.progress_at = self.now
+        self.progress = Moment.now(self._clock)
         await asyncio.Event().wait()
 
 

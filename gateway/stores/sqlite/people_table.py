@@ -14,21 +14,23 @@ from gateway.stores.texts import scrub
 
 APPROVED = "SELECT platform, account, id, at, by, checksum FROM people ORDER BY at, platform, account, id"
 PENDING = (
-    "SELECT platform, account, person, asked_at, until FROM pairings WHERE state = 'pending' AND until > ?"
-    " ORDER BY asked_at, platform, account, person"
+    "SELECT platform, account, person, asked_at, until FROM pairings"
+    " WHERE state = 'pending' AND asked_at <= ?1 AND ?1 < until ORDER BY asked_at, platform, account, person"
 )
+# What was asked later than now was asked before the clock was set back: it would be good for ever.
+_IN_TIME = "asked_at <= ? AND until > ?"
 _AFTERWARDS = {"used": Guess.USED, "taken back": Guess.TAKEN_BACK}
 
 
 def invite(db: sqlite3.Connection, invitation: Invitation, now: datetime) -> tuple[Part, ...]:
     """A code, unless he has one or too many wait."""
-    who = _who(invitation.person)
+    who, in_time = _who(invitation.person), (micros(now), micros(now))
     asked = db.execute(
-        "SELECT 1 FROM pairings WHERE platform = ? AND account = ? AND person = ? AND until > ?", (*who, micros(now))
+        f"SELECT 1 FROM pairings WHERE platform = ? AND account = ? AND person = ? AND {_IN_TIME}", (*who, *in_time)
     ).fetchone()
     waiting = db.execute(
-        "SELECT count(*) FROM pairings WHERE platform = ? AND account = ? AND state = 'pending' AND until > ?",
-        (*who[:2], micros(now)),
+        f"SELECT count(*) FROM pairings WHERE platform = ? AND account = ? AND state = 'pending' AND {_IN_TIME}",
+        (*who[:2], *in_time),
     ).fetchone()[0]
     if asked is not None or waiting >= invitation.most_pending:
         return ()
@@ -46,17 +48,18 @@ def approve(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged
     if locked_until is not None:
         return Judged(guess=Guess.LOCKED, locked_until=locked_until)
     row = db.execute(
-        "SELECT digest, platform, account, person, target, checksum, until, state FROM pairings WHERE digest = ?",
+        "SELECT digest, platform, account, person, target, checksum, state, asked_at, until FROM pairings"
+        " WHERE digest = ?",
         (approval.digest,),
     ).fetchone()
     if row is None:
         return _count_wrong(db, approval, now)
-    *values, written, until, state = row
+    *values, written, state, asked_at, until = row
     if checksum(values) != written:
         raise StoreDamaged("the row of a pairing code is not what was written")
     if state != "pending":
         return Judged(guess=_AFTERWARDS[state])
-    if until <= micros(now):
+    if not asked_at <= micros(now) < until:
         return Judged(guess=Guess.EXPIRED)
     person = Person(platform=values[1], account=values[2], id=values[3])
     _let_in(db, person, approval, now)
@@ -72,9 +75,9 @@ def revoke(
     who = (scrub(platform), account and scrub(account), scrub(person))
     gone = db.execute(f"DELETE FROM people WHERE {where} AND id = ? RETURNING platform, account, id", who).fetchall()
     gone += db.execute(
-        f"UPDATE pairings SET state = 'taken back' WHERE {where} AND person = ? AND state = 'pending' AND until > ?"
-        " RETURNING platform, account, person",
-        (*who, micros(now)),
+        f"UPDATE pairings SET state = 'taken back' WHERE {where} AND person = ? AND state = 'pending'"
+        f" AND {_IN_TIME} RETURNING platform, account, person",
+        (*who, micros(now), micros(now)),
     ).fetchall()
     return tuple(sorted({Person(platform=row[0], account=row[1], id=row[2]) for row in gone}))
 
@@ -109,15 +112,18 @@ def _let_in(db: sqlite3.Connection, person: Person, approval: Approval, now: dat
 
 
 def _locked_until(db: sqlite3.Connection, way: str, now: datetime) -> datetime | None:
-    row = db.execute("SELECT locked_until FROM guesses WHERE way = ?", (scrub(way),)).fetchone()
-    return moment(row[0]) if row is not None and row[0] is not None and row[0] > micros(now) else None
+    row = db.execute(
+        "SELECT locked_until FROM guesses WHERE way = ? AND since <= ? AND locked_until > ?",
+        (scrub(way), micros(now), micros(now)),
+    ).fetchone()
+    return None if row is None else moment(row[0])
 
 
 def _count_wrong(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged:
     """The last of too many locks; those of long ago do not count."""
     row = db.execute(
-        "SELECT wrong, since FROM guesses WHERE way = ? AND since > ? AND locked_until IS NULL",
-        (scrub(approval.way), micros(now - approval.locked_for)),
+        "SELECT wrong, since FROM guesses WHERE way = ? AND since > ? AND since <= ? AND locked_until IS NULL",
+        (scrub(approval.way), micros(now - approval.locked_for), micros(now)),
     ).fetchone()
     wrong, since = (row[0] + 1, row[1]) if row is not None else (1, micros(now))
     locked = micros(now + approval.locked_for) if wrong >= approval.most_wrong else None

@@ -44,7 +44,7 @@ from gateway.model import (
 from gateway.people import Approval, Approved, Invitation, Judged, Pending, Person
 from gateway.ports import Clock
 from gateway.sessions import answered, interacted, said_before, spared_summary, touched, with_moved_marks
-from gateway.spending import By, Payer, Spending, Used
+from gateway.spending import LAST_DAY, By, Payer, Spending, Used
 from gateway.stores import jsonl
 from gateway.stores.sqlite import (
     account_table,
@@ -229,8 +229,8 @@ class SqliteStore:
 
         await self._writer.run(write)
 
-    async def usage(self, by: By, *, since: str = "") -> list[Used]:
-        rows = await self._reader.rows(usage_table.select(by), scrub(since))
+    async def usage(self, by: By, *, since: str = "", until: str = LAST_DAY) -> list[Used]:
+        rows = await self._reader.rows(usage_table.select(by), scrub(since), scrub(until))
         return [usage_table.used_from_row(by, row) for row in rows]
 
     async def answer(

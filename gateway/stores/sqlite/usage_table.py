@@ -30,9 +30,10 @@ def charge(db: sqlite3.Connection, payer: Payer, spending: Spending) -> None:
 
 
 def select(by: By) -> str:
-    """The sums since a day."""
+    """The sums from one day to another."""
     names = ", ".join(FIELDS[by])
-    return f"SELECT {names}, {_SUMS}, total(usd) FROM usage WHERE day >= ? GROUP BY {names} ORDER BY {names}"
+    sums = f"SELECT {names}, {_SUMS}, total(usd) FROM usage"
+    return f"{sums} WHERE day BETWEEN ? AND ? GROUP BY {names} ORDER BY {names}"
 
 
 def used_from_row(by: By, row: Fetched) -> Used:
