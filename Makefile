@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 CHROMIUM := chromium fonts-dejavu-core fonts-noto-color-emoji
-SERVICE  := systemd nodejs
+SERVICE  := systemd nodejs libfaketime
 
 .PHONY: help run test check browser service bench kill-matrix real-acp lock clean
 
@@ -39,12 +39,13 @@ browser:
 			&& apt-get update -q && apt-get install -q -y --no-install-recommends $(CHROMIUM); } \
 		|| { echo "the tests of the web chat need Chromium; on Debian: sudo apt-get install $(CHROMIUM)" >&2; exit 1; }
 
-# The units are checked with systemd-analyze, which needs no running systemd; Node is what most agents' programs run on.
+# The units are checked with systemd-analyze, which needs no running systemd; Node is what most agents' programs run on;
+# libfaketime sets the time of day of a daemon while it runs.
 service:
-	@{ command -v systemd-analyze && command -v node; } >/dev/null \
+	@{ command -v systemd-analyze && command -v node && ls /usr/lib/*/faketime/libfaketime.so.1; } >/dev/null 2>&1 \
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 			&& apt-get update -q && apt-get install -q -y --no-install-recommends $(SERVICE); } \
-		|| { echo "the tests of the service need systemd-analyze and node; on Debian: sudo apt-get install $(SERVICE)" >&2; exit 1; }
+		|| { echo "the tests of the service need systemd-analyze, node and libfaketime; on Debian: sudo apt-get install $(SERVICE)" >&2; exit 1; }
 
 bench: $(READY) ## the benchmark table; writes tests/benchmarks/results.json and the README's figures
 	$(BIN)/python -m tests.benchmarks.report

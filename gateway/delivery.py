@@ -271,9 +271,11 @@ class Delivery:
         return lambda: before + self._clock.monotonic() - began
 
     def _wait_at_start(self, part: Part) -> float:
-        """What is left of the pause that an earlier run began. The clock may have been set back since, by anything."""
-        left = 0.0 if part.not_before is None else (part.not_before - self._clock.now()).total_seconds()
-        return min(left, _LONGEST_WAIT_AT_START)
+        """What is left of the pause that an earlier run began; if the clock was set back since, a usual one."""
+        now = self._clock.now()
+        left = 0.0 if part.not_before is None else (part.not_before - now).total_seconds()
+        is_sure = part.created_at is None or part.created_at <= now
+        return min(left, _LONGEST_WAIT_AT_START if is_sure else _LONGEST_PAUSE)
 
     def _born(self, part: Part) -> datetime:
         """When there was nothing of it yet. If the clock was set back since nobody knows, but none lives for ever."""

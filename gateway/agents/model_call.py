@@ -12,7 +12,6 @@ import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 import aiohttp
@@ -127,7 +126,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     milliseconds, written = _number(headers.get("retry-after-ms")), headers.get("retry-after")
     seconds = milliseconds / 1000 if milliseconds is not None else _number(written)
     if seconds is None and written is not None:
-        seconds = _until(written)
+        seconds = _until(written, headers.get("date") or "")
     return None if seconds is None else min(max(seconds, 0.0), _LONGEST_PAUSE)
 
 
@@ -139,8 +138,9 @@ def _number(written: str | None) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _until(date: str) -> float | None:
+def _until(date: str, now: str) -> float | None:
+    """By the clock of whoever wrote both: ours may be wrong, and what the server means is a while."""
     try:
-        return (parsedate_to_datetime(date).astimezone(UTC) - datetime.now(UTC)).total_seconds()
-    except (ValueError, OverflowError):
+        return (parsedate_to_datetime(date) - parsedate_to_datetime(now)).total_seconds()
+    except (TypeError, ValueError, OverflowError):  # one of them knows its zone and the other does not; no date at all
         return None

@@ -24,6 +24,23 @@ _REASONED = re.compile(r"#\s*(noqa:\s*[A-Z]+\d+(,\s*[A-Z]+\d+)*\s+-\s+\w|(?!noqa
 _BROAD = {"Exception", "BaseException"}
 _PLATFORM = re.compile(r"telegram|discord|slack|(?<![a-z])(web|local)(?![a-z])", re.IGNORECASE)
 _LONGEST_PIPELINE = 150
+_OWN_CLOCK = {
+    GATEWAY / "clock.py",
+    # Processes of their own, or a person at a terminal: nothing that a gateway under test would have to wait for.
+    GATEWAY / "agents" / "guardian.py",
+    GATEWAY / "control" / "reach.py",
+    # The service manager's clock, and a thread that watches the loop that everybody else lives on.
+    GATEWAY / "sd_notify.py",
+    GATEWAY / "stalls.py",
+    # Taken before anything is imported that could be injected.
+    GATEWAY / "state_dir.py",
+}
+_TIMES = {
+    "datetime": {"now", "today", "utcnow"},
+    "date": {"today"},
+    "time": {f"{name}{unit}" for name in ("time", "monotonic", "perf_counter", "clock_gettime") for unit in ("", "_ns")}
+    | {"localtime", "gmtime", "ctime", "strftime"},
+}
 _ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
 
 
@@ -97,6 +114,18 @@ def environment_reads(source: str) -> list[str]:
     return [f"line {line}: the environment belongs to the configuration" for line in sorted(lines)]
 
 
+def own_clocks(source: str) -> list[str]:
+    """Whatever is asked of `datetime` and `time`; a loop's own time is what its timers go by."""
+    nodes = list(ast.walk(ast.parse(source)))
+    lines = [
+        node.lineno
+        for node in nodes
+        if isinstance(node, ast.Attribute) and node.attr in _TIMES.get(ast.unparse(node.value).rpartition(".")[2], ())
+    ]
+    lines += [node.lineno for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "time"]
+    return [f"line {line}: the time is what the clock says that was handed in" for line in sorted(lines)]
+
+
 def foreign_imports(source: str) -> list[str]:
     nodes = list(ast.walk(ast.parse(source)))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
@@ -156,6 +185,14 @@ def test_the_environment_is_read_in_one_place() -> None:
     assert offences(environment_reads, [CONFIG / "load.py"])
 
 
+def test_everybody_is_handed_a_clock() -> None:
+    cli = GATEWAY / "cli"
+    assert (
+        offences(own_clocks, [path for path in modules() if path not in _OWN_CLOCK and cli not in path.parents]) == []
+    )
+    assert [path for path in _OWN_CLOCK if not offences(own_clocks, [path])] == []
+
+
 def test_the_pipeline_fits_on_a_few_screens_and_names_no_platform() -> None:
     assert offences(overlong_pipeline, [GATEWAY / "pipeline.py"]) == []
     assert offences(named_platforms, [GATEWAY / "pipeline.py"]) == []
@@ -200,6 +237,11 @@ BAD = [
     (environment_reads, "import os as o\nx = o.getenv('X')\n"),
     (environment_reads, "from os import environ\n"),
     (environment_reads, "from os import path, getenv as read\n"),
+    (own_clocks, "from datetime import UTC, datetime\nx = datetime.now(UTC)\n"),
+    (own_clocks, "import datetime\nx = datetime.date.today()\n"),
+    (own_clocks, "import time\nx = time.monotonic()\n"),
+    (own_clocks, "import time\ncall(key=time.time)\n"),
+    (own_clocks, "from time import monotonic\n"),
     (foreign_imports, "import aiohttp.web\n"),
     (foreign_imports, "from gateway.errors import TurngateError\n"),
     (foreign_imports, "from . import errors\n"),
@@ -219,6 +261,8 @@ GOOD = [
     (unexplained_broad_excepts, "try: ...\nexcept BaseException:\n    db.close()\n    raise\n"),
     (unexplained_broad_excepts, "try: ...\nexcept (ValueError, KeyError): ...\n"),
     (environment_reads, "import os\nos.fsync(1)\n"),
+    (own_clocks, "x = clock.now()\ny = loop.time()\nz = clock.monotonic()\ntime.sleep(1)\n"),
+    (own_clocks, "from datetime import datetime\nx = datetime.fromtimestamp(0, UTC)\n"),
     (foreign_imports, "from __future__ import annotations\nfrom datetime import UTC\nimport os.path\n"),
 ]
 

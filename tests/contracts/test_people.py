@@ -112,6 +112,16 @@ class TestCodes:
         assert (await door.pairing.listed()) == ([], [])
         assert door.pairing.approved == set()
 
+    async def test_a_code_of_a_clock_that_was_set_back_is_over_and_the_person_gets_another(
+        self, door: Door, clock: FrozenClock
+    ) -> None:
+        code = await door.code_for()
+        clock.jump(days=-1)
+
+        assert "expired" in await refused(door.approve(code))
+        assert (await door.pairing.listed())[1] == []
+        assert await door.approve(await door.code_for()) == "telegram:42"
+
     async def test_another_installation_s_code_is_no_code_here(self, store: Store, door: Door) -> None:
         code = await door.code_for()
 
@@ -141,6 +151,13 @@ class TestGuessing:
         assert "no code is taken here" in await refused(door.approve(WRONG))
         clock.advance(minutes=1)
         assert "no such code" in await refused(door.approve(WRONG))
+
+    async def test_a_clock_that_was_set_back_locks_nobody_out_for_a_day(self, door: Door, clock: FrozenClock) -> None:
+        for _ in range(MOST_WRONG):
+            await refused(door.approve(WRONG))
+        clock.jump(days=-1)
+
+        assert await door.approve(await door.code_for()) == "telegram:42"
 
     async def test_the_lock_outlives_the_process(self, store: Store, door: Door) -> None:
         code = await door.code_for()

@@ -64,12 +64,14 @@ class Rig:
         idle: float | None = None,
         with_power: bool = False,
         agent: dict[str, object] | None = None,
+        environment: dict[str, str] | None = None,
     ) -> None:
         self.state = folder / "state"
         self.state.mkdir(mode=0o700, exist_ok=True)
         self._kind = kind
         self._idle = idle
         self._agent = agent or {}
+        self._environment = environment or {}
         self._power = Power(self.state, folder) if with_power else None
         self.log = folder / "daemon.log"
         self._errors = self.log.open("ab")
@@ -109,7 +111,7 @@ class Rig:
         command += ["--agent", json.dumps(self._agent)]
         command += ["--crash", crash] if crash else []
         command += ["--idle", str(self._idle)] if self._idle is not None else []
-        environment = {**os.environ, **(self._power.environment if self._power else {})}
+        environment = {**os.environ, **self._environment, **(self._power.environment if self._power else {})}
         began = time.monotonic()
         self._daemon = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment

@@ -162,11 +162,12 @@ async def post(
     adapter: Adapter,
     *,
     store: MemoryStore | None = None,
+    clock: LoopClock | None = None,
     seen_as: object = None,
     retry_for: timedelta = timedelta(hours=24),
     stream: bool = True,
 ) -> AsyncIterator[Post]:
-    clock = LoopClock()
+    clock = clock or LoopClock()
     store = store or MemoryStore(clock)
     rules = DeliveryRules(retry_for=retry_for, stream=stream)
     try:
@@ -353,6 +354,56 @@ class TestGivingUp:
             assert dead.text == "one"
             assert "ValueError" in (dead.reason or "")
             assert "secret" not in (dead.reason or "")
+
+
+@hurried
+class TestAClockThatIsSet:
+    @pytest.mark.parametrize("days", [365, -1])
+    async def test_a_pause_is_as_long_as_the_platform_asked_for(self, days: int) -> None:
+        adapter, clock = Timed(Throttled("slowly", retry_after=30.0)), LoopClock()
+        async with post(adapter, clock=clock) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            clock.advance(days=days)
+            await later(60)
+
+            assert (adapter.tried_at, adapter.texts) == ([0.0, 30.0], ["one"])
+
+    async def test_a_part_is_given_up_when_it_is_old_and_not_when_the_clock_says_so(self) -> None:
+        adapter, clock = Timed(*[Throttled("slowly", retry_after=60.0)] * 1000), LoopClock()
+        async with post(adapter, clock=clock, retry_for=timedelta(minutes=10)) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+            clock.advance(days=365)
+            await later(300)
+            assert await office.in_state(PartState.DEAD) == []
+            clock.advance(days=-400)
+            await later(400)
+
+            assert [part.text for part in await office.in_state(PartState.DEAD)] == ["one"]
+            assert max(adapter.tried_at) == 600
+
+    async def test_what_an_earlier_run_left_waits_a_minute_at_most_if_the_clock_was_set_back(self) -> None:
+        adapter, clock = Timed(Throttled("slowly", retry_after=300.0)), LoopClock()
+        async with post(adapter, clock=clock) as office:
+            await office.delivery.deliver(await office.put_out("one"))
+        clock.advance(days=-1)
+        async with post(adapter, clock=clock, store=office.store) as office:
+            await office.delivery.recover()
+            await later(61)
+
+            assert adapter.texts == ["one"]
+
+    async def test_what_may_have_arrived_is_looked_for_in_the_past(self) -> None:
+        adapter, clock = Finding(Sent(message_id="7", at=NOON)), LoopClock()
+        async with post(adapter, clock=clock) as office:
+            (part,) = await office.put_out("one")
+            await office.store.record_sending(part.id)
+        clock.advance(days=-1)
+        async with post(adapter, clock=clock, store=office.store) as office:
+            await office.delivery.recover()
+            await later(61)
+
+            assert [since for _, since in adapter.asked] == [NOON - timedelta(days=2)]
+            assert adapter.tried == []
 
 
 @hurried

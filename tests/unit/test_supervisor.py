@@ -402,6 +402,63 @@ class TestRefusedCredentials:
             assert watch.state is AccountState.RECEIVING
         await store.close()
 
+    @hurried
+    async def test_a_clock_that_was_set_back_does_not_make_them_count_for_a_day(self) -> None:
+        clock = LoopClock()
+        store = MemoryStore(clock)
+        for _ in range(MOST_REFUSALS):
+            await store.record_refused("telegram", "main")
+        clock.advance(days=-1)
+        watch = Watched(Telling(clock, always_answered), clock, store)
+        with watch.at_work():
+            await later(1)
+
+            assert watch.state is AccountState.RECEIVING
+
+
+@hurried
+class TestAClockThatIsSet:
+    @pytest.mark.parametrize("days", [1, 365, -1])
+    async def test_it_makes_nobody_deaf(self, days: int) -> None:
+        clock = LoopClock()
+        account = Telling(clock, always_answered)
+        watch = Watched(account, clock, MemoryStore(clock))
+        with watch.at_work():
+            await later(50)
+            clock.advance(days=days)
+            assert watch.state is AccountState.RECEIVING
+            assert watch.supervisor.report.silent_for == 10
+            await later(500)
+
+            assert watch.state is AccountState.RECEIVING
+            assert len(account.began) == 1
+
+    async def test_it_does_not_hide_that_somebody_is_deaf(self) -> None:
+        clock = LoopClock()
+        account = Telling(clock, answered_once)
+        watch = Watched(account, clock, MemoryStore(clock))
+        with watch.at_work():
+            await later(1)
+            clock.advance(days=-1)
+            await later(61)
+            assert watch.state is AccountState.DEGRADED
+            await later(120)
+
+            assert len(account.began) > 1
+
+    async def test_what_was_missed_is_read_by_one_whose_last_note_lies_in_the_future(self) -> None:
+        clock = LoopClock()
+        account = CatchingUp(clock, numbered(1))
+        watch = Watched(account, clock, MemoryStore(clock))
+        clock.advance(days=365)
+        await watch.receive(message("before", id="before"))
+        clock.advance(days=-365)
+        with watch.at_work():
+            await later(0.1)
+
+        assert account.asked == [NOON - timedelta(days=1) - OVERLAP]
+        assert watch.received == ["before", "1"]
+
 
 @hurried
 class TestCatchingUp:

@@ -62,6 +62,18 @@ def test_no_two_links_are_alike_and_none_is_short() -> None:
     assert min(map(len, codes)) >= 22  # 128 bits in base64
 
 
+def test_a_clock_that_is_set_ends_no_link_and_makes_none_last() -> None:
+    clock = FrozenClock()
+    links = OneTimeLinks(clock)
+    first, second = links.new(), links.new()
+
+    clock.jump(days=365)
+    assert links.use(first)
+    clock.jump(days=-400)
+    clock.advance(seconds=LINK_LASTS.total_seconds())
+    assert not links.use(second)
+
+
 def test_a_cookie_is_still_good_after_a_restart() -> None:
     clock = FrozenClock()
     cookie = guard(clock).new_cookie()
