@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from config.fields import is_zone
 from config.mistakes import Mistake, Place, located, one_of, quoted, refusal
 from config.not_built import NOT_BUILT_YET
 from config.schema import DEFAULT_STATE_DIR, Config, Log, LogLevel
-from config.surroundings import Surroundings
+from config.surroundings import Surroundings, credentials_in
 from config.validate import validate
 from config.yaml_reader import LARGEST_FILE, read_yaml
 from gateway.errors import ConfigError
@@ -32,6 +33,8 @@ class Loaded:
     file: Path | None
     agents: Mapping[str, Place] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
+    """The names of those that a service manager has to hand over."""
 
     def located(self, error: ConfigError) -> ConfigError:
         """What only shows when an agent is made, with its place in the file. Such an error begins with its key."""
@@ -57,7 +60,7 @@ def load(
     env = dict(os.environ) if environment is None else environment
     found, content = _find(file, env)
     folder = found.parent if found else Path()
-    surroundings = Surroundings(environment=env, folder=folder, zone=_host_zone(env), keeps_secrets=not secrets)
+    surroundings = Surroundings(environment=env, folder=folder, zone=host_zone(env), keeps_secrets=not secrets)
     document = read_yaml(content)
     config = validate(document, surroundings, not_built)
     if not isinstance(config, Config):
@@ -67,6 +70,7 @@ def load(
         file=found,
         agents={dotted(path): place for path, place in document.values.items() if path[:1] == ("agents",)},
         warnings=(*(located(str(found), doubt) for doubt in find_doubts(document)), *_doubts_of_unit(config, env)),
+        credentials=tuple(dict.fromkeys(credentials_in(document.data))),
     )
 
 
@@ -183,7 +187,14 @@ def _default_state_dir(surroundings: Surroundings) -> Path:
         raise ConfigError("state_dir: $HOME is not set, so there is no default; pass --state-dir") from None
 
 
-def _host_zone(env: Mapping[str, str]) -> str:
-    """By its name, which is what the reset rules take; UTC where the host has none that is known."""
-    names = [env.get("TZ", "").removeprefix(":"), str(Path("/etc/localtime").resolve()).rpartition("zoneinfo/")[2]]
-    return next((name for name in names if name and is_zone(name)), "UTC")
+def host_zone(env: Mapping[str, str], etc: Path = Path("/etc")) -> str:
+    """
+    By its name, which is what the reset rules take; UTC where the host has none that is known.
+
+    `localtime` is a link to the zone of that name, or, in many images, a copy that has none; then Debian has noted it.
+    """
+    names = [env.get("TZ", "").removeprefix(":"), str((etc / "localtime").resolve())]
+    with suppress(OSError, UnicodeDecodeError):
+        names.append((etc / "timezone").read_text().strip())
+    bare = (name.rpartition("zoneinfo/")[2] for name in names)
+    return next((name for name in bare if name and is_zone(name)), "UTC")

@@ -7,7 +7,7 @@ What a config may refer to outside its file: secrets, the home folder, the host'
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,6 +82,20 @@ class Surroundings:
                 f"add LoadCredential={name}:/path to the unit, or use ${{file:PATH}}"
             )
         return _read(Path(folder) / name, f"the credential {name}")
+
+
+def credentials_in(written: object) -> Iterator[str]:
+    """The names of all that a part of a config, as it was written, wants from a service manager."""
+    if isinstance(written, Mapping):
+        for each in written.values():
+            yield from credentials_in(each)
+    elif isinstance(written, list | tuple):
+        for each in written:
+            yield from credentials_in(each)
+    elif isinstance(written, str):
+        reference = _REFERENCE.fullmatch(written)
+        if reference and reference["kind"] == "credential" and _CREDENTIAL.fullmatch(reference["name"]):
+            yield reference["name"]
 
 
 def _literal(written: str) -> str:

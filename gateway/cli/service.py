@@ -55,11 +55,14 @@ def install(
     from gateway.cli import units
 
     flavour = _flavour(user, instances=instances)
-    for path in units.install(_unit(config, state_dir, flavour, run_as), into or _folder(flavour)):
+    unit = _unit(config, state_dir, flavour, run_as)
+    for path in units.install(unit, into or _folder(flavour)):
         typer.echo(f"Wrote {path}.")
     name = flavour.file_name.replace("@.service", "@NAME").removesuffix(".service")
     control, log = ("systemctl --user", "journalctl --user") if _is_user(flavour) else ("sudo systemctl", "journalctl")
     typer.echo("Next:")
+    for name_of_secret, path in unit.credentials.items():
+        typer.echo(f"  put the secret {name_of_secret}, and nothing else, into {path}, readable by its owner alone")
     typer.echo(f"  {control} daemon-reload")
     typer.echo(f"  {control} enable --now {name}")
     typer.echo(f"  {log} -u {name} -f")
@@ -100,15 +103,20 @@ def _unit(config: Path | None, state_dir: Path | None, flavour: "Flavour", run_a
     if loaded.config.programs() and not _is_user(flavour) and run_as is None:
         names = ", ".join(loaded.config.programs())
         raise typer.BadParameter(f"{names}: a program needs somebody's logins; say whose", param_hint="--run-as")
+    folder = loaded.file.absolute().parent if loaded.file else Path()
     unit = Unit(
         flavour=flavour,
         config=loaded.file.absolute() if loaded.file and flavour is not Flavour.INSTANCES else None,
         state_dir=state_dir.absolute() if state_dir else None,
         drain=loaded.config.turns.drain,
         run_as=None if _is_user(flavour) else run_as,
+        credentials={name: folder / name for name in loaded.credentials if flavour is not Flavour.INSTANCES},
     )
     for path in unit.hidden():
         typer.echo(f"warning: the service cannot see {path}: move it, say to /opt or /etc, or use --user", err=True)
+    if state_dir is not None and run_as is None and not _is_user(flavour):
+        own = "the service has a user of its own, who must be able to write there"
+        typer.echo(f"warning: --state-dir: {own}; without it systemd makes a folder for that user", err=True)
     return unit
 
 

@@ -7,7 +7,8 @@ Only the lines that differ from one machine to the next are changed, so that wha
 import re
 import shutil
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,7 @@ STRICT = "TURNGATE_UNIT=strict"
 _AFTER_DRAIN = timedelta(seconds=10)
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - named here because they cannot be used
 _KEPT = Path(__file__).parents[1] / "units"
+_CREDENTIALS = re.compile(r"^#LoadCredential=.*\n", re.MULTILINE)
 _WRITTEN_BY = "# Written by `turngate service install`; local changes belong into a drop-in (systemctl edit).\n"
 
 
@@ -43,7 +45,8 @@ class Unit:
     """
     One unit of this machine. Without a state folder of its own it has the one that systemd makes for it.
 
-    `run_as`: whose logins those agents use that are programs; None: there are none.
+    `run_as`: whose logins those agents use that are programs; None: there are none. `credentials`: the names that the
+    config calls secrets by, and the files that hold them.
     """
 
     flavour: Flavour
@@ -51,6 +54,7 @@ class Unit:
     config: Path | None = None
     state_dir: Path | None = None
     run_as: str | None = None
+    credentials: Mapping[str, Path] = field(default_factory=dict)
 
     def text(self) -> str:
         """The unit itself."""
@@ -59,7 +63,7 @@ class Unit:
             "ExecReload": f"{shutil.which('kill') or '/bin/kill'} -HUP $MAINPID",
             "TimeoutStopSec": str(round((self.drain + _AFTER_DRAIN).total_seconds())),
         }
-        text = _changed(self.flavour.value, changes)
+        text = _CREDENTIALS.sub(self._load_credentials, _changed(self.flavour.value, changes))
         if self.state_dir is None or self.flavour is Flavour.USER:
             return text
         return text.replace("\nUMask=", f"\nReadWritePaths={_word(str(self.state_dir))}\nUMask=")
@@ -68,21 +72,28 @@ class Unit:
         """What agents that are programs need beside it."""
         return None if self.run_as is None else _changed(AGENTS, {"User": self.run_as})
 
-    def hidden(self) -> list[Path]:
+    def hidden(self, python: Path = Path(sys.executable)) -> list[Path]:
         """The paths that it needs and that its own sandbox hides."""
         if self.flavour is Flavour.USER:
             return []
         hiding = _HIDDEN if self.run_as is None else _HIDDEN[3:]
-        needed = filter(None, (Path(sys.executable), self.config, self.state_dir))
+        # A virtual environment is links to a Python that may be in somebody's home; a package may be, too.
+        program = python, python.resolve(), _KEPT.resolve().parent
+        needed = dict.fromkeys(filter(None, (*program, self.config, self.state_dir)))
         return [path for path in needed if any(path.is_relative_to(folder) for folder in hiding)]
 
     def _options(self) -> str:
-        config = _word(str(self.config)) if self.config else None
+        config, state_dir = (_word(str(path)) if path else None for path in (self.config, self.state_dir))
         if self.flavour is Flavour.INSTANCES:
             config = "/etc/turngate/%i.yaml"
-        state_dir = _word(str(self.state_dir)) if self.state_dir else None
+            state_dir = f"{state_dir}/%i" if state_dir else None
         options = (("--config", config), ("--state-dir", state_dir))
         return "".join(f" {name} {value}" for name, value in options if value)
+
+    def _load_credentials(self, example: re.Match[str]) -> str:
+        """In the place of the example, if there are any."""
+        lines = [f"LoadCredential={name}:{str(path).replace('%', '%%')}\n" for name, path in self.credentials.items()]
+        return "".join(lines) or example[0]
 
 
 def install(unit: Unit, folder: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.load import candidates, load
+from config.load import candidates, host_zone, load
 from config.schema import Config
 from gateway.errors import ConfigError
 
@@ -109,6 +109,18 @@ def test_the_environment_s_log_level_counts_more(home: Path) -> None:
     assert load(file, home, environment={"TURNGATE_LOG_LEVEL": "debug"}).config.log.level == "debug"
     with pytest.raises(ConfigError, match=r'^\$TURNGATE_LOG_LEVEL: "debgu" is no level; did you mean debug\?$'):
         load(file, home, environment={"TURNGATE_LOG_LEVEL": "debgu"})
+
+
+def test_the_host_s_zone_is_what_the_environment_or_a_link_or_a_note_says(tmp_path: Path) -> None:
+    assert host_zone({}, tmp_path) == "UTC"
+    (tmp_path / "timezone").write_text("Asia/Tokyo\n")
+    assert host_zone({}, tmp_path) == "Asia/Tokyo"
+    (tmp_path / "localtime").write_bytes(b"TZif: a copy knows no name")
+    assert host_zone({}, tmp_path) == "Asia/Tokyo"
+    (tmp_path / "localtime").unlink()
+    (tmp_path / "localtime").symlink_to("/usr/share/zoneinfo/Europe/Berlin")
+    assert host_zone({}, tmp_path) == "Europe/Berlin"
+    assert host_zone({"TZ": ":/usr/share/zoneinfo/America/New_York"}, tmp_path) == "America/New_York"
 
 
 @pytest.mark.parametrize("zone", ["", ":Asia/Tokyo", "CET-1CEST,M3.5.0,M10.5.0/3", "../../etc/passwd"])

@@ -101,6 +101,34 @@ def test_what_the_sandbox_hides_is_told() -> None:
     assert Path("/etc/turngate/turngate.yaml") not in unit().hidden()
 
 
+def test_a_python_behind_links_into_a_home_is_told(tmp_path: Path) -> None:
+    """As in a virtual environment of uv or pyenv; the test's own is as good as any."""
+    linked = tmp_path / "python"
+    linked.symlink_to("/root/.local/bin/python3")
+
+    assert Path("/root/.local/bin/python3") in unit().hidden(python=linked)
+
+
+def test_instances_share_no_state_folder() -> None:
+    several = Unit(flavour=Flavour.INSTANCES, drain=DRAIN, state_dir=Path("/srv/bots"))
+
+    assert settings(several.text())["ExecStart"].endswith(" --config /etc/turngate/%i.yaml --state-dir /srv/bots/%i")
+    assert settings(several.text())["ReadWritePaths"] == "/srv/bots"
+
+
+@pytest.mark.parametrize("flavour", [Flavour.SYSTEM, Flavour.USER])
+def test_the_unit_loads_the_credentials_that_the_config_names(flavour: Flavour, tmp_path: Path) -> None:
+    secrets = {"token": Path("/etc/turngate/token"), "key": Path("/etc/100%/key")}
+    wanting = Unit(flavour=flavour, drain=DRAIN, credentials=secrets)
+    lines = [line for line in wanting.text().splitlines() if "LoadCredential" in line]
+    path = written(wanting, tmp_path)
+    found = analyze("verify", *(["--user"] if flavour is Flavour.USER else []), path, runtime=tmp_path)
+
+    assert lines == ["LoadCredential=token:/etc/turngate/token", "LoadCredential=key:/etc/100%%/key"]
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+    assert "\n#LoadCredential=" in unit(flavour).text()
+
+
 def test_a_unit_of_somebody_else_is_neither_overwritten_nor_removed(tmp_path: Path) -> None:
     path = tmp_path / "turngate.service"
     path.write_text("[Service]\nExecStart=/bin/true\n")
@@ -143,6 +171,17 @@ def test_the_command_prints_installs_and_uninstalls_without_any_systemd(tmp_path
     assert "systemctl --user enable --now turngate" in installed.stdout
     assert f"Removed {units / 'turngate.service'}." in removed.stdout
     assert (printed.returncode, installed.returncode, removed.returncode) == (0, 0, 0)
+
+
+def test_installing_says_where_the_secrets_of_the_config_belong(tmp_path: Path) -> None:
+    (tmp_path / "turngate.yaml").write_text('platforms: {telegram: [{token: "${credential:telegram_token}"}]}\n')
+    units = tmp_path / "units"
+    installed = turngate(tmp_path / "state", "service", "install", "--system", "--into", str(units))
+
+    secret = tmp_path / "telegram_token"
+    assert f"LoadCredential=telegram_token:{secret}\n" in (units / "turngate.service").read_text()
+    assert f"put the secret telegram_token, and nothing else, into {secret}," in installed.stdout
+    assert "--state-dir: the service has a user of its own" in installed.stderr
 
 
 def test_an_agent_that_is_a_program_needs_a_user_and_gets_the_drop_in(tmp_path: Path) -> None:
