@@ -6,6 +6,7 @@ remembers; and short ways to make values.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -56,6 +57,21 @@ class FrozenClock:
     def jump(self, **amount: float) -> None:
         """Move the hands, backwards too, while no time passes."""
         self.time += timedelta(**amount)
+
+
+class WrongClock:
+    """Wrong by so much, and always was."""
+
+    def __init__(self, **ahead: float) -> None:
+        self._ahead = timedelta(**ahead)
+
+    def now(self) -> datetime:
+        """What it shows."""
+        return datetime.now(UTC) + self._ahead
+
+    def monotonic(self) -> float:
+        """What nobody can set wrong."""
+        return time.monotonic()
 
 
 def dm(user: str = "42", *, platform: str = "telegram") -> SessionSource:

@@ -17,6 +17,7 @@ from adapters.discord.markup import LARGEST_TEXT, marked
 from adapters.discord.memory import Memory
 from adapters.discord.normalise import PLATFORM
 from adapters.discord.sending import Sender
+from adapters.their_clock import TheirClock
 from gateway.model import Attachment, ChatType, InboundMessage, Part, Sent, SessionSource
 from gateway.ports import Clock, Limits, Moment, Places, Rate, Receive, nowhere
 
@@ -39,15 +40,16 @@ class DiscordAdapter:
         self.platform = PLATFORM
         self.deaf_after = patience.deaf_after
         self._account = account
-        self._api = Api(account, patience)
+        self._theirs = TheirClock(clock)
+        self._api = Api(account, patience, self._theirs.told)
         self._memory = Memory()
         self._atlas = Atlas(self._api)
         self._interactions = Interactions(self._api)
         self._reader = Reader(self._api, self._atlas, account, clock)
         self._sender = Sender(self._api, self._atlas, self._memory, self._interactions, clock)
         self._historian = Historian(self._api, self._atlas, self._reader, self._sender, places)
-        self._listener = Listener(account, patience, self._api, self._memory, self._historian, clock)
-        self._downloader = Downloader(self._api, account, patience, clock)
+        self._listener = Listener(account, patience, self._api, self._memory, self._historian, clock, self._theirs)
+        self._downloader = Downloader(self._api, account, patience, self._theirs)
         self.limits = Limits(
             largest_part=LARGEST_TEXT,
             measure=lambda markdown: marked(markdown).size,
@@ -66,9 +68,11 @@ class DiscordAdapter:
         async with Intake(self._reader, self._atlas, self._memory, self._interactions, receive) as intake:
             await self._listener.listen(intake)
 
-    def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+    async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
         """As the port has it."""
-        return self._historian.read(since)
+        await self._api.me()  # an answer, and so a date
+        async for message in self._historian.read(self._theirs.no_later(since)):
+            yield message
 
     async def send(self, part: Part) -> Sent:
         """As the port has it."""
@@ -76,7 +80,8 @@ class DiscordAdapter:
 
     async def find_sent(self, part: Part, since: datetime) -> Sent | None:
         """As the port has it."""
-        return await self._sender.find_sent(part, since)
+        await self._api.me()  # an answer, and so a date
+        return await self._sender.find_sent(part, self._theirs.no_later(since))
 
     async def find_preview(self, part: Part) -> Sent | None:
         """As the port has it."""

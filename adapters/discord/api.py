@@ -25,6 +25,7 @@ from discord.http import HTTPClient, Route
 from adapters.discord.account import Account, Patience
 from adapters.discord.connector import Connector
 from adapters.discord.places import Payload
+from adapters.their_clock import Told
 from gateway.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
 
 PORTAL = "https://discord.com/developers/applications"
@@ -92,11 +93,16 @@ _ATTEMPT: ContextVar[_Attempt] = ContextVar("_ATTEMPT")
 
 
 class Api:
-    """One bot's line to REST. It is opened by the first call, and by the first call after `close` again."""
+    """
+    One bot's line to REST. It is opened by the first call, and by the first call after `close` again.
 
-    def __init__(self, account: Account, patience: Patience) -> None:
+    `told` hears the date of every answer.
+    """
+
+    def __init__(self, account: Account, patience: Patience, told: Told = lambda date: None) -> None:
         self._account = account
         self._patience = patience
+        self._told = told
         self._opening = asyncio.Lock()
         self._http: HTTPClient | None = None
         self._me: Payload = {}
@@ -160,7 +166,7 @@ class Api:
                 http = HTTPClient(
                     asyncio.get_running_loop(),
                     connector,
-                    http_trace=trace(),
+                    http_trace=trace(self._told),
                     max_ratelimit_timeout=_LONGEST_WAIT_INSIDE,
                 )
                 try:
@@ -181,10 +187,15 @@ class Api:
                 yield
 
 
-def trace() -> aiohttp.TraceConfig:
-    """What sees to it that discord.py asks once."""
+def trace(told: Told = lambda date: None) -> aiohttp.TraceConfig:
+    """What sees to it that discord.py asks once, and tells the dates of its answers."""
     config = aiohttp.TraceConfig()
+
+    async def note_date(_: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:
+        told(params.response.headers.get("Date"))
+
     config.on_request_start.append(_note_start)
+    config.on_request_end.append(note_date)
     config.on_request_end.append(_stop_at_trouble)
     return config
 

@@ -36,12 +36,17 @@ class Deaf(Retryable):
 
 
 class Pulse:
-    """When Discord last showed that it listens: on the line that has been silent for the longest time."""
+    """
+    When Discord last showed that it listens: on the line that has been silent for the longest time.
 
-    def __init__(self, clock: Clock) -> None:
+    `began` is by Discord's own clock, because it is compared with what Discord dates.
+    """
+
+    def __init__(self, clock: Clock, theirs: Clock) -> None:
         self.last: Moment | None = None
         self.began: datetime | None = None
         self._clock = clock
+        self._theirs = theirs
         self._beats: dict[int, Moment] = {}
         self._shards = 0
 
@@ -54,7 +59,7 @@ class Pulse:
         self._beats[shard] = Moment.now(self._clock)
         if len(self._beats) == self._shards:
             self.last = min(self._beats.values(), key=lambda beat: beat.elapsed)
-            self.began = self.began or self.last.at
+            self.began = self.began or self._theirs.now()
 
 
 class Starts:
@@ -76,9 +81,16 @@ class Listener:
     """Of one bot."""
 
     def __init__(
-        self, account: Account, patience: Patience, api: Api, memory: Memory, historian: Historian, clock: Clock
+        self,
+        account: Account,
+        patience: Patience,
+        api: Api,
+        memory: Memory,
+        historian: Historian,
+        clock: Clock,
+        theirs: Clock,
     ) -> None:
-        self.pulse = Pulse(clock)
+        self.pulse = Pulse(clock, theirs)
         self._account = account
         self._clock = clock
         self._patience = patience

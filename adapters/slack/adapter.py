@@ -23,6 +23,7 @@ from adapters.slack.socket import listen_by_socket
 from adapters.slack.sources import CHAT_TYPES, PLATFORM
 from adapters.slack.streaming import Streams
 from adapters.slack.uploads import Uploader
+from adapters.their_clock import TheirClock
 from gateway.model import Attachment, InboundMessage, Part, Sent, SessionSource, Tool
 from gateway.ports import Clock, Limits, Moment, Places, Rate, Receive, nowhere
 
@@ -57,7 +58,8 @@ class SlackAdapter:
         self._places = places
         self._patience = patience
         self._memory = Memory()
-        self._api = Api(account, patience)
+        self._theirs = TheirClock(clock)
+        self._api = Api(account, patience, self._theirs.told)
         self._lookups = Lookups(self._api, self._memory, patience)
         self._sender = Sender(self._api, self._memory, clock)
         self._streams = Streams(self._api, self._memory, self._sender, clock)
@@ -82,7 +84,8 @@ class SlackAdapter:
 
     async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
         """As the port has it."""
-        catching_up = CatchUp(self._api, self._lookups, self._places, await self._known(), since)
+        known = await self._known()
+        catching_up = CatchUp(self._api, self._lookups, self._places, known, self._theirs.no_later(since))
         async for message in catching_up.messages():
             yield message
 
@@ -112,11 +115,12 @@ class SlackAdapter:
 
     async def find_sent(self, part: Part, since: datetime) -> Sent | None:
         """As the port has it."""
-        return await Finder(self._api, await self._known(), self._clock).find(part, since)
+        finder = Finder(self._api, await self._known(), self._theirs)
+        return await finder.find(part, self._theirs.no_later(since))
 
     async def find_preview(self, part: Part) -> Sent | None:
         """As the port has it."""
-        return await Finder(self._api, await self._known(), self._clock).find_preview(part)
+        return await Finder(self._api, await self._known(), self._theirs).find_preview(part)
 
     async def show_typing(self, target: SessionSource) -> None:
         """As the port has it."""

@@ -19,6 +19,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from adapters.slack.account import Account, Patience
+from adapters.their_clock import Told
 from gateway.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
 
 Answer = Mapping[str, Any]
@@ -119,11 +120,16 @@ _KINDS: Mapping[str, type[Undeliverable]] = {
 
 
 class Api:
-    """One bot's line to Slack. It is opened by the first call, and by the first call after `close` again."""
+    """
+    One bot's line to Slack. It is opened by the first call, and by the first call after `close` again.
 
-    def __init__(self, account: Account, patience: Patience) -> None:
+    `told` hears the date of every answer.
+    """
+
+    def __init__(self, account: Account, patience: Patience, told: Told = lambda date: None) -> None:
         self._account = account
         self._patience = patience
+        self._told = told
         self._session: aiohttp.ClientSession | None = None
         self._client: AsyncWebClient | None = None
 
@@ -156,7 +162,9 @@ class Api:
         Raises NotSent, Unreachable, Throttled, Unauthorized or Undeliverable, and of the last the kinds above.
         """
         with our_errors():
-            data = (await asking).data
+            response = await asking
+        self._told(response.headers.get("Date"))
+        data = response.data
         if not isinstance(data, dict):
             raise Unreachable("Slack answered in words that nobody understands")
         return data

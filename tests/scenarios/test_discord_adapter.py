@@ -19,10 +19,11 @@ from gateway.clock import SystemClock
 from gateway.errors import Refused, Retryable, StoreUnavailable, Throttled, Unauthorized, Undeliverable, Unreachable
 from gateway.keys import build_session_key
 from gateway.model import Button, ChatType, File, InboundMessage, MessageKind, SessionSource, TurnId
+from gateway.ports import Clock
 from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, listening, listening_as_supervised, part
 from tests.contracts.adapters import DiscordUnderTest
-from tests.fakes import FrozenClock
+from tests.fakes import FrozenClock, WrongClock
 from tests.simulators.discord import CHANNEL, GUILD, TOKENS
 from tests.simulators.running import PATIENCE, Remote
 
@@ -48,7 +49,11 @@ async def at() -> AsyncIterator[Scene]:
 
 @asynccontextmanager
 async def bot(
-    sim: Remote, *places: SessionSource, patience: dict[str, float] | None = None, **account: Any
+    sim: Remote,
+    *places: SessionSource,
+    patience: dict[str, float] | None = None,
+    clock: Clock = SystemClock(),  # noqa: B008 - it holds nothing
+    **account: Any,
 ) -> AsyncIterator[discord.DiscordAdapter]:
     """A bot that knows these places: the channel and a direct chat, if none are named."""
 
@@ -63,7 +68,7 @@ async def bot(
             cdn_url=sim.url + "/cdn",
             **account,
         ),
-        SystemClock(),
+        clock,
         known,
         discord.Patience(**{"pause": 0.01, "identify": 0.0, "answer": 10.0, **(patience or {})}),
     )
@@ -295,6 +300,39 @@ async def test_a_bug_behind_the_adapter_ends_the_run_and_loses_nothing(at: Scene
     with pytest.raises(ZeroDivisionError):
         await _ended(running)
     assert [message.text async for message in at.adapter.catch_up(LONG_AGO)] == ["keep me"]
+
+
+@pytest.mark.parametrize("days", [1, -1])
+async def test_with_a_clock_that_is_wrong_nothing_is_missed_and_what_was_sent_is_found(at: Scene, days: int) -> None:
+    clock = WrongClock(days=days)
+    answer, since = part(DIRECT), clock.now()
+    await at.sim.say("hello", chat=HERE, user=ANN)
+    async with bot(at.sim, clock=clock) as wrong:
+        sent = await wrong.send(answer)
+    async with bot(at.sim, clock=clock) as wrong:
+        found = await wrong.find_sent(answer, since)
+
+        assert [message.text async for message in wrong.catch_up(since)] == ["hello"]
+        assert (found or await wrong.send(answer)).message_id == sent.message_id
+
+
+@pytest.mark.parametrize("days", [1, -1])
+async def test_a_wrong_clock_makes_nobody_deaf(at: Scene, days: int) -> None:
+    """What was said before the connection was there is not missed by it, whatever day it seems to be."""
+    await at.sim.say("long ago", chat=HERE, user=ANN)
+    ear = Ear()
+
+    async def has_looked_twice() -> bool:
+        return len(await at.sim.calls(does="history")) > 3
+
+    wrong = bot(at.sim, clock=WrongClock(days=days), patience={"look": 0.05})
+    async with wrong as adapter, listening(adapter, ear.receive):
+        await _until_connected(at)
+        await at.sim.until(has_looked_twice)
+        await at.sim.say("now", chat=HERE, user=ANN)
+        await ear.until_heard()
+
+    assert [message.text for message in ear.heard] == ["now"]
 
 
 async def test_everything_that_is_allowed_is_caught_up(at: Scene) -> None:

@@ -26,11 +26,11 @@ from gateway.errors import (
     Unreachable,
 )
 from gateway.model import Button, ChatType, File, MessageKind, SessionSource, Tool, ToolStatus, TurnId
-from gateway.ports import Places, nowhere
+from gateway.ports import Clock, Places, nowhere
 from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import SlackUnderTest
-from tests.fakes import FrozenClock
+from tests.fakes import FrozenClock, WrongClock
 from tests.simulators.running import Remote
 
 ANN = "U71001"
@@ -53,12 +53,17 @@ async def at() -> AsyncIterator[Scene]:
 
 @asynccontextmanager
 async def another(
-    sim: Remote, *, places: Places = nowhere, patience: slack.Patience | None = None, **account: Any
+    sim: Remote,
+    *,
+    places: Places = nowhere,
+    patience: slack.Patience | None = None,
+    clock: Clock = SystemClock(),  # noqa: B008 - it holds nothing
+    **account: Any,
 ) -> AsyncIterator[slack.SlackAdapter]:
     """An adapter that is set up in another way."""
     settings = {"bot_token": "xoxb-main", "app_token": "xapp-main", "api_url": f"{sim.url}/api/", **account}
     usual = slack.Patience(connect=10.0, answer=10.0, ping=0.1)
-    adapter = slack.SlackAdapter(slack.Account(**settings), SystemClock(), places, patience or usual)
+    adapter = slack.SlackAdapter(slack.Account(**settings), clock, places, patience or usual)
     try:
         yield adapter
     finally:
@@ -714,6 +719,20 @@ async def test_messages_in_chats_and_threads_are_caught_up_in_one_order(at: Scen
     assert [each.text for each in found] == ["1", "2", "3", "4", "5"]
     assert [each.source.thread_id for each in found] == [new, old, None, new, old]
     assert all(each.addressed_to_bot for each in found)
+
+
+@pytest.mark.parametrize("days", [1, -1])
+async def test_with_a_clock_that_is_wrong_nothing_is_missed_and_what_was_sent_is_found(at: Scene, days: int) -> None:
+    clock = WrongClock(days=days)
+    answer, since = part(CHANNEL), clock.now()
+    await at.say("hello")
+    async with another(at.sim, clock=clock) as wrong:
+        sent = await wrong.send(answer)
+        found = await wrong.find_sent(answer, since)
+
+        assert [message.text async for message in wrong.catch_up(since)] == ["hello"]
+        assert found is not None
+        assert found.message_id == sent.message_id
 
 
 async def test_a_thread_in_which_nobody_answered_since_is_not_asked_for(at: Scene) -> None:
