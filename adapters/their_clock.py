@@ -17,6 +17,7 @@ Told = Callable[[str | None], None]
 """Hears the date of an answer, as it is written in its headers."""
 
 # A date has no fractions of a second, and an answer takes its time.
+_FRACTION = timedelta(seconds=1)
 _NO_DIFFERENCE = timedelta(seconds=5)
 
 
@@ -37,8 +38,9 @@ class TheirClock:
             self._told = moment, self._clock.monotonic()
 
     def now(self) -> datetime:
-        """As the port has it, by the platform."""
-        return self._clock.now() + self._ahead()
+        """As the port has it, by the platform; if not by ours, it may be up to a second later than that."""
+        ahead = self._ahead()
+        return self._clock.now() + (ahead + _FRACTION if ahead else ahead)
 
     def monotonic(self) -> float:
         """As the port has it: what passes is the same everywhere."""
