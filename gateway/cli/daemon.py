@@ -31,6 +31,7 @@ from gateway.supervisor import AccountState
 TO_CLOSE = timedelta(seconds=4.5)
 """For everything that comes after the drain."""
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HURRIED = timedelta(seconds=1)
 _LONGEST_SILENCE = 1.0
 
@@ -68,12 +69,15 @@ class Daemon:
         except asyncio.CancelledError:
             if not self._asked_to_stop.is_set():
                 raise
+        finally:
+            for each in _SIGNALS:
+                signal.signal(each, signal.SIG_IGN)  # everything is closed: nobody can ask for more
 
     def _listen(self, starting: asyncio.Task[None] | None) -> None:
-        loop = asyncio.get_running_loop()
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(each, self._stop, starting)
-        loop.add_signal_handler(signal.SIGHUP, self._hang_up, starting)
+        """Not by the loop's own handlers: with the loop they would go back to what kills, before the process ends."""
+        loop, reactions = asyncio.get_running_loop(), (self._stop, self._stop, self._hang_up)
+        for each, react in zip(_SIGNALS, reactions, strict=True):
+            signal.signal(each, lambda *_, react=react: loop.call_soon_threadsafe(react, starting))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # `run` has kept it until now
 
     def _stop(self, starting: asyncio.Task[None] | None) -> None:

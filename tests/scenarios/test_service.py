@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -149,6 +151,25 @@ def test_a_signal_during_the_start_ends_it_in_order(number: signal.Signals, tmp_
     assert (starting.returncode, output, "Traceback" in log) == (0, "", False)
 
     assert turngate(state, "status").returncode == 0
+
+
+@pytest.mark.parametrize("from_the_start", [True, False], ids=["while it starts", "while it ends"])
+def test_whoever_asks_again_and_again_gets_the_same_end(from_the_start: bool, tmp_path: Path) -> None:
+    state, file = tmp_path / "state", without_web(tmp_path)
+    running = started(state, file)
+    assert running.stdout is not None
+    if from_the_start:
+        until_locked(state, running)
+    else:
+        assert "The gateway runs" in running.stdout.readline()
+    for number in cycle((signal.SIGTERM, signal.SIGINT)):
+        if running.poll() is not None:
+            break
+        running.send_signal(number)
+        time.sleep(0.005)
+    _, log = running.communicate(timeout=PATIENCE)
+
+    assert (running.returncode, "Traceback" in log) == (0, False)
 
 
 def test_a_hangup_during_the_start_is_heard_when_it_can_be(tmp_path: Path) -> None:
