@@ -42,7 +42,7 @@ browser:
 # The units are checked with systemd-analyze, which needs no running systemd; Node is what most agents' programs run on;
 # libfaketime sets the time of day of a daemon while it runs.
 service:
-	@{ command -v systemd-analyze && command -v node && ls /usr/lib/*/faketime/libfaketime.so.1; } >/dev/null 2>&1 \
+	@{ command -v systemd-analyze && command -v node && ls /usr/lib/*/faketime/libfaketimeMT.so.1; } >/dev/null 2>&1 \
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 			&& apt-get update -q && apt-get install -q -y --no-install-recommends $(SERVICE); } \
 		|| { echo "the tests of the service need systemd-analyze, node and libfaketime; on Debian: sudo apt-get install $(SERVICE)" >&2; exit 1; }

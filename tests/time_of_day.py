@@ -11,7 +11,7 @@ class TimeOfDay:
     As long as nobody sets it, it is right. `environment` is for the process that shall live by it.
 
     libfaketime stands between it and the system: https://github.com/wolfcw/libfaketime. Timers go by the monotonic
-    clock, which is left alone, as nobody can set it on a real machine.
+    clock, which is left alone, as nobody can set it on a real machine. Of its two libraries, the one for threads.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -44,6 +44,6 @@ class TimeOfDay:
 
 
 def _library() -> str:
-    found = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+    found = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
     assert found is not None, "libfaketime is missing; `make service` installs it"
     return str(found)
