@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from gateway.control.status import AccountStatus, DaemonStatus
 from gateway.errors import StoreError
 from gateway.lanes import Lanes
-from gateway.observe import Observer, reason_of
+from gateway.observe import Observer
 from gateway.ports import Clock
+from gateway.reasons import reason_of
 from gateway.stores.sqlite import SqliteStore
 from gateway.supervisor import AccountReport, AccountState, Supervisor
 from gateway.web import Readiness
@@ -35,10 +36,10 @@ class Health:
         reports = [supervisor.report for supervisor in self.supervisors]
         deaf = [report for report in reports if report.state is not AccountState.RECEIVING]
         reasons = [f"{each.platform}/{each.account} is {each.state}: {each.reason or 'no answer yet'}" for each in deaf]
-        reasons += await self._store_troubles()
+        reasons += await self.store_troubles()
         return Readiness(ready=not reasons, reasons=tuple(reasons))
 
-    async def _store_troubles(self) -> tuple[str, ...]:
+    async def store_troubles(self) -> tuple[str, ...]:
         """Asked of the disk at most once a second, however many want to know."""
         now = self.clock.now()
         if self._probed is not None and timedelta(0) <= now - self._probed[0] < _PROBE_HOLDS:
@@ -64,11 +65,6 @@ class Health:
             lanes_waiting=waiting,
             store_damage=self.store.damage,
         )
-
-    def metrics(self) -> bytes:
-        """For Prometheus."""
-        busy, waiting = self.lanes.depth()
-        return self.observer.metrics(busy=busy, waiting=waiting)
 
 
 def _account_status(report: AccountReport) -> AccountStatus:

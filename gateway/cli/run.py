@@ -23,20 +23,35 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
 
     from config.load import load, service
 
-    loaded = load(config, state_dir)
+    surroundings = service()
+    try:
+        loaded = load(config, state_dir)
+    except ConfigError as exc:
+        raise ConfigError(_told(str(exc), surroundings.journal)) from exc
     for warning in loaded.warnings:
-        typer.echo(warning, err=True)
+        typer.echo(_told(warning, surroundings.journal), err=True)
     # What comes next takes a second to load. Whoever is not the first need not wait for it.
     with take_lock(loaded.config.state_dir, patience=_PATIENCE) as lock:
         import asyncio
 
         from gateway.cli.daemon import Daemon
 
-        daemon = Daemon(loaded, partial(load, config, state_dir), lock, service())
+        daemon = Daemon(loaded, partial(load, config, state_dir), lock, surroundings)
         try:
             asyncio.run(daemon.run())
         except ConfigError as exc:
             raise loaded.located(exc) from exc
+        finally:
+            daemon.log_to_the_end()
+
+
+def _told(mistakes: str, journal: str | None) -> str:
+    """In full to whoever started us; to a journal that others read, without what the file says."""
+    from config.mistakes import without_values
+    from gateway.logs import Form, form_of
+
+    leads_to = form_of(sys.stderr.fileno(), journal=journal, colours=False)
+    return without_values(mistakes) if leads_to is Form.JOURNAL else mistakes
 
 
 def _leave(number: int, frame: FrameType | None) -> Never:

@@ -30,7 +30,7 @@ from gateway.prices import Prices
 from gateway.spending import By, Payer
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from tests.at_work import AtWork, at_desk, at_work
+from tests.at_work import AtWork, at_desk, at_work, numbers
 from tests.fakes import RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 
@@ -140,7 +140,7 @@ class TestCounting:
         async with at_work(policy(using(Usage(input=1000, output=100))), *memory()) as work:
             await say_all(work, "how much")
 
-            told = work.observer.metrics(busy=0, waiting=0).decode()
+            told = numbers(work.observer).decode()
             assert 'turngate_tokens_total{agent="main",kind="output"} 100.0' in told
             assert 'turngate_cost_usd_total{agent="main"} 0.002' in told
 

@@ -12,6 +12,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from gateway.errors import Refused, StoreDamaged, StoreError, StoreUnavailable
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
+
+Committed = Callable[[float, int], None]
+"""Told, on the writer's thread, how many seconds a commit took and how many writes shared it."""
 
 _LARGEST_BATCH = 256
 _IDLE_SECONDS = 0.2
@@ -78,6 +82,7 @@ class Writer:
         self._stopped = False
         self._jobs_since_upkeep = 0
         self._thread = threading.Thread(target=self._work, name="turngate-writer", daemon=True)
+        self.committed: Committed = _nobody_counts
         self.commits = 0
         self.damage: str | None = None
 
@@ -125,8 +130,11 @@ class Writer:
         _deliver([self._ready])
         try:
             while (jobs := self._next_batch(db)) is not None:
+                began = time.perf_counter()
                 self._commit(db, jobs)
+                took = time.perf_counter() - began
                 _deliver(jobs)
+                self.committed(took, len(jobs))
         finally:
             self._stop()
             crashpoint("checkpoint")
@@ -234,6 +242,10 @@ class Writer:
         """SQLite's errors as ours; damage is remembered."""
         error = as_our_error(exc) if isinstance(exc, FOREIGN_ERRORS) else exc
         return self.report_damage(str(error)) if isinstance(error, StoreDamaged) else error
+
+
+def _nobody_counts(seconds: float, writes: int) -> None:
+    """Until somebody wants to know."""
 
 
 class _Spoiled(Exception):
