@@ -37,7 +37,7 @@ class Loaded:
         """What only shows when an agent is made, with its place in the file. Such an error begins with its key."""
         text = str(error)
         place = self.agents.get(text.partition(":")[0])
-        return error if place is None else ConfigError(located(str(self.file), Mistake(place, text)))
+        return error if place is None else ConfigError(located(str(self.file), Mistake(place, text)), words=error.words)
 
 
 def load(

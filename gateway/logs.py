@@ -22,6 +22,7 @@ import structlog
 
 from gateway.reasons import place_of
 from gateway.repeats import Repeats
+from gateway.sd_notify import is_journal
 
 Fields = MutableMapping[str, Any]
 Write = Callable[[str], object]
@@ -128,9 +129,8 @@ class Log:
 
 
 def form_of(descriptor: int, *, journal: str | None, colours: bool) -> Form:
-    """`journal` is the device and inode by which systemd says that a stream leads to its journal."""
-    found = os.fstat(descriptor)
-    if journal == f"{found.st_dev}:{found.st_ino}":
+    """Who reads what is written there; `journal` as systemd names its own."""
+    if is_journal(descriptor, journal):
         return Form.JOURNAL
     if not os.isatty(descriptor):
         return Form.LOGFMT
