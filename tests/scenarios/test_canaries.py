@@ -112,7 +112,7 @@ platforms:
 {slack.replace("xapp-main", "xapp-" + canaries.word("app"))}
 access: {{allow: [{people}, 'discord:{discord_daemon.PERSON}', 'slack:{slack_daemon.PERSON}']}}
 turns: {{debounce: 10ms, drain: 1s, idle_timeout: 1s}}
-delivery: {{retry_for: 3s}}
+delivery: {{retry_for: 1s}}
 log: {{level: debug}}
 web: {{listen: null}}
 """
@@ -245,15 +245,12 @@ async def test_no_canary_sings_when_the_house_itself_fails(tmp_path: Path, canar
         await rattle_at_socket(state / "control.sock", canaries)
         await asyncio.to_thread(turngate, state, "chat", said=canaries.word("text"))
         await reload_wrongly(running, file, good, canaries)
-        with sqlite3.connect(state / "turngate.db", isolation_level=None) as other:
-            other.execute("BEGIN EXCLUSIVE")
-            asking = asyncio.create_task(asyncio.to_thread(turngate, state, "chat", said=canaries.word("late_text")))
-            await until_logged(file, "the store failed")
-            other.execute("ROLLBACK")
-            await asking
-        other.close()
-        damage(state / "turngate.db")
-        broken = await asyncio.to_thread(turngate, state, "chat", said=canaries.word("lost_text"))
+        await lock_out(state / "turngate.db", file, canaries)
+        assert await running.stop() == 0
+    damage(state / "turngate.db")
+    async with under_journal(file, journal) as running:
+        broken = await asyncio.to_thread(turngate, state, "sessions", "search", "anything")
+        await asyncio.to_thread(turngate, state, "status")
         running.send(signal.SIGTERM)
         await running.ended()
 
@@ -262,6 +259,17 @@ async def test_no_canary_sings_when_the_house_itself_fails(tmp_path: Path, canar
     assert [line for line in lines if not re.match("<[3467]>", line)] == []
     assert any(line.startswith("<3>") and "the config is refused" in line for line in lines)
     assert any(line.startswith("<7>") for line in lines)
+
+
+async def lock_out(database: Path, file: Path, canaries: Canaries) -> None:
+    """Until the daemon has noticed."""
+    other = sqlite3.connect(database, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    text = canaries.word("late_text")
+    asking = asyncio.create_task(asyncio.to_thread(turngate, database.parent, "chat", said=text))
+    await until_logged(file, "the store")
+    other.close()
+    await asking
 
 
 def free_port() -> int:
@@ -282,7 +290,7 @@ async def under_journal(file: Path, journal: str) -> AsyncIterator[Daemon]:
     assert process.stdout is not None
     try:
         async with asyncio.timeout(PATIENCE):
-            assert await process.stdout.readline()
+            await process.stdout.readline()
         yield Daemon(process)
     finally:
         if process.returncode is None:
@@ -340,10 +348,12 @@ async def reload_wrongly(running: Daemon, file: Path, good: str, canaries: Canar
         f"{good}{word}: 7\n",
         f"{good}: [{word}\n",
     )
-    for number_, each in enumerate(wrong, 1):
-        file.write_text(each)
+    draft = file.with_name("draft.yaml")
+    for times, each in enumerate(wrong, 1):
+        draft.write_text(each)
+        draft.replace(file)
         running.send(signal.SIGHUP)
-        await until_logged(file, "action=reloaded", number_)
+        await until_logged(file, "the config is refused", times)
     file.write_text(good)
 
 
