@@ -168,7 +168,7 @@ def tell_bug(error: BaseException | None) -> None:
 def _only_known_fields(known: frozenset[str]) -> Callable[[object, str, Fields], Fields]:
     def only_known_fields(_: object, __: str, event: Fields) -> Fields:
         """Drop what is on no list: a new field is a decision, not an accident."""
-        return {name: _on_one_line(value) for name, value in event.items() if name in known}
+        return {name: _on_one_line(value) for name, value in event.items() if name in known and value is not None}
 
     return only_known_fields
 

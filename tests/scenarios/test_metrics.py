@@ -75,7 +75,7 @@ async def test_every_number_that_is_promised_is_there_and_tells_the_truth(sim: R
     async with daemon(file, NOTIFY_SOCKET=str(tmp_path / "nobody")) as running:
         await sim.say(text, chat=person, user=person)
         await until_told(sim, text, chat=person)
-        await sim.do("block", chat=gone)
+        await sim.fault("403", does="send", chat=gone)
         await sim.say(text, chat=gone, user=gone)
         well = await until_scraped(port, "dead_letters", 1.0, queue="outbox")
         assert {f"turngate_{name}" for name in PROMISED} <= well.names
