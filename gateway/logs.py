@@ -87,10 +87,10 @@ _COMES_BACK = frozenset(
 class Log:
     """One log of one process. `configure` may be called again, for another level say."""
 
-    def __init__(self, write: Write, form: Form = Form.LOGFMT) -> None:
+    def __init__(self, write: Write, form: Form = Form.LOGFMT, now: Callable[[], float] = time.monotonic) -> None:
         self._write = write
         self._form = form
-        self._repeats = Repeats(time.monotonic)
+        self._repeats = Repeats(now)
 
     def configure(self, level: str, *, quote: bool = False) -> None:
         """

@@ -132,8 +132,9 @@ class Observer:
         self._log.warning("a file was not taken", action=Action.FILE, reason=reason_of(error))
 
     def not_sent_elsewhere(self, error: TurngateError) -> None:
-        """What an agent wanted to send to another place; the person whose turn it is hears why."""
-        self._log.warning("nothing was sent elsewhere", action=Action.AGENT, reason=reason_of(error))
+        """What an agent wanted to send to another place. Why, in words of the agent's, hears whoever asked."""
+        kind, words = type(error).__name__, str(error)
+        self._log.warning("nothing was sent elsewhere", action=Action.AGENT, reason=kind, said=words)
 
     def files_failed(self, error: BaseException) -> None:
         """The folder of the files does not take what is done to it; it is tried again with the next sweep."""

@@ -54,6 +54,8 @@ class Failing:
                 yield Send(target=f"telegram:{words['target']}", text=words["output"])
                 yield Send(target=words["target"], text=words["output"])
                 yield Send(target=f"nowhere{words['target'].lower()}", text=words["output"])
+                yield Send(target=words["platform"], text=words["output"])
+                yield Send(target=f"{words['platform']}:7", text=words["output"])
                 yield File(path=f"/nowhere/{words['file']}", name=words["file"])
                 yield Ask(id="1", text=words["output"], options=())
             case "surroundings":

@@ -82,6 +82,7 @@ class Scene:
         """With every kind of agent, each for one person."""
         canaries, closed = self.canaries, "http://127.0.0.1:9"
         options = ", ".join(f"{name}: {canaries.word(name)}" for name in HIDDEN_IN_AGENTS)
+        options += f", platform: {canaries.keep('platform', 'canaryplatform')}"
         key, program = canaries.word("api_key"), self.file.parent / "program.py"
         program.write_text(f"import sys; sys.exit('{canaries.word('stderr')}' + sys.stdin.read())")
         model, word = f"model: m, attempts: 1, api_key: {KEY}", canaries.word("query")

@@ -16,8 +16,9 @@ import structlog
 
 from config.load import likes_colours, service
 from gateway.errors import StoreUnavailable
-from gateway.logs import Form, Log, form_of, tell_crashes
+from gateway.logs import Action, Form, Log, form_of, tell_crashes
 from gateway.observe import Observer
+from gateway.repeats import FIRST_PAUSE
 
 CANARY = "canary"
 
@@ -69,6 +70,22 @@ def test_a_terminal_that_can_gets_colours(lines: list[str]) -> None:
     line = say(lines, Form.COLOURS)
     assert "\x1b[31;1mERROR  \x1b[0m the store failed" in line
     assert line.endswith("\x1b[0m")
+
+
+def test_a_trouble_that_stays_is_one_line_and_later_a_number_and_turns_are_never_held_back(lines: list[str]) -> None:
+    at = [0.0]
+    log = Log(lines.append, Form.JOURNAL, now=lambda: at[0])
+    log.configure("info")
+    for number in range(42):
+        Observer().store_failed(StoreUnavailable("locked"))
+        structlog.get_logger().warning("a turn failed", action=Action.TURN, turn=number)
+    log.tell_repeats()
+    assert len(lines) == 1 + 42
+
+    at[0] = FIRST_PAUSE
+    log.tell_repeats()
+    log.tell_repeats()
+    assert lines[43:] == ['<3>action=store event="the store failed" reason=locked repeated=41']
 
 
 def test_a_stream_is_the_journal_only_if_systemd_says_so(tmp_path: Path) -> None:
