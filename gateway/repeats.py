@@ -7,9 +7,10 @@ or turn it was does not matter.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0
 MOST_KEPT = 1000
@@ -26,34 +27,42 @@ class _Trouble:
     pause: float = FIRST_PAUSE
     held_back: int = 0
 
+    def told_again(self, now: float) -> tuple[Line, int]:
+        """The less often the longer it lasts."""
+        times, self.held_back = self.held_back, 0
+        self.pause = min(self.pause * 2, LONGEST_PAUSE)
+        self.until = now + self.pause
+        return self.line, times
 
-@dataclass(slots=True)
+
 class Repeats:
-    """Told of every line that may come back. `now` is a clock that only goes forward."""
+    """Told, from any thread, of every line that may come back. `now` is a clock that only goes forward."""
 
-    now: Callable[[], float]
-    _troubles: OrderedDict[tuple[object, ...], _Trouble] = field(default_factory=OrderedDict)
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._troubles: OrderedDict[tuple[object, ...], _Trouble] = OrderedDict()
 
     def is_news(self, line: Line) -> bool:
         """Whether it is to be told now; if not, it is counted."""
         key = tuple(line.get(name) for name in _SAME)
-        trouble = self._troubles.get(key)
-        if trouble is not None:
-            trouble.held_back += 1
-            return False
-        if len(self._troubles) >= MOST_KEPT:
-            self._troubles.popitem(last=False)
-        same = {name: line[name] for name in _SAME if name in line}
-        self._troubles[key] = _Trouble(line=same, until=self.now() + FIRST_PAUSE)
-        return True
+        with self._lock:
+            trouble = self._troubles.get(key)
+            if trouble is not None:
+                trouble.held_back += 1
+                return False
+            if len(self._troubles) >= MOST_KEPT:
+                self._troubles.popitem(last=False)
+            same = {name: line[name] for name in _SAME if name in line}
+            self._troubles[key] = _Trouble(line=same, until=self._now() + FIRST_PAUSE)
+            return True
 
-    def overdue(self) -> Iterator[tuple[Line, int]]:
+    def overdue(self) -> list[tuple[Line, int]]:
         """What was held back for long enough, with how often. What has not come back is forgotten."""
-        now = self.now()
-        for key, trouble in [each for each in self._troubles.items() if each[1].until <= now]:
-            if not trouble.held_back:
-                del self._troubles[key]
-                continue
-            yield trouble.line, trouble.held_back
-            trouble.held_back, trouble.pause = 0, min(trouble.pause * 2, LONGEST_PAUSE)
-            trouble.until = now + trouble.pause
+        now = self._now()
+        with self._lock:
+            due = [(key, trouble) for key, trouble in self._troubles.items() if trouble.until <= now]
+            for key, trouble in due:
+                if not trouble.held_back:
+                    del self._troubles[key]
+            return [trouble.told_again(now) for _, trouble in due if trouble.held_back]
