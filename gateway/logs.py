@@ -35,6 +35,7 @@ class Action(StrEnum):
     STOPPING = "stopping"
     STOPPED = "stopped"
     RELOADED = "reloaded"
+    CONFIG = "config"
     STALLED = "stalled"
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"

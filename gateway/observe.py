@@ -66,7 +66,7 @@ class Observer:
     def doubted(self, doubts: Sequence[str]) -> None:
         """The new config may not mean what it says."""
         for doubt in doubts:
-            self._log.warning("the config is doubtful", action=Action.RELOADED, reason=doubt)
+            self._log.warning("the config is doubtful", action=Action.CONFIG, reason=doubt)
 
     def lagged(self, seconds: float) -> None:
         """How late the event loop came, as the probe finds several times a second."""
