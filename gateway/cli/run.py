@@ -15,7 +15,6 @@ from gateway.cli.exits import exit_of
 from gateway.cli.options import ConfigFile, StateDir
 from gateway.cli.printable import printable
 from gateway.errors import ConfigError, TurngateError
-from gateway.sd_notify import is_journal
 from gateway.state_dir import take_lock
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # the daemon hears of it when it can do something
 
     from config.load import load, service
+    from gateway.sd_notify import is_journal
 
     surroundings = service()
     to_journal = is_journal(sys.stderr.fileno(), surroundings.journal)

@@ -126,7 +126,9 @@ class TestCounting:
         down = Link(name="main", agent=ScriptedAgent(AgentUnavailable("it is down")))
         cheap = Link(name="cheap", agent=using(Usage(input=1_000_000)))
         agents = {
-            "main": Employed(name="main", agent=Chain([down, cheap], lambda name, error: None), prices=PRICES),
+            "main": Employed(
+                name="main", agent=Chain([down, cheap], lambda name, error, *, again: None), prices=PRICES
+            ),
             "cheap": Employed(name="cheap", agent=cheap.agent, prices=Prices(input=0.5), model=MODEL),
         }
         async with at_work(Policy(agents=agents), *memory()) as work:
