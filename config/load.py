@@ -15,7 +15,7 @@ from config.doubts import find_doubts
 from config.fields import is_zone
 from config.mistakes import Mistake, Place, located, one_of, quoted, refusal
 from config.not_built import NOT_BUILT_YET
-from config.schema import DEFAULT_STATE_DIR, Config, Log, LogLevel
+from config.schema import DEFAULT_STATE_DIR, Config, LogLevel
 from config.surroundings import Surroundings, credentials_in
 from config.validate import validate
 from config.yaml_reader import LARGEST_FILE, read_yaml
@@ -40,7 +40,7 @@ class Loaded:
         """What only shows when an agent is made, with its place in the file. Such an error begins with its key."""
         text = str(error)
         place = self.agents.get(text.partition(":")[0])
-        return error if place is None else ConfigError(located(str(self.file), Mistake(place, text)))
+        return error if place is None else ConfigError(located(str(self.file), Mistake(place, text)), words=error.words)
 
 
 def load(
@@ -77,11 +77,13 @@ def load(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """
-    What a service manager tells those it starts: where it listens, and after which silence it takes us for dead.
+    What a service manager tells those it starts: where it listens, after which silence it takes us for dead, and by
+    which device and inode to know its journal.
     """
 
     notify_socket: str | None = None
     watchdog: timedelta | None = None
+    journal: str | None = None
 
 
 def service(environment: Mapping[str, str] | None = None, *, pid: int | None = None) -> Service:
@@ -92,7 +94,14 @@ def service(environment: Mapping[str, str] | None = None, *, pid: int | None = N
     return Service(
         notify_socket=env.get("NOTIFY_SOCKET") or None,
         watchdog=timedelta(microseconds=int(limit)) if limit.isdigit() and is_watched else None,
+        journal=env.get("JOURNAL_STREAM") or None,
     )
+
+
+def likes_colours(environment: Mapping[str, str] | None = None) -> bool:
+    """Of a terminal: whether it can show them, and whoever sits there wants them (https://no-color.org)."""
+    env = os.environ if environment is None else environment
+    return not env.get("NO_COLOR") and env.get("TERM", "dumb") != "dumb"
 
 
 def given_to_programs() -> dict[str, str]:
@@ -166,7 +175,10 @@ def _with_overrides(config: Config, document: Document, surroundings: Surroundin
     if level not in get_args(LogLevel):
         cure = one_of(level, get_args(LogLevel), instead="write one of")
         raise ConfigError(f"$TURNGATE_LOG_LEVEL: {quoted(level)} is no level; {cure}")
-    update = {"state_dir": folder or _default_state_dir(surroundings), "log": Log.model_validate({"level": level})}
+    update = {
+        "state_dir": folder or _default_state_dir(surroundings),
+        "log": config.log.model_copy(update={"level": level}),
+    }
     return config.model_copy(update=update)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -40,6 +41,13 @@ def refusal(file: str, mistakes: Iterable[Mistake]) -> ConfigError:
 def located(file: str, mistake: Mistake) -> str:
     """In the form that editors and terminals can jump to."""
     return f"{file}:{mistake.place.line}:{mistake.place.column}: {mistake.text}"
+
+
+def without_values(text: str) -> str:
+    """A mistake for a log that others read: where it is and what to do, and nothing that the file says."""
+    for value in re.findall(r'"([^"\n]+)"', text):
+        text = text.replace(f'"{value}"', "…").replace(f":{value}", ":…")
+    return re.sub(r"(ACCOUNT:)\S+", r"\1…", text)
 
 
 def quoted(text: str) -> str:

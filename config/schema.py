@@ -349,9 +349,10 @@ class Backups(Section):
 
 
 class Log(Section):
-    """How much is told on stderr."""
+    """How much is told on stderr. `quote`: also what model servers, platforms and programs say of a failure."""
 
     level: Annotated[LogLevel, AsWritten] = "info"
+    quote: Flag = False
 
 
 class Web(Section):

@@ -6,9 +6,10 @@ import sys
 import typer
 
 from gateway.cli import app
-from gateway.cli.exits import exit_of
+from gateway.cli.exits import Exit, exit_of
 from gateway.cli.printable import printable
 from gateway.errors import TurngateError
+from gateway.reasons import place_of, whole_reason
 
 
 def main() -> None:
@@ -17,8 +18,12 @@ def main() -> None:
     try:
         app(prog_name="turngate")
     except TurngateError as exc:
-        typer.echo(printable(str(exc)), err=True)
+        typer.echo(printable(whole_reason(exc)), err=True)
         sys.exit(exit_of(exc))
+    except Exception as exc:  # noqa: BLE001 - a bug; what it says may be somebody's words, and where it is helps more
+        bug = f"turngate broke down ({type(exc).__name__} at {place_of(exc)}); please report this as a bug"
+        typer.echo(bug, err=True)
+        sys.exit(Exit.FAILED)
 
 
 def _open_standard_streams() -> None:

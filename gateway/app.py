@@ -46,14 +46,16 @@ from gateway.farewell import CUT_OFF, say_that_it_goes_on
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.health import Health
+from gateway.metrics import METRICS_TYPE
 from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
-from gateway.observe import METRICS_TYPE, Observer
+from gateway.observe import Observer
 from gateway.pipeline import Pipeline
 from gateway.places import places_of
 from gateway.policy import Employed, Policy
 from gateway.ports import Adapter
 from gateway.reloading import Reloading, backup_rules, delivery_rules, file_rules, lane_rules
 from gateway.routing import Route
+from gateway.scraping import Scraping
 from gateway.staff import Staff
 from gateway.state_dir import Lock, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
@@ -74,6 +76,7 @@ class Gateway:
     observer: Observer
     clock: SystemClock
     health: Health
+    scraping: Scraping
     reloading: Reloading
     hurry: asyncio.Event
     delivery: Delivery
@@ -186,19 +189,22 @@ async def running(
         )
         endings = Endings(policy=policy, store=store, files=files, clock=clock, observer=observer)
         backups = Backups(backup_rules(config), store.back_up, clock, observer)
+        health = Health(
+            store=store,
+            lanes=pipeline.lanes,
+            backups=backups,
+            observer=observer,
+            clock=clock,
+            since=clock.now(),
+        )
+        store.when_committed(observer.metrics.committed)
         gateway = Gateway(
             store=store,
             pipeline=pipeline,
             observer=observer,
             clock=clock,
-            health=Health(
-                store=store,
-                lanes=pipeline.lanes,
-                backups=backups,
-                observer=observer,
-                clock=clock,
-                since=clock.now(),
-            ),
+            health=health,
+            scraping=Scraping(health=health),
             reloading=Reloading(
                 config=config,
                 staff=staff,
@@ -343,7 +349,7 @@ def _web_door(gateway: Gateway, policy: Policy, screens: Screens, host: str, por
         waiting=gateway.pipeline.lanes.waiting,
         commands=commands,
         readiness=gateway.health.readiness,
-        metrics=gateway.health.metrics,
+        metrics=gateway.scraping.text,
         metrics_type=METRICS_TYPE,
         clock=gateway.clock,
         cookie_key=read_or_make_key(lock.state.web_key),

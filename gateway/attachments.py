@@ -16,10 +16,11 @@ from gateway.errors import Refused, Retryable, Throttled, TurngateError
 from gateway.files import Files, clean_name, too_large
 from gateway.lanes import Running
 from gateway.model import Attachment, Entry, InboundMessage, SessionId
-from gateway.observe import Observer, reason_of
+from gateway.observe import Observer
 from gateway.patience import until_stored
 from gateway.policy import Policy
 from gateway.ports import FetchesFiles
+from gateway.reasons import reason_of
 from gateway.storing import Store
 
 LONGEST_FETCH = 300.0

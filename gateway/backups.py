@@ -16,8 +16,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gateway.errors import StoreError, StoreUnavailable, TurngateError
-from gateway.observe import Observer, reason_of
+from gateway.observe import Observer
 from gateway.ports import Clock
+from gateway.reasons import reason_of
 
 LOOKS_EVERY = timedelta(minutes=1)
 FIRST_AFTER = timedelta(minutes=5)

@@ -31,7 +31,7 @@ from gateway.errors import (
 from gateway.files import discard, is_there
 from gateway.governor import Governor
 from gateway.model import LARGEST_NUMBER, File, Part, PartId, PartState, Sent, SessionSource, TurnId
-from gateway.observe import Observer, reason_of
+from gateway.observe import Observer
 from gateway.patience import until_stored
 from gateway.ports import (
     Adapter,
@@ -46,6 +46,7 @@ from gateway.ports import (
     can,
 )
 from gateway.previews import Preview, follower_of, harmless
+from gateway.reasons import whole_reason
 from gateway.storing import Store
 from gateway.streams import Showing, Stage
 
@@ -256,11 +257,11 @@ class Delivery:
         dead = not isinstance(failure, Retryable) or wait > self._rules.retry_for.total_seconds() - age
         retry_at = None if dead else self._clock.now() + timedelta(seconds=wait)
         in_doubt = part.state is PartState.SENDING or isinstance(failure, Unreachable)
-        reason = reason_of(failure)
+        reason = whole_reason(failure)
         with suppress(AlreadySettled):
             recording = partial(self._store.record_unsent, part.id, reason, retry_at=retry_at, in_doubt=in_doubt)
             await until_stored(recording, self._observer)
-        self._observer.unsent(part, reason, dead=dead)
+        self._observer.unsent(part, failure, dead=dead)
         state = PartState.DEAD if dead else PartState.SENDING if in_doubt else PartState.FAILED
         return replace(part, state=state, not_before=retry_at)
 

@@ -16,8 +16,9 @@ from gateway.compaction import Compaction
 from gateway.fitting import Fitting
 from gateway.history import estimate_tokens
 from gateway.lanes import Lanes, Place, Running
+from gateway.logs import Action
 from gateway.model import InboundMessage, InboxId, MessageKind, Part, SessionKey
-from gateway.observe import Action, Observer
+from gateway.observe import Observer
 from gateway.pairing import Pairing
 from gateway.patience import until_stored
 from gateway.policy import Employed, Policy

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from gateway.admission import LONGEST_TEXT, SAID, Refusal, authorize
-from gateway.errors import Refused
+from gateway.errors import Refused, StoreError
 from gateway.model import ChatType, InboundMessage, Part, SessionKey
 from gateway.observe import Observer
 from gateway.overheard import Overheard
@@ -67,7 +67,11 @@ class Doorkeeper:
         if refusal is not None:
             await self.turn_away(message, refusal)
             return None
-        return await accept()
+        try:
+            return await accept()
+        except StoreError as exc:
+            self.observer.store_failed(exc)  # whoever sent it is not told that we have it, and sends it again
+            raise
 
     async def turn_away(self, message: InboundMessage, refusal: Refusal) -> None:
         """Count it, write it down without its words, and tell a stranger how he gets in."""

@@ -29,7 +29,16 @@ TurngateError
 
 
 class TurngateError(Exception):
-    """The root, so that a border can tell our errors from a bug."""
+    """
+    The root, so that a border can tell our errors from a bug.
+
+    The message is ours and may stand in a log. `words` are what somebody else said of it, a platform, a server or a
+    program: they may quote people, so operators are shown them on request, and no log holds them.
+    """
+
+    def __init__(self, message: str = "", *, words: str = "") -> None:
+        super().__init__(message)
+        self.words = words
 
 
 class ConfigError(TurngateError):
@@ -88,8 +97,8 @@ class AgentError(TurngateError):
 class AgentUnavailable(AgentError):
     """Nobody answers there now, or too much is asked of it. `retry_after`: it said when to come back, in seconds."""
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, retry_after: float | None = None, words: str = "") -> None:
+        super().__init__(message, words=words)
         self.retry_after = retry_after
 
 

@@ -79,10 +79,10 @@ class Health:
             return None
         return BackupStatus(folder=str(report.folder), last_at=report.last_at, failure=report.failure)
 
-    def metrics(self) -> bytes:
-        """For Prometheus."""
-        busy, waiting = self.lanes.depth()
-        return self.observer.metrics(busy=busy, waiting=waiting)
+    async def store_takes_writes(self) -> bool:
+        """As far as can be known within a second."""
+        await self._ask_store()
+        return self._store_status().reason is None
 
     def _readiness(self) -> Readiness:
         reports = [supervisor.report for supervisor in self.supervisors]

@@ -1,130 +1,25 @@
 """
-What operators see: one log line and one number for everything that happens.
+What operators see: the one who is told of everything that happens, and tells the log and the metrics.
 
-A line is a fixed sentence with an `action` word and fields from a fixed list. Texts, names and ids of people and chats
-are on no list, so they cannot be logged by accident; of an unexpected error the place is told and not the words, which
-may be somebody's.
+A word for what happened is chosen here, so that no other room needs to know how a line looks or what is counted.
 """
 
 from __future__ import annotations
 
-import logging
-import time
-import traceback
-from collections.abc import MutableMapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, TextIO
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from gateway.errors import AgentError, Refused, TurngateError
-from gateway.model import Part, SessionId, SessionSource
-from gateway.reminding import Reminding
+from gateway.logs import Action, tell_bug
+from gateway.metrics import Metrics
+from gateway.model import Part, SessionId, SessionSource, TurnId
+from gateway.reasons import place_of, reason_of
 from gateway.spending import Spending
 from gateway.storing import Accepted, Begun, Outcome, Pruned
 
-METRICS_TYPE = CONTENT_TYPE_LATEST
-
-
-class Action(StrEnum):
-    """What a line is about; operators search for these."""
-
-    STARTED = "started"
-    STOPPING = "stopping"
-    STOPPED = "stopped"
-    RELOADED = "reloaded"
-    STALLED = "stalled"
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    REFUSED = "refused"
-    AMENDED = "amended"
-    NOTED = "noted"
-    COMMAND = "command"
-    AGENT = "agent"
-    TURN = "turn"
-    SUMMARY = "summary"
-    SESSION = "session"
-    DROPPED = "dropped"
-    SENT = "sent"
-    UNSENT = "unsent"
-    PREVIEW = "preview"
-    ACCESS = "access"
-    ACCOUNT = "account"
-    STORE = "store"
-    FILE = "file"
-    BACKUP = "backup"
-    BUG = "bug"
-
-
-# fmt: off
-_FIELDS = frozenset((
-    "timestamp", "level", "event", "action", "reason", "where", "changed", "needs_restart",
-    "account", "address", "agent", "command", "ms", "outcome", "part", "pid", "platform", "session", "turn", "version",
-))
-# fmt: on
-
-
-def only_known_fields(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Drop what is on no list: a new field is a decision, not an accident."""
-    return {name: value for name, value in event.items() if name in _FIELDS}
-
-
-def configure_logging(level: str, stream: TextIO) -> None:
-    """Ours in full; of the libraries only what they warn of, and of that only who warned: their words may be data."""
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            only_known_fields,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "action", "event"]),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=lambda *_: _Lines(stream),
-        cache_logger_on_first_use=False,
-    )
-    logging.basicConfig(handlers=[_Libraries(logging.WARNING)], level=logging.WARNING, force=True)
-
-
-class _Lines:
-    """On their way out. One that cannot be written is lost: a disk that is full of logs must not end the daemon."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def msg(self, line: str) -> None:
-        """From any thread: it is one write."""
-        with suppress(OSError):
-            self._stream.write(f"{line}\n")
-            self._stream.flush()
-
-    debug = info = warning = error = critical = msg
-
-
-class _Libraries(logging.Handler):
-    """Our own adapters warn in fixed sentences, which are kept; anything that was put into one may be data."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name.startswith("adapters.") and not record.args:
-            structlog.get_logger().warning(str(record.msg), action=Action.ACCOUNT, where=record.name)
-            return
-        cause = record.exc_info[1] if record.exc_info else None
-        where = place_of(cause) if cause else record.name
-        structlog.get_logger().warning("a library complained", action=Action.BUG, where=where, reason=record.name)
-
-
-def place_of(error: BaseException) -> str:
-    """Where it happened, innermost last, without a word of what it said."""
-    frames = traceback.extract_tb(error.__traceback__)[-6:]
-    return " > ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames) or "unknown"
-
-
-def reason_of(error: BaseException) -> str:
-    """Our own errors are written to be read; of others only the kind is safe to repeat."""
-    return str(error) if isinstance(error, TurngateError) else type(error).__name__
+_MOST_BEGUN = 20_000
 
 
 class Observer:
@@ -132,31 +27,9 @@ class Observer:
 
     def __init__(self) -> None:
         self._log = structlog.get_logger()
-        self._registry = CollectorRegistry()
-        ProcessCollector(namespace="turngate", registry=self._registry)
-        self._messages = self._counter("messages", "Inbound messages by what became of them.", "platform", "outcome")
-        self._refusals = self._counter("refusals", "Messages that were not let in, by reason.", "platform", "reason")
-        self._commands = self._counter("commands", "Chat commands that were run.", "command")
-        self._turns = self._counter("turns", "Turns by agent and outcome.", "agent", "outcome")
-        self._parts = self._counter("parts", "Outbound parts by what became of them.", "platform", "outcome")
-        self._tokens = self._counter("tokens", "Tokens that agents used, by kind.", "agent", "kind")
-        self._cost = self._counter("cost_usd", "What agents cost, as far as that is known.", "agent")
-        self._bugs = self._counter("unexpected_errors", "Errors nobody had foreseen: look in the log.")
-        self._stalls = self._counter("loop_stalls", "How often the event loop was held up: the log says by what.")
-        self._turn_seconds = Histogram(
-            "turngate_turn_seconds",
-            "From the beginning of a turn until it was stored.",
-            buckets=(0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000),
-            registry=self._registry,
-        )
-        self._store_troubles = Reminding()
-        self._busy = Gauge("turngate_lanes_busy", "Conversations with a turn at work.", registry=self._registry)
-        self._last_backup = Gauge(
-            "turngate_last_backup_timestamp_seconds",
-            "When the newest scheduled backup was made; 0: never.",
-            registry=self._registry,
-        )
-        self._waiting = Gauge("turngate_lanes_waiting", "Messages that wait for their turn.", registry=self._registry)
+        self.metrics = Metrics()
+        self._first_text: dict[TurnId, timedelta] = {}
+        self._store_fails = False
 
     def started(self, *, address: str | None, version: str, pid: int) -> None:
         """Everything is open."""
@@ -186,24 +59,32 @@ class Observer:
         tell = self._log.warning if needs_restart else self._log.info
         tell("the config was read again", action=Action.RELOADED, **fields)
 
-    def not_reloaded(self, error: TurngateError) -> None:
-        """The new config is wrong. What it says may be data, so that only whoever asked is shown the mistakes."""
-        reason = f"{type(error).__name__}; `turngate check` says what is wrong"
+    def not_reloaded(self, mistakes: Sequence[str]) -> None:
+        """The new config is wrong. The mistakes come without what the file says, which may be somebody's."""
+        reason = f"{'; and '.join(mistakes)}; `turngate check` says more"
         self._log.error("the config is refused, and nothing has changed", action=Action.RELOADED, reason=reason)
+
+    def doubted(self, doubts: Sequence[str]) -> None:
+        """The new config may not mean what it says."""
+        for doubt in doubts:
+            self._log.warning("the config is doubtful", action=Action.CONFIG, reason=doubt)
+
+    def lagged(self, seconds: float) -> None:
+        """How late the event loop came, as the probe finds several times a second."""
+        self.metrics.loop_lag_seconds.observe(seconds)
 
     def stalled(self, where: str) -> None:
         """Something keeps the event loop from going on, and everybody waits."""
-        self._stalls.inc()
+        self.metrics.stalls.inc()
         self._log.warning("the event loop is held up", action=Action.STALLED, where=where)
 
     def stall_over(self, lasted: timedelta) -> None:
         """It goes on."""
-        ms = round(lasted.total_seconds() * 1000)
-        self._log.warning("the event loop goes on", action=Action.STALLED, ms=ms)
+        self._log.warning("the event loop goes on", action=Action.STALLED, ms=_ms(lasted))
 
     def received(self, source: SessionSource, outcome: Action) -> None:
         """A message was accepted, known already, or refused; or something was done to one that is there."""
-        self._messages.labels(source.platform, outcome.value).inc()
+        self.metrics.messages.labels(source.platform, outcome.value).inc()
         self._log.debug("a message came in", action=outcome, platform=source.platform, account=source.account)
 
     def stored(self, source: SessionSource, accepted: Accepted | None) -> None:
@@ -213,7 +94,7 @@ class Observer:
 
     def turned_away(self, source: SessionSource, reason: str) -> None:
         """A message was not let in. The reason is one word of a small list."""
-        self._refusals.labels(source.platform, reason).inc()
+        self.metrics.refusals.labels(source.platform, reason).inc()
         self.received(source, Action.REFUSED)
 
     def open_to_everybody(self) -> None:
@@ -225,7 +106,7 @@ class Observer:
 
     def commanded(self, command: str, session: SessionId) -> None:
         """A chat command was answered."""
-        self._commands.labels(command).inc()
+        self.metrics.commands.labels(command).inc()
         self._log.info("a command was answered", action=Action.COMMAND, command=command, session=session)
 
     def dropped(self, refusal: Refused) -> None:
@@ -236,12 +117,12 @@ class Observer:
         """Why, it said to the person who asked, perhaps in his words: the transcript and the inbox have them."""
         self._log.warning("the agent failed", action=Action.AGENT, reason=type(error).__name__, where=place_of(error))
 
-    def agent_unavailable(self, name: str, error: AgentError) -> None:
-        """It could not be asked. What its server said of that is for the operator alone, so it may stand behind."""
-        reason, cause = reason_of(error), error.__cause__
-        if isinstance(cause, TurngateError) and reason_of(cause) not in reason:
-            reason = f"{reason}: {reason_of(cause)}"
-        self._log.warning("an agent cannot be asked", action=Action.AGENT, agent=name, reason=reason)
+    def agent_unavailable(self, name: str, error: AgentError, *, again: bool) -> None:
+        """It could not be asked, and is asked `again` or not. What its server said is for the operator alone."""
+        if again:
+            self.metrics.retries.labels("agent").inc()
+        words = {"said": error.words} if error.words else {}
+        self._log.warning("an agent cannot be asked", action=Action.AGENT, agent=name, reason=reason_of(error), **words)
 
     def agent_silent(self) -> None:
         """Nothing came from it for as long as the config allows."""
@@ -252,8 +133,9 @@ class Observer:
         self._log.warning("a file was not taken", action=Action.FILE, reason=reason_of(error))
 
     def not_sent_elsewhere(self, error: TurngateError) -> None:
-        """What an agent wanted to send to another place; the person whose turn it is hears why."""
-        self._log.warning("nothing was sent elsewhere", action=Action.AGENT, reason=reason_of(error))
+        """What an agent wanted to send to another place. Why, in words of the agent's, hears whoever asked."""
+        kind, words = type(error).__name__, str(error)
+        self._log.warning("nothing was sent elsewhere", action=Action.AGENT, reason=kind, said=words)
 
     def files_failed(self, error: BaseException) -> None:
         """The folder of the files does not take what is done to it; it is tried again with the next sweep."""
@@ -262,15 +144,27 @@ class Observer:
     def turn_ended(self, begun: Begun, outcome: Outcome, agent: str, seconds: float) -> None:
         """One line per turn."""
         result = outcome.state.value
-        self._turns.labels(agent, result).inc()
-        self._turn_seconds.observe(seconds)
-        fields = {"turn": begun.turn, "session": begun.opened.session.id, "agent": agent, "ms": round(seconds * 1000)}
+        first, platform = self._first_text.pop(begun.turn, None), begun.opened.session.origin.platform
+        self.metrics.turns.labels(agent, result).inc()
+        self.metrics.turn_seconds.observe(seconds)
+        fields: dict[str, object] = {"turn": begun.turn, "session": begun.opened.session.id, "platform": platform}
+        fields |= {"agent": agent, "ms": round(seconds * 1000)}
+        if first is not None:
+            fields["first_ms"] = _ms(first)
+        if begun.attempt > 1:
+            fields["attempt"] = begun.attempt
         if outcome.failure is None:
             self._log.info("a turn was answered", action=Action.TURN, outcome=result, **fields)
         elif outcome.refused:
             self._log.info("a turn was refused", action=Action.TURN, outcome=result, reason=outcome.failure, **fields)
         else:
             self._log.warning("a turn failed", action=Action.TURN, outcome=result, **fields)
+
+    def first_text(self, turn: TurnId, after: timedelta) -> None:
+        """The agent has begun to speak. Turns that never end would be remembered for ever, so there is a bound."""
+        self.metrics.first_text_seconds.observe(after.total_seconds())
+        if len(self._first_text) < _MOST_BEGUN:
+            self._first_text[turn] = after
 
     def summarised(self, session: SessionId, messages: int) -> None:
         """A summary stands for the older part of a conversation."""
@@ -286,24 +180,32 @@ class Observer:
         """An agent used something."""
         tokens = spending.tokens
         for kind in ("input", "output", "cache_read", "cache_write"):
-            self._tokens.labels(agent, kind).inc(getattr(tokens, kind))
-        self._cost.labels(agent).inc(spending.usd)
+            self.metrics.tokens.labels(agent, kind).inc(getattr(tokens, kind))
+        self.metrics.cost.labels(agent).inc(spending.usd)
 
     def sent(self, part: Part) -> None:
         """A part arrived."""
-        self._parts.labels(part.target.platform, "sent").inc()
+        self.metrics.parts.labels(part.target.platform, "sent").inc()
         self._log.debug("a part was sent", action=Action.SENT, part=part.id, platform=part.target.platform)
 
-    def unsent(self, part: Part, reason: str, *, dead: bool) -> None:
-        """A part did not arrive: it will be tried again, or never."""
-        self._parts.labels(part.target.platform, "dead" if dead else "failed").inc()
+    def unsent(self, part: Part, error: TurngateError, *, dead: bool) -> None:
+        """A part did not arrive: it will be tried again, or never. The outbox has all that was said of it."""
+        if not dead:
+            self.metrics.retries.labels("send").inc()
+        self.metrics.parts.labels(part.target.platform, "dead" if dead else "failed").inc()
         words = "a part cannot be delivered" if dead else "a part is tried again"
-        self._log.warning(words, action=Action.UNSENT, part=part.id, platform=part.target.platform, reason=reason)
+        said = {"said": error.words} if error.words else {}
+        where = {"part": part.id, "platform": part.target.platform}
+        self._log.warning(words, action=Action.UNSENT, reason=reason_of(error), **where, **said)
 
     def hint_failed(self, target: SessionSource, error: BaseException) -> None:
         """A preview or a typing sign was not shown. The answer comes all the same."""
         reason = reason_of(error)
         self._log.debug("a hint was not shown", action=Action.PREVIEW, platform=target.platform, reason=reason)
+
+    def account_restarted(self) -> None:
+        """An account is connected once more."""
+        self.metrics.retries.labels("account").inc()
 
     def account_changed(self, platform: str, account: str, state: str, reason: str | None) -> None:
         """An account is now in another state."""
@@ -345,17 +247,15 @@ class Observer:
         self._log.warning("the clock has jumped, or this host slept; nothing is swept for an hour", action=Action.STORE)
 
     def store_failed(self, error: BaseException) -> None:
-        """The store does not take writes. Told once, and then now and then: everybody who writes finds out."""
-        reason = reason_of(error)
-        if self._store_troubles.is_due(reason, time.monotonic()):
-            self._log.error("the store failed", action=Action.STORE, reason=reason)
+        """The store does not take writes. Everybody who writes finds out; the log tells it once, and now and then."""
+        self._store_fails = True
+        self._log.error("the store failed", action=Action.STORE, reason=reason_of(error))
 
     def store_works(self) -> None:
         """It takes writes; told if it did not before."""
-        lasted = self._store_troubles.is_over(time.monotonic())
-        if lasted is not None:
-            ms = round(lasted.total_seconds() * 1000)
-            self._log.warning("the store takes writes again", action=Action.STORE, ms=ms)
+        if self._store_fails:
+            self._log.warning("the store takes writes again", action=Action.STORE)
+        self._store_fails = False
 
     def backed_up(self, at: datetime) -> None:
         """A scheduled backup was made and verified."""
@@ -364,7 +264,7 @@ class Observer:
 
     def found_backup(self, at: datetime) -> None:
         """An earlier run made the newest there is."""
-        self._last_backup.set(at.timestamp())
+        self.metrics.last_backup.set(at.timestamp())
 
     def not_backed_up(self, error: BaseException) -> None:
         """It is tried again; until then the newest backup grows older."""
@@ -372,14 +272,9 @@ class Observer:
 
     def bug(self, error: BaseException) -> None:
         """Nobody had foreseen this. Where it happened is told, what it said is not."""
-        self._bugs.inc()
-        self._log.error("unexpected error", action=Action.BUG, reason=type(error).__name__, where=place_of(error))
+        self.metrics.bugs.inc()
+        tell_bug(error)
 
-    def metrics(self, *, busy: int, waiting: int) -> bytes:
-        """In the text format of Prometheus."""
-        self._busy.set(busy)
-        self._waiting.set(waiting)
-        return generate_latest(self._registry)
 
-    def _counter(self, name: str, words: str, *labels: str) -> Counter:
-        return Counter(f"turngate_{name}", words, labels, registry=self._registry)
+def _ms(took: timedelta) -> int:
+    return round(max(took.total_seconds(), 0.0) * 1000)

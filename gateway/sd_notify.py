@@ -6,6 +6,7 @@ Written by hand because it is a datagram of a few words. Where there is no manag
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from contextlib import suppress
@@ -55,3 +56,9 @@ class Systemd:
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
             line.setblocking(False)
             line.sendto("\n".join(words).encode(), self._address)
+
+
+def is_journal(descriptor: int, named: str | None) -> bool:
+    """Whether a stream leads to the journal: systemd names it by device and inode, in $JOURNAL_STREAM."""
+    found = os.fstat(descriptor)
+    return named == f"{found.st_dev}:{found.st_ino}"

@@ -42,8 +42,10 @@ class StallProbe:
         looking.start()
         try:
             while True:
+                due = time.monotonic() + _TICK
                 await asyncio.sleep(_TICK)
                 self._ticked = time.monotonic()
+                self._observer.lagged(max(self._ticked - due, 0.0))
         finally:
             self._over.set()
 

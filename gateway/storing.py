@@ -201,12 +201,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """How much work there is: on its way, and given up."""
+    """How much work there is: on its way, since when the oldest of that is, and given up."""
 
     inbox_waiting: int = 0
     inbox_dead: int = 0
     outbox_waiting: int = 0
     outbox_dead: int = 0
+    inbox_oldest: datetime | None = None
+    outbox_oldest: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,9 +21,10 @@ from functools import partial
 from gateway.crashpoints import crashpoint
 from gateway.errors import GapRemains, Refused, Retryable, StoreError, TurngateError, Unauthorized
 from gateway.model import InboundMessage
-from gateway.observe import Observer, reason_of
+from gateway.observe import Observer
 from gateway.patience import until_stored
 from gateway.ports import Adapter, CatchesUp, Clock, Moment, Receive, TellsProgress
+from gateway.reasons import reason_of
 from gateway.storing import Store
 
 MOST_REFUSALS = 3
@@ -136,6 +137,7 @@ class Supervisor:
             if isinstance(failure, Unauthorized):
                 await until_stored(lambda: self._store.record_refused(*name), self._observer)
             await asyncio.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - jitter, no secret
+            self._observer.account_restarted()
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _try(self, receive: Receive) -> BaseException:

@@ -131,9 +131,10 @@ class Conversation:
         self._limit: asyncio.Timeout | None = None
         self._patience = 0.0
         self._deadline: float | None = None
-        self._asked_at = 0.0
+        self._asked_at = self._began_at = 0.0
         self._unanswered = 0
         self._stopped = self._given_up = self._finished = self._is_over = self._is_marked = False
+        self._has_spoken = False
         self._expecting: list[asyncio.Future[bool]] = []
         self._words, self._thoughts = StreamRestorer(restore), StreamRestorer(restore)
         self.said = Said(restore=restore, clock=clock)
@@ -159,6 +160,7 @@ class Conversation:
             self._end()
             return Ending.STOPPED
         self._patience = patience.idle.total_seconds()
+        self._began_at = asyncio.get_running_loop().time()
         if patience.total is not None:
             self._deadline = asyncio.get_running_loop().time() + patience.total.total_seconds()
         error = await self._listen(self._hear_all(turn, hands or Hands()))
@@ -223,6 +225,8 @@ class Conversation:
                     if self._stopped or self._given_up or self._is_over:
                         break
                     self._wait_longer()
+                    if not self._has_spoken and isinstance(event, Text):
+                        self._tell_first_text(turn)
                     if _goes_on(event):
                         self._tell_expecting(goes_on=True)
                     crashpoint("mid-stream")
@@ -237,6 +241,10 @@ class Conversation:
         except BaseException as exc:  # noqa: BLE001 - an error here is a value, which `run` looks at
             return exc
         return None
+
+    def _tell_first_text(self, turn: Turn) -> None:
+        self._has_spoken = True
+        self._observer.first_text(turn.id, timedelta(seconds=asyncio.get_running_loop().time() - self._began_at))
 
     def _wait_longer(self) -> None:
         """Whoever waits for an answer may be silent: how long people may think is for others to say."""

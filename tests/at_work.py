@@ -15,6 +15,7 @@ from gateway.delivery import Delivery, DeliveryRules
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules
+from gateway.metrics import Now
 from gateway.model import Entry, InboundMessage, Session, SessionSource
 from gateway.observe import Observer
 from gateway.pipeline import Pipeline
@@ -34,6 +35,12 @@ def at_desk(chat: str = "desk", user: str = "ann") -> SessionSource:
 def policy_for(agent: Agent, **decisions: object) -> Policy:
     """One agent, and whatever else the operator decided."""
     return Policy(agents={"main": Employed(name="main", agent=agent)}, **decisions)  # type: ignore[arg-type]
+
+
+def numbers(observer: Observer) -> bytes:
+    """What Prometheus would be shown, of a gateway with nothing to do."""
+    now = Now(busy=0, waiting=0, tasks=0, sessions_in_memory=0, store_ok=True, log_lines_lost=0)
+    return observer.metrics.text(now)
 
 
 @dataclass(slots=True, kw_only=True)

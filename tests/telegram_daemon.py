@@ -42,6 +42,11 @@ class Daemon:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
+    @property
+    def pid(self) -> int:
+        """Of the process that was started."""
+        return self._process.pid
+
     async def kill(self) -> None:
         """As the kernel would."""
         self._process.kill()

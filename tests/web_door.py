@@ -190,6 +190,10 @@ class Door:
         self.forgotten.append(session)
 
 
+async def _metrics() -> bytes:
+    return b"turngate_up 1\n"
+
+
 def needs_of(door: Door) -> Needs:
     """What the composition root would hand over."""
 
@@ -203,7 +207,7 @@ def needs_of(door: Door) -> Needs:
         waiting=door.pipeline.waiting,
         commands=COMMANDS,
         readiness=readiness,
-        metrics=lambda: b"turngate_up 1\n",
+        metrics=_metrics,
         metrics_type="text/plain; version=0.0.4; charset=utf-8",
         clock=door.pipeline.clock,
         cookie_key=COOKIE_KEY,

@@ -290,7 +290,8 @@ def _refusal(exc: discord.HTTPException) -> TurngateError:
             return Forbidden("the bot cannot see this channel", sees=False)
         case _, code if code == _NO_PERMISSION:
             return Forbidden("the bot may not do that in this channel", sees=True)
-    return Undeliverable(f"Discord says: {said.splitlines()[0] if said else exc.status} ({told_code})")
+    words = said.splitlines()[0] if said else ""
+    return Undeliverable(f"Discord does not take it ({exc.status}, code {told_code})", words=words)
 
 
 def _explained(exc: discord.HTTPException) -> tuple[str, int]:

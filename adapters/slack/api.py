@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -27,6 +28,8 @@ Answer = Mapping[str, Any]
 _TO_CONNECT = 10.0
 _PAUSE_IF_ASKED = 1.0
 _LONGEST_REASON = 200
+_SCOPES = re.compile(r"[a-z:.,_ ]{1,200}")
+_CODE = re.compile(r"[a-z_]{1,50}")  # anything else may quote somebody
 _NO_SUCH_ADDRESS = 404
 
 _THROTTLED = {"ratelimited", "rate_limited"}
@@ -217,11 +220,18 @@ def _error_of(exc: SlackApiError) -> TurngateError:
     if status >= 500 or said in _TROUBLES:
         return Unreachable("Slack has trouble of its own")
     if said == "missing_scope":
-        return MissingScope(f"the token lacks the scope {data.get('needed')}; add it and install the app again")
+        return MissingScope(f"the token lacks the scope {_scope(data)}; add it and install the app again")
     if said in _CREDENTIALS:
         return Unauthorized(_CREDENTIALS[said])
-    reason = _CURES.get(said, f"Slack says: {said[:_LONGEST_REASON]}")
-    return _KINDS.get(said, Undeliverable)(reason)
+    if said in _CURES:
+        return _KINDS.get(said, Undeliverable)(_CURES[said])
+    code = said if _CODE.fullmatch(said) else "no code of Slack's"
+    return _KINDS.get(said, Undeliverable)(f"Slack does not take it: {code}", words=said[:_LONGEST_REASON])
+
+
+def _scope(data: Answer) -> str:
+    needed = data.get("needed")
+    return needed if isinstance(needed, str) and _SCOPES.fullmatch(needed) else "it needs"
 
 
 def _pause(response: AsyncSlackResponse) -> float:

@@ -145,7 +145,7 @@ def _error_of(exc: TelegramAPIError) -> TurngateError:
         case TelegramConflictError():
             return _conflict(exc.message)
         case TelegramForbiddenError():
-            return Undeliverable(f"Telegram does not let us write there: {exc.message}")
+            return Undeliverable("Telegram does not let us write there", words=exc.message)
         case TelegramBadRequest():
             return _refusal(exc.message)
         case TelegramEntityTooLarge():
@@ -182,5 +182,5 @@ def _refusal(words: str) -> Undeliverable:
     if any(each in said for each in _FORMATTING):
         return FormattingRefused("Telegram does not understand the formatting")
     if any(each in said for each in _FILE):
-        return NotAsThis(f"Telegram does not take the file: {words}")
-    return Undeliverable(f"Telegram says: {words}")
+        return NotAsThis("Telegram does not take the file", words=words)
+    return Undeliverable("Telegram does not take it (400)", words=words)

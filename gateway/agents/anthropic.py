@@ -12,7 +12,7 @@ from gateway.agents.answering import Message, answered, child, number, parsed, w
 from gateway.agents.blocks import Content, Words
 from gateway.agents.dialogue import Call, Utterance, dialogue, has_files
 from gateway.agents.endpoint import check_options, endpoint, model_of
-from gateway.agents.model_call import ModelServer, Patience, Refusal, words_of
+from gateway.agents.model_call import ModelServer, Patience, Refusal, kind_of, words_of
 from gateway.agents.pieces import Calls, Mender, mended
 from gateway.agents.spec import AgentSpec
 from gateway.dicts import Json
@@ -256,4 +256,4 @@ class _Message:
     def _failure(self, error: Json) -> Refusal:
         """As if it had been the status of the answer."""
         kind = word(error.get("type")) if isinstance(error, dict) else ""
-        return Refusal(_STATUS.get(kind, 500), self._quote(words_of(error)))
+        return Refusal(_STATUS.get(kind, 500), self._quote(words_of(error)), kind=kind_of(error))

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable
 from gateway.model import AgentEvent, Turn, TurnId, Usage
@@ -19,8 +20,11 @@ from gateway.ports import Agent, HearsOfEndings, TakesWords
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
-Tell = Callable[[str, AgentError], None]
-"""Who is told that an agent of that name could not answer, and why."""
+
+class Tell(Protocol):
+    """Who is told that an agent of that name could not answer, why, and whether it is asked again."""
+
+    def __call__(self, name: str, error: AgentError, *, again: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +62,14 @@ class Chain:
                             heard = heard or not isinstance(event, Usage)
                             yield event
                 except (AgentUnavailable, AgentRefused) as exc:
-                    self._tell(link.name, exc)
                     failure = exc
                 else:
                     return
+                pause = None if heard or attempt == link.attempts else _pause(failure, attempt)
+                self._tell(link.name, failure, again=pause is not None)
                 if heard:
                     raise failure if isinstance(failure, AgentRefused) else AgentError(str(failure)) from failure
-                pause = _pause(failure, attempt)
-                if attempt == link.attempts or pause is None:
+                if pause is None:
                     break
                 await asyncio.sleep(pause)
         raise failure or AgentError("there is no agent to ask")

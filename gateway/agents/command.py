@@ -155,7 +155,9 @@ async def _check_status(program: Program) -> None:
         async with asyncio.timeout(_SECONDS_TO_END):
             status = await program.status()
             if status != 0:
-                raise AgentError(f"{said_status(status)}; its last words are in the log, at level debug")
+                raise AgentError(
+                    f"{said_status(status)}; its last words are in the log, at level debug, where log.quote is on"
+                )
 
 
 async def _leave(program: Program, *, is_done: bool) -> None:

@@ -32,8 +32,8 @@ from gateway.agents.wire import (
 )
 from gateway.dicts import Json
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
+from gateway.logs import Action
 from gateway.model import AgentEvent, Done, SessionEnded, Turn, TurnId
-from gateway.observe import Action
 
 _BUSY = frozenset({408, 425, 429})
 _ANSWER_TRIES = 3
@@ -186,12 +186,12 @@ class HttpAgent:
 
 
 def _refused(refusal: Refusal) -> AgentError:
-    said = f" ({refusal.status}): {refusal.words}" if refusal.words else f" ({refusal.status})"
+    why, words = refusal.why, refusal.words
     if refusal.status in _BUSY or refusal.status >= 500:
-        return AgentUnavailable(f"the agent is busy or broken{said}", retry_after=refusal.retry_after)
+        return AgentUnavailable(f"the agent is busy or broken{why}", retry_after=refusal.retry_after, words=words)
     if refusal.status in (401, 403):
-        return AgentRefused(f"the agent does not take our key{said}; check api_key")
-    return AgentRefused(f"the agent does not take the turn{said}; check url")
+        return AgentRefused(f"the agent does not take our key{why}; check api_key", words=words)
+    return AgentRefused(f"the agent does not take the turn{why}; check url", words=words)
 
 
 def _answer_url(spec: AgentSpec, url: str) -> str:

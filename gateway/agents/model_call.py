@@ -23,6 +23,13 @@ from gateway.errors import AgentError, AgentRefused, AgentUnavailable, TurngateE
 _LONGEST_COMPLAINT = 64_000
 _LONGEST_PAUSE = 24 * 3600.0
 _BUSY = {408, 409, 425, 429}
+# fmt: off
+_KINDS = frozenset((
+    "context_length_exceeded", "insufficient_quota", "rate_limit_exceeded", "invalid_api_key", "model_not_found",
+    "content_filter", "overloaded_error", "invalid_request_error", "authentication_error", "permission_error",
+    "not_found_error", "request_too_large", "rate_limit_error", "billing_error", "timeout_error", "api_error",
+))
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,26 +41,37 @@ class Patience:
 
 
 class Refusal(TurngateError):
-    """The server answered with a status that is no success, or with an error. What it says is for the operator."""
+    """
+    The server answered with a status that is no success, or with an error. What it says is for the operator alone, and
+    may quote people; its `kind` is a word of a list, and may be told.
+    """
 
-    def __init__(self, status: int, words: str, retry_after: float | None = None) -> None:
-        super().__init__(words)
+    def __init__(self, status: int, words: str, retry_after: float | None = None, *, kind: str | None = None) -> None:
+        super().__init__("the model server said no", words=words)
         self.status = status
-        self.words = words
         self.retry_after = retry_after
+        self.kind = kind
+
+    @property
+    def why(self) -> str:
+        """Its number, and the word for it if there is one: " (400, context_length_exceeded)"."""
+        return f" ({', '.join(filter(None, (str(self.status), self.kind)))})"
 
     def as_error(self) -> AgentError:
         """By the reaction that it earns. People are shown what is unavailable: those words are ours alone."""
         if self.status in _BUSY or self.status >= 500:
-            return AgentUnavailable(f"the model cannot answer now ({self.status})", retry_after=self.retry_after)
-        said = f" ({self.status}): {self.words}" if self.words else f" ({self.status})"
+            busy = f"the model cannot answer now ({self.status})"
+            return AgentUnavailable(busy, retry_after=self.retry_after, words=self.words)
+        return AgentRefused(self._refused(), words=self.words)
+
+    def _refused(self) -> str:
         if self.status in (401, 403):
-            return AgentRefused(f"the model server does not take our key{said}; check api_key")
+            return f"the model server does not take our key{self.why}; check api_key"
         if self.status == 404:
-            return AgentRefused(f"there is no such model, or no such address{said}; check base_url and model")
+            return f"there is no such model, or no such address{self.why}; check base_url and model"
         if self.status < 400:
-            return AgentRefused(f"the model server sends us elsewhere{said}; check base_url")
-        return AgentRefused(f"the model server does not take the request{said}")
+            return f"the model server sends us elsewhere{self.why}; check base_url"
+        return f"the model server does not take the request{self.why}"
 
 
 class ModelServer:
@@ -106,7 +124,18 @@ class ModelServer:
         except (aiohttp.ClientError, OSError):
             complaint = b""  # the status says enough
         pause = _retry_after(response.headers)
-        return Refusal(response.status, self._endpoint.quoted(words_of(complaint)), pause)
+        return Refusal(response.status, self._endpoint.quoted(words_of(complaint)), pause, kind=kind_of(complaint))
+
+
+def kind_of(complaint: bytes | Json) -> str | None:
+    """What kind of error it is, if it says so in one of the words that servers agree on."""
+    try:
+        said: Json = json.loads(complaint) if isinstance(complaint, bytes) else complaint
+    except (ValueError, RecursionError):
+        return None
+    error = said.get("error", said) if isinstance(said, dict) else None
+    named = (error.get("code"), error.get("type")) if isinstance(error, dict) else ()
+    return next((word for word in named if isinstance(word, str) and word in _KINDS), None)
 
 
 def words_of(complaint: bytes | Json) -> str:

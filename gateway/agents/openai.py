@@ -17,7 +17,7 @@ from gateway.agents.answering import Message, answered, child, number, parsed, w
 from gateway.agents.blocks import Content, Words
 from gateway.agents.dialogue import Utterance, dialogue, has_files
 from gateway.agents.endpoint import check_options, endpoint, model_of
-from gateway.agents.model_call import ModelServer, Patience, Refusal, words_of
+from gateway.agents.model_call import ModelServer, Patience, Refusal, kind_of, words_of
 from gateway.agents.pieces import Calls, Mender
 from gateway.agents.spec import AgentSpec
 from gateway.dicts import Json
@@ -206,7 +206,7 @@ class _Completion:
         code = str(error.get("code")) if isinstance(error, dict) else ""
         kind = word(error.get("type")) if isinstance(error, dict) else ""
         status = int(code) if _IS_STATUS.fullmatch(code) else _STATUS.get(kind, 500)
-        return Refusal(status, self._quote(words_of(error)))
+        return Refusal(status, self._quote(words_of(error)), kind=kind_of(error))
 
 
 def _text(content: Json) -> str:

@@ -20,7 +20,7 @@ import structlog
 
 from gateway.agents.guardian import LENGTH_DIGITS
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.observe import Action
+from gateway.logs import Action
 
 # Its guardian asks a program to end, and a moment later ends it. What takes longer than this hangs in the kernel.
 _LONGEST_END = 0.9
@@ -151,8 +151,10 @@ class Program:
             self._draining.cancel()
             self._listening.cancel()
             await _close(self._lifeline)
-        for line in self.last_words():
-            structlog.get_logger().debug("a program said", action=Action.AGENT, where=self.name, reason=line)
+        if last := self.last_words():
+            structlog.get_logger().debug(
+                "a program complained", action=Action.AGENT, where=self.name, said=" / ".join(last)
+            )
 
     async def _let_go(self) -> None:
         """What is left in the pipes goes to nobody, and the guardian is waited for, or it would stay as a zombie."""

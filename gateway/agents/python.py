@@ -38,7 +38,7 @@ def make(spec: AgentSpec) -> PythonAgent:
     try:
         agent = factory(dict(spec.options))
     except (Exception, SystemExit) as exc:
-        raise ConfigError(f"{place}: {spec.object} failed: {_told(exc)}") from exc
+        raise ConfigError(f"{place}: {spec.object} failed", words=_told(exc)) from exc
     if not callable(getattr(agent, "run", None)):
         what = f"{spec.object} returned a {type(agent).__name__} without run(turn)"
         raise ConfigError(f"{place}: {what}; return an object with an async generator of that name")
@@ -103,7 +103,7 @@ def _module(place: str, name: str) -> ModuleType:
         cure = "name its folder in PYTHONPATH, or install it beside turngate"
         raise ConfigError(f"{place}: there is no module {exc.name}; {cure}") from exc
     except (Exception, SystemExit) as exc:  # a script ends, where a module only defines
-        raise ConfigError(f"{place}: the module {name} cannot be imported: {_told(exc)}") from exc
+        raise ConfigError(f"{place}: the module {name} cannot be imported", words=_told(exc)) from exc
 
 
 def _told(error: BaseException) -> str:

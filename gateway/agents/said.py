@@ -41,7 +41,7 @@ async def said(response: aiohttp.ClientResponse) -> AsyncGenerator[object]:
             yield _named(event)
         _check_end(response)
     else:
-        raise AgentRefused(f"the agent answers with {kind!r}; events are text/event-stream")
+        raise AgentRefused("the agent answers with another type; events are text/event-stream", words=kind)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

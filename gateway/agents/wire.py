@@ -16,6 +16,7 @@ import structlog
 from gateway.dicts import Json, to_dict
 from gateway.errors import AgentError
 from gateway.labels import cut, folded
+from gateway.logs import Action
 from gateway.model import (
     AgentEvent,
     Ask,
@@ -36,7 +37,6 @@ from gateway.model import (
     Turn,
     Usage,
 )
-from gateway.observe import Action
 
 _MOST_MONEY = 1e12
 _LONGEST_WORDS = 300

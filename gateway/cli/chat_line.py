@@ -91,7 +91,7 @@ class _Inside:
 
 @contextmanager
 def _gateway_inside(config: Config, lock: Lock) -> Iterator[None]:
-    from gateway.observe import configure_logging
+    from gateway.logs import configure_logging
 
     configure_logging("error", sys.stderr)
     started: Future[_Inside] = Future()

@@ -17,12 +17,13 @@ from datetime import timedelta
 
 import typer
 
-from config.load import Loaded, Service
+from config.load import Loaded, Service, likes_colours
+from config.mistakes import without_values
 from gateway.app import Gateway, running, working
-from gateway.cli.printable import printable
 from gateway.control.status import DaemonStatus, StoreStatus
 from gateway.errors import ConfigError, TurngateError, Unauthorized
-from gateway.observe import configure_logging
+from gateway.log_sink import Sink
+from gateway.logs import Log, form_of, lost_lines, tell_crashes
 from gateway.sd_notify import Systemd
 from gateway.stalls import StallProbe
 from gateway.state_dir import Lock
@@ -34,6 +35,8 @@ TO_CLOSE = timedelta(seconds=4.5)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HURRIED = timedelta(seconds=1)
 _LONGEST_SILENCE = 1.0
+_LOOKS_FOR_REPEATS = 5.0
+_TO_READ_THE_LOG = 1.0
 
 
 class Daemon:
@@ -49,16 +52,27 @@ class Daemon:
         self._asked_to_stop = asyncio.Event()
         self._asked_to_reload = asyncio.Event()
         self._has_terminal = sys.stdin.isatty()
+        descriptor = sys.stderr.fileno()
+        self._sink = Sink(descriptor, lost_lines)
+        form = form_of(descriptor, journal=service.journal, colours=likes_colours())
+        self._log = Log(self._sink.write, form)
+
+    def log_to_the_end(self) -> None:
+        """Before the process ends: whoever reads the log gets a moment for the rest of it."""
+        self._sink.flush(_TO_READ_THE_LOG)
 
     async def run(self) -> None:
         """Until it is asked to stop. Raises Unauthorized if there is nobody left who could be heard."""
-        configure_logging(self._loaded.config.log.level, sys.stderr)
+        self._configure_log(self._loaded)
+        tell_crashes()
         self._listen(asyncio.current_task())
         try:
             async with working() as beside, running(self._loaded.config, self._lock, doors=True) as gateway:
                 self._gateway = gateway
+                gateway.scraping.lines_lost = lambda: self._sink.lost
                 for chore in (
                     self._report(gateway),
+                    self._tell_repeats(),
                     self._reload_when_asked(gateway),
                     StallProbe(gateway.observer).run(),
                 ):
@@ -87,14 +101,31 @@ class Daemon:
         if self._gateway is None:
             if starting is not None:
                 starting.cancel()
-            _leave_after(TO_CLOSE)
+            self._leave_after(TO_CLOSE)
         elif is_second:
             self._gateway.hurry.set()
-            _leave_after(_HURRIED, self._gateway)
+            self._leave_after(_HURRIED)
         else:
             longest = self._gateway.drain + TO_CLOSE
             self._systemd.stopping(longest)
-            _leave_after(longest, self._gateway)
+            self._leave_after(longest)
+
+    def _leave_after(self, longest: timedelta) -> None:
+        """
+        Whatever does not let itself be closed by then is left as it is. Nothing is lost: what matters is on disk.
+
+        From a thread, because it may be the event loop that is stuck.
+        """
+
+        def leave() -> None:
+            if self._gateway is not None:
+                self._gateway.observer.closing_takes_too_long()
+            self._sink.flush(_HURRIED.total_seconds() / 4)
+            os._exit(0)
+
+        timer = threading.Timer(longest.total_seconds(), leave)
+        timer.daemon = True
+        timer.start()
 
     def _hang_up(self, starting: asyncio.Task[None] | None) -> None:
         """Asked for by an operator; or the terminal was closed, and with it whoever had started us there."""
@@ -130,21 +161,27 @@ class Daemon:
             try:
                 await self._reload(gateway)
             except TurngateError as exc:
-                gateway.observer.not_reloaded(exc)
-                typer.echo(printable(str(exc)), err=True)
+                gateway.observer.not_reloaded([without_values(line) for line in str(exc).splitlines()])
             except Exception as exc:  # noqa: BLE001 - the operator's own code may be an agent: its bug ends no daemon
                 gateway.observer.bug(exc)
             self._systemd.ready()
 
     async def _reload(self, gateway: Gateway) -> None:
         loaded = await asyncio.to_thread(self._load)
-        for warning in loaded.warnings:
-            typer.echo(warning, err=True)
+        gateway.observer.doubted([without_values(warning) for warning in loaded.warnings])
         try:
             await gateway.reloading.take(loaded.config)
         except ConfigError as exc:
             raise loaded.located(exc) from exc
-        configure_logging(loaded.config.log.level, sys.stderr)
+        self._configure_log(loaded)
+
+    def _configure_log(self, loaded: Loaded) -> None:
+        self._log.configure(loaded.config.log.level, quote=loaded.config.log.quote)
+
+    async def _tell_repeats(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOKS_FOR_REPEATS)
+            self._log.tell_repeats()
 
 
 def status_line(status: DaemonStatus) -> str:
@@ -173,20 +210,3 @@ def _welcome(gateway: Gateway, *, to_person: bool) -> None:
         typer.echo("The link works once; `turngate web link` makes another. Ctrl-C stops the gateway.")
     else:
         typer.echo("The gateway runs without a web door. `turngate chat` talks to it; Ctrl-C stops it.")
-
-
-def _leave_after(longest: timedelta, gateway: Gateway | None = None) -> None:
-    """
-    Whatever does not let itself be closed by then is left as it is. Nothing is lost: what matters is on disk.
-
-    From a thread, because it may be the event loop that is stuck.
-    """
-
-    def leave() -> None:
-        if gateway is not None:
-            gateway.observer.closing_takes_too_long()
-        os._exit(0)
-
-    timer = threading.Timer(longest.total_seconds(), leave)
-    timer.daemon = True
-    timer.start()

@@ -1,16 +1,25 @@
 """`turngate run`: the daemon, in the foreground."""
 
+from __future__ import annotations
+
 import os
 import signal
+import sys
+from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import Never
+from typing import TYPE_CHECKING, Never
 
 import typer
 
+from gateway.cli.exits import exit_of
 from gateway.cli.options import ConfigFile, StateDir
-from gateway.errors import ConfigError
+from gateway.cli.printable import printable
+from gateway.errors import ConfigError, TurngateError
 from gateway.state_dir import take_lock
+
+if TYPE_CHECKING:
+    from config.load import Loaded, Service
 
 _PATIENCE = 2.0  # a short command may be at work in the state folder
 
@@ -22,21 +31,47 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # the daemon hears of it when it can do something
 
     from config.load import load, service
+    from gateway.sd_notify import is_journal
 
-    loaded = load(config, state_dir)
+    surroundings = service()
+    to_journal = is_journal(sys.stderr.fileno(), surroundings.journal)
+    try:
+        _run(partial(load, config, state_dir), surroundings, to_journal=to_journal)
+    except TurngateError as exc:
+        if not to_journal:
+            raise
+        _tell_journal(str(exc), priority=3)
+        raise typer.Exit(exit_of(exc)) from exc
+
+
+def _run(load: Callable[[], Loaded], service: Service, *, to_journal: bool) -> None:
+    loaded = load()
     for warning in loaded.warnings:
-        typer.echo(warning, err=True)
+        if to_journal:
+            _tell_journal(warning, priority=4)
+        else:
+            typer.echo(warning, err=True)
     # What comes next takes a second to load. Whoever is not the first need not wait for it.
     with take_lock(loaded.config.state_dir, patience=_PATIENCE) as lock:
         import asyncio
 
         from gateway.cli.daemon import Daemon
 
-        daemon = Daemon(loaded, partial(load, config, state_dir), lock, service())
+        daemon = Daemon(loaded, load, lock, service)
         try:
             asyncio.run(daemon.run())
         except ConfigError as exc:
             raise loaded.located(exc) from exc
+        finally:
+            daemon.log_to_the_end()
+
+
+def _tell_journal(text: str, *, priority: int) -> None:
+    """Others read it, too: where the mistakes are, and not what the file says there, which `turngate check` shows."""
+    from config.mistakes import without_values
+
+    for line in without_values(text).splitlines():
+        typer.echo(f"<{priority}>{printable(line)}", err=True)
 
 
 def _leave(number: int, frame: FrameType | None) -> Never:

@@ -400,11 +400,18 @@ class MemoryStore:
         with self._lock:
             inbox = Counter(item.state for item in self._inbox.values())
             outbox = Counter(out.part.state for out in self._outbox.values())
+            at_work = InboxState.WAITING, InboxState.RUNNING
+            on_its_way = PartState.PENDING, PartState.SENDING, PartState.FAILED
+            parts = [out.part for out in self._outbox.values() if out.part.state in on_its_way]
             return Depth(
                 inbox_waiting=inbox[InboxState.WAITING] + inbox[InboxState.RUNNING],
                 inbox_dead=inbox[InboxState.DEAD],
                 outbox_waiting=outbox[PartState.PENDING] + outbox[PartState.SENDING] + outbox[PartState.FAILED],
                 outbox_dead=outbox[PartState.DEAD],
+                inbox_oldest=min(
+                    (item.received_at for item in self._inbox.values() if item.state in at_work), default=None
+                ),
+                outbox_oldest=min((part.created_at for part in parts if part.created_at), default=None),
             )
 
     async def find(self, message_id: str) -> list[InboxId]:

@@ -23,6 +23,6 @@ def health_routes(needs: Needs) -> list[web.RouteDef]:
         return web.json_response({"ready": found.ready, "reasons": list(found.reasons)}, status=status)
 
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=needs.metrics(), headers={"Content-Type": needs.metrics_type})
+        return web.Response(body=await needs.metrics(), headers={"Content-Type": needs.metrics_type})
 
     return [web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)]

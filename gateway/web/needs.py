@@ -33,7 +33,7 @@ class Needs:
     waiting: Callable[[SessionKey], Sequence[InboundMessage]]
     commands: Sequence[tuple[str, str, str]]
     readiness: Callable[[], Awaitable[Readiness]]
-    metrics: Callable[[], bytes]
+    metrics: Callable[[], Awaitable[bytes]]
     metrics_type: str
     clock: Clock
     cookie_key: bytes

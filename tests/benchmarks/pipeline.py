@@ -27,8 +27,9 @@ from gateway.delivery import Delivery, DeliveryRules
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules
+from gateway.logs import configure_logging
 from gateway.model import AgentEvent, Done, InboundMessage, MessageKind, Part, Sent, SessionSource, Text, Turn
-from gateway.observe import Observer, configure_logging
+from gateway.observe import Observer
 from gateway.pipeline import Pipeline
 from gateway.policy import Employed, Policy
 from gateway.privacy import new_key

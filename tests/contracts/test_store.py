@@ -700,6 +700,25 @@ class TestTurnsThatDie:
         assert [(item.message.text, item.reason) for item in dead] == [("poison", "three times")]
         assert (await store.depth()).inbox_dead == 1
 
+    async def test_the_depth_says_since_when_the_oldest_is_on_its_way(self, store: Store, clock: FrozenClock) -> None:
+        assert await store.depth() == Depth()
+        first = clock.now()
+        begun = await begin(store, message("first", id="1"))
+        clock.advance(minutes=5)
+        await store.accept(message("second", id="2"), key_of())
+        waiting = await store.depth()
+        assert (waiting.inbox_waiting, waiting.inbox_oldest, waiting.outbox_oldest) == (2, first, None)
+
+        answered = clock.now()
+        (part,) = await store.finish(begun.turn, Outcome(parts=(Part(target=dm(), text="hi"),)))
+        clock.advance(minutes=5)
+        depth = await store.depth()
+        assert (depth.inbox_oldest, depth.outbox_oldest) == (answered, answered)
+        await store.record_sending(part.id)
+        await store.record_unsent(part.id, "blocked", retry_at=None)
+        over = await store.depth()
+        assert (over.outbox_dead, over.outbox_oldest) == (1, None)
+
     async def claim(self, store: Store, *, repeatable: bool = True) -> Claim:
         accepted = await store.accept(message(), key_of())
         return Claim(
@@ -865,7 +884,8 @@ class TestTracing:
         await store.record_sending(part.id)
         await store.record_unsent(part.id, "no", retry_at=None)
 
-        assert await store.depth() == Depth(inbox_waiting=2, inbox_dead=0, outbox_waiting=1, outbox_dead=1)
+        depth = replace(await store.depth(), inbox_oldest=None, outbox_oldest=None)
+        assert depth == Depth(inbox_waiting=2, inbox_dead=0, outbox_waiting=1, outbox_dead=1)
 
     async def test_a_message_is_found_by_the_name_its_platform_gave_it(self, store: Store) -> None:
         first = await store.accept(message(id="77"), key_of())

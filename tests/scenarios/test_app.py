@@ -105,7 +105,7 @@ async def test_it_says_how_it_is(config: Config) -> None:
     async with gateway(config) as at:
         assert (await at.health.readiness()).ready
         assert at.health.last_known().ready
-        assert b"turngate_lanes_busy 0.0" in at.health.metrics()
+        assert b"turngate_lanes_busy 0.0" in await at.scraping.text()
 
 
 async def test_a_gap_is_told_once_in_each_chat_of_that_account(config: Config) -> None:

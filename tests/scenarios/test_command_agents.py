@@ -73,7 +73,9 @@ class TestText:
     async def test_a_crash_keeps_what_was_said_and_tells_how_it_ended(self, tmp_path: Path) -> None:
         result = await heard(text_agent("say('half'); sys.exit(3)"), turn_in(tmp_path))
         assert result.text == "half\n"
-        assert str(result.failure) == "exit status 3; its last words are in the log, at level debug"
+        assert (
+            str(result.failure) == "exit status 3; its last words are in the log, at level debug, where log.quote is on"
+        )
 
     async def test_a_program_that_was_killed_is_a_failed_turn(self, tmp_path: Path) -> None:
         result = await heard(text_agent("os.kill(os.getpid(), signal.SIGSEGV)"), turn_in(tmp_path))

@@ -131,20 +131,22 @@ class TestFailing:
     @pytest.mark.parametrize(
         ("status", "kind", "words"),
         [
-            (401, AgentRefused, "the agent does not take our key (401): no; check api_key"),
-            (403, AgentRefused, "the agent does not take our key (403): no; check api_key"),
-            (404, AgentRefused, "the agent does not take the turn (404): no; check url"),
-            (422, AgentRefused, "the agent does not take the turn (422): no; check url"),
-            (307, AgentRefused, "the agent does not take the turn (307): no; check url"),
-            (429, AgentUnavailable, "the agent is busy or broken (429): no"),
-            (500, AgentUnavailable, "the agent is busy or broken (500): no"),
-            (503, AgentUnavailable, "the agent is busy or broken (503): no"),
+            (401, AgentRefused, "the agent does not take our key (401); check api_key"),
+            (403, AgentRefused, "the agent does not take our key (403); check api_key"),
+            (404, AgentRefused, "the agent does not take the turn (404); check url"),
+            (422, AgentRefused, "the agent does not take the turn (422); check url"),
+            (307, AgentRefused, "the agent does not take the turn (307); check url"),
+            (429, AgentUnavailable, "the agent is busy or broken (429)"),
+            (500, AgentUnavailable, "the agent is busy or broken (500)"),
+            (503, AgentUnavailable, "the agent is busy or broken (503)"),
         ],
     )
     async def test_a_refusal_says_whose_turn_it_is_to_act(self, status: int, kind: type, words: str) -> None:
         failure = (await answered(whole("no", "text/plain", status))).failure
         assert type(failure) is kind
         assert str(failure) == words
+        assert failure is not None
+        assert failure.words == "no"
 
     async def test_when_to_come_back_is_heard(self) -> None:
         headers: Mapping[str, str] = {"Retry-After": "7"}
@@ -154,6 +156,8 @@ class TestFailing:
 
     async def test_the_key_is_not_repeated(self) -> None:
         failure = (await answered(whole("bad key canary-key", "text/plain", 401), api_key="canary-key")).failure
+        assert failure is not None
+        assert failure.words == "bad key ***"
         assert "canary" not in str(failure)
 
     async def test_nobody_at_the_address_may_be_there_later(self) -> None:

@@ -132,7 +132,7 @@ class TestAnswering:
     async def test_one_that_stands_in_for_another_is_told_too(self) -> None:
         agent, away = Asking(DEPLOY), ScriptedAgent(AgentUnavailable("nobody answers there"))
         links = [Link(name="main", agent=away), Link(name="other", agent=agent)]
-        async with talking(Chain(links, lambda name, error: None)) as work:
+        async with talking(Chain(links, lambda *_, again: None)) as work:
             await work.say("ship it")
             await work.pipeline.receive(press((await asked(work)).buttons[1].nonce))
             await later()

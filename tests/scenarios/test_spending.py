@@ -30,7 +30,7 @@ from gateway.prices import Prices
 from gateway.spending import By, Payer
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from tests.at_work import AtWork, at_desk, at_work
+from tests.at_work import AtWork, at_desk, at_work, numbers
 from tests.fakes import RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 
@@ -126,7 +126,9 @@ class TestCounting:
         down = Link(name="main", agent=ScriptedAgent(AgentUnavailable("it is down")))
         cheap = Link(name="cheap", agent=using(Usage(input=1_000_000)))
         agents = {
-            "main": Employed(name="main", agent=Chain([down, cheap], lambda name, error: None), prices=PRICES),
+            "main": Employed(
+                name="main", agent=Chain([down, cheap], lambda name, error, *, again: None), prices=PRICES
+            ),
             "cheap": Employed(name="cheap", agent=cheap.agent, prices=Prices(input=0.5), model=MODEL),
         }
         async with at_work(Policy(agents=agents), *memory()) as work:
@@ -140,7 +142,7 @@ class TestCounting:
         async with at_work(policy(using(Usage(input=1000, output=100))), *memory()) as work:
             await say_all(work, "how much")
 
-            told = work.observer.metrics(busy=0, waiting=0).decode()
+            told = numbers(work.observer).decode()
             assert 'turngate_tokens_total{agent="main",kind="output"} 100.0' in told
             assert 'turngate_cost_usd_total{agent="main"} 0.002' in told
 

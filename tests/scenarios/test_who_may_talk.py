@@ -33,7 +33,7 @@ from gateway.ports import Receive
 from gateway.state_dir import take_lock
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from tests.at_work import AtWork, at_work, policy_for
+from tests.at_work import AtWork, at_work, numbers, policy_for
 from tests.commands import turngate
 from tests.configs import config_of
 from tests.fakes import FrozenClock, RecordingAdapter, ScriptedAgent, dm, message
@@ -166,7 +166,7 @@ class TestStrangers:
             await at.hear("canary words", nasty)
             await at.hear("canary caption", nasty, kind=MessageKind.EDIT)
             await at.answers(1)
-            assert b"canary" not in at.work.observer.metrics(busy=0, waiting=0).lower()
+            assert b"canary" not in numbers(at.work.observer).lower()
         assert all(b"canary" not in file.read_bytes().lower() for file in tmp_path.iterdir())
         assert "canary" not in "".join(capfd.readouterr()).lower()
         await store.close()
@@ -176,7 +176,7 @@ class TestStrangers:
             for number in range(MOST_ROWS_A_MINUTE + 40):
                 await at.hear("spam", dm(str(number)))
             assert len(await at.reasons()) == MOST_ROWS_A_MINUTE
-            metrics = at.work.observer.metrics(busy=0, waiting=0)
+            metrics = numbers(at.work.observer)
             assert b'turngate_refusals_total{platform="telegram",reason="stranger"} 100.0' in metrics
             assert b'turngate_messages_total{outcome="refused",platform="telegram"} 100.0' in metrics
 
@@ -288,7 +288,7 @@ class TestGroups:
 
             await at.nothing_was_asked()
             assert await at.store.inbox(*InboxState) == []
-            metrics = at.work.observer.metrics(busy=0, waiting=0)
+            metrics = numbers(at.work.observer)
             assert b'turngate_refusals_total{platform="telegram",reason="unaddressed"} 4.0' in metrics
 
     async def test_a_thread_is_a_conversation_once_the_bot_takes_part_in_it(self) -> None:
@@ -443,7 +443,7 @@ class TestWhatIsDoneToMessages:
 
             assert await at.store.inbox(*OPEN_WORK) == []
             assert at.heard == ["hello"]
-            metrics = at.work.observer.metrics(busy=0, waiting=0)
+            metrics = numbers(at.work.observer)
             assert b'turngate_messages_total{outcome="noted",platform="telegram"} 3.0' in metrics
 
     async def test_forwarded_words_are_no_command_not_even_after_a_restart(self) -> None:

@@ -79,6 +79,7 @@ class Refusal(Exception):
         self.rule = rule
         self.retry_after = retry_after
         self.everywhere = everywhere
+        self.says = ""  # in the place of its own words
 
 
 @dataclass(slots=True, kw_only=True)
@@ -368,15 +369,18 @@ async def _break(
             await asyncio.Event().wait()
         case "slow":
             await asyncio.sleep(fault.seconds)
-        case "401" | "403" | "404" | "409" | "429" | "500" as status:
-            text = f"a fault: {fault.kind}"
-            raise Refusal(int(status), text, retry_after=fault.retry_after, everywhere=fault.everywhere)
+        case "400" | "401" | "403" | "404" | "409" | "429" | "500" as status:
+            text = fault.says or f"a fault: {fault.kind}"
+            refusal = Refusal(int(status), text, retry_after=fault.retry_after, everywhere=fault.everywhere)
+            refusal.says = fault.says
+            raise refusal
         case "502 html":
-            return web.Response(status=502, text="<html><h1>502 Bad Gateway</h1></html>", content_type="text/html")
+            page = f"<html><h1>502 Bad Gateway</h1>{fault.says}</html>"
+            return web.Response(status=502, text=page, content_type="text/html")
         case "html":
-            return web.Response(text="<!DOCTYPE html><title>Log in</title>", content_type="text/html")
+            return web.Response(text=f"<!DOCTYPE html><title>Log in</title>{fault.says}", content_type="text/html")
         case "garbage":
-            return web.Response(body=b"\xff\xfe\x00garbage\x80", content_type="application/json")
+            return web.Response(body=b"\xff\xfe\x00garbage\x80" + fault.says.encode(), content_type="application/json")
         case "wrong types":
             return web.json_response({"id": {"no": [None]}, "ok": "perhaps", "retry_after": "later", "result": 7})
         case "truncated":

@@ -3,7 +3,8 @@ What goes wrong next, by rule.
 
 A rule says which calls it is for (`match`), what happens to them (`kind`), to how many of them (`times`, None for all
 there will ever be) and how many pass unharmed before that (`skip`). `after` says whether the call takes effect first: a
-connection that breaks before and one that breaks after it look the same to the caller, and that is the point.
+connection that breaks before and one that breaks after it look the same to the caller, and that is the point. `says`
+takes the place of the words that would explain it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ KINDS = {
     "lost answer": "it happens, then the connection is reset",
     "half-open": "the connection stays open and nothing comes, for as long as the caller waits",
     "slow": "the right answer, after `seconds`",
+    "400": "the request is refused",
     "401": "the credentials are refused",
     "403": "forbidden",
     "404": "there is no such thing",
@@ -45,6 +47,7 @@ class Fault:
     retry_after: float = 1.0
     everywhere: bool = False
     seconds: float = 0.05
+    says: str = ""
 
     def __post_init__(self) -> None:
         """Whether it happens first goes without saying for most kinds."""

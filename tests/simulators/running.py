@@ -67,11 +67,12 @@ class Remote:
         retry_after: float = 1.0,
         everywhere: bool = False,
         seconds: float = 0.05,
+        says: str = "",
         **match: object,
     ) -> None:
         """Let something go wrong with the calls that match."""
         rule = {"kind": kind, "match": match, "times": times, "skip": skip, "after": after}
-        rule |= {"retry_after": retry_after, "everywhere": everywhere, "seconds": seconds}
+        rule |= {"retry_after": retry_after, "everywhere": everywhere, "seconds": seconds, "says": says}
         await self._ask("POST", "faults", rule)
 
     async def heal(self) -> None:

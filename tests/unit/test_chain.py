@@ -82,7 +82,7 @@ def chain_of(*agents: object, attempts: int = 3, told: list[tuple[str, AgentErro
         for number, agent in enumerate(agents)
     ]
     heard: list[tuple[str, AgentError]] = [] if told is None else told
-    return Chain(links, lambda name, error: heard.append((name, error)))
+    return Chain(links, lambda name, error, *, again: heard.append((name, error)))
 
 
 async def said(chain: Chain) -> list[str]:

@@ -25,7 +25,7 @@ TABLE = [
     # Keys
     ("sesions: {}", '1:1: unknown key "sesions"; did you mean sessions?'),
     ("log:\n  levle: info", '2:3: unknown key "levle" in log; did you mean level?'),
-    ("log: {colour: 1}", '1:7: unknown key "colour" in log; the keys here are level'),
+    ("log: {colour: 1}", '1:7: unknown key "colour" in log; the keys here are level, quote'),
     ("web:\n  listen: null\n  listen: null", '3:3: the key "listen" is here twice (first in line 2); keep one'),
     ("agents: {main: {modle: x}}", '1:17: unknown key "modle" in agents.main; did you mean model?'),
     ("sessions: {reset: {idel: 2h}}", '1:20: unknown key "idel" in sessions.reset; did you mean idle?'),

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 from io import StringIO
-from pathlib import Path
 
 import pytest
 import structlog
 
 from gateway.errors import AgentError, AgentUnavailable, NotSent, Refused, StoreUnavailable, Undeliverable
-from gateway.model import AgentEvent, ChatType, Done, InboundMessage, SessionSource, Text, Turn
-from gateway.observe import Action, Observer, configure_logging, place_of, reason_of
+from gateway.logs import Action, Log, configure_logging
+from gateway.model import AgentEvent, ChatType, Done, InboundMessage, Part, SessionSource, Text, Turn
+from gateway.observe import Observer
+from gateway.reasons import place_of, reason_of, whole_reason
 from gateway.stores.memory import MemoryStore
-from tests.at_work import at_work, policy_for
+from tests.at_work import at_work, numbers, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 
@@ -115,6 +115,7 @@ class TestNobodysWords:
     async def test_our_own_adapters_keep_their_fixed_sentences_and_nothing_that_was_put_in(self, log: StringIO) -> None:
         logging.getLogger("adapters.discord.intake").warning("switch on the Message Content Intent")
         logging.getLogger("adapters.discord.intake").warning("somebody said %s", "canary")
+        logging.getLogger("adapters.slack.api.library").warning("a library of theirs says: canary")
 
         assert "switch on the Message Content Intent" in log.getvalue()
         assert CANARY not in log.getvalue()
@@ -157,15 +158,25 @@ class TestLines:
         assert reason_of(Undeliverable("blocked")) == "blocked"
         assert reason_of(ValueError("blocked")) == "ValueError"
 
-    def test_what_a_model_server_said_is_told_once_and_to_the_operator(self, log: StringIO) -> None:
-        for shown in ("the model cannot answer now (500)", "refused (400): out of memory"):
-            error = AgentUnavailable(shown)
-            error.__cause__ = Refused("out of memory")
-            Observer().agent_unavailable("main", error)
+    def test_what_a_model_server_said_is_told_to_nobody_who_did_not_ask_for_quotes(self, log: StringIO) -> None:
+        Observer().agent_unavailable("main", AgentUnavailable("no answer (500)", words="a canary"), again=True)
 
-        first, second = log.getvalue().splitlines()
-        assert 'reason="the model cannot answer now (500): out of memory"' in first
-        assert 'reason="refused (400): out of memory"' in second
+        assert 'reason="no answer (500)"' in log.getvalue()
+        assert CANARY not in log.getvalue()
+
+    def test_and_to_those_who_did(self, log: StringIO) -> None:
+        Log(lambda line: log.write(f"{line}\n")).configure("debug", quote=True)
+        Observer().agent_unavailable("main", AgentUnavailable("no answer (500)", words="a\ncanary"), again=True)
+
+        assert 'said="a canary"' in log.getvalue()
+
+    def test_the_outbox_keeps_what_a_platform_said_and_the_log_does_not(self, log: StringIO) -> None:
+        refusal = Undeliverable("not taken (400)", words="chat canary not found")
+        Observer().unsent(Part(target=WHERE, text="canary"), refusal, dead=True)
+
+        assert whole_reason(refusal) == "not taken (400): chat canary not found"
+        assert 'reason="not taken (400)"' in log.getvalue()
+        assert CANARY not in log.getvalue()
 
     def test_work_that_nobody_waits_for_is_no_bug(self, log: StringIO) -> None:
         Observer().dropped(Refused("its session was deleted"))
@@ -186,9 +197,8 @@ class TestMetrics:
         observer = Observer()
         observer.received(WHERE, Action.ACCEPTED)
         observer.bug(ValueError())
-        text = observer.metrics(busy=2, waiting=3).decode()
 
-        names = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+        names = {line.split("{")[0].split(" ")[0] for line in shown(observer) if not line.startswith("#")}
         assert names
         assert all(name.startswith("turngate_") for name in names)
 
@@ -197,21 +207,25 @@ class TestMetrics:
         observer.received(WHERE, Action.ACCEPTED)
         observer.received(WHERE, Action.ACCEPTED)
         observer.bug(ValueError())
-        text = observer.metrics(busy=2, waiting=3).decode()
+        observer.unsent(Part(target=WHERE, text="canary"), NotSent("no route"), dead=False)
+        observer.agent_unavailable("main", AgentUnavailable("busy"), again=True)
+        observer.agent_unavailable("main", AgentUnavailable("busy"), again=False)
 
-        assert 'turngate_messages_total{outcome="accepted",platform="web"} 2.0' in text
-        assert "turngate_unexpected_errors_total 1.0" in text
-        assert "turngate_lanes_busy 2.0" in text
-        assert "turngate_lanes_waiting 3.0" in text
-        assert CANARY not in text
+        lines = shown(observer)
+        assert 'turngate_messages_total{outcome="accepted",platform="web"} 2.0' in lines
+        assert "turngate_unexpected_errors_total 1.0" in lines
+        assert 'turngate_retries_total{what="send"} 1.0' in lines
+        assert 'turngate_retries_total{what="agent"} 1.0' in lines
+        assert 'turngate_retries_total{what="account"} 0.0' in lines
+        assert CANARY not in "".join(lines)
 
     def test_two_observers_do_not_share_their_numbers(self) -> None:
         Observer().bug(ValueError())
 
-        assert "turngate_unexpected_errors_total 0.0" in Observer().metrics(busy=0, waiting=0).decode()
+        assert "turngate_unexpected_errors_total 0.0" in shown(Observer())
 
 
-def test_a_trouble_of_the_store_is_told_once_and_so_is_its_end(log: StringIO) -> None:
+def test_the_end_of_a_trouble_of_the_store_is_told_once(log: StringIO) -> None:
     observer = Observer()
     for _ in range(1000):
         observer.store_failed(StoreUnavailable("the disk is full"))
@@ -224,12 +238,5 @@ def test_a_trouble_of_the_store_is_told_once_and_so_is_its_end(log: StringIO) ->
     assert "the store takes writes again" in told[1]
 
 
-def test_a_log_that_cannot_be_written_is_no_error(log: StringIO) -> None:
-    """Its disk is full, or whoever read it has gone."""
-    stream = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115 - closing it fails, as writing does
-    configure_logging("debug", stream)
-
-    Observer().started(address=None, version="1", pid=1)
-
-    with suppress(OSError):
-        stream.close()
+def shown(observer: Observer) -> list[str]:
+    return numbers(observer).decode().splitlines()

@@ -12,6 +12,7 @@ from gateway.agents import AgentSpec, load_agent
 from gateway.errors import ConfigError
 from gateway.model import Done, Text, Turn, Usage
 from gateway.ports import Agent, Closes, HearsOfEndings, TakesAnswers, TakesWords
+from gateway.reasons import whole_reason
 from tests.programs import ENDING, Heard, heard, turn_in
 
 TURN = turn_in(Path("/work"), "hello")
@@ -151,17 +152,17 @@ class TestMistakes:
         source = "word = ''\ndef broken(options): options['key']\ndef nothing(options): pass"
         with pytest.raises(ConfigError) as caught:
             make(source, name)  # type: ignore[call-arg]
-        assert str(caught.value).startswith(why)
+        assert whole_reason(caught.value).startswith(why)
 
     def test_a_module_that_cannot_be_imported_says_why(self, make: Make) -> None:
-        with pytest.raises(
-            ConfigError, match=r"the module theirs cannot be imported: ZeroDivisionError: division by zero"
-        ):
+        with pytest.raises(ConfigError, match="the module theirs cannot be imported") as caught:
             make("1 / 0")
+        assert caught.value.words == "ZeroDivisionError: division by zero"
 
     def test_one_that_ends_the_process_is_told_and_ends_nothing(self, make: Make) -> None:
-        with pytest.raises(ConfigError, match="the module theirs cannot be imported: SystemExit: 5"):
+        with pytest.raises(ConfigError, match="the module theirs cannot be imported") as caught:
             make("raise SystemExit(5)")
+        assert caught.value.words == "SystemExit: 5"
 
     def test_a_library_that_it_lacks_is_named(self, make: Make) -> None:
         with pytest.raises(ConfigError, match="there is no module nonesuch_library"):

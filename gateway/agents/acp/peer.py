@@ -203,12 +203,14 @@ class Peer:
 
     def _translated(self, exc: RequestError) -> AgentError:
         if exc.code == _LOGIN_NEEDED:
-            ways = f" ({', '.join(self._logins)})" if self._logins else ""
-            return AgentRefused(f"{self._name} is not logged in; run the login of its own command once{ways}")
+            login = f"{self._name} is not logged in; run the login of its own command once"
+            return AgentRefused(login, words=", ".join(self._logins))
         details = exc.data.get("details") if isinstance(exc.data, dict) else exc.data
         reason = f"{exc}: {details}" if isinstance(details, str) and details else str(exc)
-        kind = AgentUnavailable if exc.code == _NO_SUCH_THING else AgentError
-        return kind(f"the agent reports an error: {' '.join(reason.split())[:_LONGEST_REASON]}")
+        said = " ".join(reason.split())[:_LONGEST_REASON]
+        if exc.code == _NO_SUCH_THING:
+            return AgentUnavailable("the agent reports that something is not there", words=said)
+        return AgentError(f"the agent reports an error: {said}")
 
     async def _why_it_ended(self) -> str:
         try:

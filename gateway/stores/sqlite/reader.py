@@ -210,18 +210,26 @@ class Reader:
 
     async def depth(self) -> Depth:
         """Counted by the indexes of what is open."""
-        counts: dict[str, int] = {}
-        for table in ("inbox", "outbox"):
-            rows = await self.rows(
-                f"SELECT state, count(*) FROM {table} INDEXED BY {table}_open WHERE settled_at IS NULL GROUP BY state"
-            )
-            counts |= {f"{table} {state}": count for state, count in rows}
+        inbox = await self._open_by_state("inbox", "received_at")
+        outbox = await self._open_by_state("outbox", "created_at")
+        at_work = [inbox[state] for state in ("waiting", "running") if state in inbox]
+        on_its_way = [outbox[state] for state in ("pending", "sending", "failed") if state in outbox]
         return Depth(
-            inbox_waiting=sum(counts.get(f"inbox {state}", 0) for state in ("waiting", "running")),
-            inbox_dead=counts.get("inbox dead", 0),
-            outbox_waiting=sum(counts.get(f"outbox {state}", 0) for state in ("pending", "sending", "failed")),
-            outbox_dead=counts.get("outbox dead", 0),
+            inbox_waiting=sum(count for count, _ in at_work),
+            inbox_dead=inbox.get("dead", (0, 0))[0],
+            outbox_waiting=sum(count for count, _ in on_its_way),
+            outbox_dead=outbox.get("dead", (0, 0))[0],
+            inbox_oldest=_oldest(at_work),
+            outbox_oldest=_oldest(on_its_way),
         )
+
+    async def _open_by_state(self, table: str, since: str) -> dict[str, tuple[int, int]]:
+        """How many, and since when the oldest of them."""
+        rows = await self.rows(
+            f"SELECT state, count(*), min({since}) FROM {table} INDEXED BY {table}_open"
+            " WHERE settled_at IS NULL GROUP BY state"
+        )
+        return {state: (count, oldest) for state, count, oldest in rows}
 
     async def find(self, message_id: str) -> list[InboxId]:
         """Looked for row by row: nobody but a curious person asks, and an index would cost every message."""
@@ -359,3 +367,7 @@ def _conditions(wanted: SessionFilter, now: datetime) -> tuple[list[str], list[s
     if wanted.current_only:
         conditions.append("current")
     return conditions, values
+
+
+def _oldest(found: Sequence[tuple[int, int]]) -> datetime | None:
+    return moment(min(since for _, since in found)) if found else None

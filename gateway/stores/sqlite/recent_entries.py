@@ -31,6 +31,9 @@ class RecentEntries:
         self._tails: OrderedDict[int, _Tail] = OrderedDict()
         self._longest = 0
 
+    def __len__(self) -> int:
+        return len(self._tails)
+
     def newest(self, n: int, count: int) -> list[Entry] | None:
         """The last `count` entries, or None if they are not all here."""
         tail = self._tails.get(n)

@@ -69,7 +69,7 @@ from gateway.stores.sqlite.recent_entries import RecentEntries
 from gateway.stores.sqlite.rows import INBOX_COLUMNS, PART_COLUMNS, inbox_from_row, micros, part_from_row
 from gateway.stores.sqlite.search_index import SearchIndex
 from gateway.stores.sqlite.session_table import SessionTable
-from gateway.stores.sqlite.writer import Writer
+from gateway.stores.sqlite.writer import Committed, Writer
 from gateway.stores.texts import scrub, scrubbed
 from gateway.storing import (
     Accepted,
@@ -146,6 +146,15 @@ class SqliteStore:
     def trouble(self) -> str | None:
         """Why nothing can be written as far as is known now: damage, or what the last write failed of."""
         return self._writer.trouble
+
+    @property
+    def kept_in_memory(self) -> int:
+        """Of how many sessions the newest entries are here, decoded."""
+        return len(self._recent)
+
+    def when_committed(self, tell: Committed) -> None:
+        """Whom to tell of each commit, on the thread that writes: it must be quick."""
+        self._writer.committed = tell
 
     async def close(self) -> None:
         """Finish what was handed over, then let go of the files."""

@@ -28,6 +28,9 @@ from gateway.stores.sqlite.translation import FOREIGN_ERRORS, as_our_error, is_l
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
 
+Committed = Callable[[float, int], None]
+"""Told, on the writer's thread, how many seconds a commit took and how many writes shared it."""
+
 _LARGEST_BATCH = 256
 _IDLE_SECONDS = 0.2
 _JOBS_BETWEEN_UPKEEP = 1024
@@ -88,6 +91,7 @@ class Writer:
         self._stopped = False
         self._jobs_since_upkeep = 0
         self._thread = threading.Thread(target=self._work, name="turngate-writer", daemon=True)
+        self.committed: Committed = _nobody_counts
         self.commits = 0
         self.damage: str | None = None
         self._failure: str | None = None
@@ -159,8 +163,11 @@ class Writer:
         _deliver([self._ready])
         try:
             while (jobs := self._next_batch(database.connection)) is not None:
+                began = time.perf_counter()
                 self._commit(database.connection, jobs)
+                took = time.perf_counter() - began
                 _deliver(jobs)
+                self.committed(took, len(jobs))
         finally:
             self._stop()
             crashpoint("checkpoint")
@@ -336,6 +343,10 @@ class Writer:
         if said is None and name.startswith("SQLITE_FULL"):
             said = "the database may not grow any further, though the disk has room: raise its page limit"
         return error if said is None else StoreUnavailable(said)
+
+
+def _nobody_counts(seconds: float, writes: int) -> None:
+    """Until somebody wants to know."""
 
 
 class _Spoiled(Exception):

@@ -103,7 +103,7 @@ class Discord:
         if refusal.status == 429:
             return self._throttle(refusal)
         code = refusal.code if isinstance(refusal, Refused) else CODES.get(refusal.status, 0)
-        text = refusal.text if refusal.rule else SENTENCES.get(refusal.status, refusal.text)
+        text = refusal.text if refusal.rule or refusal.says else SENTENCES.get(refusal.status, refusal.text)
         said: Payload = {"message": text, "code": code}
         if isinstance(refusal, Refused) and refusal.errors is not None:
             said |= {"message": "Invalid Form Body", "errors": refusal.errors}

@@ -18,7 +18,6 @@ from tests.simulators.models.wire import WAYS, Streamed, broken, pieces_of, spli
 KEY = "sk-simulated"
 
 OWN_FAULTS = {
-    "400": "the request is refused",
     "529": "too many people want something",
     "no stream_options": "400 for a field that this server does not know",
     "no max_tokens": "400 with the word that is wanted instead",

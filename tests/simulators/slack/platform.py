@@ -109,6 +109,7 @@ class Slack:
             said["error"] = "rate_limited" if refusal.everywhere else "ratelimited"
         elif refusal.status in rules.FAULTS:
             status, said["error"] = rules.FAULTS[refusal.status]
+            said |= {"error": refusal.says} if refusal.says else {}
         if refusal.status == 429:
             headers = {"Retry-After": str(math.ceil(refusal.retry_after))}
         return web.json_response(said, status=status, headers=headers)

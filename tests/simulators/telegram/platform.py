@@ -145,7 +145,7 @@ class Telegram:
         """In the envelope that all errors have. What goes wrong by a fault is worded as Telegram words it."""
         text, more = refusal.text, {}
         if refusal.rule is None:
-            text = rules.FAULTS.get(refusal.status, text)
+            text = refusal.says or rules.FAULTS.get(refusal.status, text)
         elif refusal.rule in COMMON_RULES and refusal.status == 400:
             text = f"Bad Request: {text}"
         if refusal.status == 429:

@@ -1,0 +1,76 @@
+"""
+Where log lines leave the process: a thread of its own, so that whoever logs never waits for whoever reads.
+
+A reader that is slow, has gone away, or has no room left costs lines and nothing else. Those are counted, and the count
+is told as soon as somebody can hear it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Callable
+
+MOST_WAITING = 10_000
+"""Lines. What comes then is lost: a log that grows without end would take the daemon with it."""
+
+_AT_ONCE = 200
+
+
+class Sink:
+    """For one descriptor. `tell_lost` is called, on the sink's own thread, with how many lines were lost."""
+
+    def __init__(self, descriptor: int, tell_lost: Callable[[int], None], *, most: int = MOST_WAITING) -> None:
+        self._descriptor = descriptor
+        self._tell_lost = tell_lost
+        self._most = most
+        self._waiting: deque[str] = deque()
+        self._changed = threading.Condition()
+        self._untold = 0
+        self.lost = 0
+        threading.Thread(target=self._work, name="log", daemon=True).start()
+
+    def write(self, line: str) -> None:
+        """From any thread. Returns at once, whatever happens to the line."""
+        with self._changed:
+            if len(self._waiting) < self._most:
+                self._waiting.append(line)
+                self._changed.notify_all()
+            else:
+                self._count_lost(1)
+
+    def flush(self, longest: float) -> None:
+        """Until everything is out, but for so many seconds at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting, longest)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting)
+                lines = [self._waiting[n] for n in range(min(len(self._waiting), _AT_ONCE))]
+            is_written = self._hand_over("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+            with self._changed:
+                for _ in lines:
+                    self._waiting.popleft()
+                if not is_written:
+                    self._count_lost(len(lines))
+                untold, self._untold = (self._untold, 0) if is_written else (0, self._untold)
+                self._changed.notify_all()
+            if untold:
+                self._tell_lost(untold)
+
+    def _hand_over(self, piece: bytes) -> bool:
+        try:
+            while piece:
+                select.select([], [self._descriptor], [])  # whoever gave it to us may have made it unwilling to wait
+                piece = piece[os.write(self._descriptor, piece) :]
+        except OSError:
+            return False  # nobody reads, or there is no room: there is no other place to say so
+        return True
+
+    def _count_lost(self, lines: int) -> None:
+        self.lost += lines
+        self._untold += lines

@@ -1,0 +1,237 @@
+"""
+The log: fixed sentences with an `action` word and fields from a fixed list, one line each, as its reader likes it.
+
+Texts, names and ids of people and chats are on no list, so they cannot be logged by accident; of an unexpected error
+the place is told and not the words, which may be somebody's. What libraries, warnings and dying threads would print for
+themselves is held to the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, TextIO
+
+import structlog
+
+from gateway.reasons import place_of
+from gateway.repeats import Repeats
+from gateway.sd_notify import is_journal
+
+Fields = MutableMapping[str, Any]
+Write = Callable[[str], object]
+
+
+class Action(StrEnum):
+    """What a line is about; operators search for these."""
+
+    STARTED = "started"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    RELOADED = "reloaded"
+    CONFIG = "config"
+    STALLED = "stalled"
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    REFUSED = "refused"
+    AMENDED = "amended"
+    NOTED = "noted"
+    COMMAND = "command"
+    AGENT = "agent"
+    TURN = "turn"
+    SUMMARY = "summary"
+    SESSION = "session"
+    DROPPED = "dropped"
+    SENT = "sent"
+    UNSENT = "unsent"
+    PREVIEW = "preview"
+    ACCESS = "access"
+    ACCOUNT = "account"
+    STORE = "store"
+    FILE = "file"
+    BACKUP = "backup"
+    LOG = "log"
+    BUG = "bug"
+
+
+class Form(StrEnum):
+    """For whom a line is written."""
+
+    LOGFMT = "logfmt"
+    JOURNAL = "journal"
+    TERMINAL = "terminal"
+    COLOURS = "colours"
+
+
+# fmt: off
+_FIELDS = frozenset((
+    "timestamp", "level", "event", "action", "reason", "where", "changed", "needs_restart", "repeated",
+    "account", "address", "agent", "attempt", "command", "first_ms", "ms", "outcome", "part", "pid", "platform",
+    "session", "turn", "version",
+))
+# fmt: on
+_QUOTED = "said"
+_FIRST = ["timestamp", "level", "action", "event"]
+_PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
+_COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31;1", "critical": "31;1"}
+_WIDEST_SENTENCE = 32
+# Troubles that may come back without end. The rest is asked for by somebody: a start, a reload, a turn.
+_COMES_BACK = frozenset(
+    (Action.AGENT, Action.UNSENT, Action.ACCOUNT, Action.STORE, Action.FILE, Action.BUG, Action.STALLED, Action.SUMMARY)
+)
+
+
+class Log:
+    """One log of one process. `configure` may be called again, for another level say."""
+
+    def __init__(self, write: Write, form: Form = Form.LOGFMT, now: Callable[[], float] = time.monotonic) -> None:
+        self._write = write
+        self._form = form
+        self._repeats = Repeats(now)
+
+    def configure(self, level: str, *, quote: bool = False) -> None:
+        """
+        Ours in full; of the libraries only what they warn of, and of that only who warned: their words may be data.
+
+        With `quote` the words of others are told as well, which may be anybody's.
+        """
+        known = _FIELDS | {_QUOTED} if quote else _FIELDS
+        structlog.configure(
+            processors=[
+                structlog.processors.add_log_level,
+                _only_known_fields(known),
+                self._hold_back_repeats,
+                *_RENDERERS[self._form],
+            ],
+            wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+            logger_factory=lambda *_: _Writing(self._write),
+            cache_logger_on_first_use=False,
+        )
+        logging.basicConfig(handlers=[_Libraries(logging.WARNING)], level=logging.WARNING, force=True)
+        logging.captureWarnings(True)
+
+    def tell_repeats(self) -> None:
+        """Called now and then: how often what was held back came back meanwhile."""
+        for line, times in self._repeats.overdue():
+            said = {name: value for name, value in line.items() if name not in ("level", "event")}
+            tell = getattr(structlog.get_logger(), str(line["level"]))
+            tell(line["event"], **said, repeated=times)
+
+    def _hold_back_repeats(self, _: object, __: str, event: Fields) -> Fields:
+        is_trouble = event["level"] in ("warning", "error") or event.get("action") is Action.ACCOUNT
+        comes_back = is_trouble and event.get("action") in _COMES_BACK
+        if comes_back and "repeated" not in event and not self._repeats.is_news(event):
+            raise structlog.DropEvent
+        return event
+
+
+def form_of(descriptor: int, *, journal: str | None, colours: bool) -> Form:
+    """Who reads what is written there; `journal` as systemd names its own."""
+    if is_journal(descriptor, journal):
+        return Form.JOURNAL
+    if not os.isatty(descriptor):
+        return Form.LOGFMT
+    return Form.COLOURS if colours else Form.TERMINAL
+
+
+def configure_logging(level: str, stream: TextIO) -> None:
+    """A log that is written at once, for commands that do not last."""
+    Log(lambda line: stream.write(f"{line}\n")).configure(level)
+
+
+def lost_lines(lines: int) -> None:
+    """For whoever could not write them."""
+    structlog.get_logger().warning("log lines were lost: nobody took them", action=Action.LOG, outcome=f"{lines} lines")
+
+
+def tell_crashes() -> None:
+    """What ends a thread, or the process, is told like any bug: Python itself would print what it said."""
+
+    def crashed(kind: type[BaseException], error: BaseException, place: TracebackType | None) -> None:
+        if not issubclass(kind, KeyboardInterrupt):
+            tell_bug(error)
+
+    sys.excepthook = crashed
+    threading.excepthook = lambda ended: tell_bug(ended.exc_value)
+    sys.unraisablehook = lambda ended: tell_bug(ended.exc_value)
+
+
+def tell_bug(error: BaseException | None) -> None:
+    """Nobody had foreseen this. Where it happened is told, what it said is not."""
+    reason, where = type(error).__name__, place_of(error) if error is not None else "unknown"
+    structlog.get_logger().error("unexpected error", action=Action.BUG, reason=reason, where=where)
+
+
+def _only_known_fields(known: frozenset[str]) -> Callable[[object, str, Fields], Fields]:
+    def only_known_fields(_: object, __: str, event: Fields) -> Fields:
+        """Drop what is on no list: a new field is a decision, not an accident."""
+        return {name: _on_one_line(value) for name, value in event.items() if name in known and value is not None}
+
+    return only_known_fields
+
+
+def _on_one_line(value: object) -> object:
+    """A line is one line, and moves no cursor."""
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    return "".join(char if char.isprintable() else " " for char in value)
+
+
+_logfmt = structlog.processors.LogfmtRenderer(key_order=_FIRST, drop_missing=True)
+
+
+def _for_journal(logger: object, name: str, event: Fields) -> str:
+    """The journal knows when it was; what it asks for is how grave it is."""
+    return f"<{_PRIORITIES[event.pop('level')]}>{_logfmt(logger, name, event)}"
+
+
+def _for_terminal(logger: object, name: str, event: Fields) -> str:
+    clock, level, sentence = event.pop("timestamp"), event.pop("level"), event.pop("event")
+    return f"{clock} {level.upper():<7} {sentence:<{_WIDEST_SENTENCE}} {_logfmt(logger, name, event)}".rstrip()
+
+
+def _in_colours(logger: object, name: str, event: Fields) -> str:
+    clock, level, sentence = event.pop("timestamp"), event.pop("level"), event.pop("event")
+    shown = f"\x1b[{_COLOURS[level]}m{level.upper():<7}\x1b[0m {sentence:<{_WIDEST_SENTENCE}}"
+    return f"\x1b[2m{clock}\x1b[0m {shown} \x1b[2m{_logfmt(logger, name, event)}\x1b[0m"
+
+
+_OF_DAY = structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False)
+_RENDERERS: Mapping[Form, Sequence[structlog.typing.Processor]] = {
+    Form.LOGFMT: (structlog.processors.TimeStamper(fmt="iso", utc=True), _logfmt),
+    Form.JOURNAL: (_for_journal,),
+    Form.TERMINAL: (_OF_DAY, _for_terminal),
+    Form.COLOURS: (_OF_DAY, _in_colours),
+}
+
+
+class _Writing:
+    """What structlog ends in."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+
+    def msg(self, line: str) -> None:
+        """Whatever its level: it is in the line."""
+        self._write(line)
+
+    debug = info = warning = error = critical = msg
+
+
+class _Libraries(logging.Handler):
+    """Our own adapters warn in fixed sentences, which are kept; anything that was put into one may be data."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        is_ours = record.name.startswith("adapters.") and not record.name.endswith(".library")
+        if is_ours and not record.args:
+            structlog.get_logger().warning(str(record.msg), action=Action.ACCOUNT, where=record.name)
+            return
+        cause = record.exc_info[1] if record.exc_info else None
+        where = place_of(cause) if cause else record.name
+        structlog.get_logger().warning("a library complained", action=Action.BUG, where=where, reason=record.name)

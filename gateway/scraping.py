@@ -1,0 +1,77 @@
+"""
+What the metrics show of this moment: asked of those who know, whenever somebody scrapes.
+
+It answers whatever the store does: what cannot be known within a second is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gateway.errors import StoreError
+from gateway.health import Health
+from gateway.metrics import AccountGauges, Now
+from gateway.supervisor import AccountReport, AccountState
+
+PATIENCE = timedelta(seconds=1)
+
+_STATES = tuple(state.value for state in AccountState)
+
+
+def nothing_lost() -> int:
+    """For a log that loses nothing."""
+    return 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Scraping:
+    """`lines_lost`: how many lines of the log nobody took."""
+
+    health: Health
+    lines_lost: Callable[[], int] = nothing_lost
+
+    async def text(self) -> bytes:
+        """For Prometheus."""
+        health = self.health
+        busy, waiting = health.lanes.depth()
+        now = Now(
+            busy=busy,
+            waiting=waiting,
+            tasks=len(asyncio.all_tasks()),
+            sessions_in_memory=health.store.kept_in_memory,
+            store_ok=await health.store_takes_writes(),
+            log_lines_lost=self.lines_lost(),
+            accounts=[_gauges(each.report) for each in health.supervisors],
+            queues=await self._queues(),
+        )
+        return health.observer.metrics.text(now)
+
+    async def _queues(self) -> Mapping[str, tuple[int, int, float]] | None:
+        try:
+            async with asyncio.timeout(PATIENCE.total_seconds()):
+                depth = await self.health.store.depth()
+        except (StoreError, TimeoutError):
+            return None
+        now = self.health.clock.now()
+        return {
+            "inbox": (depth.inbox_waiting, depth.inbox_dead, _age(depth.inbox_oldest, now)),
+            "outbox": (depth.outbox_waiting, depth.outbox_dead, _age(depth.outbox_oldest, now)),
+        }
+
+
+def _gauges(report: AccountReport) -> AccountGauges:
+    return AccountGauges(
+        platform=report.platform,
+        account=report.account,
+        state=report.state.value,
+        states=_STATES,
+        age=report.silent_for,
+    )
+
+
+def _age(since: datetime | None, now: datetime) -> float:
+    """In seconds; nothing is older than nothing."""
+    return 0.0 if since is None else max((now - since).total_seconds(), 0.0)
