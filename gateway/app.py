@@ -156,7 +156,7 @@ async def running(
     """
     clock, observer, state = SystemClock(), Observer(), lock.state
     async with AsyncExitStack() as opened:
-        store = await SqliteStore.connect(state.database, clock)
+        store = await SqliteStore.connect(state.database, clock, backups=backup_rules(config).folder)
         opened.push_async_callback(store.close)
         staff = Staff(observer)
         opened.push_async_callback(staff.close)

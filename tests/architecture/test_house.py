@@ -34,6 +34,10 @@ _OWN_CLOCK = {
     GATEWAY / "stalls.py",
     # Taken before anything is imported that could be injected.
     GATEWAY / "state_dir.py",
+    # How long the disk takes and another process may take, on a thread that waits for both.
+    GATEWAY / "stores" / "sqlite" / "writer.py",
+    # Before there is a gateway, and after it: whoever logs then has nobody to hand him a clock.
+    GATEWAY / "logs.py",
 }
 _TIMES = {
     "datetime": {"now", "today", "utcnow"},

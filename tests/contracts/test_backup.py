@@ -137,6 +137,17 @@ class TestBackingUp:
             back_up(path, target)
         assert (target.read_text(), beside(target)) == ("the earlier one", ["backup.db", "state"])
 
+    async def test_after_a_backup_has_found_damage_nothing_is_written(self, path: Path, target: Path) -> None:
+        await filled(path, "one", "a longer text with a byte to flip")
+        flip(path, b"longer text")
+
+        async with opened(path) as store:
+            with pytest.raises(StoreDamaged, match="a backup found the database damaged: a row of entries"):
+                await store.back_up(target)
+            with pytest.raises(StoreDamaged, match="turngate restore"):
+                await store.accept(message("more", id="more"), key_of())
+        assert not target.exists()
+
     async def test_a_damaged_page_is_found(self, path: Path, target: Path) -> None:
         await filled(path, *(f"text {number} " * 20 for number in range(200)))
         page = int(asked(path, "SELECT rootpage FROM sqlite_master WHERE name = 'entries_of_session'")[0][0]) - 1

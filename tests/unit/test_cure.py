@@ -17,6 +17,7 @@ def test_the_newest_backup_of_the_schedule_is_named(tmp_path: Path) -> None:
 
     assert command == f"turngate restore --state-dir {tmp_path} {backups}/turngate-20260102T000000Z.db"
     assert cure_of(tmp_path / "turngate.db").endswith(f"Stop Turngate, then run: {command}")
+    assert cure_of(tmp_path / "state" / "turngate.db", tmp_path / "backups").endswith(command.split()[-1])
 
 
 def test_a_folder_with_a_space_is_quoted_for_the_shell(tmp_path: Path) -> None:

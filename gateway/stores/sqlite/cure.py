@@ -9,18 +9,18 @@ from pathlib import Path
 _BACKUP = re.compile(r"turngate-\d{8}T\d{6}Z\.db")
 
 
-def restore_command(database: Path) -> str:
+def restore_command(database: Path, backups: Path | None = None) -> str:
     """To be run as it stands. Without a backup that we made ourselves, FILE is for the operator to fill in."""
     folder = database.absolute().parent
-    newest = newest_backup(folder / "backups")
+    newest = newest_backup(backups or folder / "backups")
     file = "FILE" if newest is None else shlex.quote(str(newest))
     return f"turngate restore --state-dir {shlex.quote(str(folder))} {file}"
 
 
-def cure_of(database: Path) -> str:
-    """For the end of every report of damage."""
-    command, has_backup = restore_command(database), newest_backup(database.absolute().parent / "backups") is not None
-    where = "" if has_backup else " (there is no scheduled backup; FILE is one that you have made)"
+def cure_of(database: Path, backups: Path | None = None) -> str:
+    """For the end of every report of damage. `backups`: where the schedule makes them, if not beside the database."""
+    command = restore_command(database, backups)
+    where = " (there is no scheduled backup; FILE is one that you have made)" if command.endswith(" FILE") else ""
     return f"Nothing is written to it any more. Stop Turngate, then run: {command}{where}"
 
 

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from gateway.errors import AlreadySettled, Refused, StoreUnavailable, UnknownSession
+from gateway.errors import AlreadySettled, Refused, StoreDamaged, StoreUnavailable, UnknownSession
 from gateway.model import (
     Block,
     EndReason,
@@ -103,7 +103,9 @@ _LET_OTHERS = 0.002
 class SqliteStore:
     """Made by `connect`; let go by `close`."""
 
-    def __init__(self, path: Path, clock: Clock, *, live_entries: int, lock_patience: float) -> None:
+    def __init__(
+        self, path: Path, clock: Clock, *, live_entries: int, lock_patience: float, backups: Path | None = None
+    ) -> None:
         self._path = path
         self._clock = clock
         self._live_entries = live_entries
@@ -119,16 +121,26 @@ class SqliteStore:
             upkeep=self._index.catch_up,
             rolled_back=self._forget_what_was_undone,
             complaint=partial(complaint, path.absolute().parent),
-            cure=partial(cure_of, path),
+            cure=partial(cure_of, path, backups),
         )
         self._reader = Reader(path, self._index, self._writer.report_damage)
 
     @classmethod
     async def connect(
-        cls, path: Path, clock: Clock, *, live_entries: int = LIVE_ENTRIES, lock_patience: float = 5.0
+        cls,
+        path: Path,
+        clock: Clock,
+        *,
+        live_entries: int = LIVE_ENTRIES,
+        lock_patience: float = 5.0,
+        backups: Path | None = None,
     ) -> SqliteStore:
-        """Open or create the database. Reads no session and no message, so it is as quick with a million of them."""
-        store = cls(path, clock, live_entries=live_entries, lock_patience=lock_patience)
+        """
+        Open or create the database. Reads no session and no message, so it is as quick with a million of them.
+
+        `backups`: where reports of damage look for the newest, if not beside the database.
+        """
+        store = cls(path, clock, live_entries=live_entries, lock_patience=lock_patience, backups=backups)
         try:
             await store._writer.start()
             await store._reader.start()
@@ -162,7 +174,22 @@ class SqliteStore:
         await self._writer.close()
 
     async def back_up(self, target: Path) -> None:
-        """A verified copy, while everything goes on. Broken off when its caller is cancelled."""
+        """
+        A verified copy, while everything goes on. Broken off when its caller is cancelled.
+
+        A copy can go wrong by itself; two in a row mean that the database has, and then nothing is written any more.
+        """
+        try:
+            return await self._copy(target)
+        except StoreDamaged:
+            if self.damage is not None:
+                raise
+        try:
+            return await self._copy(target)
+        except StoreDamaged as exc:
+            raise self._writer.report_damage(f"a backup found the database damaged: {exc.__cause__}") from exc
+
+    async def _copy(self, target: Path) -> None:
         is_over = threading.Event()
 
         def tell(what: str, done: int, whole: int) -> None:
