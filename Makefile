@@ -5,7 +5,7 @@ READY  := $(VENV)/.ready
 CHROMIUM := chromium fonts-dejavu-core fonts-noto-color-emoji
 SERVICE  := systemd nodejs libfaketime
 
-.PHONY: help run test check browser service bench kill-matrix real-acp lock clean
+.PHONY: help run test check browser service bench soak kill-matrix real-acp lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,8 +29,9 @@ check: $(READY) ## ruff, mypy strict, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# More workers than cores: tests that start daemons mostly wait for them.
 test: check browser service ## everything CI runs: check, then all tests on all cores
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n 4 --dist worksteal
 
 # The tests of the web chat drive a real browser: the system's own, because the download of another is a hundred megabytes.
 browser:
@@ -49,6 +50,9 @@ service:
 
 bench: $(READY) ## the benchmark table; writes tests/benchmarks/results.json and the README's figures
 	$(BIN)/python -m tests.benchmarks.report
+
+soak: $(READY) ## a million messages over ten thousand chats, and what they leave behind; shows how far it is
+	$(BIN)/python -m tests.benchmarks.load.soak
 
 kill-matrix: $(READY) ## kill the daemon at every point and 1,000 times at random, cut its power; writes the README's table
 	@command -v cc >/dev/null || { echo "the power cuts need a C compiler; on Debian: sudo apt-get install gcc libc6-dev" >&2; exit 1; }

@@ -22,7 +22,7 @@ from gateway.agents import AgentSpec
 from gateway.agents.anthropic import AnthropicAgent
 from gateway.agents.model_call import Patience
 from gateway.agents.openai import OpenAiAgent
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.errors import AgentError, AgentRefused, AgentUnavailable, TurngateError
 from gateway.model import (
     AgentEvent,
     Attachment,
@@ -273,7 +273,8 @@ class TestRefusals:
             _, error = await talk.fail()
 
         assert "fault" not in str(error)
-        assert "a fault: " in str(error.__cause__)
+        assert isinstance(error.__cause__, TurngateError)
+        assert "a fault: " in error.__cause__.words
 
     @for_both
     @pytest.mark.parametrize("status", [400, "401", "403", 404])
@@ -290,12 +291,15 @@ class TestRefusals:
         assert isinstance(raised, AgentRefused)
 
     @for_both
-    async def test_a_model_that_does_not_exist_is_named_by_the_servers_own_words(self, kind: str) -> None:
+    async def test_of_a_model_that_does_not_exist_the_kind_of_mistake_is_told_and_the_words_are_kept(
+        self, kind: str
+    ) -> None:
         async with talking(kind, model="no-such-model") as talk:
             _, error = await talk.fail()
 
         assert isinstance(error, AgentRefused)
-        assert "The model `no-such-model` does not exist" in str(error)
+        assert "there is no such model, or no such address (404" in str(error)
+        assert "The model `no-such-model` does not exist" in error.words
         assert "check base_url and model" in str(error)
 
     @for_both
@@ -400,7 +404,8 @@ class TestSecrets:
             _, error = await talk.fail()
             shown = repr(talk.agent) + repr(vars(talk.agent))
 
-        assert "Incorrect API key provided: ***" in str(error)
+        assert "does not take our key (401" in str(error)
+        assert "Incorrect API key provided: ***" in error.words  # type: ignore[attr-defined]
         chain: BaseException | None = error
         while chain is not None:
             assert CANARY not in f"{chain!r} {chain}"

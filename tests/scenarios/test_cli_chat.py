@@ -117,7 +117,12 @@ def test_without_a_daemon_the_gateway_works_inside(state: Path) -> None:
     assert "/help" in result.stdout
     listed = json.loads(turngate(state, "sessions", "list", "--json").stdout)["sessions"]
     assert [session["key"] for session in listed] == ["agent:main:local:dm:cli"]
-    assert sorted(file.name for file in state.iterdir()) == ["privacy.key", "turngate.db", "turngate.lock"]
+    assert sorted(file.name for file in state.iterdir()) == [
+        "privacy.key",
+        "turngate.db",
+        "turngate.lock",
+        "turngate.mark",
+    ]
 
 
 def test_a_named_session_is_a_conversation_of_its_own(state: Path) -> None:

@@ -208,7 +208,7 @@ class TestFailing:
             ('data: {"type":"text"}\n\n', "text/event-stream", "text must be a text"),
             ('data: {"type":"error","text":"out of ink"}\n\n', "text/event-stream", "out of ink"),
             ("hello", "application/json", "not JSON"),
-            ("<html>", "text/html", "answers with 'text/html'"),
+            ("<html>", "text/html", "answers with another type"),
             ("data: " + "x" * 5_000_000, "text/event-stream", "no end"),
             ("x" * 9_000_000, "application/x-ndjson", "a line of more than 8 MB"),
             ("x" * 9_000_000, "application/json", "more than 8 MB at once"),
