@@ -1,7 +1,7 @@
 """
 The gateway as it ships, with one account on the load's own platform.
 
-    python -m tests.benchmarks.load.daemon --state-dir DIR --socket FILE [--agent JSON] [--turns JSON]
+    python -m tests.benchmarks.load.daemon --state-dir DIR --socket FILE [--agent JSON] [--turns JSON] [--sessions JSON]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
-from config.schema import Access, Agent, Config, Turns, Web
+from config.schema import Access, Agent, Config, Sessions, Turns, Web
 from gateway.app import running
 from gateway.logs import configure_logging
 from gateway.model import AgentEvent, Done, Text, Turn, Usage
@@ -51,6 +51,7 @@ if __name__ == "__main__":
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--agent", default='{"kind": "python", "object": "tests.benchmarks.load.daemon:Waiting"}')
     parser.add_argument("--turns", default="{}")
+    parser.add_argument("--sessions", default="{}")
     asked = parser.parse_args()
     configure_logging("warning", sys.stderr)
     config = Config(
@@ -59,5 +60,6 @@ if __name__ == "__main__":
         agents={"main": Agent.model_validate_json(asked.agent)},
         access=Access(direct="open-dangerously"),
         turns=Turns.model_validate_json(asked.turns),
+        sessions=Sessions.model_validate_json(asked.sessions),
     )
     asyncio.run(serve(config, asked.socket))

@@ -1,11 +1,12 @@
 """
 Months in an hour: a million messages over ten thousand chats, and what they leave behind in the process.
 
-    python -m tests.benchmarks.load.soak [--messages 1000000] [--chats 10000] [--burst 4] [--at-once 2000]
+    python -m tests.benchmarks.load.soak [--messages 1000000] [--chats 10000] [--burst 10] [--history 20]
 
-People say one to `--burst` things at a time and wait for the answer, at most `--at-once` of them. The first tenth is
-warm-up. Shows how far it is, prints one JSON line, and ends with status 1 if an answer is missing or came twice, or if
-something grew that must not.
+People say one to `--burst` things at a time, and at most 2,000 wait for an answer. Every chat has twice as many
+entries as the agent is shown (`--history`) from the start, as after months: else memory would grow with them until they
+have. The first tenth is warm-up. Shows how far it is, prints one JSON line, and ends with status 1 if an answer is
+missing or came twice, or if something grew that must not.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from pathlib import Path
 from statistics import linear_regression
 
 from tests.benchmarks.load.driver import People, gateway
+from tests.benchmarks.population import populate_in_a_child, source_of
 
 MOST_MB_PER_100_000 = 1.0
 MOST_WAL_MB = 64.0
 _SAMPLES = 500
+_AT_ONCE = 2000
 _WORDS = "could you look at the build once more, it fails there since tuesday".split()  # noqa: SIM905 - readable
 
 
@@ -53,7 +56,13 @@ class Samples:
 
 async def measure(asked: argparse.Namespace, folder: Path) -> dict[str, object]:
     """From the first message to the last answer."""
-    async with gateway(folder, "--turns", json.dumps({"concurrent": 256})) as people:
+    state = folder / "state"
+    state.mkdir(mode=0o700)
+    populate_in_a_child(state / "turngate.db", sessions=asked.chats, messages=2 * asked.history, everywhere=True)
+    rules = {"turns": {"concurrent": 256}, "sessions": {"history": {"messages": asked.history}}}
+    async with gateway(
+        folder, *(word for name, rule in rules.items() for word in (f"--{name}", json.dumps(rule)))
+    ) as people:
         await _talk(people, asked, 0, 200, None)
         await people.until(0)
         tasks, before = await _at_rest(people), people.use()
@@ -66,6 +75,7 @@ async def measure(asked: argparse.Namespace, folder: Path) -> dict[str, object]:
         "case": "soak",
         "messages": asked.messages,
         "chats": asked.chats,
+        "history": asked.history,
         "turns": people.answers,
         "minutes": round(took / 60, 1),
         "messages_per_s": round(asked.messages / took),
@@ -87,12 +97,12 @@ async def _talk(people: People, asked: argparse.Namespace, first: int, last: int
     number, every = first, max(asked.messages // _SAMPLES, 1)
     sampled = first
     while number < last:
-        chat = f"c{random.randrange(asked.chats)}"
+        chat = source_of(random.randrange(asked.chats)).chat_id or ""
         burst = range(number, min(number + random.randint(1, asked.burst), last))
         people.say([(f"m{each}", chat, " ".join(random.choices(_WORDS, k=12))) for each in burst])
         number = burst.stop
-        if len(people.waiting) >= asked.at_once:
-            await people.until(asked.at_once - 100)
+        if len(people.waiting) >= _AT_ONCE:
+            await people.until(_AT_ONCE - 100)
             people.took.clear()
         if samples is not None and number - sampled >= every:
             sampled = number
@@ -136,8 +146,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--chats", type=int, default=10_000)
-    parser.add_argument("--burst", type=int, default=4)
-    parser.add_argument("--at-once", type=int, default=2000)
+    parser.add_argument("--burst", type=int, default=10)
+    parser.add_argument("--history", type=int, default=20)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="turngate-soak-") as folder:
         found = asyncio.run(measure(asked, Path(folder)))

@@ -17,7 +17,9 @@ from gateway.errors import Refused
 from gateway.model import ChatType, InboundMessage, Part, Sent, SessionSource
 from gateway.ports import Limits, Receive
 
-PLATFORM = "load"
+PLATFORM = "telegram"
+"""By name only: these are the chats that `population.py` can fill beforehand."""
+
 _LONGEST_LINE = 1 << 26
 
 
