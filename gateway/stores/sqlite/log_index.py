@@ -14,6 +14,7 @@ from dataclasses import dataclass
 _WRITTEN_WITH = 3007000
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 _BACKFILLED_AT = 96
+_MOST_LOGS_MISSED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,15 @@ class LogEnd:
     def length(self) -> int:
         """The bytes that the log has at least."""
         return _LOG_HEADER + self.frames * (_FRAME_HEADER + self.page_size) if self.frames else 0
+
+    def was_begun_after(self, other: LogEnd) -> bool:
+        """
+        Whether this log came after the other: SQLite adds one to the first half of the salt each time it begins anew
+        at the front, which it does only when the database has all of it. A log that was made has a random one, and an
+        empty one has none.
+        """
+        ahead = int.from_bytes(self.salt[:4], "big") - int.from_bytes(other.salt[:4], "big")
+        return any(self.salt) and 0 < ahead % (1 << 32) <= _MOST_LOGS_MISSED
 
     @property
     def is_needed(self) -> bool:

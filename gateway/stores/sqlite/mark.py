@@ -3,7 +3,9 @@ The mark beside the database: that there is one, and how far its log had come wi
 
 SQLite takes a log that was cut, or lost, for one that ends there, and a missing database for one that is to be made:
 either would take back what was acknowledged, and nobody would know. So something outside remembers. It is written with
-every commit and never synchronised, so that it costs no time: after a power cut it may lag behind, never be ahead.
+every commit and never synchronised, so that it costs no time: after a power cut it may lag behind, never be ahead. The
+time of the database's last change may lag behind as well, for SQLite asks for its pages to be on disk and not for that;
+so a log that was begun anew since then is no loss.
 """
 
 from __future__ import annotations
@@ -76,6 +78,8 @@ def refuse_lost_commits(database: Path, log: LogEnd | None) -> None:
     """
     left = _read(mark_of(database))
     if left is None or not left.log.is_needed or left.database != identity(database.stat()):
+        return
+    if log is not None and log.was_begun_after(left.log):
         return
     if log is None or log.salt != left.log.salt or log.frames < left.log.frames:
         had = log.frames if log is not None and log.salt == left.log.salt else 0
