@@ -92,7 +92,7 @@ class _PlaceInLane:
             self._lane.send_away(stored)
             return
         self.stored = stored
-        self._lane.changed.set()
+        self._lane.ring()
         if self._lane.interrupts and self._lane.running is not None:
             self._lane.running.stop()
         if self._lane.steer is not None and self._lane.running is not None and not (stored.alone or stored.recovered):
@@ -104,7 +104,7 @@ class _PlaceInLane:
 
     def leave(self) -> None:
         self._lane.places.remove(self)
-        self._lane.changed.set()
+        self._lane.ring()
         if self.held is not None:
             self.held.leave()
 
@@ -209,7 +209,7 @@ class _Lane:
     refuse: Callable[[Stored], None] | None = None
     steer: Callable[[Running, _PlaceInLane], None] | None = None
     places: list[_PlaceInLane] = field(default_factory=list)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _bell: asyncio.Future[None] | None = None
     running: Running | None = None
     overflows: bool = False
 
@@ -217,6 +217,16 @@ class _Lane:
     def is_full(self) -> bool:
         """Whether as many wait as may."""
         return self.room is not None and sum(place.stored is not None for place in self.places) >= self.room
+
+    def ring(self) -> None:
+        """Something has changed in it."""
+        if self._bell is not None and not self._bell.done():
+            self._bell.set_result(None)
+
+    async def change(self) -> None:
+        """Wait for that. Only whoever serves the lane does, and mostly nobody: an event would take much more room."""
+        self._bell = asyncio.get_running_loop().create_future()
+        await self._bell
 
     def send_away(self, stored: Stored) -> None:
         """Stored, and one too many. The first since there was room is told."""
@@ -264,7 +274,7 @@ class Lanes:
             self._tasks.create_task(self._serve(lane), name="lane")
         place = _PlaceInLane(lane)
         lane.places.append(place)
-        lane.changed.set()
+        lane.ring()
         return place
 
     def when_quiet(self, key: SessionKey) -> Place:
@@ -286,7 +296,7 @@ class Lanes:
             self._tasks.create_task(self._serve_beside(lane), name="beside")
         place = _PlaceInLane(lane, held)
         lane.places.append(place)
-        lane.changed.set()
+        lane.ring()
         return place
 
     def is_busy(self, key: SessionKey) -> bool:
@@ -371,7 +381,7 @@ class Lanes:
         if first is None or first.alone or self._closing.is_set():
             return None
         lane.running = Running(self._take_out(lane, gathers=True))
-        lane.changed.set()
+        lane.ring()
         self._tasks.create_task(self._work_on(lane, lane.running), name="stopped")
         return lane.running
 
@@ -422,7 +432,7 @@ class Lanes:
     async def _is_stored(self, lane: _Lane, first: _PlaceInLane) -> bool:
         """Wait until the first of the lane is on disk; False if it has left."""
         while first.stored is None:
-            await self._change(lane)
+            await lane.change()
             if not lane.places or lane.places[0] is not first:
                 return False
         return True
@@ -436,7 +446,7 @@ class Lanes:
             try:
                 async with asyncio.timeout_at(min(now() + pause, patience)):
                     while len(lane.places) == count:
-                        await self._change(lane)
+                        await lane.change()
             except TimeoutError:
                 return
 
@@ -465,7 +475,3 @@ class Lanes:
             batch.append(place.stored)
         del lane.places[: len(batch)]
         return batch
-
-    async def _change(self, lane: _Lane) -> None:
-        lane.changed.clear()
-        await lane.changed.wait()

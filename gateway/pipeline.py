@@ -118,9 +118,9 @@ class Pipeline:
         return await self.delivery.deliver(answer)
 
     async def _turn(self, running: Running, again: Again | None = None) -> None:
-        claim = claimed(self.policy, running, messages := await self.attachments.gather(running), again)
+        claim = partial(claimed, self.policy, running, messages := await self.attachments.gather(running), again)
         await pause_after(running.batch[0].attempts)
-        start, begun = self.clock.monotonic(), await until_stored(lambda: self.store.begin(claim), self.observer)
+        start, begun = self.clock.monotonic(), await until_stored(lambda: self.store.begin(claim()), self.observer)
         crashpoint("reset" if begun.opened.notice and begun.opened.is_new else "turn-started")
         try:
             outcome = self.questions.given_up(begun, messages[-1]) or self.desk.till.refusal(messages[-1])

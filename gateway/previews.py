@@ -125,23 +125,33 @@ class Preview:
 
 
 class Typing:
-    """Shows that work goes on until there is something to read."""
+    """
+    Shows that work goes on until there is something to read.
+
+    By a timer, and by a task only while it is being shown: there are as many of these as there are turns.
+    """
 
     def __init__(self, adapter: _Typist, target: SessionSource, stage: Stage) -> None:
         self._adapter = adapter
         self._target = target
         self._stage = stage
         self._was_shown = False
-        self._task = stage.tasks.create_task(self._type(), name="typing")
+        self._showing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._tick()
 
     def stop(self) -> None:
         """No more of it."""
-        self._task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._showing is not None:
+            self._showing.cancel()
 
     async def close(self) -> None:
         """Stop, and wait until it has."""
-        self._task.cancel()
-        await asyncio.wait({self._task})
+        self.stop()
+        if self._showing is not None:
+            await asyncio.wait({self._showing})
         adapter: object = self._adapter
         if self._was_shown and can(adapter, ShowsStatus):
             self._was_shown = False
@@ -155,16 +165,29 @@ class Typing:
         except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: it vanishes by itself after a while
             self._stage.observer.hint_failed(self._target, exc)
 
-    async def _type(self) -> None:
-        while True:
-            try:
-                with self._stage.governor.hint(self._target, self._adapter.limits) as may:
-                    if may:
-                        self._was_shown = True
-                        await self._adapter.show_typing(self._target)
-            except Exception as exc:  # noqa: BLE001 - whatever an adapter does wrong here, nobody misses more than a hint
-                self._stage.observer.hint_failed(self._target, exc)
-            await asyncio.sleep(_TYPING_EVERY)
+    def _tick(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_TYPING_EVERY, self._tick)
+        if self._showing is None:
+            self._begin_to_show()
+
+    def _begin_to_show(self) -> None:
+        showing = self._show()
+        try:
+            self._showing = self._stage.tasks.create_task(showing, name="typing")
+        except RuntimeError:  # the gateway is closing, and its tasks are over
+            showing.close()
+            self.stop()
+
+    async def _show(self) -> None:
+        try:
+            with self._stage.governor.hint(self._target, self._adapter.limits) as may:
+                if may:
+                    self._was_shown = True
+                    await self._adapter.show_typing(self._target)
+        except Exception as exc:  # noqa: BLE001 - whatever an adapter does wrong here, nobody misses more than a hint
+            self._stage.observer.hint_failed(self._target, exc)
+        finally:
+            self._showing = None
 
 
 def _shows_typing(adapter: object, target: SessionSource) -> TypeGuard[_Typist]:

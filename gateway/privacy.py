@@ -101,7 +101,7 @@ class Redactor:
         self._told: dict[str, str] = {}
         self._platforms = {platform}
         self._told_pattern: re.Pattern[str] | None = None
-        self._told_in_text: tuple[str, ...] = ()
+        self._told_in_text: tuple[str, ...] | None = None
 
     @property
     def known(self) -> Mapping[str, str]:
@@ -263,8 +263,7 @@ class Redactor:
 
     def _may_hold_something(self, text: str) -> bool:
         """Never wrong if it says no."""
-        self._ids()
-        told = self._told_in_text
+        told = self._ids_in_text()
         return len(told) > _FEW_IDS or any(map(text.__contains__, told)) or _SIGN.search(text) is not None
 
     def _sensitive(self, text: str) -> Iterator[re.Match[str]]:
@@ -286,11 +285,16 @@ class Redactor:
 
     def _ids(self) -> re.Pattern[str]:
         if self._told_pattern is None:
-            ids = sorted((told for told in self._told if _stands_out(told)), key=len, reverse=True)
+            ids = sorted(self._ids_in_text(), key=len, reverse=True)
             choices = "|".join(map(re.escape, ids)) or "(?!)"
             self._told_pattern = re.compile(rf"{_START}(?P<told>{choices}){_END}")
-            self._told_in_text = tuple(ids)
         return self._told_pattern
+
+    def _ids_in_text(self) -> tuple[str, ...]:
+        """What a text is searched for. The pattern of it is dear, so it is made only if there is something to find."""
+        if self._told_in_text is None:
+            self._told_in_text = tuple(filter(_stands_out, self._told))
+        return self._told_in_text
 
     def _hidden(self, match: re.Match[str]) -> str:
         group = match.lastgroup or ""
@@ -327,7 +331,7 @@ class Redactor:
         for form in (real, real.lstrip("+-") or real):
             if form not in self._told:
                 self._told[form] = self._pseudonym(kind, form, platform)
-                self._told_pattern = None
+                self._told_pattern = self._told_in_text = None
         self._platforms.add(platform)
         return shown
 
