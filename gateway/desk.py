@@ -1,4 +1,4 @@
-"""The desk: whatever is answered without a turn. Commands, and messages that are one too many."""
+"""The desk: what is answered without a turn (commands, messages that are too many), and where turns begin and end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 
 from gateway import replies
 from gateway.admission import authorize
-from gateway.briefing import Briefing
+from gateway.briefing import Briefing, claimed
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call, Request
 from gateway.compaction import Compaction
@@ -25,6 +25,8 @@ from gateway.policy import Employed, Policy
 from gateway.ports import Clock
 from gateway.storing import Begun, Outcome, Store
 from gateway.till import Till
+
+_BEGIN_AT_ONCE = 64
 
 
 @dataclass(slots=True)
@@ -46,6 +48,7 @@ class Desk:
     tasks: asyncio.TaskGroup
     till: Till = field(init=False)
     compaction: Compaction = field(init=False)
+    _doorway: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_BEGIN_AT_ONCE))
 
     def __post_init__(self) -> None:
         house = self.policy, self.store, self.observer, self.clock
@@ -122,6 +125,16 @@ class Desk:
         outgoing = await until_stored(answering, self.observer)
         self.observer.commanded(call.command.name, answer.session)
         return outgoing
+
+    async def begin(self, running: Running, messages: list[InboundMessage], again: Again | None) -> Begun:
+        """
+        Begin a turn, a few at a time: whoever has come to an end need not wait for the disk behind all who have come.
+
+        Else ten thousand who write at once would all be at work before the first of them is answered.
+        """
+        async with self._doorway:
+            claim = claimed(self.policy, running, messages, again)
+            return await until_stored(lambda: self.store.begin(claim), self.observer)
 
     def wrap_up(self, outcome: Outcome, employed: Employed, briefing: Briefing, message: InboundMessage) -> Outcome:
         """The outcome of a turn with its bill, and with what the conversation weighs now."""

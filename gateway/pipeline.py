@@ -14,7 +14,7 @@ from functools import partial
 from gateway import replies
 from gateway.admission import ACTED
 from gateway.attachments import Attachments, not_fetched
-from gateway.briefing import brief, claimed, heard
+from gateway.briefing import brief, heard
 from gateway.commands.registry import Again, Call
 from gateway.crashpoints import crashpoint
 from gateway.delivery import Delivery
@@ -26,7 +26,7 @@ from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, Lanes, Place, Running, Stored
 from gateway.model import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
 from gateway.observe import Observer
-from gateway.patience import pause_after, until_stored
+from gateway.patience import pause_after
 from gateway.policy import Policy
 from gateway.ports import Clock
 from gateway.questions import Heard, Questions
@@ -118,9 +118,9 @@ class Pipeline:
         return await self.delivery.deliver(answer)
 
     async def _turn(self, running: Running, again: Again | None = None) -> None:
-        claim = partial(claimed, self.policy, running, messages := await self.attachments.gather(running), again)
+        messages = await self.attachments.gather(running)
         await pause_after(running.batch[0].attempts)
-        start, begun = self.clock.monotonic(), await until_stored(lambda: self.store.begin(claim()), self.observer)
+        start, begun = self.clock.monotonic(), await self.desk.begin(running, messages, again)
         crashpoint("reset" if begun.opened.notice and begun.opened.is_new else "turn-started")
         try:
             outcome = self.questions.given_up(begun, messages[-1]) or self.desk.till.refusal(messages[-1])

@@ -206,3 +206,26 @@ class TestOneTooMany:
     async def test_a_disk_that_is_full_for_a_while_delays_the_notice(self, verb: str) -> None:
         async with counter(**{verb: lambda store: failing(getattr(store, verb), 4)}) as at:
             assert len(await at.desk.refuse(Running([await at.stored("a", first=True)]))) == 1
+
+
+@hurried
+class TestBeginning:
+    async def test_a_few_turns_begin_at_a_time_so_that_others_can_end(self) -> None:
+        waiting, may_begin = list[object](), asyncio.Event()
+
+        def held_up(store: Store) -> object:
+            async def begin(claim: Claim) -> object:
+                waiting.append(claim)
+                await may_begin.wait()
+                return await store.begin(claim)
+
+            return begin
+
+        async with counter(begin=held_up) as at:
+            stored = [await at.stored("a", id=str(number)) for number in range(200)]
+            begun = [asyncio.ensure_future(at.desk.begin(Running([each]), [each.message], None)) for each in stored]
+            await asyncio.sleep(1)
+            assert 0 < len(waiting) < 100
+
+            may_begin.set()
+            assert len({each.turn for each in await asyncio.gather(*begun)}) == 200
