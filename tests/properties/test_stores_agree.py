@@ -350,7 +350,7 @@ STEP = st.tuples(
 STEPS = st.lists(STEP, min_size=20, max_size=40)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(steps=STEPS)
 def test_every_sequence_of_requests_has_the_same_effect_on_both(
     steps: list[tuple[str, int, int, list[Entry]]],
