@@ -104,9 +104,9 @@ def test_what_the_sandbox_hides_is_told() -> None:
 def test_a_python_behind_links_into_a_home_is_told(tmp_path: Path) -> None:
     """As in a virtual environment of uv or pyenv; the test's own is as good as any."""
     linked = tmp_path / "python"
-    linked.symlink_to("/root/.local/bin/python3")
+    linked.symlink_to("/home/ann/.local/bin/python3")
 
-    assert Path("/root/.local/bin/python3") in unit().hidden(python=linked)
+    assert Path("/home/ann/.local/bin/python3") in unit().hidden(python=linked)
 
 
 def test_instances_share_no_state_folder() -> None:
