@@ -127,9 +127,13 @@ class Terminal:
         self._seen = found + len(text)
         return appeared
 
-    def end(self) -> int:
-        """The exit status."""
+    def end(self, *, pressing: str = "") -> int:
+        """The exit status. With `pressing`, somebody presses that key until the command does something about it."""
         deadline = time.monotonic() + PATIENCE
+        while pressing and time.monotonic() < deadline:
+            self.type(pressing)
+            if self._read(time.monotonic() + 1):
+                break
         while self._read(deadline):
             pass
         self._stdin.close()
