@@ -29,9 +29,10 @@ check: $(READY) ## ruff, mypy strict, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# More workers than cores: tests that start daemons mostly wait for them.
+# More workers than cores: tests that start daemons mostly wait for them. They start hundreds of processes, so bytecode is
+# written whatever the surroundings say.
 test: check browser service ## everything CI runs: check, then all tests on all cores
-	$(BIN)/pytest -n 4 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist worksteal
 
 # The tests of the web chat drive a real browser: the system's own, because the download of another is a hundred megabytes.
 browser:
