@@ -72,6 +72,12 @@ async def filled(path: Path, *said: str) -> None:
             await store.record_sent(part.id, Sent(message_id="p", at=NOON))
 
 
+def open_files(path: Path) -> int:
+    """How often this process has the database, its log and the like open."""
+    files = [Path(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")]  # noqa: PTH208 - names are enough
+    return sum(file.is_symlink() and str(file.readlink()).startswith(str(path)) for file in files)
+
+
 async def said_in(path: Path) -> list[str]:
     """What people said there."""
     async with opened(path) as store:
@@ -125,6 +131,15 @@ class TestBackingUp:
         assert (contents.sessions, contents.entries, contents.open_work) == (1, 2, 0)
         assert target.stat().st_mode & 0o777 == 0o600
         assert beside(target) == ["backup.db", "state"]
+
+    async def test_it_leaves_as_many_files_open_as_there_were(self, path: Path, target: Path) -> None:
+        async with opened(path) as store:
+            await exchange(store, "hello")
+            await store.sessions()
+            before = open_files(path)
+            for _ in range(3):
+                await store.back_up(target)
+            assert open_files(path) == before
 
     async def test_a_copy_of_a_damaged_database_is_no_backup_and_leaves_the_earlier_one(
         self, path: Path, target: Path

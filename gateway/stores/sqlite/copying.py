@@ -82,6 +82,17 @@ def reading(path: Path, *, is_alone: bool = False) -> sqlite3.Connection:
     return db
 
 
+def keep_a_descriptor(source: Path) -> None:
+    """
+    For all later copies by a process that has the database open itself.
+
+    SQLite cannot close a file while its process holds locks on it (the locks would go), so it keeps the descriptor of
+    the first copy for the next. Had from the start, a daemon's open files are as many before a backup as after.
+    """
+    with as_ours(source.parent):
+        reading(source).close()
+
+
 def put_in_place(draft: Path, target: Path) -> None:
     """Under its name, and on the disk under it."""
     with as_ours(target.parent):

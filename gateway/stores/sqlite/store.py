@@ -61,6 +61,7 @@ from gateway.stores.sqlite import (
 from gateway.stores.sqlite.account_table import AccountTable
 from gateway.stores.sqlite.backup import back_up
 from gateway.stores.sqlite.connection import open_database
+from gateway.stores.sqlite.copying import keep_a_descriptor
 from gateway.stores.sqlite.cure import cure_of
 from gateway.stores.sqlite.disk import complaint
 from gateway.stores.sqlite.entry_table import EntryTable
@@ -144,6 +145,7 @@ class SqliteStore:
         try:
             await store._writer.start()
             await store._reader.start()
+            await asyncio.to_thread(keep_a_descriptor, path)
         except BaseException:
             await store.close()
             raise
