@@ -15,7 +15,7 @@ import pytest
 
 from gateway.errors import StoreDamaged, StoreUnavailable
 from gateway.stores.sqlite import SqliteStore
-from tests.crash.disk_faults import contents, cut_log, leave_killed, log_of
+from tests.crash.disk_faults import contents, cut_log, leave_killed, log_of, replace_by_a_copy
 from tests.fakes import FrozenClock, message
 from tests.talk import key_of
 
@@ -35,12 +35,6 @@ async def opened(path: Path, lock_patience: float = 5.0) -> AsyncIterator[Sqlite
         yield store
     finally:
         await store.close()
-
-
-def replace_by_a_copy(file: Path) -> None:
-    """As an editor does, or somebody who restores by hand."""
-    shutil.copy(file, file.with_name("copy"))
-    file.with_name("copy").replace(file)
 
 
 LOST: dict[str, tuple[Callable[[Path], object], str]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -122,6 +123,12 @@ def contents(state: Path) -> dict[str, bytes]:
 def log_of(state: Path) -> Path:
     """Where what was committed last stands alone."""
     return state / "turngate.db-wal"
+
+
+def replace_by_a_copy(file: Path) -> None:
+    """As an editor does, or somebody who restores by hand."""
+    shutil.copy(file, file.with_name("copy"))
+    file.with_name("copy").replace(file)
 
 
 def flip_a_byte_of(file: Path, words: str) -> None:

@@ -37,6 +37,7 @@ from tests.crash.disk_faults import (
     leave_killed,
     locked,
     log_of,
+    replace_by_a_copy,
     small_disk,
 )
 from tests.crash.rig import Rig
@@ -183,7 +184,7 @@ def test_an_answer_that_was_being_made_when_the_disk_filled_is_kept_and_given_on
         assert runs.read_text().count(f"{token} ") == 1
 
 
-@pytest.mark.parametrize("seconds", [3, 8], ids=["within patience", "far longer than patience"])
+@pytest.mark.parametrize("seconds", [3, 30], ids=["within patience", "far longer than patience"])
 def test_a_lock_of_another_process_is_waited_for(tmp_path: Path, seconds: int) -> None:
     """The store waits for five seconds before it says no; then whoever asked asks again."""
     with at_work(tmp_path) as rig:
@@ -215,6 +216,9 @@ def test_a_daemon_stops_in_time_though_another_process_never_lets_go(tmp_path: P
     ("break_it", "said"),
     [
         pytest.param(lambda state: (state / "turngate.db").unlink(), "was deleted", id="database deleted"),
+        pytest.param(lambda state: replace_by_a_copy(state / "turngate.db"), "was replaced", id="database replaced"),
+        pytest.param(lambda state: log_of(state).unlink(), "was deleted", id="log deleted"),
+        pytest.param(lambda state: replace_by_a_copy(log_of(state)), "was replaced", id="log replaced"),
         pytest.param(lambda state: os.truncate(log_of(state), 5000), "was cut short", id="log cut"),
     ],
 )
