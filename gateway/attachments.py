@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
+from gateway.batches import Running
 from gateway.delivery import Delivery
 from gateway.errors import Refused, Retryable, Throttled, TurngateError
 from gateway.files import Files, clean_name, too_large
-from gateway.lanes import Running
 from gateway.model import Attachment, Entry, InboundMessage, SessionId
 from gateway.observe import Observer
 from gateway.patience import until_stored

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gateway import replies
+from gateway.batches import Running
 from gateway.commands.registry import Again
 from gateway.files import Files
 from gateway.history import estimate_text_tokens, window
-from gateway.lanes import Running
 from gateway.model import Attachment, EndReason, Entry, InboundMessage, Media, Session, SessionEnded, Turn
 from gateway.overheard import Remark
 from gateway.policy import Employed, Policy

@@ -9,13 +9,14 @@ from functools import partial
 
 from gateway import replies
 from gateway.admission import authorize
+from gateway.batches import Running
 from gateway.briefing import Briefing, claimed
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call, Request
 from gateway.compaction import Compaction
 from gateway.fitting import Fitting
 from gateway.history import estimate_tokens
-from gateway.lanes import Lanes, Place, Running
+from gateway.lanes import Lanes, Place
 from gateway.logs import Action
 from gateway.model import InboundMessage, InboxId, MessageKind, Part, SessionKey
 from gateway.observe import Observer

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
+from gateway.batches import Running
 from gateway.briefing import Briefing
 from gateway.elsewhere import Elsewhere
 from gateway.fitting import Fitting
-from gateway.lanes import Running
 from gateway.model import InboundMessage
 from gateway.observe import Observer
 from gateway.pairing import Pairing

@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway import replies
+from gateway import batches, replies
 from gateway.admission import ACTED
 from gateway.attachments import Attachments, not_fetched
 from gateway.briefing import brief, heard
@@ -23,7 +23,7 @@ from gateway.doorkeeper import Doorkeeper
 from gateway.errands import Errands
 from gateway.errors import Refused, StoreError
 from gateway.fitting import Fitting
-from gateway.lanes import LaneRules, Lanes, Place, Running, Stored
+from gateway.lanes import LaneRules, Lanes, Place
 from gateway.model import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
 from gateway.observe import Observer
 from gateway.patience import pause_after
@@ -82,7 +82,7 @@ class Pipeline:
         accepted = None if storing.cancelled() or storing.exception() is not None else storing.result()
         self.observer.stored(heard.message.source, accepted)
         if accepted is not None and not accepted.duplicate:
-            return place.take(Stored(id=accepted.id, message=heard.message, alone=heard.call is not None))
+            return place.take(batches.Stored(id=accepted.id, message=heard.message, alone=heard.call is not None))
         self.questions.give_back(heard)
         return place.leave()
 
@@ -94,9 +94,9 @@ class Pipeline:
     def take_up(self, item: InboxItem) -> None:
         """Go on with one of them."""
         call = self.questions.call_in(item.message) if item.turn is None else None
-        self.desk.place(item.key, call).take(Stored.recovered_from(item, alone=call is not None))
+        self.desk.place(item.key, call).take(batches.Stored.recovered_from(item, alone=call is not None))
 
-    async def _handle(self, key: SessionKey, running: Running) -> None:
+    async def _handle(self, key: SessionKey, running: batches.Running) -> None:
         """A batch whose turn has come. Whatever happens to it, its lane goes on."""
         message, first = running.batch[-1].message, running.batch[0]
         call = self.questions.call_in(message) if first.alone else None
@@ -110,14 +110,14 @@ class Pipeline:
             self.observer.bug(exc)
         self.delivery.settled(message.source, running.ids)
 
-    async def _at_the_desk(self, key: SessionKey, running: Running, call: Call | None) -> None:
+    async def _at_the_desk(self, key: SessionKey, running: batches.Running, call: Call | None) -> None:
         answer = await (self.desk.command(key, running, call) if call else self.desk.refuse(running))
         if isinstance(answer, Again):
             return await self._turn(running, answer)
         running.answered()
         return await self.delivery.deliver(answer)
 
-    async def _turn(self, running: Running, again: Again | None = None) -> None:
+    async def _turn(self, running: batches.Running, again: Again | None = None) -> None:
         messages = await self.attachments.gather(running)
         await pause_after(running.batch[0].attempts)
         start, begun = self.clock.monotonic(), await self.desk.begin(running, messages, again)
@@ -137,7 +137,7 @@ class Pipeline:
         self.observer.turn_ended(begun, outcome, agent, took)
         await self.delivery.deliver(outgoing)
 
-    async def _converse(self, begun: Begun, messages: list[InboundMessage], running: Running) -> Outcome:
+    async def _converse(self, begun: Begun, messages: list[InboundMessage], running: batches.Running) -> Outcome:
         employed, files = self.policy.agent_of(begun.opened.session), self.attachments.files
         message = (messages := heard(begun.said, messages, files))[-1]
         briefing = brief(self.policy, employed, begun, messages, files, self.door.overheard.take(message))

@@ -17,11 +17,11 @@ from functools import partial
 from itertools import count
 
 from gateway import replies
+from gateway.batches import Running
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Answer, Call, Command, Request
 from gateway.errors import AgentError, Refused, StoreUnavailable
 from gateway.fitting import Fitting
-from gateway.lanes import Running
 from gateway.model import (
     LARGEST_NUMBER,
     Ask,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from gateway import replies
+from gateway.batches import Stored
 from gateway.errors import Refused
-from gateway.lanes import Stored
 from gateway.model import InboundMessage, TurnId
 from gateway.observe import Observer
 from gateway.patience import until_stored

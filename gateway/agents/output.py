@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from gateway.errors import AgentError
 from gateway.files import written_size
-from gateway.turns import LONGEST_ANSWER
+from gateway.said import LONGEST_ANSWER
 
 LONGEST_LINE = 4 * LONGEST_ANSWER
 """In bytes. No event may say more than an answer may, and a character has four bytes at most."""

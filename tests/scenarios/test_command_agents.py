@@ -15,7 +15,7 @@ from gateway.agents.output import MOST_OUTPUT
 from gateway.errors import AgentError, AgentRefused, ConfigError
 from gateway.model import Ask, Attachment, Done, MediaType, Reasoning, Text, Tool, ToolStatus, TurnId, Usage
 from gateway.ports import TakesAnswers, TakesWords
-from gateway.turns import LONGEST_ANSWER
+from gateway.said import LONGEST_ANSWER
 from tests.fakes import message
 from tests.programs import ENV, Heard, heard, is_gone, program, turn_in
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.batches import Running, Stored
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call
 from gateway.delivery import Delivery, DeliveryRules
@@ -16,7 +17,7 @@ from gateway.desk import Desk
 from gateway.errors import AlreadySettled, StoreUnavailable
 from gateway.files import Files
 from gateway.fitting import Fitting
-from gateway.lanes import LaneRules, Lanes, Running, Stored
+from gateway.lanes import LaneRules, Lanes
 from gateway.model import InboxState, Origin, Part, Role, SessionKey
 from gateway.observe import Observer
 from gateway.pairing import Pairing

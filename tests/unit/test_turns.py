@@ -36,7 +36,8 @@ from gateway.model import (
 from gateway.observe import Observer
 from gateway.ports import Agent
 from gateway.privacy import Redactor
-from gateway.turns import LONGEST_ANSWER, NOT_AVAILABLE, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Patience, Said
+from gateway.said import LONGEST_ANSWER, Said
+from gateway.turns import NOT_AVAILABLE, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Patience
 from tests.at_work import numbers
 from tests.fakes import NOON, FrozenClock, ScriptedAgent, Step, dm, message
 from tests.hurry import hurried, later
