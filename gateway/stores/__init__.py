@@ -1,1 +1,1 @@
-"""Stores, one per file; each passes the same behavioural suite."""
+"""Stores, one per folder; each passes the same behavioural suite."""

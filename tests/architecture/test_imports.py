@@ -50,7 +50,7 @@ OFFENCES = [
     ("prompt", "gateway.history", DOWNWARDS),
     ("history", "gateway.stores", DOWNWARDS),
     ("ports", "gateway.stores.sqlite", DOWNWARDS),
-    ("stores/memory", "gateway.stores.sqlite", STRANGERS),
+    ("stores/memory/store", "gateway.stores.sqlite", STRANGERS),
     ("stores/sqlite/rows", "gateway.stores.memory", STRANGERS),
     ("model", "gateway.errors", VOCABULARY),
     ("model", "gateway.dicts", VOCABULARY),
@@ -61,7 +61,7 @@ OFFENCES = [
         for module in ("model", "dicts", "errors", "ports", "keys", "history", "privacy", "hygiene")
     ),
     ("prompt", "sqlite3", CORE),
-    ("stores/memory", "sqlite3", CORE),
+    ("stores/memory/store", "sqlite3", CORE),
     ("stores/sqlite/rows", "httpx", CORE),
     ("pipeline", "gateway.stores", DOWNWARDS),
     ("lanes", "gateway.pipeline", DOWNWARDS),
@@ -74,19 +74,19 @@ OFFENCES = [
     ("cli/check", "gateway.__main__", DOWNWARDS),
     ("control/server", "gateway.app", DOWNWARDS),
     ("control/sessions", "gateway.cli", DOWNWARDS),
-    ("stores/memory", "gateway.control.requests", DOWNWARDS),
+    ("stores/memory/store", "gateway.control.requests", DOWNWARDS),
     ("state_dir", "gateway.ports", DOWNWARDS),
     ("control/reach", "config.load", CORE),
     ("control/client", "rich", CORE),
     *(("web/chat", module, DOWNWARDS) for module in ("gateway.stores", "gateway.cli", "gateway.agents")),
-    ("stores/memory", "gateway.web", DOWNWARDS),
+    ("stores/memory/store", "gateway.web", DOWNWARDS),
     ("watching", "gateway.ports", DOWNWARDS),
     ("watching", "aiohttp", CORE),
     ("web/chat", "config.load", CORE),
-    ("stores/memory", "gateway.cli", DOWNWARDS),
+    ("stores/memory/store", "gateway.cli", DOWNWARDS),
     ("model", "config.schema", CORE),
     ("sessions", "config.schema", CORE),
-    ("stores/memory", "config.load", CORE),
+    ("stores/memory/store", "config.load", CORE),
     ("__main__", "config.load", CORE),
     ("cli/check", "pydantic", CORE),
     ("cli/check", "aiohttp", CORE),
@@ -125,7 +125,7 @@ def add_import(house: Path, module: str, imported: str) -> None:
 
 
 def full_name(module: str) -> str:
-    """The table says `stores/memory` for what is in gateway/, and `config.load` for the rest."""
+    """The table says `stores/memory/store` for what is in gateway/, and `config.load` for the rest."""
     return module if module.startswith(("config.", "adapters.")) else f"gateway.{module.replace('/', '.')}"
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 from pathlib import Path
 
-from gateway.errors import Refused, StoreDamaged
+from gateway.errors import Refused, StoreDamaged, StoreUnavailable
 from gateway.stores.sqlite.copying import Tell, as_ours, copy_database, draft_of, nobody, put_in_place
 from gateway.stores.sqlite.verifying import Contents, check_structure, verify
+
+# Between two pieces of a backup: its thread would otherwise take turns with those that answer people.
+_LET_OTHERS = 0.002
 
 
 def back_up(database: Path, target: Path, tell: Tell = nobody) -> Contents:
@@ -23,6 +29,25 @@ def back_up(database: Path, target: Path, tell: Tell = nobody) -> Contents:
             ) from exc
         put_in_place(draft, target)
     return contents
+
+
+async def back_up_alongside(database: Path, target: Path) -> None:
+    """The same, while everything goes on. Broken off when its caller is cancelled."""
+    is_over = threading.Event()
+
+    def tell(what: str, done: int, whole: int) -> None:
+        if is_over.is_set():
+            raise StoreUnavailable("the backup was broken off")
+        time.sleep(_LET_OTHERS)
+
+    working = asyncio.ensure_future(asyncio.to_thread(back_up, database, target, tell))
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        is_over.set()
+        await asyncio.wait({working})
+        working.exception()  # nobody waits for it any more
+        raise
 
 
 def keep_copy(database: Path, target: Path) -> None:

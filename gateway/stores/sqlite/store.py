@@ -7,20 +7,16 @@ for people (lists, transcripts, search) has a connection of its own that cannot 
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import sqlite3
-import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-from gateway.errors import AlreadySettled, Refused, StoreDamaged, StoreUnavailable, UnknownSession
+from gateway.errors import Refused, StoreDamaged, UnknownSession
 from gateway.model import (
     Block,
     EndReason,
@@ -43,13 +39,12 @@ from gateway.model import (
 )
 from gateway.people import Approval, Approved, Invitation, Judged, Pending, Person
 from gateway.ports import Clock
-from gateway.sessions import answered, interacted, said_before, spared_summary, touched, with_moved_marks
+from gateway.sessions import answered, said_before, touched
 from gateway.spending import LAST_DAY, By, Payer, Spending, Used
 from gateway.stores import jsonl
 from gateway.stores.sqlite import (
     account_table,
     ending_table,
-    entry_table,
     inbox_table,
     outbox_table,
     people_table,
@@ -59,7 +54,7 @@ from gateway.stores.sqlite import (
     usage_table,
 )
 from gateway.stores.sqlite.account_table import AccountTable
-from gateway.stores.sqlite.backup import back_up
+from gateway.stores.sqlite.backup import back_up_alongside
 from gateway.stores.sqlite.connection import open_database
 from gateway.stores.sqlite.copying import keep_a_descriptor
 from gateway.stores.sqlite.cure import cure_of
@@ -70,8 +65,10 @@ from gateway.stores.sqlite.recent_entries import RecentEntries
 from gateway.stores.sqlite.rows import INBOX_COLUMNS, PART_COLUMNS, inbox_from_row, micros, part_from_row
 from gateway.stores.sqlite.search_index import SearchIndex
 from gateway.stores.sqlite.session_table import SessionTable
+from gateway.stores.sqlite.transcripts import Transcripts
+from gateway.stores.sqlite.work import Work
 from gateway.stores.sqlite.writer import Committed, Writer
-from gateway.stores.texts import scrub, scrubbed
+from gateway.stores.texts import scrub
 from gateway.storing import (
     Accepted,
     AccountRecord,
@@ -93,12 +90,7 @@ from gateway.storing import (
     Transcript,
 )
 
-T = TypeVar("T")
-Position = TypeVar("Position", int, str)
-
 LIVE_ENTRIES = 2000
-# Between two pieces of a backup: its thread would otherwise take turns with those that answer people.
-_LET_OTHERS = 0.002
 
 
 class SqliteStore:
@@ -109,12 +101,13 @@ class SqliteStore:
     ) -> None:
         self._path = path
         self._clock = clock
-        self._live_entries = live_entries
         self._run = secrets.token_hex(8)
         self._index = SearchIndex()
         self._recent = RecentEntries()
         self._entries = EntryTable(self._index, self._recent)
         self._sessions = SessionTable()
+        self._transcripts = Transcripts(self._sessions, self._entries, live_entries)
+        self._work = Work(self._sessions, self._entries, self._transcripts)
         self._accounts = AccountTable()
         self._writer = Writer(
             partial(open_database, path, self._index, lock_patience),
@@ -182,31 +175,14 @@ class SqliteStore:
         A copy can go wrong by itself; two in a row mean that the database has, and then nothing is written any more.
         """
         try:
-            return await self._copy(target)
+            return await back_up_alongside(self._path, target)
         except StoreDamaged:
             if self.damage is not None:
                 raise
         try:
-            return await self._copy(target)
+            return await back_up_alongside(self._path, target)
         except StoreDamaged as exc:
             raise self._writer.report_damage(f"a backup found the database damaged: {exc.__cause__}") from exc
-
-    async def _copy(self, target: Path) -> None:
-        is_over = threading.Event()
-
-        def tell(what: str, done: int, whole: int) -> None:
-            if is_over.is_set():
-                raise StoreUnavailable("the backup was broken off")
-            time.sleep(_LET_OTHERS)
-
-        working = asyncio.ensure_future(asyncio.to_thread(back_up, self._path, target, tell))
-        try:
-            await asyncio.shield(working)
-        except asyncio.CancelledError:
-            is_over.set()
-            await asyncio.wait({working})
-            working.exception()  # nobody waits for it any more
-            raise
 
     async def probe(self) -> None:
         now = self._clock.now()
@@ -248,11 +224,11 @@ class SqliteStore:
 
     async def begin(self, claim: Claim) -> Begun:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._begin(db, claim, now))
+        return await self._writer.run(lambda db: self._work.begin(db, claim, self._run, now))
 
     async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._finish(db, turn, outcome, now))
+        return await self._writer.run(lambda db: self._work.finish(db, turn, outcome, now))
 
     async def charge(self, session: SessionId, spent: Spent, payer: Payer) -> None:
         now = self._clock.now()
@@ -279,7 +255,7 @@ class SqliteStore:
         def write(db: sqlite3.Connection) -> tuple[Part, ...]:
             inbox_table.without_turn(db, inbox)
             inbox_table.settle(db, inbox, "done", None, now)
-            n = self._append(db, session, entries, now)
+            n, _ = self._transcripts.append(db, session, entries, now)
             return outbox_table.put_out(db, n, session, None, parts, now)
 
         return await self._writer.run(write)
@@ -288,7 +264,7 @@ class SqliteStore:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> tuple[Part, ...]:
-            n = self._append(db, session, entries, now)
+            n, _ = self._transcripts.append(db, session, entries, now)
             return outbox_table.put_out(db, n, session, None, parts, now)
 
         return await self._writer.run(write)
@@ -367,7 +343,7 @@ class SqliteStore:
 
     async def join(self, turn: TurnId, inbox: InboxId, entry: Entry) -> None:
         now = self._clock.now()
-        await self._writer.run(lambda db: self._join(db, turn, inbox, entry, now))
+        await self._writer.run(lambda db: self._work.join(db, turn, inbox, entry, now))
 
     async def record_tool(self, turn: TurnId) -> None:
         await self._writer.run(lambda db: turn_table.record_tool(db, turn))
@@ -377,16 +353,7 @@ class SqliteStore:
 
     async def requeue(self, inbox: InboxId) -> InboxItem:
         now = self._clock.now()
-
-        def write(db: sqlite3.Connection) -> InboxItem:
-            item = inbox_table.given_up(db, inbox)
-            inbox_table.requeue(db, item)
-            if item.turn is not None:
-                turn_table.requeue(db, item.turn, now)
-            state = InboxState.WAITING if item.turn is None else InboxState.RUNNING
-            return replace(item, state=state, attempts=0, reason=None)
-
-        return await self._writer.run(write)
+        return await self._writer.run(lambda db: self._work.requeue(db, inbox, now))
 
     async def drop(self, inbox: InboxId, reason: str) -> None:
         now = self._clock.now()
@@ -508,115 +475,48 @@ class SqliteStore:
             old_before=now - archive_after,
             said_before=None if keep is None else said_before(now, keep),
         )
-        total = await self._in_steps(broom.prune_sessions, 0) + await self._in_steps(broom.forget_talk, 0)
-        for table, born in (("inbox", "received_at"), ("turns", "started_at"), ("outbox", "created_at")):
-            work = partial(upkeep.forget_work, table=table, born=born, before=now - forget_after)
-            total += await self._in_steps(work, 0)
-        codes = await self._writer.run(lambda db: people_table.forget(db, now - forget_after))
-        questions = await self._writer.run(lambda db: question_table.forget(db, now - forget_after))
-        total += Pruned(forgotten=codes + questions)
-        total += await self._in_steps(partial(upkeep.forget_seen, before=now - forget_after), "")
-        return total + await self._in_steps(partial(upkeep.remove_traces, index=self._index), 0)
+        return await upkeep.clean_up(self._writer, broom, self._index, now - forget_after)
 
     async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
         now = self._clock.now()
-
-        def write(db: sqlite3.Connection) -> tuple[Entry, ...]:
-            n, found = self._sessions.by_id(db, session)
-            stored = self._entries.append(db, n, entries)
-            changed = answered(found, stored, now, Spent(), told=False)
-            self._sessions.update(db, n, entry_table.within_bounds(db, n, changed, self._live_entries))
-            return stored
-
-        return await self._writer.run(write)
+        return await self._writer.run(lambda db: self._transcripts.append(db, session, entries, now)[1])
 
     async def edit_entry(self, session: SessionId, entry: EntryId, content: tuple[Block, ...]) -> Entry:
-        def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, Entry]:
-            old = self._entries.find(db, n, session, entry)
-            return found, self._entries.change(db, n, old, content)
-
-        return await self._rewrite(session, write)
+        now = self._clock.now()
+        return await self._writer.run(lambda db: self._transcripts.edit(db, session, entry, content, now))
 
     async def delete_entry(self, session: SessionId, entry: EntryId) -> None:
-        def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, None]:
-            old = self._entries.find(db, n, session, entry)
-            self._entries.remove(db, n, old.seq, old.seq)
-            return found, None
-
-        await self._rewrite(session, write)
+        now = self._clock.now()
+        await self._writer.run(lambda db: self._transcripts.remove(db, session, entry, now))
 
     async def truncate(self, session: SessionId, keep: int) -> int:
         if keep < 0:
             raise Refused(f"cannot keep {keep} messages; give 0 or more")
-
-        def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, int]:
-            first = entry_table.seq_after(db, n, found, keep)
-            if first is None:
-                return found, found.messages
-            spared = spared_summary(found, first)
-            self._entries.remove(db, n, first, but=spared)
-            return found, keep + (spared >= first)
-
-        return await self._rewrite(session, write)
+        now = self._clock.now()
+        return await self._writer.run(lambda db: self._transcripts.truncate(db, session, keep, now))
 
     async def replace(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, tuple[Entry, ...]]:
-            self._entries.remove(db, n, found.archived_through + 1)
-            stored = self._entries.append(db, n, entries)
-            moved = {old.seq: new.seq for old, new in zip(entries, stored, strict=True) if old.seq}
-            return with_moved_marks(found, moved), stored
-
-        return await self._rewrite(session, write)
+        now = self._clock.now()
+        return await self._writer.run(lambda db: self._transcripts.replace(db, session, entries, now))
 
     async def clear(self, session: SessionId) -> None:
-        def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, None]:
-            self._entries.remove(db, n, 0)
-            return replace(found, archived_through=0, consolidated_through=0, summary_seq=0), None
-
-        await self._rewrite(session, write)
+        now = self._clock.now()
+        await self._writer.run(lambda db: self._transcripts.clear(db, session, now))
 
     async def consolidate(self, session: SessionId, through: int, summary: Entry | None = None) -> None:
-        def write(db: sqlite3.Connection, n: int, found: Session) -> tuple[Session, None]:
-            stored = self._entries.append(db, n, [] if summary is None else [summary])
-            seq = stored[0].seq if stored else 0
-            return replace(found, consolidated_through=max(through, 0), summary_seq=seq), None
-
-        await self._rewrite(session, write)
+        now = self._clock.now()
+        await self._writer.run(lambda db: self._transcripts.consolidate(db, session, through, summary, now))
 
     async def summarise(self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int) -> bool:
         now = self._clock.now()
-
-        def write(db: sqlite3.Connection) -> bool:
-            n, found = self._sessions.by_id(db, session)
-            if not of or found.consolidated_through != mark:
-                return False
-            if entry_table.between(db, n, of[0].seq, of[-1].seq) != tuple(of):
-                return False
-            (stored,) = self._entries.append(db, n, [summary])
-            marked = replace(touched(found, now), consolidated_through=of[-1].seq, summary_seq=stored.seq)
-            self._sessions.update(db, n, entry_table.after_rewrite(db, n, marked))
-            return True
-
-        return await self._writer.run(write)
+        return await self._writer.run(lambda db: self._transcripts.summarise(db, session, summary, of, now, mark=mark))
 
     async def import_(self, lines: Iterable[str | bytes]) -> Imported:
         export = jsonl.read_export(lines)
         if export.session is None and not export.entries:
             return Imported(session=None, entries=0, problems=export.problems)
         now = self._clock.now()
-
-        def write(db: sqlite3.Connection) -> SessionId:
-            id_ = self._sessions.free_id(db, export.session)
-            restored = jsonl.restored_session(export, id_, now)
-            if restored.current and self._sessions.current_of(db, restored.key) is not None:
-                restored = replace(restored, current=False, ended_at=now, end_reason=EndReason.SWITCH)
-            n, _ = self._sessions.insert(db, replace(restored, current=False))
-            stored = self._entries.append(db, n, export.entries)
-            restored = jsonl.with_new_places(restored, export, stored)
-            self._sessions.update(db, n, scrubbed(entry_table.after_rewrite(db, n, restored)))
-            return id_
-
-        imported = await self._writer.run(write)
+        imported = await self._writer.run(lambda db: self._transcripts.restore(db, export, now))
         return Imported(session=imported, entries=len(export.entries), problems=export.problems)
 
     async def session(self, session: SessionId) -> Session:
@@ -661,76 +561,6 @@ class SqliteStore:
             yield jsonl.entry_line(entry)
         yield jsonl.closing_line(len(transcript.entries) + len(transcript.damaged))
 
-    def _append(self, db: sqlite3.Connection, session: SessionId, entries: Sequence[Entry], now: datetime) -> int:
-        """What nobody's turn said; returns the session's number."""
-        n, found = self._sessions.by_id(db, session)
-        stored = self._entries.append(db, n, entries)
-        changed = answered(found, stored, now, Spent(), told=False)
-        self._sessions.update(db, n, entry_table.within_bounds(db, n, changed, self._live_entries))
-        return n
-
-    def _begin(self, db: sqlite3.Connection, claim: Claim, now: datetime) -> Begun:
-        turn = inbox_table.turn_of(db, claim.inbox)
-        if turn is not None:
-            return self._begin_again(db, turn, claim.history, now)
-        n, opened = self._sessions.open(db, claim.opening, now)
-        if claim.replacing is not None:
-            replaced = self._entries.find(db, n, opened.session.id, claim.replacing)
-            self._entries.remove(db, n, replaced.seq, but=spared_summary(opened.session, replaced.seq))
-            opened = replace(opened, session=entry_table.after_rewrite(db, n, opened.session))
-        history = self._entries.history(db, n, opened.session, claim.history)
-        stored = self._entries.append(db, n, claim.entries)
-        if claim.by_person:
-            session = interacted(opened.session, stored, now)
-        else:
-            session = answered(opened.session, stored, now, Spent(), told=False)
-        self._sessions.update(db, n, session)
-        seqs = (stored[0].seq, stored[-1].seq) if stored else (entry_table.LAST, entry_table.LAST)
-        turn = turn_table.start(db, n, seqs, repeatable=claim.repeatable, run=self._run, now=now)
-        inbox_table.begin(db, claim.inbox, turn)
-        opened = Opened(session=session, is_new=opened.is_new)
-        return Begun(turn=turn, opened=opened, said=stored, history=history, attempt=1, repeatable=claim.repeatable)
-
-    def _begin_again(self, db: sqlite3.Connection, turn: TurnId, count: int, now: datetime) -> Begun:
-        row = turn_table.start_again(db, turn, self._run, now)
-        question_table.close_of_turn(db, turn)
-        inbox_table.count_attempt(db, turn, row.attempt)
-        n, session = self._sessions.by_number(db, row.session)
-        return Begun(
-            turn=turn,
-            opened=Opened(session=session, is_new=False),
-            said=entry_table.asked_between(db, n, row.first_seq, row.last_seq),
-            history=self._entries.history(db, n, session, count, before=row.first_seq),
-            attempt=row.attempt,
-            repeatable=row.repeatable,
-            preview=row.preview,
-        )
-
-    def _join(self, db: sqlite3.Connection, turn: TurnId, inbox: InboxId, entry: Entry, now: datetime) -> None:
-        n, found = self._sessions.by_number(db, turn_table.running_session(db, turn))
-        if inbox_table.turn_of(db, (inbox,)) is not None:
-            raise AlreadySettled(f"inbound message {inbox} belongs to a turn")
-        stored = self._entries.append(db, n, (entry,))
-        self._sessions.update(db, n, interacted(found, stored, now))
-        turn_table.extend(db, turn, stored[-1].seq, now)
-        inbox_table.begin(db, (inbox,), turn)
-
-    def _finish(self, db: sqlite3.Connection, turn: TurnId, outcome: Outcome, now: datetime) -> tuple[Part, ...]:
-        n, found = self._sessions.by_number(db, turn_table.running_session(db, turn))
-        stored = self._entries.append(db, n, outcome.entries)
-        session = answered(found, stored, now, outcome.spent, told=outcome.failure is None)
-        self._sessions.update(db, n, entry_table.within_bounds(db, n, session, self._live_entries))
-        if outcome.payer is not None:
-            usage_table.charge(db, outcome.payer, Spending.of(outcome.spent))
-        question_table.close_of_turn(db, turn)
-        if outcome.failure is None:
-            turn_table.end(db, turn, "done", "finished", "", now)
-            inbox_table.settle_turn(db, turn, now)
-        else:
-            turn_table.end(db, turn, "failed", outcome.state, outcome.failure, now)
-            inbox_table.fail_turn(db, turn, outcome.state, outcome.failure)
-        return outbox_table.put_out(db, n, session.id, turn, outcome.parts, now)
-
     def _forget_what_was_undone(self) -> None:
         self._recent.clear()
         self._sessions.forget_all()
@@ -740,36 +570,6 @@ class SqliteStore:
         now = self._clock.now()
         await self._writer.run(lambda db: self._sessions.amend(db, session, lambda found: touched(change(found), now)))
 
-    async def _rewrite(
-        self, session: SessionId, change: Callable[[sqlite3.Connection, int, Session], tuple[Session, T]]
-    ) -> T:
-        """Change the entries of a session, then make what is known of it fit them again."""
-        now = self._clock.now()
-
-        def write(db: sqlite3.Connection) -> T:
-            n, found = self._sessions.by_id(db, session)
-            changed, result = change(db, n, found)
-            self._sessions.update(db, n, entry_table.after_rewrite(db, n, touched(changed, now)))
-            return result
-
-        return await self._writer.run(write)
-
-    async def _in_steps(
-        self, step: Callable[[sqlite3.Connection, Position], upkeep.Step[Position]], start: Position
-    ) -> Pruned:
-        """Each step is a transaction of its own, so that turns get in between."""
-        total = Pruned()
-        position: Position | None = start
-        while position is not None:
-            done = await self._writer.run(partial(_swapped, step, position))
-            total += done.pruned
-            position = done.after
-        return total
-
 
 def _account_of(message: InboundMessage) -> str:
     return f"{message.source.platform}/{message.source.account}"
-
-
-def _swapped(step: Callable[[sqlite3.Connection, Position], T], position: Position, db: sqlite3.Connection) -> T:
-    return step(db, position)

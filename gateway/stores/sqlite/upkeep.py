@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Generic, TypeVar
 
 from gateway.model import EndReason, Session
 from gateway.sessions import is_disused, is_empty, is_over, tombstone
-from gateway.stores.sqlite import ending_table, inbox_table, outbox_table
+from gateway.stores.sqlite import ending_table, inbox_table, outbox_table, people_table, question_table
 from gateway.stores.sqlite.entry_table import EntryTable, after_rewrite, has_entries
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row
 from gateway.stores.sqlite.search_index import SearchIndex
 from gateway.stores.sqlite.session_table import SessionTable, has_open_work, has_running_turn
+from gateway.stores.sqlite.writer import Writer
 from gateway.storing import Pruned
 
 Position = TypeVar("Position", int, str)
@@ -119,6 +122,36 @@ class Broom:
         if removed:
             self.sessions.update(db, n, after_rewrite(db, n, session))
         return Pruned(entries=removed)
+
+
+async def clean_up(writer: Writer, broom: Broom, index: SearchIndex, forget_before: datetime) -> Pruned:
+    """All of it. Each step is a transaction of its own, so that turns get in between."""
+    total = await _in_steps(writer, broom.prune_sessions, 0) + await _in_steps(writer, broom.forget_talk, 0)
+    for table, born in (("inbox", "received_at"), ("turns", "started_at"), ("outbox", "created_at")):
+        total += await _in_steps(writer, partial(forget_work, table=table, born=born, before=forget_before), 0)
+    codes = await writer.run(lambda db: people_table.forget(db, forget_before))
+    questions = await writer.run(lambda db: question_table.forget(db, forget_before))
+    total += Pruned(forgotten=codes + questions)
+    total += await _in_steps(writer, partial(forget_seen, before=forget_before), "")
+    return total + await _in_steps(writer, partial(remove_traces, index=index), 0)
+
+
+async def _in_steps(
+    writer: Writer, step: Callable[[sqlite3.Connection, Position], Step[Position]], start: Position
+) -> Pruned:
+    total = Pruned()
+    position: Position | None = start
+    while position is not None:
+        done = await writer.run(partial(_swapped, step, position))
+        total += done.pruned
+        position = done.after
+    return total
+
+
+def _swapped(
+    step: Callable[[sqlite3.Connection, Position], Step[Position]], position: Position, db: sqlite3.Connection
+) -> Step[Position]:
+    return step(db, position)
 
 
 def _further(db: sqlite3.Connection, after: int) -> int | None:
