@@ -172,6 +172,13 @@ class TestEndings:
 
         assert await told_of(store) == []
 
+    async def test_a_clock_that_is_set_back_hides_no_ending(self, store: Store, clock: FrozenClock) -> None:
+        session = await exchange(store)
+        await store.reset(key_of())
+        clock.jump(seconds=-30)
+
+        assert await told_of(store) == [(session.id, 0)]
+
     async def test_where_nothing_was_said_there_is_nothing_to_hear_of(self, store: Store, clock: FrozenClock) -> None:
         opened = await store.open(opening(policy=IDLE))
         await store.append(opened.session.id, [said(Role.USER, "/help", origin=Origin.COMMAND)])

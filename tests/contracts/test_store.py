@@ -664,6 +664,7 @@ class TestTurnsThatDie:
             "both",
         ]
         assert await store.inbox(InboxState.WAITING, InboxState.RUNNING) == []
+        assert [each.step for each in (await store.trace(second.id)).steps][:3] == ["stored", "claimed", "joined"]
 
     async def test_a_turn_that_begins_again_knows_what_joined_it_and_no_command(self, store: Store) -> None:
         claim = await self.claim(store)
@@ -1392,6 +1393,7 @@ class TestTranscript:
         )
         session = begun.opened.session
         await store.set_goal(session.id, bad)
+        await store.rename(session.id, bad)
         await store.record_unsent(parts[0].id, bad, retry_at=NOON)
         fresh = await store.reset(session.key, title=bad)
         lines = [line.replace("\ufffd", "\\ud83d") async for line in store.export(session.id)]
@@ -1402,6 +1404,8 @@ class TestTranscript:
         ]
         assert (fresh.title, (await store.inbox(InboxState.FAILED))[0].reason) == ("x\ufffd", "x\ufffd")
         assert imported.problems == ()
+        assert imported.session is not None
+        assert (await store.session(imported.session)).title == "x\ufffd"
         assert await store.search(bad) != []
         with pytest.raises(UnknownSession):
             await store.session(SessionId(bad))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from gateway.model import Session, SessionId
 from gateway.storing import LONGEST_PUT_OFF
+
+_AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
 class MemoryEndings:
@@ -14,10 +16,10 @@ class MemoryEndings:
     def __init__(self) -> None:
         self._untold: dict[SessionId, tuple[int, datetime]] = {}
 
-    def note(self, session: Session, now: datetime) -> None:
+    def note(self, session: Session) -> None:
         """It is over. Where nothing was said there is nothing to hear of."""
         if session.has_talk:
-            self._untold[session.id] = 0, now
+            self._untold[session.id] = 0, _AT_ONCE
 
     def untold(self, now: datetime) -> dict[SessionId, int]:
         """Those whose time has come, and how often they were tried. Nothing is put off for longer than the longest."""

@@ -98,7 +98,7 @@ class MemorySessions:
         """Let it happen."""
         if decision.ended is not None:
             if self._sessions[decision.ended.id].end_reason is None:
-                self._endings.note(decision.ended, now)
+                self._endings.note(decision.ended)
             self.put(decision.ended)
         session = self.add(decision.session) if decision.is_new else decision.session
         return Opened(session=session, is_new=decision.is_new)
@@ -134,7 +134,7 @@ class MemorySessions:
             return None
         reason = reset_due(found, opening.policy, now, is_busy)
         if reason is not None:
-            self._endings.note(found, now)
+            self._endings.note(found)
             self.put(end_session(found, reason, now))
         return reason
 
@@ -171,7 +171,7 @@ class MemorySessions:
     def _retire(self, session: Session, reason: EndReason, now: datetime) -> None:
         """No longer current; a reason that was there before stays."""
         if session.end_reason is None:
-            self._endings.note(session, now)
+            self._endings.note(session)
             session = end_session(session, reason, now)
         self.put(replace(session, current=False))
 

@@ -146,7 +146,7 @@ class MemoryTranscripts:
     def restore(self, export: jsonl.Export, now: datetime) -> SessionId:
         """A session with all that was said in it. It takes no key away from another."""
         id_ = self._sessions.free_id(export.session)
-        restored = jsonl.restored_session(export, id_, now)
+        restored = scrubbed(jsonl.restored_session(export, id_, now))
         if restored.current and self._sessions.current(restored.key) is not None:
             restored = replace(restored, current=False, ended_at=now, end_reason=EndReason.SWITCH)
         self._sessions.add(replace(restored, current=False))

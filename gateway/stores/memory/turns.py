@@ -71,11 +71,12 @@ class MemoryTurns:
             raise AlreadySettled(f"turn {turn} is {found.state}")
         return found
 
-    def extend(self, turn: TurnId, inbox: InboxId, said: Sequence[Entry]) -> None:
+    def extend(self, turn: TurnId, inbox: InboxId, said: Sequence[Entry], now: datetime) -> None:
         """It answers one message more."""
         found = self._turns[turn]
         found.inbox = (*found.inbox, inbox)
         found.said = (*found.said, *(entry.id for entry in said))
+        found.steps.append(Step(at=now, step="joined"))
 
     def end(self, turn: TurnId, outcome: Outcome, now: datetime) -> None:
         """It is over."""

@@ -62,7 +62,7 @@ class MemoryWork:
         session = self.sessions.existing(self.turns.running(turn).session)
         self.inbox.without_turn(inbox)
         _, said = self.transcripts.hear(session, (entry,), now)
-        self.turns.extend(turn, inbox, said)
+        self.turns.extend(turn, inbox, said, now)
         self.inbox.begin((inbox,), turn)
 
     def finish(self, turn: TurnId, outcome: Outcome, now: datetime) -> tuple[Part, ...]:

@@ -7,6 +7,7 @@ for people (lists, transcripts, search) has a connection of its own that cannot 
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
