@@ -1,5 +1,6 @@
 """
-What the command costs before it does anything: `--help`, a daemon until it is ready, a daemon that idles.
+What the command costs before it does anything: `--help`, a daemon until it is ready, one that idles; without an account
+and with a bot on Telegram, whose library is the heaviest.
 
     python -m tests.benchmarks.daemon
 
@@ -18,7 +19,11 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from tests.simulators.telegram import TOKENS
 
 TURNGATE = [sys.executable, "-m", "gateway"]
 IDLE_SECONDS = 3.0
@@ -32,11 +37,11 @@ def cpu_of(*arguments: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def daemon() -> dict[str, float]:
+def daemon(more: str = "") -> dict[str, float]:
     """Processor time until /readyz says yes, and memory a little later."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "turngate.yaml")
-        config.write_text("web: {listen: '127.0.0.1:0'}\n")
+        config.write_text(f"web: {{listen: '127.0.0.1:0'}}\n{more}")
         command = [*TURNGATE, "run", "--config", str(config), "--state-dir", str(Path(folder, "state"))]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             assert process.stdout is not None
@@ -47,6 +52,24 @@ def daemon() -> dict[str, float]:
             memory = _memory_of(process.pid)
             process.send_signal(signal.SIGTERM)
     return {"ready_cpu_s": round(cpu, 2), "idle_mb": round(memory, 1)}
+
+
+@contextmanager
+def telegram() -> Iterator[str]:
+    """A config with a bot at a simulated Telegram."""
+    command = [sys.executable, "-m", "tests.simulators.telegram"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        yield f"platforms: {{telegram: [{{token: '{TOKENS['main']}', api_url: '{url}'}}]}}\n"
+        process.terminate()
+
+
+def measure() -> dict[str, object]:
+    """All of it."""
+    found: dict[str, object] = {"case": "daemon", "help_cpu_s": round(cpu_of("--help"), 2), **daemon()}
+    with telegram() as bot:
+        return found | {f"telegram_{name}": value for name, value in daemon(bot).items()}
 
 
 def _wait_until_ready(address: str) -> None:
@@ -70,4 +93,4 @@ def _memory_of(pid: int) -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"case": "daemon", "help_cpu_s": round(cpu_of("--help"), 2), **daemon()}))
+    print(json.dumps(measure()))
