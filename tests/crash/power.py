@@ -30,6 +30,14 @@ class Power:
             "POWERCUT_DISK": str(self._disk),
         }
 
+    def sicken(self) -> None:
+        """From now on no fsync succeeds."""
+        (self._disk / "sick").touch()
+
+    def heal(self) -> None:
+        """They do again."""
+        (self._disk / "sick").unlink()
+
     def come_back(self) -> None:
         """After the process was killed: the folder as the disk has it. A name without content is an empty file."""
         kept = {}

@@ -6,11 +6,14 @@
  * name is there once the file was fsynced, as journalling file systems have it. To cut the power, kill the process and
  * make the folder anew from POWERCUT_DISK/names and POWERCUT_DISK/files (tests/crash/power.py does).
  *
+ * While there is a POWERCUT_DISK/sick, the disk fails: no fsync of the folder's files succeeds, and none reaches it.
+ *
  * Built by tests/crash/power.py: cc -shared -fPIC -O2 -o powercut.so powercut.c -ldl
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -149,16 +152,29 @@ static void reach_the_disk(int fd) {
     }
 }
 
-int fsync(int fd) {
-    int result = real_sync("fsync", fd);
+static int is_sick(int fd) {
+    char name[PATH_MAX], sick[PATH_MAX];
+    if (!name_inside(fd, name))
+        return 0;
+    snprintf(sick, sizeof sick, "%s/sick", getenv("POWERCUT_DISK"));
+    return access(sick, F_OK) == 0;
+}
+
+static int sync_by(const char *how, int fd) {
+    if (is_sick(fd)) {
+        errno = EIO;
+        return -1;
+    }
+    int result = real_sync(how, fd);
     if (result == 0)
         reach_the_disk(fd);
     return result;
 }
 
+int fsync(int fd) {
+    return sync_by("fsync", fd);
+}
+
 int fdatasync(int fd) {
-    int result = real_sync("fdatasync", fd);
-    if (result == 0)
-        reach_the_disk(fd);
-    return result;
+    return sync_by("fdatasync", fd);
 }

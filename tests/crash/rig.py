@@ -72,7 +72,7 @@ class Rig:
         self._idle = idle
         self._agent = agent or {}
         self._environment = environment or {}
-        self._power = Power(self.state, folder) if with_power else None
+        self.power = Power(self.state, folder) if with_power else None
         self.log = folder / "daemon.log"
         self._errors = self.log.open("ab")
         self._platform: subprocess.Popen[str] | None = None
@@ -111,7 +111,7 @@ class Rig:
         command += ["--agent", json.dumps(self._agent)]
         command += ["--crash", crash] if crash else []
         command += ["--idle", str(self._idle)] if self._idle is not None else []
-        environment = {**os.environ, **self._environment, **(self._power.environment if self._power else {})}
+        environment = {**os.environ, **self._environment, **(self.power.environment if self.power else {})}
         began = time.monotonic()
         self._daemon = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment
@@ -134,8 +134,8 @@ class Rig:
         assert self._daemon.stdout is not None
         status = self._daemon.wait(timeout=PATIENCE)
         self._daemon.stdout.close()
-        if self._power is not None and status == -signal.SIGKILL:
-            self._power.come_back()
+        if self.power is not None and status == -signal.SIGKILL:
+            self.power.come_back()
         return status
 
     @property

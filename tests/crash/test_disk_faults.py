@@ -167,6 +167,29 @@ def test_a_real_adapter_acknowledges_nothing_while_the_disk_takes_nothing(tmp_pa
         assert rig.verdict().is_clean
 
 
+def test_what_a_failing_disk_did_not_take_is_not_acknowledged_and_what_it_took_later_is_there(tmp_path: Path) -> None:
+    """No fsync succeeds for a while; then the power is cut, so that only what reached the disk counts."""
+    with Rig(tmp_path, with_power=True) as rig:
+        assert rig.start()
+        assert rig.power is not None
+        talk(rig, "a", "b")
+        assert rig.settle()
+        rig.power.sicken()
+        late = talk(rig, "a", "c")
+        reason = rig.wait_for_store("the disk fails")
+        assert "look into the kernel's log" in reason
+        assert late <= rig.unacknowledged()
+
+        rig.power.heal()
+        rig.wait_for_store(None)
+        assert rig.settle()
+        rig.kill(signal.SIGKILL)
+        assert rig.start()
+        talk(rig, "a")
+        assert rig.settle()
+        assert rig.verdict().is_clean
+
+
 def test_an_answer_that_was_being_made_when_the_disk_filled_is_kept_and_given_once(tmp_path: Path) -> None:
     """Its agent is not asked again: the answer waits in memory until it can be stored."""
     fault, runs, go = FileSizeLimit(), tmp_path / "runs", tmp_path / "go"

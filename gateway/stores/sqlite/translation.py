@@ -37,6 +37,8 @@ def as_our_error(exc: BaseException) -> StoreError | Refused:
         return StoreUnavailable("the disk is full; free some space, then writing goes on by itself")
     if is_locked(exc):
         return StoreUnavailable("another process holds the database locked; end it, then writing goes on by itself")
+    if name.startswith("SQLITE_IOERR"):
+        return StoreUnavailable(f"the disk fails ({name}); look into the kernel's log and save what is on it")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
         return StoreUnavailable(f"the database cannot be written ({exc}); check the folder's owner and permissions")
     return StoreUnavailable(f"the database cannot be read or written ({exc}, {name or type(exc).__name__})")
