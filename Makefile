@@ -5,10 +5,10 @@ READY  := $(VENV)/.ready
 CHROMIUM := chromium fonts-dejavu-core fonts-noto-color-emoji
 SERVICE  := systemd nodejs libfaketime
 
-.PHONY: help run test check browser service bench soak kill-matrix real-acp lock clean
+.PHONY: help run test check browser service bench soak kill-matrix real-acp real-systemd lock clean
 
 help: ## show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Exact versions with hashes; done again whenever the lock or the project file changed.
 $(READY): requirements.lock pyproject.toml
@@ -62,6 +62,13 @@ kill-matrix: $(READY) ## kill the daemon at every point and 1,000 times at rando
 real-acp: $(READY) ## talk to a real ACP agent, opencode, which npm installs into a folder that is thrown away
 	@command -v npm >/dev/null || { echo "opencode is installed with npm; on Debian: sudo apt-get install npm" >&2; exit 1; }
 	$(BIN)/python -m tests.real_agents.opencode
+
+real-systemd: $(READY) service ## see the units work under a systemd of their own, PID 1 of a namespace that is thrown away
+	@test "$$(id -u)" = 0 || { echo "a systemd of one's own needs root: sudo make real-systemd" >&2; exit 1; }
+	@grep -q ' cgroup2 ' /proc/mounts || { echo "a systemd of one's own needs cgroup2, which is not mounted here" >&2; exit 1; }
+	@test -x /lib/systemd/systemd && command -v setpriv >/dev/null \
+		|| { echo "systemd or setpriv is missing; on Debian: sudo apt-get install systemd util-linux" >&2; exit 1; }
+	$(BIN)/python -m tests.real_systemd
 
 lock: $(READY) ## resolve requirements.lock anew from pyproject.toml
 	$(BIN)/pip install --quiet uv

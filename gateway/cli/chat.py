@@ -38,11 +38,11 @@ def chat(
     from gateway.cli.chat_piped import answer_piped, read_piped
     from gateway.cli.chat_terminal import converse
 
-    loaded = load(config, state_dir)
+    folder = load(config, state_dir, secrets=False).config.state_dir
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     piped = "" if is_terminal else read_piped(sys.stdin.buffer)
-    with chat_line(loaded.config, session) as line:
+    with chat_line(folder, lambda: load(config, state_dir).config, session) as line:
         if is_terminal:
-            converse(line, loaded.config.state_dir)
+            converse(line, folder)
         else:
             answer_piped(line, piped)

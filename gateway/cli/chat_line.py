@@ -11,10 +11,11 @@ import asyncio
 import secrets
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from config.schema import Config
@@ -64,13 +65,17 @@ class ChatLine:
 
 
 @contextmanager
-def chat_line(config: Config, session: str | None) -> Iterator[ChatLine]:
-    """To the daemon, or to a gateway that lives as long as this block."""
-    with reach(config.state_dir) as reached:
+def chat_line(state_dir: Path, load: Callable[[], Config], session: str | None) -> Iterator[ChatLine]:
+    """
+    To the daemon, or to a gateway that lives as long as this block.
+
+    `load` reads the config with its secrets, which only such a gateway needs: those of a service only it can read.
+    """
+    with reach(state_dir) as reached:
         if isinstance(reached, ControlClient):
             yield _greeted(reached, session, is_inside=False)
             return
-        with _gateway_inside(config, reached), ControlClient.connect(reached.state.control_socket) as client:
+        with _gateway_inside(load(), reached), ControlClient.connect(reached.state.control_socket) as client:
             yield _greeted(client, session, is_inside=True)
 
 

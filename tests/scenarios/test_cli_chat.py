@@ -65,6 +65,18 @@ def test_a_refused_message_is_told_on_stderr(state: Path) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (1, "", "not now; say it later\n")
 
 
+def test_secrets_that_only_the_service_can_read_are_not_looked_for(state: Path) -> None:
+    config = state.parent / "turngate.yaml"
+    config.write_text("agents: {main: {kind: openai, model: m, api_key: '${credential:key}'}}\n")
+    with scripted_gateway(state):
+        result = turngate(state, "chat", "--config", str(config), said="hello\n")
+    alone = turngate(state, "chat", "--config", str(config), said="hello\n")
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, "You said: hello\n", "")
+    assert alone.returncode == 78
+    assert "the credential key needs a service manager" in alone.stderr
+
+
 @pytest.mark.parametrize(("said", "reason"), [("x" * 10_000_000, "more than 1,048,576 bytes"), ("", "nothing was")])
 def test_what_is_no_message_is_told_before_anybody_is_asked(state: Path, said: str, reason: str) -> None:
     result = turngate(state, "chat", said=said)

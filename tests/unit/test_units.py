@@ -116,6 +116,14 @@ def test_instances_share_no_state_folder() -> None:
     assert settings(several.text())["ReadWritePaths"] == "/srv/bots"
 
 
+def test_the_state_folder_of_an_instance_is_not_inside_of_anothers() -> None:
+    """systemd keeps folders of dynamic users behind links, and refuses to make one inside of such a link."""
+    alone, several = (settings(unit(each).text())["StateDirectory"] for each in (Flavour.SYSTEM, Flavour.INSTANCES))
+
+    assert Path(alone) not in Path(several).parents
+    assert "%i" in several
+
+
 @pytest.mark.parametrize("flavour", [Flavour.SYSTEM, Flavour.USER])
 def test_the_unit_loads_the_credentials_that_the_config_names(flavour: Flavour, tmp_path: Path) -> None:
     secrets = {"token": Path("/etc/turngate/token"), "key": Path("/etc/100%/key")}
