@@ -24,6 +24,7 @@ class Canaries:
     def number(self, place: str, *, negative: bool = False) -> str:
         """The one of that place, as an id."""
         plain = self.words.setdefault(place, f"8675309{len(self.words):03d}")
+        assert plain.isdecimal(), f"{place} has a canary that is a word"
         return f"-{plain}" if negative else plain
 
     def keep(self, place: str, word: str) -> str:

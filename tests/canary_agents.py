@@ -12,9 +12,23 @@ import logging
 import threading
 import warnings
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 from gateway.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.model import AgentEvent, Ask, Done, File, Reasoning, Send, Text, Tool, ToolStatus, Turn
+from gateway.model import AgentEvent, Ask, Done, File, Reasoning, Send, Text, Tool, ToolStatus, Turn, TurnId
+from tests.canaries import Canaries
+
+_HIDDEN = (
+    *("exception", "cause", "agent_error", "target", "file", "question", "option"),
+    *("thought", "output", "tool", "tool_input", "tool_output"),
+)
+
+
+def described(canaries: Canaries) -> str:
+    """Such an agent in the config, with canaries wherever there is room for one."""
+    options = {name: canaries.word(name) for name in _HIDDEN}
+    options["platform"] = canaries.keep("platform", "canaryplatform")
+    return f"{{kind: python, object: 'tests.canary_agents:failing', options: {options}}}"
 
 
 class Failing:
@@ -22,6 +36,7 @@ class Failing:
 
     def __init__(self, options: dict[str, object]) -> None:
         self._words = {name: str(value) for name, value in options.items()}
+        self._asked: dict[TurnId, asyncio.Event] = {}
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         """Something of everything, then the failure that was asked for."""
@@ -31,11 +46,15 @@ class Failing:
         yield Tool(id="1", name=words["tool"], status=ToolStatus.STARTED, input=words["tool_input"])
         yield Tool(id="1", name=words["tool"], status=ToolStatus.FAILED, output=words["tool_output"])
         if "break" in told:
-            async for event in self._break(told.rpartition("break ")[2].split()[0]):
+            async for event in self._break(told.rpartition("break ")[2].split()[0], turn):
                 yield event
         yield Done()
 
-    async def _break(self, how: str) -> AsyncGenerator[AgentEvent]:
+    async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
+        """Whatever it is, the turn goes on."""
+        self._asked.pop(turn).set()
+
+    async def _break(self, how: str, turn: Turn) -> AsyncGenerator[AgentEvent]:
         words = self._words
         match how:
             case "bug":
@@ -58,6 +77,14 @@ class Failing:
                 yield Send(target=f"{words['platform']}:7", text=words["output"])
                 yield File(path=f"/nowhere/{words['file']}", name=words["file"])
                 yield Ask(id="1", text=words["output"], options=())
+            case "asks":
+                answered = self._asked[turn.id] = asyncio.Event()
+                yield Ask(id="1", text=words["question"], options=(words["option"], "No"))
+                await answered.wait()
+            case "gives":
+                path = Path(str(turn.workdir), words["file"])
+                path.write_text(words["output"])
+                yield File(path=str(path), name=words["file"])
             case "surroundings":
                 self._break_surroundings()
 

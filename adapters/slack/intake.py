@@ -177,7 +177,7 @@ def _understood(read: Callable[[], Value | None]) -> Value | None:
     """One that nobody understands must not keep the others from being heard."""
     try:
         return read()
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         _log.warning("an event was left out: nobody understands it")
         return None
 

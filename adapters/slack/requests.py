@@ -8,6 +8,7 @@ and that is known. 200 means stored; everything else makes Slack call again.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -19,6 +20,8 @@ from adapters.slack.account import Http, Patience
 from adapters.slack.api import Api
 from gateway.errors import AddressTaken
 
+_SIGNED_AT, _SIGNATURE = "X-Slack-Request-Timestamp", "X-Slack-Signature"
+_MOMENT = re.compile(r"[0-9]{1,12}")
 _LARGEST_REQUEST = 4 * 1024 * 1024
 _TO_END = 1.0
 
@@ -40,6 +43,8 @@ async def listen_by_http(http: Http, api: Api, app: AsyncApp, patience: Patience
 @asynccontextmanager
 async def _open_door(http: Http, app: AsyncApp, progress: Callable[[], None]) -> AsyncIterator[None]:
     async def called(request: web.Request) -> web.Response:
+        if not _can_be_checked(request):
+            return web.Response(status=401)
         try:
             asked = await to_bolt_request(request)
         except (ValueError, TypeError, AttributeError):  # signed or not, it is neither an object nor a form
@@ -61,3 +66,9 @@ async def _open_door(http: Http, app: AsyncApp, progress: Callable[[], None]) ->
         yield
     finally:
         await runner.cleanup()
+
+
+def _can_be_checked(request: web.Request) -> bool:
+    """slack_sdk counts with the time and compares the signature, and breaks down over what is no number or no ASCII."""
+    at, signature = request.headers.get(_SIGNED_AT, ""), request.headers.get(_SIGNATURE, "")
+    return _MOMENT.fullmatch(at) is not None and signature.isascii()

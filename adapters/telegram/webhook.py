@@ -62,7 +62,7 @@ async def _is_reached(api: Api, webhook: Webhook, patience: Patience) -> bool:
 async def _open_door(intake: Intake, webhook: Webhook) -> AsyncIterator[None]:
     async def called(request: web.Request) -> web.Response:
         given = request.headers.get(_SECRET, "")
-        if not hmac.compare_digest(given.encode(), webhook.secret.encode()):
+        if not hmac.compare_digest(given.encode(errors="replace"), webhook.secret.encode()):
             return web.Response(status=403)
         return await _take(intake, request)
 

@@ -127,10 +127,13 @@ async def test_only_what_slack_has_signed_lately_is_heard(at: Scene, http: slack
             await post(url, body, signed(body + b" ")),
             await post(url, body, signed(body, at=now - 330)),
             await post(url, body, signed(body, at=now + 330)),
+            await post(url, body, {**signed(body), "X-Slack-Request-Timestamp": "yesterday"}),
+            await post(url, body, {**signed(body), "X-Slack-Request-Timestamp": "9" * 5000}),
+            await post(url, body, {**signed(body), "X-Slack-Signature": "v0=\xe9"}),
         ]
         assert await post(url, body, signed(body)) == 200
 
-    assert statuses == [401] * 5
+    assert statuses == [401] * 8
     assert ear.texts == ["hello"]
 
 
@@ -145,7 +148,9 @@ async def test_the_same_request_twice_is_one_message(at: Scene, http: slack.Http
     assert [each.duplicate for each in accepted] == [False, True]
 
 
-@pytest.mark.parametrize("body", [b"{", b"[]", b"7", b"payload=%7B", b"\xff\xfe", b"{}"])
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b"7", b"payload=%7B", b"\xff\xfe", b"{}", event(ts=f"{'9' * 20}.000100")]
+)
 async def test_what_nobody_understands_disturbs_nobody(at: Scene, http: slack.Http, body: bytes) -> None:
     ear = Ear()
     async with called(at, http, ear) as url:

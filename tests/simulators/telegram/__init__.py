@@ -28,7 +28,7 @@ What people do, all `POST /_control/NAME` with JSON. Ids are words ("7", "-10012
     open {chat, type?, title?, username?, forum?, discussion?, admins?}   admins: ids, or "bot"
     person {user, first_name?, last_name?, username?, language_code?, is_premium?}
     join {chat, user}, leave {chat, user}
-    topic {chat, name, user?} -> {id}                    close_topic {chat, thread}, delete_topic {chat, thread}
+    topic {chat, name, user?, id?} -> {id}               close_topic {chat, thread}, delete_topic {chat, thread}
     migrate {chat, to?} -> {chat}                        a group becomes a supergroup
     block {chat}, unblock {chat}                         by the person, or by the group
     delete {id, chat?}                                   somebody removes a message, of the bot if no chat is named

@@ -68,7 +68,7 @@ _DEEDS = {
     "person": _Deed(people.person, {"user": str}, _NAMES),
     "join": _Deed(people.join, _WHO, {}),
     "leave": _Deed(people.leave, _WHO, {}),
-    "topic": _Deed(people.topic, {"chat": str, "name": str}, {"user": str}),
+    "topic": _Deed(people.topic, {"chat": str, "name": str}, {"user": str, "id": str}),
     "close_topic": _Deed(people.close_topic, {"chat": str, "thread": str}, {"user": str}),
     "delete_topic": _Deed(people.delete_topic, {"chat": str, "thread": str}, {}),
     "migrate": _Deed(people.migrate, {"chat": str}, {"to": str, "user": str}),
