@@ -16,6 +16,7 @@ from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import aiogram.methods
+import aiogram.types
 from aiogram.client.default import Default
 from aiogram.methods import TelegramMethod
 from aiogram.types import InputFile
@@ -29,6 +30,11 @@ METHODS: Mapping[str, type[TelegramMethod[Any]]] = {
     for each in (getattr(aiogram.methods, name) for name in aiogram.methods.__all__)
     if isinstance(each, type) and issubclass(each, TelegramMethod) and each is not TelegramMethod
 }
+# Whoever imported aiogram before may have left its types to be built on their first use, of which adapters of pydantic
+# know nothing.
+for _kind in (getattr(aiogram.types, _name) for _name in aiogram.types.__all__):
+    if isinstance(_kind, type) and issubclass(_kind, BaseModel):
+        _kind.model_rebuild()
 _NAMES = {name.lower(): name for name in METHODS}
 _ATTACHED = "attach://"
 
