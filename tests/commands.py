@@ -17,6 +17,8 @@ TURNGATE = str(Path(sys.executable).with_name("turngate"))
 
 # Nothing is measured by it: it ends a test that would otherwise wait for ever.
 PATIENCE = 60
+# Longer than a command takes to leave: a key that comes meanwhile would be another one.
+BETWEEN_PRESSES = 5
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -128,12 +130,15 @@ class Terminal:
         return appeared
 
     def end(self, *, pressing: str = "") -> int:
-        """The exit status. With `pressing`, somebody presses that key until the command does something about it."""
+        """The exit status. With `pressing`, somebody presses that key now and then until the command is gone."""
         deadline = time.monotonic() + PATIENCE
-        while pressing and time.monotonic() < deadline:
+        is_gone = not pressing
+        while not is_gone and time.monotonic() < deadline:
             self.type(pressing)
-            if self._read(time.monotonic() + 1):
-                break
+            patience = time.monotonic() + BETWEEN_PRESSES
+            while self._read(patience):
+                pass
+            is_gone = time.monotonic() < patience
         while self._read(deadline):
             pass
         self._stdin.close()

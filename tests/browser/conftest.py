@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.browser.scripted_agent import answer
 from tests.web_door import Door, open_door
@@ -19,7 +19,8 @@ from tests.web_door import Door, open_door
 T = TypeVar("T")
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE_MS = 10_000
+PATIENCE_MS = 20_000
+expect.set_options(timeout=PATIENCE_MS)
 
 WATCH_FOR_VIOLATIONS = """
 window.violations = [];

@@ -72,13 +72,13 @@ def test_a_message_is_answered_while_one_watches(tab: Page) -> None:
 
 
 def test_a_reload_in_the_middle_loses_nothing(tab: Page) -> None:
-    say(tab, "slowly 40 words")
+    say(tab, "slowly 150 words")
     expect(tab.get_by_label("Answer being written")).to_contain_text("word3")
 
     tab.reload()
 
     expect(tab.get_by_label("Answer being written")).to_contain_text("word0 word1 word2")
-    expect(answers(tab)).to_contain_text("word38 word39")
+    expect(answers(tab)).to_contain_text("word148 word149")
     tab.reload()
     expect(answers(tab)).to_contain_text("word0 word1")
     expect(tab.locator(".said")).to_have_count(1)
