@@ -100,7 +100,12 @@ def daemon(state: Path) -> Iterator[subprocess.Popen[str]]:
         child.communicate(timeout=PATIENCE)
 
 
-IN_A_TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+# Whatever was started in the background ignores Ctrl-C, and so would all that it starts.
+IN_A_TERMINAL = """
+import os, pty, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))
+"""
 
 
 class Terminal:

@@ -81,8 +81,8 @@ def test_people_at_a_terminal_get_colours_and_those_who_want_none_do_not(tmp_pat
     ):
         with in_terminal(tmp_path / "state", "run", **env) as terminal:
             terminal.wait_for("Ctrl-C stops it")
-            shown = terminal.output
             terminal.type("\x03")
             terminal.end()
+            shown = terminal.output
         assert re.search(line, shown), shown
         assert ("\x1b" in shown) is not bool(env)
