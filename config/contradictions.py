@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from config.document import Document, Path, Value, dotted, every_value
 from config.mistakes import Mistake, one_of, quoted
-from gateway.model import MAIN_ACCOUNT
+from gateway.domain.messages import MAIN_ACCOUNT
 
 _BY_SOCKET = (None, "socket")
 _BY_HTTP = "receive by HTTP: receive: {http: {listen: 127.0.0.1:3000, signing_secret: ...}}"

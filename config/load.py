@@ -19,7 +19,7 @@ from config.schema import DEFAULT_STATE_DIR, Config, LogLevel
 from config.surroundings import Surroundings, credentials_in
 from config.validate import validate
 from config.yaml_reader import LARGEST_FILE, read_yaml
-from gateway.errors import ConfigError
+from gateway.domain.errors import ConfigError
 
 _FILE_NAME = "turngate.yaml"
 _FOR_EVERY_PROGRAM = ("PATH", "HOME", "LANG", "TZ")

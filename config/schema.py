@@ -52,8 +52,8 @@ from config.fields import (
 from config.patterns import WakeWord
 from gateway.budgets import Budget as BudgetRule
 from gateway.budgets import Budgets as BudgetRules
+from gateway.domain.messages import MAIN_ACCOUNT, ChatType, ResetPolicy
 from gateway.history import HistoryRules
-from gateway.model import MAIN_ACCOUNT, ChatType, ResetPolicy
 from gateway.sessions import CleanUpRules, ResetPolicies
 
 PlatformName = Literal["telegram", "discord", "slack", "local", "web"]

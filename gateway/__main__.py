@@ -8,7 +8,7 @@ import typer
 from gateway.cli import app
 from gateway.cli.exits import Exit, exit_of
 from gateway.cli.printable import printable
-from gateway.errors import TurngateError
+from gateway.domain.errors import TurngateError
 from gateway.reasons import place_of, whole_reason
 
 

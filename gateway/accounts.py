@@ -16,8 +16,8 @@ from typing import Protocol
 from adapters.telling import Finding, MenuEntry
 from config.schema import ByHttp, ByWebhook, Config, DiscordAccount, SlackAccount, TelegramAccount
 from gateway.commands import COMMANDS
-from gateway.errors import ConfigError
-from gateway.ports import Adapter, Clock, Places, nowhere
+from gateway.domain.errors import ConfigError
+from gateway.domain.ports.adapter import Adapter, Clock, Places, nowhere
 from gateway.prompt import HomeChannel
 
 AccountName = tuple[str, str]

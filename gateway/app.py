@@ -36,30 +36,30 @@ from gateway.control.server import ControlServer
 from gateway.control.sessions import session_requests
 from gateway.control.status import status_requests
 from gateway.control.usage import usage_requests
-from gateway.crashpoints import crashpoint
 from gateway.delivery import Delivery
-from gateway.dicts import Json
+from gateway.domain.crashpoints import crashpoint
+from gateway.domain.errors import Refused
+from gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
+from gateway.domain.ports.adapter import Adapter
+from gateway.domain.ports.store import SessionFilter
+from gateway.domain.serialization import Json
 from gateway.endings import Endings
-from gateway.errors import Refused
 from gateway.expiry import Sweep, is_busy
 from gateway.farewell import CUT_OFF, say_that_it_goes_on
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.health import Health
 from gateway.metrics import METRICS_TYPE
-from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
 from gateway.observe import Observer
 from gateway.pipeline import Pipeline
 from gateway.places import places_of
 from gateway.policy import Employed, Policy
-from gateway.ports import Adapter
 from gateway.reloading import Reloading, backup_rules, delivery_rules, file_rules, lane_rules
 from gateway.routing import Route
 from gateway.scraping import Scraping
 from gateway.staff import Staff
 from gateway.state_dir import Lock, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import SessionFilter
 from gateway.supervisor import AccountState, Supervisor
 from gateway.web import Needs, WebServer
 

@@ -13,15 +13,15 @@ from itertools import chain, repeat
 
 from gateway.batches import Running
 from gateway.delivery import Delivery
-from gateway.errors import Refused, Retryable, Throttled, TurngateError
+from gateway.domain.errors import Refused, Retryable, Throttled, TurngateError
+from gateway.domain.messages import Attachment, Entry, InboundMessage, SessionId
+from gateway.domain.ports.adapter import FetchesFiles
+from gateway.domain.ports.store import Store
 from gateway.files import Files, clean_name, too_large
-from gateway.model import Attachment, Entry, InboundMessage, SessionId
 from gateway.observe import Observer
 from gateway.patience import until_stored
 from gateway.policy import Policy
-from gateway.ports import FetchesFiles
 from gateway.reasons import reason_of
-from gateway.storing import Store
 
 LONGEST_FETCH = 300.0
 """Seconds for all files of a turn together; what has not come by then is not waited for."""

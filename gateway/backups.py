@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gateway.errors import StoreError, StoreUnavailable, TurngateError
+from gateway.domain.errors import StoreError, StoreUnavailable, TurngateError
+from gateway.domain.ports.adapter import Clock
 from gateway.observe import Observer
-from gateway.ports import Clock
 from gateway.reasons import reason_of
 
 LOOKS_EVERY = timedelta(minutes=1)

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from gateway.model import InboundMessage, InboxId, TurnId
+from gateway.domain.messages import InboundMessage, InboxId, TurnId
+from gateway.domain.ports.store import InboxItem
 from gateway.slots import Slot
-from gateway.storing import InboxItem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

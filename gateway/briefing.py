@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from gateway import replies
 from gateway.batches import Running
 from gateway.commands.registry import Again
+from gateway.domain.messages import Attachment, EndReason, Entry, InboundMessage, Media, Session, SessionEnded, Turn
+from gateway.domain.ports.store import Begun, Claim
 from gateway.files import Files
 from gateway.history import estimate_text_tokens, window
-from gateway.model import Attachment, EndReason, Entry, InboundMessage, Media, Session, SessionEnded, Turn
 from gateway.overheard import Remark
 from gateway.policy import Employed, Policy
 from gateway.privacy import Redactor
 from gateway.prompt import PromptFacts, context_prompt
-from gateway.storing import Begun, Claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,8 @@ from functools import partial
 from itertools import count
 
 from gateway.budgets import why_not
-from gateway.errors import Refused, StoreError
-from gateway.history import estimate_text_tokens, estimate_tokens, middle, talk_in
-from gateway.hygiene import SUMMARY_MARK
-from gateway.model import (
+from gateway.domain.errors import Refused, StoreError
+from gateway.domain.messages import (
     AgentEvent,
     Entry,
     InboundMessage,
@@ -33,11 +31,13 @@ from gateway.model import (
     Turn,
     TurnId,
 )
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import Outcome, Store
+from gateway.history import estimate_text_tokens, estimate_tokens, middle, talk_in
+from gateway.hygiene import SUMMARY_MARK
 from gateway.observe import Observer
 from gateway.patience import until_stored
 from gateway.policy import Employed, Policy
-from gateway.ports import Clock
-from gateway.storing import Outcome, Store
 from gateway.till import Till
 from gateway.turns import Conversation, Ending
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from gateway.crashpoints import crashpoint
-from gateway.errors import (
+from gateway.domain.crashpoints import crashpoint
+from gateway.domain.errors import (
     AlreadySettled,
     Refused,
     Retryable,
@@ -28,12 +28,8 @@ from gateway.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.files import discard, is_there
-from gateway.governor import Governor
-from gateway.model import LARGEST_NUMBER, File, Part, PartId, PartState, Sent, SessionSource, TurnId
-from gateway.observe import Observer
-from gateway.patience import until_stored
-from gateway.ports import (
+from gateway.domain.messages import LARGEST_NUMBER, File, Part, PartId, PartState, Sent, SessionSource, TurnId
+from gateway.domain.ports.adapter import (
     Adapter,
     AsksWithButtons,
     Clock,
@@ -45,9 +41,13 @@ from gateway.ports import (
     SendsFiles,
     can,
 )
+from gateway.domain.ports.store import Store
+from gateway.files import discard, is_there
+from gateway.governor import Governor
+from gateway.observe import Observer
+from gateway.patience import until_stored
 from gateway.previews import Preview, follower_of, harmless
 from gateway.reasons import whole_reason
-from gateway.storing import Store
 from gateway.streams import Showing, Stage
 
 _OPEN = (PartState.PENDING, PartState.SENDING, PartState.FAILED)

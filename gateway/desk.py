@@ -14,17 +14,17 @@ from gateway.briefing import Briefing, claimed
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call, Request
 from gateway.compaction import Compaction
+from gateway.domain.messages import InboundMessage, InboxId, MessageKind, Part, SessionKey
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import Begun, Outcome, Store
 from gateway.fitting import Fitting
 from gateway.history import estimate_tokens
 from gateway.lanes import Lanes, Place
 from gateway.logs import Action
-from gateway.model import InboundMessage, InboxId, MessageKind, Part, SessionKey
 from gateway.observe import Observer
 from gateway.pairing import Pairing
 from gateway.patience import until_stored
 from gateway.policy import Employed, Policy
-from gateway.ports import Clock
-from gateway.storing import Begun, Outcome, Store
 from gateway.till import Till
 
 _BEGIN_AT_ONCE = 64

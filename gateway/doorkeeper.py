@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from gateway.admission import LONGEST_TEXT, SAID, Refusal, authorize
-from gateway.errors import Refused, StoreError
-from gateway.model import ChatType, InboundMessage, Part, SessionKey
+from gateway.domain.errors import Refused, StoreError
+from gateway.domain.messages import ChatType, InboundMessage, Part, SessionKey
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import Accepted, Store
 from gateway.observe import Observer
 from gateway.overheard import Overheard
 from gateway.pairing import Pairing
 from gateway.policy import Policy
-from gateway.ports import Clock
 from gateway.standoff import Standoff
-from gateway.storing import Accepted, Store
 
 MOST_ROWS_A_MINUTE = 60
 """For each account, directly and in chats. What is more is counted and not written down."""

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 from gateway.admission import authorize
 from gateway.delivery import Delivery
-from gateway.errors import Refused
-from gateway.fitting import Fitting
-from gateway.model import (
+from gateway.domain.errors import Refused
+from gateway.domain.messages import (
     Entry,
     InboundMessage,
     MessageKind,
@@ -25,12 +24,13 @@ from gateway.model import (
     SessionSource,
     Text,
 )
+from gateway.domain.pairing_records import Person
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import Store
+from gateway.fitting import Fitting
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.people import Person
 from gateway.policy import Policy
-from gateway.ports import Clock
-from gateway.storing import Store
 from gateway.targets import Target, read_target
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gateway.briefing import concluded
-from gateway.errors import StoreError, UnknownSession
+from gateway.domain.errors import StoreError, UnknownSession
+from gateway.domain.messages import Entry, Session
+from gateway.domain.ports.adapter import Clock, HearsOfEndings
+from gateway.domain.ports.store import Ending, Store
 from gateway.files import Files
-from gateway.model import Entry, Session
 from gateway.observe import Observer
 from gateway.policy import Employed, Policy
-from gateway.ports import Clock, HearsOfEndings
-from gateway.storing import Ending, Store
 
 MOST_TRIES = 3
 PATIENCE = timedelta(minutes=1)

@@ -7,17 +7,17 @@ from functools import partial
 
 from gateway.batches import Running
 from gateway.briefing import Briefing
+from gateway.domain.messages import InboundMessage
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import Begun, Store
 from gateway.elsewhere import Elsewhere
 from gateway.fitting import Fitting
-from gateway.model import InboundMessage
 from gateway.observe import Observer
 from gateway.pairing import Pairing
 from gateway.patience import until_stored
 from gateway.policy import Employed, Policy
-from gateway.ports import Clock
 from gateway.questions import Questions
 from gateway.steering import Steering
-from gateway.storing import Begun, Store
 from gateway.turns import Conversation, Ending, Hands
 
 

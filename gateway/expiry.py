@@ -14,17 +14,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gateway.crashpoints import crashpoint
-from gateway.errors import StoreError, StoreUnavailable, UnknownSession
+from gateway.domain.crashpoints import crashpoint
+from gateway.domain.errors import StoreError, StoreUnavailable, UnknownSession
+from gateway.domain.messages import LARGEST_NUMBER, EndReason, PartState, Session, SessionId
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import Opening, Pruned, Store
 from gateway.files import Files
-from gateway.model import LARGEST_NUMBER, EndReason, PartState, Session, SessionId
 from gateway.observe import Observer
 from gateway.pipeline import Pipeline
 from gateway.policy import Policy
-from gateway.ports import Clock
 from gateway.sessions import CleanUpRules
 from gateway.steadiness import Steadiness
-from gateway.storing import Opening, Pruned, Store
 
 # Dead letters too: an operator may send them all the same.
 _UNSENT = PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD

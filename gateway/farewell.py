@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from gateway import replies
-from gateway.errors import Refused, StoreError
-from gateway.model import InboundMessage, Part, SessionKey
+from gateway.domain.errors import Refused, StoreError
+from gateway.domain.messages import InboundMessage, Part, SessionKey
 from gateway.pipeline import Pipeline
 
 CUT_OFF = "the gateway is being restarted"

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gateway.delivery import ROOM_FOR_MARK, Delivery
-from gateway.errors import Refused, StoreError
+from gateway.domain.errors import Refused, StoreError
+from gateway.domain.messages import Part, SessionId
+from gateway.domain.ports.adapter import Limits
+from gateway.domain.ports.store import Outcome
 from gateway.files import Files
-from gateway.model import Part, SessionId
 from gateway.observe import Observer
-from gateway.ports import Limits
 from gateway.rendering import beginning, split
-from gateway.storing import Outcome
 
 _IN_FILE = "\n\n*(This is the beginning. All of it is in the file.)*"
 # What is shown of a text that comes as a file: enough to know whether to open it.

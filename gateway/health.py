@@ -10,10 +10,10 @@ from datetime import datetime
 
 from gateway.backups import Backups
 from gateway.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus
-from gateway.errors import StoreError, StoreUnavailable
+from gateway.domain.errors import StoreError, StoreUnavailable
+from gateway.domain.ports.adapter import Clock
 from gateway.lanes import Lanes
 from gateway.observe import Observer
-from gateway.ports import Clock
 from gateway.stores.sqlite import SqliteStore
 from gateway.supervisor import AccountReport, AccountState, Supervisor
 from gateway.web import Readiness

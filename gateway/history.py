@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
+from gateway.domain.messages import Entry, Origin, Role, Text
 from gateway.hygiene import shown
-from gateway.model import Entry, Origin, Role, Text
 
 _RESULT_UNAVAILABLE = (Text("[result unavailable]"),)
 _OVERHEAD = 4  # tokens that a role, a call or a file costs beyond its words

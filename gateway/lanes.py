@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from gateway.batches import Running, Stored
-from gateway.model import InboundMessage, InboxId, SessionKey
+from gateway.domain.messages import InboundMessage, InboxId, SessionKey
 from gateway.slots import Slot, Slots
 
 _MOST_PAUSES = 10

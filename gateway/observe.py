@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from gateway.errors import AgentError, Refused, TurngateError
+from gateway.domain.errors import AgentError, Refused, TurngateError
+from gateway.domain.messages import Part, SessionId, SessionSource, TurnId
+from gateway.domain.ports.store import Accepted, Begun, Outcome, Pruned
+from gateway.domain.usage import Spending
 from gateway.logs import Action, tell_bug
 from gateway.metrics import Metrics
-from gateway.model import Part, SessionId, SessionSource, TurnId
 from gateway.reasons import place_of, reason_of
-from gateway.spending import Spending
-from gateway.storing import Accepted, Begun, Outcome, Pruned
 
 _MOST_BEGUN = 20_000
 

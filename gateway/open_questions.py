@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from gateway.commands import COMMANDS
-from gateway.model import Does, InboundMessage, MessageKind, Part, PartId, Question, SessionKey, TurnId
-from gateway.ports import Clock
-from gateway.storing import Choice
+from gateway.domain.messages import Does, InboundMessage, MessageKind, Part, PartId, Question, SessionKey, TurnId
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import Choice
 
 MOST_OPEN = 10_000
 """Of all turns together. Past it the oldest is forgotten as if its time were over."""

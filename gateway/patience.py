@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from gateway.errors import StoreUnavailable
+from gateway.domain.errors import StoreUnavailable
 from gateway.observe import Observer
 
 T = TypeVar("T")

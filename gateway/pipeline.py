@@ -16,21 +16,21 @@ from gateway.admission import ACTED
 from gateway.attachments import Attachments, not_fetched
 from gateway.briefing import brief, heard
 from gateway.commands.registry import Again, Call
-from gateway.crashpoints import crashpoint
 from gateway.delivery import Delivery
 from gateway.desk import Desk
+from gateway.domain.crashpoints import crashpoint
+from gateway.domain.errors import Refused, StoreError
+from gateway.domain.messages import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import Accepted, Begun, InboxItem, Outcome, Store
 from gateway.doorkeeper import Doorkeeper
 from gateway.errands import Errands
-from gateway.errors import Refused, StoreError
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, Lanes, Place
-from gateway.model import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
 from gateway.observe import Observer
 from gateway.patience import pause_after
 from gateway.policy import Policy
-from gateway.ports import Clock
 from gateway.questions import Heard, Questions
-from gateway.storing import Accepted, Begun, InboxItem, Outcome, Store
 from gateway.turns import Conversation
 
 

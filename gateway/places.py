@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from gateway.admission import Access, Allowed
-from gateway.model import ChatType, SessionSource
+from gateway.domain.messages import ChatType, SessionSource
+from gateway.domain.ports.adapter import Places
+from gateway.domain.ports.store import SessionFilter, Store
 from gateway.policy import Policy
-from gateway.ports import Places
-from gateway.storing import SessionFilter, Store
 
 _REMEMBERED_FOR = timedelta(days=90)
 _MOST_CONVERSATIONS = 10_000

@@ -8,16 +8,16 @@ from datetime import timedelta
 
 from gateway.admission import Access
 from gateway.budgets import Budgets
+from gateway.domain.messages import Model, Session, SessionKey, SessionSource
+from gateway.domain.ports.adapter import Agent
+from gateway.domain.ports.store import Opening
 from gateway.history import HistoryRules
 from gateway.keys import build_session_key, owner_of
-from gateway.model import Model, Session, SessionKey, SessionSource
-from gateway.ports import Agent
 from gateway.prices import Prices
 from gateway.privacy import Redactor
 from gateway.prompt import HomeChannel
 from gateway.routing import MAIN_AGENT, Route, agent_for, route_of
 from gateway.sessions import ResetPolicies
-from gateway.storing import Opening
 from gateway.turns import Patience
 
 _NOT_SHOWN = 20

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeGuard, runtime_checkable
 
-from gateway.model import AgentEvent, ChatType, Part, SessionSource
-from gateway.observe import Observer
-from gateway.ports import (
+from gateway.domain.messages import AgentEvent, ChatType, Part, SessionSource
+from gateway.domain.ports.adapter import (
     Adapter,
     FindsPreviews,
     FollowsTurns,
@@ -23,7 +22,8 @@ from gateway.ports import (
     ShowsTyping,
     can,
 )
-from gateway.storing import LOST_PREVIEW
+from gateway.domain.ports.store import LOST_PREVIEW
+from gateway.observe import Observer
 from gateway.streams import Draft, Drafter, EditedMessage, Editor, Showing, Stage, Stream, Streamer, in_time
 from gateway.wording import STILL_WORKING
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from gateway.domain.messages import Cost, CostStatus, Entry, Origin, Role, Spent, Tokens, Turn
 from gateway.history import estimate_text_tokens, estimate_tokens
-from gateway.model import Cost, CostStatus, Entry, Origin, Role, Spent, Tokens, Turn
 
 BY_AGENT = "agent"
 BY_CONFIG = "config"

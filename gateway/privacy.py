@@ -17,8 +17,7 @@ from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 
-from gateway.dicts import Json
-from gateway.model import (
+from gateway.domain.messages import (
     Block,
     Entry,
     InboundMessage,
@@ -30,6 +29,7 @@ from gateway.model import (
     Text,
     Turn,
 )
+from gateway.domain.serialization import Json
 
 _KEY_BYTES = 32
 _SHORTEST_IN_TEXT = 6

@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gateway.dicts import Json
-from gateway.labels import LONGEST_LABEL, cut, folded
-from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, ChatType, EndReason, ResetNotice, SessionSource
+from gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, ChatType, EndReason, ResetNotice, SessionSource
+from gateway.domain.serialization import Json
+from gateway.domain.text import LONGEST_LABEL, cut, folded
 from gateway.overheard import LONGEST_REMARK, Remark
 from gateway.privacy import Redactor
 

@@ -20,9 +20,8 @@ from gateway import replies
 from gateway.batches import Running
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Answer, Call, Command, Request
-from gateway.errors import AgentError, Refused, StoreUnavailable
-from gateway.fitting import Fitting
-from gateway.model import (
+from gateway.domain.errors import AgentError, Refused, StoreUnavailable
+from gateway.domain.messages import (
     LARGEST_NUMBER,
     Ask,
     Button,
@@ -37,12 +36,13 @@ from gateway.model import (
     SessionKey,
     TurnId,
 )
+from gateway.domain.ports.adapter import Agent, Clock, LetsOthersAnswer, TakesAnswers, can
+from gateway.domain.ports.store import Asked, Begun, Choice, InboxItem, Outcome, Store
+from gateway.fitting import Fitting
 from gateway.observe import Observer
 from gateway.open_questions import OpenQuestions
 from gateway.patience import until_stored
 from gateway.policy import Policy
-from gateway.ports import Agent, Clock, LetsOthersAnswer, TakesAnswers, can
-from gateway.storing import Asked, Begun, Choice, InboxItem, Outcome, Store
 from gateway.turns import Answered, PutQuestion
 
 MOST_OPTIONS = 20

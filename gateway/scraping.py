@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gateway.errors import StoreError
+from gateway.domain.errors import StoreError
 from gateway.health import Health
 from gateway.metrics import AccountGauges, Now
 from gateway.supervisor import AccountReport, AccountState

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from gateway.model import (
+from gateway.domain.messages import (
     ChatType,
     Cost,
     CostStatus,
@@ -28,7 +28,7 @@ from gateway.model import (
     SessionSource,
     Spent,
 )
-from gateway.storing import Opening
+from gateway.domain.ports.store import Opening
 
 _AUTOMATIC = (EndReason.IDLE, EndReason.DAILY)
 _PREVIEW_LENGTH = 120

@@ -15,10 +15,10 @@ from config.schema import Agent as AgentConfig
 from config.schema import Config
 from gateway.agents import AgentSpec, load_agent
 from gateway.agents.chain import Chain, Link
-from gateway.model import Model
+from gateway.domain.messages import Model
+from gateway.domain.ports.adapter import Agent, Closes
 from gateway.observe import Observer
 from gateway.policy import Employed
-from gateway.ports import Agent, Closes
 from gateway.prices import Prices
 
 # Kinds that only talk: a turn may run again after a crash unless the config says otherwise, and they have no use for a

@@ -14,12 +14,12 @@ from functools import partial
 
 from gateway import replies
 from gateway.batches import Stored
-from gateway.errors import Refused
-from gateway.model import InboundMessage, TurnId
+from gateway.domain.errors import Refused
+from gateway.domain.messages import InboundMessage, TurnId
+from gateway.domain.ports.adapter import Agent, TakesWords, can
+from gateway.domain.ports.store import Store
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.ports import Agent, TakesWords, can
-from gateway.storing import Store
 from gateway.turns import Conversation
 
 

@@ -15,14 +15,14 @@ from datetime import timedelta
 from functools import partial
 from typing import Protocol, TypeVar, runtime_checkable
 
-from gateway.crashpoints import crashpoint
-from gateway.errors import Retryable, Throttled, TurngateError, Undeliverable, Unreachable
+from gateway.domain.crashpoints import crashpoint
+from gateway.domain.errors import Retryable, Throttled, TurngateError, Undeliverable, Unreachable
+from gateway.domain.messages import AgentEvent, Part, Sent, SessionSource, TurnId
+from gateway.domain.ports.adapter import Adapter, EditsMessages, FindsPreviews, ShowsDrafts, StreamsNatively, can
+from gateway.domain.ports.store import LOST_PREVIEW, Store
 from gateway.governor import Governor
-from gateway.model import AgentEvent, Part, Sent, SessionSource, TurnId
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.ports import Adapter, EditsMessages, FindsPreviews, ShowsDrafts, StreamsNatively, can
-from gateway.storing import LOST_PREVIEW, Store
 from gateway.wording import MARK, Story, Words
 
 T = TypeVar("T")

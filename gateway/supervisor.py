@@ -18,14 +18,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 
-from gateway.crashpoints import crashpoint
-from gateway.errors import GapRemains, Refused, Retryable, StoreError, TurngateError, Unauthorized
-from gateway.model import InboundMessage
+from gateway.domain.crashpoints import crashpoint
+from gateway.domain.errors import GapRemains, Refused, Retryable, StoreError, TurngateError, Unauthorized
+from gateway.domain.messages import InboundMessage
+from gateway.domain.ports.adapter import Adapter, CatchesUp, Clock, Moment, Receive, TellsProgress
+from gateway.domain.ports.store import Store
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.ports import Adapter, CatchesUp, Clock, Moment, Receive, TellsProgress
 from gateway.reasons import reason_of
-from gateway.storing import Store
 
 MOST_REFUSALS = 3
 REFUSALS_COUNT_FOR = timedelta(minutes=10)

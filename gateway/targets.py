@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gateway.errors import Refused
-from gateway.model import LOCAL_PLATFORM, MAIN_ACCOUNT, SessionSource
+from gateway.domain.errors import Refused
+from gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, SessionSource
 from gateway.prompt import HomeChannel
 
 ORIGIN = "origin"

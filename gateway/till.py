@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 
 from gateway import replies
 from gateway.budgets import Standing, Today, why_not
-from gateway.errors import UnknownSession, UnknownWork
-from gateway.model import InboundMessage, Part, SessionId, SessionSource, Spent, Turn
+from gateway.domain.errors import UnknownSession, UnknownWork
+from gateway.domain.messages import InboundMessage, Part, SessionId, SessionSource, Spent, Turn
+from gateway.domain.ports.adapter import Clock, TellsWhoAnswered, can
+from gateway.domain.ports.store import Begun, Outcome, Store
+from gateway.domain.usage import By, Payer, Spending
 from gateway.observe import Observer
 from gateway.patience import until_stored
 from gateway.policy import Employed, Policy
-from gateway.ports import Clock, TellsWhoAnswered, can
 from gateway.prices import counted, priced
-from gateway.spending import By, Payer, Spending
-from gateway.storing import Begun, Outcome, Store
 
 USED_UP = "the budget of the day is used up"
 

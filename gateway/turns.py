@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
-from gateway.crashpoints import crashpoint
-from gateway.errors import AgentError, AgentRefused, Refused, StoreError
-from gateway.files import clean_name
-from gateway.labels import clean_label
-from gateway.model import (
+from gateway.domain.crashpoints import crashpoint
+from gateway.domain.errors import AgentError, AgentRefused, Refused, StoreError
+from gateway.domain.messages import (
     AgentEvent,
     Ask,
     Done,
@@ -30,8 +28,10 @@ from gateway.model import (
     Turn,
     Usage,
 )
+from gateway.domain.ports.adapter import Agent, Clock
+from gateway.domain.text import clean_label
+from gateway.files import clean_name
 from gateway.observe import Observer
-from gateway.ports import Agent, Clock
 from gateway.privacy import StreamRestorer
 from gateway.said import Restore, Said
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.model import AgentEvent, Text, Tool, ToolStatus
-from gateway.ports import Limits
+from gateway.domain.messages import AgentEvent, Text, Tool, ToolStatus
+from gateway.domain.ports.adapter import Limits
 from gateway.rendering import beginning
 
 MARK = " …"

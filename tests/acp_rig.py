@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gateway.agents import AgentSpec
 from gateway.agents.acp.agent import AcpAgent, make
-from gateway.model import AgentEvent, Ask, Entry, Session, SessionId, SessionKey, Text, Turn, TurnId
+from gateway.domain.messages import AgentEvent, Ask, Entry, Session, SessionId, SessionKey, Text, Turn, TurnId
 from tests.fakes import NOON, dm, message
 
 ENV = {"PATH": os.environ["PATH"], "HOME": "/", "PYTHONPATH": str(Path(__file__).parents[1])}

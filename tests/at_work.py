@@ -12,16 +12,16 @@ from pathlib import Path
 
 from gateway.attachments import Attachments
 from gateway.delivery import Delivery, DeliveryRules
+from gateway.domain.messages import Entry, InboundMessage, Session, SessionSource
+from gateway.domain.ports.adapter import Adapter, Agent, Clock
+from gateway.domain.ports.store import Store
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules
 from gateway.metrics import Now
-from gateway.model import Entry, InboundMessage, Session, SessionSource
 from gateway.observe import Observer
 from gateway.pipeline import Pipeline
 from gateway.policy import Employed, Policy
-from gateway.ports import Adapter, Agent, Clock
-from gateway.storing import Store
 from tests.fakes import NOON, RecordingAdapter
 
 AT_ONCE = LaneRules(debounce=timedelta(0))

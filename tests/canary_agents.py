@@ -14,8 +14,8 @@ import warnings
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.model import AgentEvent, Ask, Done, File, Reasoning, Send, Text, Tool, ToolStatus, Turn, TurnId
+from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.domain.messages import AgentEvent, Ask, Done, File, Reasoning, Send, Text, Tool, ToolStatus, Turn, TurnId
 from tests.canaries import Canaries
 
 _HIDDEN = (

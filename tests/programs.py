@@ -7,9 +7,19 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway.errors import AgentError
-from gateway.model import AgentEvent, EndReason, Session, SessionEnded, SessionId, SessionKey, Text, Turn, TurnId
-from gateway.ports import Agent
+from gateway.domain.errors import AgentError
+from gateway.domain.messages import (
+    AgentEvent,
+    EndReason,
+    Session,
+    SessionEnded,
+    SessionId,
+    SessionKey,
+    Text,
+    Turn,
+    TurnId,
+)
+from gateway.domain.ports.adapter import Agent
 from tests.fakes import NOON, assistant, dm, message, user
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8"}

@@ -21,9 +21,8 @@ from gateway.control.requests import Args, Line
 from gateway.control.server import ControlServer
 from gateway.control.sessions import session_requests
 from gateway.control.status import DaemonStatus, status_requests
-from gateway.dicts import Json
-from gateway.errors import Refused
-from gateway.model import (
+from gateway.domain.errors import Refused
+from gateway.domain.messages import (
     LOCAL_PLATFORM,
     InboundMessage,
     Part,
@@ -35,9 +34,10 @@ from gateway.model import (
     ToolStatus,
     TurnId,
 )
+from gateway.domain.ports.store import Store
+from gateway.domain.serialization import Json
 from gateway.state_dir import StateDir, take_lock
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Store
 
 COMMANDS = (
     ChatCommand(name="help", summary="what can be said"),

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from adapters.screens import Screens
 from gateway.clock import SystemClock
-from gateway.keys import build_session_key
-from gateway.model import (
+from gateway.domain.messages import (
     WEB_PLATFORM,
     AgentEvent,
     Entry,
@@ -31,9 +30,10 @@ from gateway.model import (
     ToolCall,
     ToolStatus,
 )
-from gateway.ports import Clock
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import Claim, Opening, Outcome
+from gateway.keys import build_session_key
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Claim, Opening, Outcome
 from gateway.web import Needs, Readiness, WebServer
 
 COOKIE_KEY = b"k" * 32

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from adapters.telling import MenuEntry
-from gateway.model import MAIN_ACCOUNT
+from gateway.domain.messages import MAIN_ACCOUNT
 
 API = "https://discord.com/api/v10"
 CDN = "https://cdn.discordapp.com"

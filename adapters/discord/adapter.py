@@ -18,8 +18,8 @@ from adapters.discord.memory import Memory
 from adapters.discord.normalise import PLATFORM
 from adapters.discord.sending import Sender
 from adapters.their_clock import TheirClock
-from gateway.model import Attachment, ChatType, InboundMessage, Part, Sent, SessionSource
-from gateway.ports import Clock, Limits, Moment, Places, Rate, Receive, nowhere
+from gateway.domain.messages import Attachment, ChatType, InboundMessage, Part, Sent, SessionSource
+from gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive, nowhere
 
 # Discord promises no figures, and names them with every answer: five messages in five seconds are what bots see in one
 # channel, and fifty requests a second in all (https://docs.discord.com/developers/topics/rate-limits).

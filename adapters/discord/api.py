@@ -26,7 +26,7 @@ from adapters.discord.account import Account, Patience
 from adapters.discord.connector import Connector
 from adapters.discord.places import Payload
 from adapters.their_clock import Told
-from gateway.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
+from gateway.domain.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
 
 PORTAL = "https://discord.com/developers/applications"
 

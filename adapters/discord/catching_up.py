@@ -20,9 +20,9 @@ from adapters.discord.ids import checked, id_at, is_id
 from adapters.discord.intake import Reader
 from adapters.discord.places import ANNOUNCEMENT, PUBLIC_THREAD, TEXT, VOICE, Payload, Place
 from adapters.discord.sending import Sender
-from gateway.errors import Undeliverable
-from gateway.model import ChatType, InboundMessage, SessionSource
-from gateway.ports import Places
+from gateway.domain.errors import Undeliverable
+from gateway.domain.messages import ChatType, InboundMessage, SessionSource
+from gateway.domain.ports.adapter import Places
 
 _AT_ONCE = 8
 _LOOKED_AT = 3

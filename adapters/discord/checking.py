@@ -12,7 +12,7 @@ from adapters.discord.account import Account, Patience
 from adapters.discord.permissions import allowed_in, invitation, lacking
 from adapters.discord.places import ANNOUNCEMENT, FORUM, MEDIA, TEXT, Payload, Place, place_of
 from adapters.telling import Finding
-from gateway.errors import Throttled, TurngateError, Unauthorized, Unreachable
+from gateway.domain.errors import Throttled, TurngateError, Unauthorized, Unreachable
 
 _PORTAL = "https://discord.com/developers/applications"
 # Whoever does not call himself a bot is turned away: https://docs.discord.com/developers/reference#user-agent

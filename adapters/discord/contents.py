@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from adapters.discord.places import Payload
-from gateway.model import Attachment, MediaType
+from gateway.domain.messages import Attachment, MediaType
 
 _KINDS = {"image": MediaType.IMAGE, "audio": MediaType.AUDIO}
 _TEXT_DISPLAY = 10

@@ -15,9 +15,9 @@ from adapters.discord.contents import FileRef, forwarded_in
 from adapters.discord.ids import checked
 from adapters.discord.places import Payload
 from adapters.download import Downloads
-from gateway.errors import NotSent, Refused, Undeliverable, Unreachable
-from gateway.model import Attachment
-from gateway.ports import Clock
+from gateway.domain.errors import NotSent, Refused, Undeliverable, Unreachable
+from gateway.domain.messages import Attachment
+from gateway.domain.ports.adapter import Clock
 
 _SOON = timedelta(minutes=1)
 

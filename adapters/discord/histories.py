@@ -12,7 +12,7 @@ from adapters.discord.api import Api
 from adapters.discord.ids import time_of
 from adapters.discord.normalise import sent_at
 from adapters.discord.places import Payload, Place
-from gateway.errors import Throttled, Undeliverable, Unreachable
+from gateway.domain.errors import Throttled, Undeliverable, Unreachable
 
 T = TypeVar("T")
 

@@ -22,9 +22,9 @@ from adapters.discord.interactions import TOO_LATE, Interaction, Interactions
 from adapters.discord.memory import Memory
 from adapters.discord.normalise import HANDLED, Me, lacks_content, normalise
 from adapters.discord.places import TEXT, Payload, Place
-from gateway.errors import Refused, Retryable, TurngateError, Undeliverable
-from gateway.model import InboundMessage
-from gateway.ports import Clock, Receive
+from gateway.domain.errors import Refused, Retryable, TurngateError, Undeliverable
+from gateway.domain.messages import InboundMessage
+from gateway.domain.ports.adapter import Clock, Receive
 
 _MOST_WAITING = 5000
 _NOT_TAKEN = "That could not be stored, so nothing comes of it. Please try again in a moment."

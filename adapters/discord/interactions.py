@@ -14,7 +14,7 @@ from enum import IntEnum
 
 from adapters.discord.api import Api
 from adapters.discord.places import Payload
-from gateway.model import Part
+from gateway.domain.messages import Part
 
 TOO_LATE = 2.0
 """Seconds after which an answer is on its way, whether the question is stored or not."""

@@ -23,8 +23,8 @@ from adapters.discord.memory import Memory
 from adapters.discord.menu import offer
 from adapters.discord.places import Payload
 from adapters.discord.shard import Shard
-from gateway.errors import NotSent, Retryable, Throttled, Undeliverable, Unreachable
-from gateway.ports import Clock, Moment
+from gateway.domain.errors import NotSent, Retryable, Throttled, Undeliverable, Unreachable
+from gateway.domain.ports.adapter import Clock, Moment
 
 _RESERVE = 10
 _LOOKED_AT, _LAST = 3, 10

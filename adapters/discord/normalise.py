@@ -18,7 +18,7 @@ from adapters.discord.contents import attachments_of, forwarded_in, words_of
 from adapters.discord.ids import time_of
 from adapters.discord.mentions import readable
 from adapters.discord.places import Names, Payload, Place
-from gateway.model import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
 
 PLATFORM = "discord"
 HANDLED = (

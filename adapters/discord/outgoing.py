@@ -11,8 +11,8 @@ from adapters.discord.ids import is_id
 from adapters.discord.markup import LARGEST_TEXT, marked
 from adapters.discord.mentions import linked
 from adapters.discord.places import Names, Payload
-from gateway.errors import Undeliverable
-from gateway.model import Button, File, Part
+from gateway.domain.errors import Undeliverable
+from gateway.domain.messages import Button, File, Part
 
 Body = dict[str, Any]
 

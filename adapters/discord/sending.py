@@ -29,9 +29,9 @@ from adapters.discord.normalise import sent_at
 from adapters.discord.outgoing import Body, body_of, nonce_of, reference_to, says_the_same
 from adapters.discord.places import Payload, Place
 from adapters.discord.uploads import Upload, uploading
-from gateway.errors import Undeliverable
-from gateway.model import ChatType, Part, Sent, SessionSource
-from gateway.ports import Clock
+from gateway.domain.errors import Undeliverable
+from gateway.domain.messages import ChatType, Part, Sent, SessionSource
+from gateway.domain.ports.adapter import Clock
 
 _MESSAGES = "/channels/{channel_id}/messages"
 _MESSAGE = _MESSAGES + "/{message_id}"

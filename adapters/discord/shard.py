@@ -23,7 +23,7 @@ from adapters.discord.account import Account, Patience
 from adapters.discord.api import PORTAL, our_errors, trace
 from adapters.discord.connector import Connector
 from adapters.discord.places import Payload
-from gateway.errors import Retryable, TurngateError, Unauthorized, Unreachable
+from gateway.domain.errors import Retryable, TurngateError, Unauthorized, Unreachable
 
 INTENTS = discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True)
 """Names of channels, what is written in them and in direct chats, and its words. Presses and commands need none."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from adapters.discord.outgoing import Body, file_name
-from gateway.errors import Undeliverable
-from gateway.model import Part
+from gateway.domain.errors import Undeliverable
+from gateway.domain.messages import Part
 
 _MEGABYTE = 1024 * 1024
 

@@ -24,8 +24,8 @@ from adapters.slack.sources import CHAT_TYPES, PLATFORM
 from adapters.slack.streaming import Streams
 from adapters.slack.uploads import Uploader
 from adapters.their_clock import TheirClock
-from gateway.model import Attachment, InboundMessage, Part, Sent, SessionSource, Tool
-from gateway.ports import Clock, Limits, Moment, Places, Rate, Receive, nowhere
+from gateway.domain.messages import Attachment, InboundMessage, Part, Sent, SessionSource, Tool
+from gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive, nowhere
 
 # https://docs.slack.dev/apis/web-api/rate-limits: a message a second in one channel, with short bursts, and several
 # hundred a minute in a workspace.

@@ -21,7 +21,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from adapters.slack.account import Account, Patience
 from adapters.their_clock import Told
-from gateway.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
+from gateway.domain.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
 
 Answer = Mapping[str, Any]
 

@@ -19,7 +19,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.account import Account
 from adapters.slack.intake import Intake, NotOurs
-from gateway.errors import TurngateError
+from gateway.domain.errors import TurngateError
 
 _STORED, _NOT_STORED = 200, 503
 

@@ -20,9 +20,9 @@ from adapters.slack.knowing import Me
 from adapters.slack.looking import about_message
 from adapters.slack.lookups import Lookups
 from adapters.slack.normalise import from_history
-from gateway.errors import GapRemains, Undeliverable
-from gateway.model import InboundMessage, SessionSource
-from gateway.ports import Places
+from gateway.domain.errors import GapRemains, Undeliverable
+from gateway.domain.messages import InboundMessage, SessionSource
+from gateway.domain.ports.adapter import Places
 
 MOST_CHATS = 1000
 MOST_THREADS = 500

@@ -14,7 +14,7 @@ from adapters.slack.api import Api, our_errors, word
 from adapters.slack.fields import Json, dict_in, number_in, text_in
 from adapters.slack_app.needs import SCOPES, reason_for
 from adapters.telling import Finding
-from gateway.errors import TurngateError, Unauthorized, Undeliverable, Unreachable
+from gateway.domain.errors import TurngateError, Unauthorized, Undeliverable, Unreachable
 
 _MANIFEST = "`turngate slack manifest` prints what the app needs"
 _AGAIN = "and install the app again"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from adapters.slack.fields import Json, dict_in, dicts_in, number_in, text_in
 from adapters.slack.mrkdwn import chat, readable
 from adapters.slack.rich_text import markdown_of
-from gateway.model import Attachment, MediaType
+from gateway.domain.messages import Attachment, MediaType
 
 _KINDS = {"image": MediaType.IMAGE, "audio": MediaType.AUDIO}
 _CHAT = re.compile(r"<#([A-Z0-9]+)>")

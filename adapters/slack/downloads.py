@@ -13,8 +13,8 @@ from adapters.download import Downloads
 from adapters.slack.account import CLOUD, Account, Patience
 from adapters.slack.api import Api
 from adapters.slack.contents import FileRef
-from gateway.errors import NotSent, Refused, Unauthorized, Undeliverable, Unreachable
-from gateway.model import Attachment
+from gateway.domain.errors import NotSent, Refused, Unauthorized, Undeliverable, Unreachable
+from gateway.domain.messages import Attachment
 
 _HOSTS = frozenset({"files.slack.com", "slack-files.com", "files-origin.slack.com"})
 _PAGE = "text/html"

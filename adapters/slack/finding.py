@@ -18,8 +18,8 @@ from adapters.slack.naming import carries, is_unnamed, shows
 from adapters.slack.sending import chat_of
 from adapters.slack.sources import Author
 from adapters.slack.uploads import is_upload_of
-from gateway.model import Part, Sent
-from gateway.ports import Clock
+from gateway.domain.messages import Part, Sent
+from gateway.domain.ports.adapter import Clock
 
 # Slack's clock is not ours.
 _OVERLAP = timedelta(minutes=2)

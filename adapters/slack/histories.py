@@ -9,7 +9,7 @@ from datetime import datetime
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from adapters.slack.api import Answer, Api
-from gateway.errors import Throttled, Unreachable
+from gateway.domain.errors import Throttled, Unreachable
 
 PAGE = 200
 

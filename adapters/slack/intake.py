@@ -20,9 +20,9 @@ from adapters.slack.looking import about, assistants_thread
 from adapters.slack.lookups import Lookups
 from adapters.slack.memory import Memory
 from adapters.slack.normalise import normalise
-from gateway.errors import Refused, Retryable, TurngateError
-from gateway.model import InboundMessage
-from gateway.ports import Clock, Receive
+from gateway.domain.errors import Refused, Retryable, TurngateError
+from gateway.domain.messages import InboundMessage
+from gateway.domain.ports.adapter import Clock, Receive
 
 Value = TypeVar("Value")
 

@@ -20,7 +20,7 @@ from adapters.slack.looking import About
 from adapters.slack.memory import Memory, Notes
 from adapters.slack.normalise import mentions
 from adapters.slack.sources import Author
-from gateway.errors import Throttled, TurngateError, Undeliverable, Unreachable
+from gateway.domain.errors import Throttled, TurngateError, Undeliverable, Unreachable
 
 _PAGE = 200
 _MOST_PAGES = 5

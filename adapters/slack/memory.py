@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from gateway.model import Tool, ToolStatus
+from gateway.domain.messages import Tool, ToolStatus
 
 Value = TypeVar("Value")
 

@@ -18,7 +18,7 @@ from adapters.slack.mrkdwn import readable
 from adapters.slack.rich_text import mentioned_in
 from adapters.slack.sources import Author, Spot, source_of
 from adapters.slack_app.slash import command_behind
-from gateway.model import ChatType, InboundMessage, MessageKind, ReplyTo
+from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo
 
 Names = tuple[str, ...]
 """Under which one and the same event may come again."""

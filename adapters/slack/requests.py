@@ -18,7 +18,7 @@ from slack_bolt.async_app import AsyncApp
 
 from adapters.slack.account import Http, Patience
 from adapters.slack.api import Api
-from gateway.errors import AddressTaken
+from gateway.domain.errors import AddressTaken
 
 _SIGNED_AT, _SIGNATURE = "X-Slack-Request-Timestamp", "X-Slack-Signature"
 _MOMENT = re.compile(r"[0-9]{1,12}")

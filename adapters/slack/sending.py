@@ -16,9 +16,9 @@ from adapters.slack.emoji import name_of
 from adapters.slack.markup import LARGEST_MARKDOWN, LARGEST_UPDATE, marked, plain, question, size
 from adapters.slack.memory import Memory
 from adapters.slack.naming import metadata_of
-from gateway.errors import Undeliverable, Unreachable
-from gateway.model import Part, Sent, SessionSource
-from gateway.ports import Clock
+from gateway.domain.errors import Undeliverable, Unreachable
+from gateway.domain.messages import Part, Sent, SessionSource
+from gateway.domain.ports.adapter import Clock
 
 _STATUS = "is working on it…"
 

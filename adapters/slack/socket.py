@@ -24,7 +24,7 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 
 from adapters.slack.account import Account, Patience
 from adapters.slack.api import Api, our_errors, word
-from gateway.errors import Retryable, Throttled, Undeliverable, Unreachable
+from gateway.domain.errors import Retryable, Throttled, Undeliverable, Unreachable
 
 Progress = Callable[[], None]
 

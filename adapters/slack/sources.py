@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from adapters.slack.fields import Json, dict_in, text_in
 from adapters.slack.knowing import Kind, Known, Me
-from gateway.model import ChatType, SessionSource
+from gateway.domain.messages import ChatType, SessionSource
 
 PLATFORM = "slack"
 

@@ -15,9 +15,9 @@ from adapters.slack.api import Api, NotOffered, word
 from adapters.slack.markup import marked, unfinished
 from adapters.slack.memory import Growing, Memory
 from adapters.slack.sending import Sender, chat_of
-from gateway.errors import Undeliverable, Unreachable
-from gateway.model import ChatType, Part, Sent, SessionSource, Tool, ToolStatus
-from gateway.ports import Clock
+from gateway.domain.errors import Undeliverable, Unreachable
+from gateway.domain.messages import ChatType, Part, Sent, SessionSource, Tool, ToolStatus
+from gateway.domain.ports.adapter import Clock
 
 _STATUSES = {ToolStatus.STARTED: "in_progress", ToolStatus.DONE: "complete", ToolStatus.FAILED: "error"}
 _LONGEST_TITLE = 200

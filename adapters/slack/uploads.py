@@ -18,9 +18,9 @@ from adapters.slack.account import Patience
 from adapters.slack.api import Answer, Api, ThreadGone, our_errors, word
 from adapters.slack.markup import plain
 from adapters.slack.sending import chat_of
-from gateway.errors import NotSent, TurngateError, Undeliverable, Unreachable
-from gateway.model import File, Part, Sent
-from gateway.ports import Clock
+from gateway.domain.errors import NotSent, TurngateError, Undeliverable, Unreachable
+from gateway.domain.messages import File, Part, Sent
+from gateway.domain.ports.adapter import Clock
 
 LARGEST_FILE = 1_000_000_000
 

@@ -15,8 +15,8 @@ from adapters.telegram.normalise import PLATFORM
 from adapters.telegram.polling import poll
 from adapters.telegram.sending import Sender
 from adapters.telegram.webhook import listen
-from gateway.model import Attachment, ChatType, Part, Sent, SessionSource
-from gateway.ports import Clock, Limits, Moment, Places, Rate, Receive
+from gateway.domain.messages import Attachment, ChatType, Part, Sent, SessionSource
+from gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive
 
 # https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this: a message a second in one chat, with
 # short bursts, twenty a minute in a group, and thirty a second in all.

@@ -33,7 +33,7 @@ from aiogram.methods.base import TelegramMethod
 from aiogram.utils.token import TokenValidationError
 
 from adapters.telegram.account import Account, Patience
-from gateway.errors import NotSent, Retryable, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
+from gateway.domain.errors import NotSent, Retryable, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
 
 Result = TypeVar("Result")
 

@@ -11,7 +11,7 @@ from adapters.telegram.api import Api, Conflict
 from adapters.telegram.normalise import HANDLED
 from adapters.telegram.polling import GetRawUpdates
 from adapters.telling import Finding
-from gateway.errors import TurngateError
+from gateway.domain.errors import TurngateError
 
 # Another program that polls comes back within this time, and Telegram then lets one of us know of the other.
 _TO_MEET_ANOTHER = 3

@@ -13,8 +13,8 @@ from aiogram.methods import GetFile
 from adapters.download import Downloads
 from adapters.telegram.account import CLOUD, Account, Patience
 from adapters.telegram.api import Api
-from gateway.errors import NotSent, Refused, Undeliverable, Unreachable
-from gateway.model import Attachment
+from gateway.domain.errors import NotSent, Refused, Undeliverable, Unreachable
+from gateway.domain.messages import Attachment
 
 LARGEST_IN_CLOUD = 20_000_000
 

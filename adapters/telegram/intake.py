@@ -23,9 +23,9 @@ from adapters.telegram.account import Account
 from adapters.telegram.api import Api
 from adapters.telegram.memory import Memory
 from adapters.telegram.normalise import Me, normalise
-from gateway.errors import Refused, TurngateError, Unreachable
-from gateway.model import InboundMessage, MessageKind
-from gateway.ports import Clock, Receive
+from gateway.domain.errors import Refused, TurngateError, Unreachable
+from gateway.domain.messages import InboundMessage, MessageKind
+from gateway.domain.ports.adapter import Clock, Receive
 
 Raw = Mapping[str, Any]
 

@@ -25,7 +25,7 @@ from aiogram.types import (
 )
 
 from adapters.telegram.contents import attachments_of, words_of
-from gateway.model import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
 
 PLATFORM = "telegram"
 HANDLED = (

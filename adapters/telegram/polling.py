@@ -18,7 +18,7 @@ from adapters.telegram.account import Patience
 from adapters.telegram.api import Api, Conflict, WebhookIsSet
 from adapters.telegram.intake import Intake, Raw, number_of
 from adapters.telegram.normalise import HANDLED
-from gateway.errors import Retryable, Throttled
+from gateway.domain.errors import Retryable, Throttled
 
 MOST_AT_ONCE = 100
 

@@ -43,9 +43,9 @@ from adapters.telegram.markup import LARGEST_CAPTION, LARGEST_TEXT, Marked, mark
 from adapters.telegram.memory import Memory
 from adapters.telegram.outgoing import Outgoing
 from adapters.telegram.uploads import Way, ways_to_send
-from gateway.errors import Undeliverable
-from gateway.model import ChatType, Part, Sent, SessionSource
-from gateway.ports import Clock
+from gateway.domain.errors import Undeliverable
+from gateway.domain.messages import ChatType, Part, Sent, SessionSource
+from gateway.domain.ports.adapter import Clock
 
 # Telegram calls the topic that every forum has 1, and does not take that name for it.
 _GENERAL = "1"

@@ -20,7 +20,7 @@ from adapters.telegram.account import Patience, Webhook
 from adapters.telegram.api import Api
 from adapters.telegram.intake import Intake, number_of
 from adapters.telegram.normalise import HANDLED
-from gateway.errors import AddressTaken, Retryable, TurngateError
+from gateway.domain.errors import AddressTaken, Retryable, TurngateError
 
 _SECRET = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header
 _LARGEST_UPDATE = 4 * 1024 * 1024

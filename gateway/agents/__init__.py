@@ -3,8 +3,8 @@
 from importlib import import_module
 
 from gateway.agents.spec import AgentSpec
-from gateway.errors import ConfigError
-from gateway.ports import Agent
+from gateway.domain.errors import ConfigError
+from gateway.domain.ports.adapter import Agent
 
 __all__ = ["AgentSpec", "load_agent"]
 

@@ -16,9 +16,9 @@ import aiohttp
 
 from gateway.agents.model_call import Refusal
 from gateway.agents.sse import EventReader, EventTooLong, ServerEvent
-from gateway.dicts import Json
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.model import AgentEvent, Done
+from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.domain.messages import AgentEvent, Done
+from gateway.domain.serialization import Json
 
 LONGEST_WHOLE = 16_000_000
 """In bytes, of an answer that comes in one piece."""

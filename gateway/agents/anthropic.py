@@ -15,8 +15,8 @@ from gateway.agents.endpoint import check_options, endpoint, model_of
 from gateway.agents.model_call import ModelServer, Patience, Refusal, kind_of, words_of
 from gateway.agents.pieces import Calls, Mender, mended
 from gateway.agents.spec import AgentSpec
-from gateway.dicts import Json
-from gateway.model import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
+from gateway.domain.messages import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
+from gateway.domain.serialization import Json
 
 _HOME = "https://api.anthropic.com"
 _VERSION = "2023-06-01"

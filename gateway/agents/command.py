@@ -25,9 +25,9 @@ from gateway.agents.wire import (
     turn_document,
     written,
 )
-from gateway.dicts import Json
-from gateway.errors import AgentError, ConfigError
-from gateway.model import AgentEvent, Attachment, Done, InboundMessage, SessionEnded, Text, Turn, TurnId
+from gateway.domain.errors import AgentError, ConfigError
+from gateway.domain.messages import AgentEvent, Attachment, Done, InboundMessage, SessionEnded, Text, Turn, TurnId
+from gateway.domain.serialization import Json
 
 _READ = 16_384
 # For a program that has closed its stdout to tell how it ended; that is done to put its things away; that is stopped.

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from gateway.agents.blocks import Content, Opener, Words
 from gateway.agents.wording import recalled, spoken
-from gateway.dicts import Json
-from gateway.model import Entry, InboundMessage, Origin, Reasoning, Role, ToolCall, Turn
+from gateway.domain.messages import Entry, InboundMessage, Origin, Reasoning, Role, ToolCall, Turn
+from gateway.domain.serialization import Json
 
 _WE_BEGAN = Words("(You wrote first.)")
 _NO_RESULT = "[result unavailable]"

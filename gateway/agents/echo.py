@@ -12,8 +12,8 @@ import re
 from collections.abc import AsyncGenerator
 
 from gateway.agents.spec import AgentSpec
+from gateway.domain.messages import AgentEvent, Attachment, Done, Origin, Role, Text, Turn, Usage
 from gateway.files import written_size
-from gateway.model import AgentEvent, Attachment, Done, Origin, Role, Text, Turn, Usage
 
 # Words with the blanks after them. A long text comes in as many pieces, each of more words.
 _WORDS = re.compile(r"\s*\S+\s*|\s+")

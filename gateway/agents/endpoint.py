@@ -12,8 +12,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from gateway import __version__
 from gateway.agents.spec import AgentSpec
-from gateway.errors import ConfigError
-from gateway.labels import cut, folded
+from gateway.domain.errors import ConfigError
+from gateway.domain.text import cut, folded
 
 _LONGEST_WORDS = 300
 _HIDDEN = "***"

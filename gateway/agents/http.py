@@ -30,10 +30,10 @@ from gateway.agents.wire import (
     turn_document,
     written,
 )
-from gateway.dicts import Json
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
+from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
+from gateway.domain.messages import AgentEvent, Done, SessionEnded, Turn, TurnId
+from gateway.domain.serialization import Json
 from gateway.logs import Action
-from gateway.model import AgentEvent, Done, SessionEnded, Turn, TurnId
 
 _BUSY = frozenset({408, 425, 429})
 _ANSWER_TRIES = 3

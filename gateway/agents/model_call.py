@@ -17,8 +17,8 @@ from email.utils import parsedate_to_datetime
 import aiohttp
 
 from gateway.agents.endpoint import Endpoint
-from gateway.dicts import Json
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable, TurngateError
+from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, TurngateError
+from gateway.domain.serialization import Json
 
 _LONGEST_COMPLAINT = 64_000
 _LONGEST_PAUSE = 24 * 3600.0

@@ -20,9 +20,9 @@ from gateway.agents.endpoint import check_options, endpoint, model_of
 from gateway.agents.model_call import ModelServer, Patience, Refusal, kind_of, words_of
 from gateway.agents.pieces import Calls, Mender
 from gateway.agents.spec import AgentSpec
-from gateway.dicts import Json
-from gateway.errors import AgentRefused
-from gateway.model import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
+from gateway.domain.errors import AgentRefused
+from gateway.domain.messages import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
+from gateway.domain.serialization import Json
 
 _HOME = "https://api.openai.com/v1"
 _OURS = ("messages", "model", "stream")

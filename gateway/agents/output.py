@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from gateway.errors import AgentError
+from gateway.domain.errors import AgentError
 from gateway.files import written_size
 from gateway.said import LONGEST_ANSWER
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import structlog
 
 from gateway.agents.guardian import LENGTH_DIGITS
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
 from gateway.logs import Action
 
 # Its guardian asks a program to end, and a moment later ends it. What takes longer than this hangs in the kernel.

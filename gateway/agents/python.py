@@ -19,10 +19,10 @@ from typing import get_args
 
 from gateway.agents.spec import AgentSpec
 from gateway.agents.wire import event_of
-from gateway.dicts import Json
-from gateway.errors import AgentError, ConfigError
-from gateway.model import AgentEvent, Done, SessionEnded, Text, Turn
-from gateway.ports import Agent, Closes, TakesAnswers, TakesWords
+from gateway.domain.errors import AgentError, ConfigError
+from gateway.domain.messages import AgentEvent, Done, SessionEnded, Text, Turn
+from gateway.domain.ports.adapter import Agent, Closes, TakesAnswers, TakesWords
+from gateway.domain.serialization import Json
 
 _EVENTS = get_args(AgentEvent)
 

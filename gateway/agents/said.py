@@ -9,8 +9,8 @@ import aiohttp
 
 from gateway.agents.output import Output
 from gateway.agents.sse import EventReader, EventTooLong, ServerEvent
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.model import Text
+from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.domain.messages import Text
 
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 _NAMELESS = "message"

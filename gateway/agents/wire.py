@@ -13,11 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import structlog
 
-from gateway.dicts import Json, to_dict
-from gateway.errors import AgentError
-from gateway.labels import cut, folded
-from gateway.logs import Action
-from gateway.model import (
+from gateway.domain.errors import AgentError
+from gateway.domain.messages import (
     AgentEvent,
     Ask,
     Done,
@@ -37,6 +34,9 @@ from gateway.model import (
     Turn,
     Usage,
 )
+from gateway.domain.serialization import Json, to_dict
+from gateway.domain.text import cut, folded
+from gateway.logs import Action
 
 _MOST_MONEY = 1e12
 _LONGEST_WORDS = 300

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
+from gateway.domain.messages import Attachment, Entry, InboundMessage, Media, Origin, Role
+from gateway.domain.text import cut, folded
 from gateway.hygiene import SUMMARY_MARK
-from gateway.labels import cut, folded
-from gateway.model import Attachment, Entry, InboundMessage, Media, Origin, Role
 
 NOTHING_SAID = "(nothing in words)"
 

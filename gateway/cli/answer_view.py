@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from gateway.cli.printable import printable, printable_line
-from gateway.model import Tool, ToolStatus
+from gateway.domain.messages import Tool, ToolStatus
 
 _CODE_THEME = "ansi_dark"
 _WAITING = "…"

@@ -25,8 +25,9 @@ from gateway.control.requests import Requests
 from gateway.control.sessions import Change, session_requests
 from gateway.control.status import status_requests
 from gateway.control.usage import usage_requests
-from gateway.dicts import Json
-from gateway.errors import Refused
+from gateway.domain.errors import Refused
+from gateway.domain.ports.store import Pruned
+from gateway.domain.serialization import Json
 from gateway.expiry import clean_up
 from gateway.files import FileRules, Files
 from gateway.observe import Observer
@@ -34,7 +35,6 @@ from gateway.pairing import Pairing
 from gateway.sessions import CleanUpRules
 from gateway.state_dir import StateDir, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Pruned
 
 _SILENCE = 2.0
 

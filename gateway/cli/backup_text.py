@@ -8,8 +8,8 @@ import typer
 
 from gateway.cli.people import age, counted
 from gateway.cli.sessions_text import print_document
-from gateway.dicts import Json
-from gateway.errors import Refused
+from gateway.domain.errors import Refused
+from gateway.domain.serialization import Json
 from gateway.state_dir import StateDir
 from gateway.stores.sqlite.restoring import Restored
 from gateway.stores.sqlite.verifying import Contents

@@ -22,8 +22,8 @@ from config.schema import Config
 from gateway.control.chat_events import ChatCommand, ChatEvent, Hello, event_of
 from gateway.control.client import ControlClient, result_of
 from gateway.control.reach import reach
-from gateway.dicts import Json
-from gateway.errors import Unreachable
+from gateway.domain.errors import Unreachable
+from gateway.domain.serialization import Json
 from gateway.state_dir import Lock
 
 if TYPE_CHECKING:

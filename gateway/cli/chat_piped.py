@@ -10,9 +10,9 @@ from typing import BinaryIO
 from gateway.cli.chat_line import ChatLine
 from gateway.cli.printable import printable
 from gateway.control.chat_events import LARGEST_MESSAGE, NotStored
-from gateway.errors import Refused, Unreachable
-from gateway.model import Part, TurnId
-from gateway.watching import Arrived, Began, FellBehind, Settled
+from gateway.domain.errors import Refused, Unreachable
+from gateway.domain.live_view import Arrived, Began, FellBehind, Settled
+from gateway.domain.messages import Part, TurnId
 
 _COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:\s.*)?")
 

@@ -18,11 +18,11 @@ from gateway.cli.chat_line import ChatLine
 from gateway.cli.line_editor import LineEditor
 from gateway.cli.printable import printable_line
 from gateway.control.chat_events import ChatEvent, NotStored
-from gateway.errors import Unreachable
-from gateway.model import Text as Words
-from gateway.model import Tool
+from gateway.domain.errors import Unreachable
+from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
+from gateway.domain.messages import Text as Words
+from gateway.domain.messages import Tool
 from gateway.state_dir import StateDir
-from gateway.watching import Arrived, Began, FellBehind, Happened, Settled
 
 _BETWEEN_LOOKS = 0.05
 _STOP = "/stop"

@@ -7,7 +7,7 @@ import typer
 from gateway.cli.exits import Exit
 from gateway.cli.options import ConfigFile, StateDir
 from gateway.cli.printable import printable
-from gateway.errors import ConfigError
+from gateway.domain.errors import ConfigError
 
 if TYPE_CHECKING:
     from config.load import Loaded

@@ -21,7 +21,7 @@ from config.load import Loaded, Service, likes_colours
 from config.mistakes import without_values
 from gateway.app import Gateway, running, working
 from gateway.control.status import DaemonStatus, StoreStatus
-from gateway.errors import ConfigError, TurngateError, Unauthorized
+from gateway.domain.errors import ConfigError, TurngateError, Unauthorized
 from gateway.log_sink import Sink
 from gateway.logs import Log, form_of, lost_lines, tell_crashes
 from gateway.sd_notify import Systemd

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from gateway.errors import ConfigError, StateInUse, StoreError, TurngateError, Unauthorized
+from gateway.domain.errors import ConfigError, StateInUse, StoreError, TurngateError, Unauthorized
 
 
 class Exit(IntEnum):

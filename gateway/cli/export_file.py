@@ -13,8 +13,8 @@ from typing import TextIO
 import typer
 
 from gateway.cli.people import counted
-from gateway.dicts import Json
-from gateway.errors import Refused
+from gateway.domain.errors import Refused
+from gateway.domain.serialization import Json
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import typer
 from gateway.cli.options import ConfigFile, Json, StateDir
 
 if TYPE_CHECKING:
-    from gateway.dicts import Json as Document
+    from gateway.domain.serialization import Json as Document
 
 app = typer.Typer(name="pair", no_args_is_help=True, help="See who asks to talk to the bot; let people in or out.")
 

@@ -6,7 +6,7 @@ import typer
 
 from gateway.cli.people import age, line, local_time, table, terminal
 from gateway.cli.printable import printable_line
-from gateway.dicts import Json
+from gateway.domain.serialization import Json
 
 
 def print_people(found: Json) -> None:

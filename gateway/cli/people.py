@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gateway.cli.printable import printable_line
-from gateway.dicts import Json
+from gateway.domain.serialization import Json
 
 _SHORT_ID = 10
 _PIPED_WIDTH = 160

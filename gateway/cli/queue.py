@@ -9,7 +9,7 @@ import typer
 from gateway.cli.options import ConfigFile, Json, StateDir
 
 if TYPE_CHECKING:
-    from gateway.dicts import Json as Document
+    from gateway.domain.serialization import Json as Document
 
 app = typer.Typer(name="queue", no_args_is_help=True, help="See work that waits or was given up; retry or drop it.")
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gateway.cli.people import line, place, table, terminal
 from gateway.cli.printable import printable
-from gateway.dicts import Json
+from gateway.domain.serialization import Json
 
 _STYLES = {"dead": "bold red", "failed": "red", "refused": "yellow", "sent": "green", "done": "green"}
 

@@ -15,7 +15,7 @@ import typer
 from gateway.cli.exits import exit_of
 from gateway.cli.options import ConfigFile, StateDir
 from gateway.cli.printable import printable
-from gateway.errors import ConfigError, TurngateError
+from gateway.domain.errors import ConfigError, TurngateError
 from gateway.state_dir import take_lock
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import typer
 from gateway.cli.options import ConfigFile, Json, StateDir, duration
 
 if TYPE_CHECKING:
-    from gateway.dicts import Json as JsonValue
+    from gateway.domain.serialization import Json as JsonValue
 
 app = typer.Typer(name="sessions", no_args_is_help=True, help="List, read, search and tidy up conversations.")
 

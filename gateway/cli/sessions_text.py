@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gateway.cli.people import age, counted, line, local_time, place, short_id, table, terminal
 from gateway.cli.printable import printable, printable_line
-from gateway.dicts import Json
+from gateway.domain.serialization import Json
 
 _NARROW = 70
 _TITLE = 60

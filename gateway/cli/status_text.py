@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gateway.cli.people import age, line, table, terminal
 from gateway.cli.printable import printable_line
-from gateway.dicts import Json
+from gateway.domain.serialization import Json
 
 
 def print_status(status: Json, folder: Path) -> None:

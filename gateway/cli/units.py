@@ -13,7 +13,7 @@ from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
-from gateway.errors import Refused
+from gateway.domain.errors import Refused
 
 SYSTEM_FOLDER = Path("/etc/systemd/system")
 AGENTS = "agents.conf"

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from gateway.budgets import money
 from gateway.cli.people import counted, line, table, terminal
-from gateway.dicts import Json
+from gateway.domain.serialization import Json
 
 _MOST_SHOWN = 50
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.commands.registry import Answer, Command, Request
-from gateway.labels import clean_label
+from gateway.domain.text import clean_label
 
 
 async def _status(request: Request) -> Answer:

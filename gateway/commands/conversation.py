@@ -5,9 +5,9 @@ Commands about conversations: /new, /resume, /sessions, /title, /compact. They r
 from __future__ import annotations
 
 from gateway.commands.registry import Answer, Command, Request
-from gateway.labels import clean_label
-from gateway.model import Session
-from gateway.storing import SessionFilter
+from gateway.domain.messages import Session
+from gateway.domain.ports.store import SessionFilter
+from gateway.domain.text import clean_label
 
 _MOST_LISTED = 20
 _MOST_SEARCHED = 200

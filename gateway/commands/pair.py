@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gateway.commands.registry import Answer, Command, Request
-from gateway.errors import Refused
-from gateway.model import ChatType
+from gateway.domain.errors import Refused
+from gateway.domain.messages import ChatType
+from gateway.domain.pairing_records import Approved, Pending
 from gateway.pairing import way_of
-from gateway.people import Approved, Pending
 
 _USAGE = "`/pair list`, `/pair approve CODE` or `/pair revoke WHO`."
 _MOST_LISTED = 50

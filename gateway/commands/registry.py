@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from gateway.budgets import Standing
-from gateway.model import Entry, EntryId, InboundMessage, InboxId, Session, SessionId
+from gateway.domain.messages import Entry, EntryId, InboundMessage, InboxId, Session, SessionId
+from gateway.domain.ports.store import Store
 from gateway.pairing import Pairing
-from gateway.storing import Store
 
 # A slash, a word, and then nothing or a blank: "/etc/hosts" and "/2" are text.
 _FORM = re.compile(r"/(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:\s+(?P<argument>.*))?", re.DOTALL)

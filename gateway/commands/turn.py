@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import dropwhile, takewhile
 
 from gateway.commands.registry import Again, Answer, Command, Request
-from gateway.model import Entry, Origin, Role
+from gateway.domain.messages import Entry, Origin, Role
 
 _BUSY = "A turn is running or waiting here. /stop it first, or wait for its answer."
 

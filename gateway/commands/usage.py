@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.budgets import money
 from gateway.commands.registry import Answer, Command, Request
-from gateway.model import Cost, CostStatus, Tokens
+from gateway.domain.messages import Cost, CostStatus, Tokens
 
 
 async def _usage(request: Request) -> Answer:

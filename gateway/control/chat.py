@@ -23,10 +23,10 @@ from gateway.control.chat_events import (
     event_json,
 )
 from gateway.control.requests import Line, Requests, taking
-from gateway.dicts import Json, from_dict
-from gateway.errors import MalformedRecord, Refused, Retryable, StoreError
-from gateway.model import Ask, File, Text, Tool, TurnId
-from gateway.watching import Began, FellBehind, Happened, Screens, Shown, Watch
+from gateway.domain.errors import MalformedRecord, Refused, Retryable, StoreError
+from gateway.domain.live_view import Began, FellBehind, Happened, Screens, Shown, Watch
+from gateway.domain.messages import Ask, File, Text, Tool, TurnId
+from gateway.domain.serialization import Json, from_dict
 
 _LONGEST_BACKLOG = 10_000
 

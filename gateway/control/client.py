@@ -10,8 +10,8 @@ from types import TracebackType
 
 from gateway.control.address import address_of
 from gateway.control.lines import decode, encode, error_of
-from gateway.dicts import Json
-from gateway.errors import MalformedRecord, Unreachable
+from gateway.domain.errors import MalformedRecord, Unreachable
+from gateway.domain.serialization import Json
 
 _PIECE = 64 * 1024
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.control.requests import Args, Line, Requests, taking
-from gateway.dicts import Json
+from gateway.domain.pairing_records import Person
+from gateway.domain.serialization import Json
 from gateway.pairing import BY_COMMAND, Pairing
-from gateway.people import Person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

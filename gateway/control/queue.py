@@ -14,11 +14,11 @@ from datetime import datetime
 
 from gateway.admission import Refusal
 from gateway.control.requests import Args, Line, Requests, taking
-from gateway.dicts import Json
-from gateway.errors import Refused, TurngateError, UnknownSession, UnknownWork
-from gateway.model import LARGEST_NUMBER, InboxId, InboxState, Part, PartId, PartState, SessionKey
-from gateway.ports import Clock
-from gateway.storing import InboxItem, Step, Store, Trace
+from gateway.domain.errors import Refused, TurngateError, UnknownSession, UnknownWork
+from gateway.domain.messages import LARGEST_NUMBER, InboxId, InboxState, Part, PartId, PartState, SessionKey
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import InboxItem, Step, Store, Trace
+from gateway.domain.serialization import Json
 
 _MOST_LISTED = 1000
 _NOT_SENT = (PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD)

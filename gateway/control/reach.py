@@ -14,8 +14,8 @@ from pathlib import Path
 
 from gateway.control.client import ControlClient
 from gateway.control.requests import Requests, carry_out
-from gateway.dicts import Json
-from gateway.errors import StateInUse, Unreachable
+from gateway.domain.errors import StateInUse, Unreachable
+from gateway.domain.serialization import Json
 from gateway.state_dir import Lock, StateDir, take_lock
 
 PATIENCE = 5.0

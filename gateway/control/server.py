@@ -18,8 +18,8 @@ from types import TracebackType
 from gateway.control.address import address_of
 from gateway.control.lines import BUSY, FAILED, LARGEST_LINE, decode, encode, error_answer, refusal
 from gateway.control.requests import Requests, carry_out
-from gateway.dicts import Json
-from gateway.errors import MalformedRecord, StoreUnavailable, TurngateError
+from gateway.domain.errors import MalformedRecord, StoreUnavailable, TurngateError
+from gateway.domain.serialization import Json
 
 MOST_CONNECTIONS = 64
 

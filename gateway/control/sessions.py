@@ -9,12 +9,12 @@ from functools import partial
 
 from gateway.control.requests import Line, Requests, taking
 from gateway.control.usage import tokens_json
-from gateway.dicts import Json, to_dict
-from gateway.errors import Refused, UnknownSession
-from gateway.labels import clean_label
-from gateway.model import CostStatus, Entry, Session, SessionId, SessionKey
+from gateway.domain.errors import Refused, UnknownSession
+from gateway.domain.messages import CostStatus, Entry, Session, SessionId, SessionKey
+from gateway.domain.ports.store import Pruned, SessionFilter, Store
+from gateway.domain.serialization import Json, to_dict
+from gateway.domain.text import clean_label
 from gateway.sessions import CleanUpRules
-from gateway.storing import Pruned, SessionFilter, Store
 
 _CANDIDATES_TOLD = 10
 

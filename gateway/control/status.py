@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gateway.control.requests import Args, Line, Requests
-from gateway.dicts import Json
-from gateway.errors import StoreDamaged, StoreError
-from gateway.storing import Depth, Store
+from gateway.domain.errors import StoreDamaged, StoreError
+from gateway.domain.ports.store import Depth, Store
+from gateway.domain.serialization import Json
 
 _LONGEST_COUNT = 2.0
 """Seconds. On a disk that hangs, an answer without the numbers is better than none."""

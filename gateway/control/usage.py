@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import date
 
 from gateway.control.requests import Line, Requests, taking
-from gateway.dicts import Json
-from gateway.errors import Refused
-from gateway.model import MAIN_ACCOUNT, Tokens
-from gateway.spending import By, Payer, Spending
-from gateway.storing import Store
+from gateway.domain.errors import Refused
+from gateway.domain.messages import MAIN_ACCOUNT, Tokens
+from gateway.domain.ports.store import Store
+from gateway.domain.serialization import Json
+from gateway.domain.usage import By, Payer, Spending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from gateway.dicts import Json, from_dict, to_dict
-from gateway.errors import MalformedRecord
+from gateway.domain.errors import MalformedRecord
+from gateway.domain.messages import EndReason, Entry, EntryId, Session, SessionId, SessionSource
+from gateway.domain.serialization import Json, from_dict, to_dict
 from gateway.keys import build_session_key
-from gateway.model import EndReason, Entry, EntryId, Session, SessionId, SessionSource
 from gateway.sessions import moved_mark, with_moved_marks
 
 _FORMAT = 1

@@ -14,12 +14,12 @@ from typing import assert_never
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from gateway.errors import MalformedRecord, Refused, Retryable, StoreError, TurngateError, UnknownSession
+from gateway.domain.errors import MalformedRecord, Refused, Retryable, StoreError, TurngateError, UnknownSession
+from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled, Shown, Watch
+from gateway.domain.messages import Session, SessionKey
+from gateway.domain.ports.store import SessionFilter
+from gateway.domain.text import clean_label
 from gateway.keys import owner_of
-from gateway.labels import clean_label
-from gateway.model import Session, SessionKey
-from gateway.storing import SessionFilter
-from gateway.watching import Arrived, Began, FellBehind, Happened, Settled, Shown, Watch
 from gateway.web import frames, transcripts
 from gateway.web.frames import Archive, Delete, Earlier, Frame, Open, Rename, Say
 from gateway.web.needs import Needs

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gateway.dicts import Json
-from gateway.errors import MalformedRecord
-from gateway.labels import clean_label
-from gateway.model import (
+from gateway.domain.errors import MalformedRecord
+from gateway.domain.live_view import Live
+from gateway.domain.messages import (
     AgentEvent,
     Ask,
     Entry,
@@ -28,7 +27,8 @@ from gateway.model import (
     Text,
     Tool,
 )
-from gateway.watching import Live
+from gateway.domain.serialization import Json
+from gateway.domain.text import clean_label
 
 Frame = dict[str, Json]
 T = TypeVar("T")

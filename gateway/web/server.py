@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from aiohttp import hdrs, web
 
-from gateway.errors import AddressTaken, ConfigError
+from gateway.domain.errors import AddressTaken, ConfigError
 from gateway.web import health
 from gateway.web.assets import Asset, read_assets
 from gateway.web.chat import Chat

@@ -247,7 +247,7 @@ BAD = [
     (own_clocks, "import time\ncall(key=time.time)\n"),
     (own_clocks, "from time import monotonic\n"),
     (foreign_imports, "import aiohttp.web\n"),
-    (foreign_imports, "from gateway.errors import TurngateError\n"),
+    (foreign_imports, "from gateway.domain.errors import TurngateError\n"),
     (foreign_imports, "from . import errors\n"),
 ]
 

@@ -13,8 +13,8 @@ import time
 from itertools import count
 from pathlib import Path
 
-from gateway.dicts import to_dict
-from gateway.model import Entry, InboundMessage
+from gateway.domain.messages import Entry, InboundMessage
+from gateway.domain.serialization import to_dict
 from gateway.stores.sqlite.connection import PRAGMAS
 from gateway.stores.sqlite.rows import message_json
 from tests.benchmarks.population import key_of

@@ -26,9 +26,9 @@ import aiohttp
 
 from gateway.agents import AgentSpec, load_agent
 from gateway.clock import SystemClock
-from gateway.model import AgentEvent, Session, SessionId, SessionKey, Text, Turn, TurnId
+from gateway.domain.messages import AgentEvent, Session, SessionId, SessionKey, Text, Turn, TurnId
+from gateway.domain.ports.adapter import Agent, Closes
 from gateway.observe import Observer
-from gateway.ports import Agent, Closes
 from gateway.privacy import Redactor, new_key
 from gateway.turns import Conversation, Patience
 from tests.fakes import NOON, dm, message

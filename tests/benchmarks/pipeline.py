@@ -24,17 +24,17 @@ from pathlib import Path
 from gateway.attachments import Attachments
 from gateway.clock import SystemClock
 from gateway.delivery import Delivery, DeliveryRules
+from gateway.domain.messages import AgentEvent, Done, InboundMessage, MessageKind, Part, Sent, SessionSource, Text, Turn
+from gateway.domain.ports.store import Claim, Outcome
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules
 from gateway.logs import configure_logging
-from gateway.model import AgentEvent, Done, InboundMessage, MessageKind, Part, Sent, SessionSource, Text, Turn
 from gateway.observe import Observer
 from gateway.pipeline import Pipeline
 from gateway.policy import Employed, Policy
 from gateway.privacy import new_key
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Claim, Outcome
 from tests.fakes import RecordingAdapter, assistant, user
 
 Say = Callable[[InboundMessage], Awaitable[None]]

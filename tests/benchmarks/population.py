@@ -17,8 +17,8 @@ from datetime import datetime
 from pathlib import Path
 
 from gateway.clock import SystemClock
+from gateway.domain.messages import ChatType, Entry, Role, Session, SessionId, SessionKey, SessionSource, Text
 from gateway.keys import build_session_key
-from gateway.model import ChatType, Entry, Role, Session, SessionId, SessionKey, SessionSource, Text
 from gateway.sessions import interacted
 from gateway.stores.sqlite import SqliteStore
 from gateway.stores.sqlite.entry_table import EntryTable, within_bounds

@@ -24,10 +24,20 @@ from pathlib import Path
 from statistics import quantiles
 
 from gateway.clock import SystemClock
-from gateway.model import InboundMessage, Part, ResetPolicy, Role, Sent, SessionKey, SessionSource, Spent, Tokens
-from gateway.spending import Payer
+from gateway.domain.messages import (
+    InboundMessage,
+    Part,
+    ResetPolicy,
+    Role,
+    Sent,
+    SessionKey,
+    SessionSource,
+    Spent,
+    Tokens,
+)
+from gateway.domain.ports.store import Claim, Opening, Outcome
+from gateway.domain.usage import Payer
 from gateway.stores.sqlite import SqliteStore, recent_entries, session_table
-from gateway.storing import Claim, Opening, Outcome
 from tests.benchmarks.floor import Floor
 from tests.benchmarks.population import DRIVEN, key_of, populate_in_a_child, said, source_of
 

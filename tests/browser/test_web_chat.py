@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from gateway.errors import Refused, StoreUnavailable
+from gateway.domain.errors import Refused, StoreUnavailable
+from gateway.domain.messages import Origin, Role, SessionSource
 from gateway.keys import build_session_key
-from gateway.model import Origin, Role, SessionSource
 from gateway.web.chat import LONGEST_MESSAGE
 from tests.browser.conftest import Gateway
 from tests.fakes import said

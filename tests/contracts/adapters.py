@@ -19,8 +19,8 @@ from hypothesis.strategies import SearchStrategy
 from adapters import discord, slack, telegram
 from adapters.slack_app.needs import EVENTS, SCOPES
 from gateway.clock import SystemClock
-from gateway.model import MAIN_ACCOUNT, SessionSource
-from gateway.ports import (
+from gateway.domain.messages import MAIN_ACCOUNT, SessionSource
+from gateway.domain.ports.adapter import (
     Adapter,
     AsksWithButtons,
     CatchesUp,

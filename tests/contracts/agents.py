@@ -21,10 +21,10 @@ from aiohttp import web
 
 from gateway.agents import AgentSpec, load_agent
 from gateway.agents.wire import turn_document
-from gateway.dicts import to_dict
-from gateway.errors import AgentError
-from gateway.model import Turn, Usage
-from gateway.ports import Agent, Closes
+from gateway.domain.errors import AgentError
+from gateway.domain.messages import Turn, Usage
+from gateway.domain.ports.adapter import Agent, Closes
+from gateway.domain.serialization import to_dict
 from tests.acp_rig import AcpRig
 from tests.contracts import scripted_agent
 from tests.programs import ENV

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.domain.ports.store import Store
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Store
 from tests.fakes import FrozenClock
 
 CAP = 20

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from gateway.errors import StoreError
+from gateway.domain.errors import StoreError
 from gateway.stores.sqlite import SqliteStore
 from tests.fakes import FrozenClock
 

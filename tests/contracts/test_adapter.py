@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.errors import (
+from gateway.domain.errors import (
     GapRemains,
     NotSent,
     Refused,
@@ -28,9 +28,8 @@ from gateway.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.keys import build_session_key
-from gateway.model import MAIN_ACCOUNT, Attachment, Button, File, MediaType, MessageKind
-from gateway.ports import (
+from gateway.domain.messages import MAIN_ACCOUNT, Attachment, Button, File, MediaType, MessageKind
+from gateway.domain.ports.adapter import (
     AsksWithButtons,
     CatchesUp,
     EditsMessages,
@@ -41,6 +40,7 @@ from gateway.ports import (
     ShowsTyping,
     TellsProgress,
 )
+from gateway.keys import build_session_key
 from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, for_adapters, gateway, listening, only_our_errors, part
 from tests.contracts.adapters import CAPABILITIES, OTHER_ACCOUNT, AdapterUnderTest

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.model import (
+from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.domain.messages import (
     AgentEvent,
     Attachment,
     Done,

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.crashpoints import UPKEEP_POINTS
-from gateway.errors import Refused, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
-from gateway.model import InboxState, PartState, Sent
+from gateway.domain.crashpoints import UPKEEP_POINTS
+from gateway.domain.errors import Refused, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from gateway.domain.messages import InboxState, PartState, Sent
 from gateway.stores.sqlite import SqliteStore
 from gateway.stores.sqlite.aftermath import REASON
 from gateway.stores.sqlite.backup import back_up
@@ -32,7 +32,7 @@ RESTORE_STEPS = [point for point in UPKEEP_POINTS if point.startswith("restore")
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from gateway.crashpoints import arm
+from gateway.domain.crashpoints import arm
 from gateway.stores.sqlite.restoring import restore
 from tests.fakes import NOON
 arm(lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == sys.argv[1] else None)
@@ -41,7 +41,7 @@ restore(Path(sys.argv[2]), Path(sys.argv[3]), NOON)
 WITHOUT_ROOM = """
 import resource, sys
 from pathlib import Path
-from gateway.errors import StoreError
+from gateway.domain.errors import StoreError
 from gateway.stores.sqlite.backup import back_up
 resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 try:

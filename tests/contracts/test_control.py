@@ -20,8 +20,8 @@ from gateway.control.client import ControlClient
 from gateway.control.lines import LARGEST_LINE, decode, encode
 from gateway.control.requests import Args, Line
 from gateway.control.server import MOST_CONNECTIONS, ControlServer, may_connect
-from gateway.dicts import Json
-from gateway.errors import Refused, StoreDamaged, StoreError, StoreUnavailable, TurngateError, Unreachable
+from gateway.domain.errors import Refused, StoreDamaged, StoreError, StoreUnavailable, TurngateError, Unreachable
+from gateway.domain.serialization import Json
 
 
 async def echo(args: Args, line: Line) -> Json:

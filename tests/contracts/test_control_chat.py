@@ -24,10 +24,20 @@ from gateway.control.chat_events import (
 from gateway.control.client import ControlClient
 from gateway.control.lines import decode, encode
 from gateway.control.server import ControlServer
-from gateway.dicts import Json
-from gateway.errors import MalformedRecord, Refused, StoreUnavailable
-from gateway.model import InboundMessage, Part, PartId, Reasoning, SessionSource, Text, Tool, ToolStatus, TurnId
-from gateway.watching import Arrived, Began, FellBehind, Happened, Settled
+from gateway.domain.errors import MalformedRecord, Refused, StoreUnavailable
+from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
+from gateway.domain.messages import (
+    InboundMessage,
+    Part,
+    PartId,
+    Reasoning,
+    SessionSource,
+    Text,
+    Tool,
+    ToolStatus,
+    TurnId,
+)
+from gateway.domain.serialization import Json
 from tests.fakes import FrozenClock
 
 COMMANDS = (ChatCommand(name="help", summary="what can be said"),)

@@ -6,10 +6,10 @@ import pytest
 
 from gateway.control.queue import queue_requests
 from gateway.control.requests import carry_out
-from gateway.dicts import Json
-from gateway.errors import AlreadySettled, Refused, UnknownWork
-from gateway.model import InboxState, Part, PartId, PartState, Sent
-from gateway.storing import InboxItem, Outcome, Store
+from gateway.domain.errors import AlreadySettled, Refused, UnknownWork
+from gateway.domain.messages import InboxState, Part, PartId, PartState, Sent
+from gateway.domain.ports.store import InboxItem, Outcome, Store
+from gateway.domain.serialization import Json
 from tests.fakes import NOON, FrozenClock, assistant, dm, message
 from tests.talk import begin, exchange, key_of, opening
 

@@ -12,11 +12,11 @@ import pytest
 from gateway.control.requests import Requests, carry_out
 from gateway.control.sessions import session_requests
 from gateway.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus, status_requests
-from gateway.dicts import Json
-from gateway.errors import MalformedRecord, Refused, UnknownSession
+from gateway.domain.errors import MalformedRecord, Refused, UnknownSession
+from gateway.domain.messages import Cost, CostStatus, Entry, Role, SessionKey, Spent, Tokens, ToolCall
+from gateway.domain.ports.store import Store
+from gateway.domain.serialization import Json
 from gateway.files import Files
-from gateway.model import Cost, CostStatus, Entry, Role, SessionKey, Spent, Tokens, ToolCall
-from gateway.storing import Store
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.talk import begin, exchange, key_of
 

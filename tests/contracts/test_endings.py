@@ -8,8 +8,8 @@ from datetime import time, timedelta
 
 import pytest
 
-from gateway.errors import UnknownSession
-from gateway.model import (
+from gateway.domain.errors import UnknownSession
+from gateway.domain.messages import (
     ChatType,
     EndReason,
     Entry,
@@ -21,8 +21,8 @@ from gateway.model import (
     SessionSource,
     Text,
 )
+from gateway.domain.ports.store import Claim, Outcome, Store
 from gateway.sessions import ResetPolicies
-from gateway.storing import Claim, Outcome, Store
 from tests.fakes import FrozenClock, assistant, dm, message, said
 from tests.talk import begin, exchange, key_of, opening
 

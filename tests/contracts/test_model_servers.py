@@ -22,8 +22,8 @@ from gateway.agents import AgentSpec
 from gateway.agents.anthropic import AnthropicAgent
 from gateway.agents.model_call import Patience
 from gateway.agents.openai import OpenAiAgent
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable, TurngateError
-from gateway.model import (
+from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, TurngateError
+from gateway.domain.messages import (
     AgentEvent,
     Attachment,
     Done,

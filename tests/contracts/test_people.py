@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import Refused
-from gateway.model import Attachment, InboxState, MediaType, Part, PartState, ReplyTo, Sent
+from gateway.domain.errors import Refused
+from gateway.domain.messages import Attachment, InboxState, MediaType, Part, PartState, ReplyTo, Sent
+from gateway.domain.pairing_records import Person
+from gateway.domain.ports.store import Store
 from gateway.pairing import ALPHABET, BY_COMMAND, CODE_LENGTH, MOST_PENDING, MOST_WRONG, WELCOME, Pairing
-from gateway.people import Person
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Store
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.talk import begin, key_of
 

@@ -21,11 +21,21 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import AlreadySettled, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
-from gateway.model import Entry, InboxId, InboxState, PartState, Reasoning, ResetPolicy, Session, SessionId, ToolCall
+from gateway.domain.errors import AlreadySettled, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from gateway.domain.messages import (
+    Entry,
+    InboxId,
+    InboxState,
+    PartState,
+    Reasoning,
+    ResetPolicy,
+    Session,
+    SessionId,
+    ToolCall,
+)
+from gateway.domain.ports.store import Accepted, Claim, Outcome
 from gateway.stores.sqlite import SqliteStore, search_index
 from gateway.stores.sqlite.migrations import APPLICATION_ID, migrate, our_scripts
-from gateway.storing import Accepted, Claim, Outcome
 from tests.fakes import FrozenClock, assistant, dm, message, user
 from tests.talk import begin, exchange, key_of, opening, texts
 

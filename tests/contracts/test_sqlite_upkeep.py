@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.model import PartState, ResetPolicy, Sent, Session
+from gateway.domain.messages import PartState, ResetPolicy, Sent, Session
 from gateway.sessions import ResetPolicies
 from gateway.stores.sqlite import SqliteStore
 from gateway.stores.sqlite.migrations import migrate, our_scripts

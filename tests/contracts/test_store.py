@@ -10,9 +10,8 @@ from datetime import datetime, time, timedelta
 
 import pytest
 
-from gateway.errors import AlreadySettled, Refused, UnknownEntry, UnknownSession, UnknownWork
-from gateway.keys import build_session_key
-from gateway.model import (
+from gateway.domain.errors import AlreadySettled, Refused, UnknownEntry, UnknownSession, UnknownWork
+from gateway.domain.messages import (
     Attachment,
     Button,
     ChatType,
@@ -45,9 +44,10 @@ from gateway.model import (
     ToolCall,
     TurnId,
 )
+from gateway.domain.ports.store import AccountRecord, Choice, Claim, Depth, Outcome, QuestionState, SessionFilter, Store
+from gateway.keys import build_session_key
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import AccountRecord, Choice, Claim, Depth, Outcome, QuestionState, SessionFilter, Store
 from tests.contracts.conftest import CAP
 from tests.fakes import NOON, FrozenClock, assistant, dm, message, said, user
 from tests.talk import begin, exchange, key_of, opening, texts

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gateway.errors import UnknownSession
-from gateway.model import Entry, EntryId, Origin, Role, Session, Text
-from gateway.storing import Claim, Store
+from gateway.domain.errors import UnknownSession
+from gateway.domain.messages import Entry, EntryId, Origin, Role, Session, Text
+from gateway.domain.ports.store import Claim, Store
 from tests.fakes import message, said, user
 from tests.talk import begin, exchange, key_of, opening
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.errors import AlreadySettled, UnknownWork
-from gateway.model import LARGEST_NUMBER, Cost, CostStatus, InboxState, Session, Spent, Tokens
-from gateway.spending import By, Payer, Spending, Used
-from gateway.storing import Outcome, Store
+from gateway.domain.errors import AlreadySettled, UnknownWork
+from gateway.domain.messages import LARGEST_NUMBER, Cost, CostStatus, InboxState, Session, Spent, Tokens
+from gateway.domain.ports.store import Outcome, Store
+from gateway.domain.usage import By, Payer, Spending, Used
 from tests.fakes import assistant, dm, message
 from tests.talk import begin
 

@@ -27,7 +27,7 @@ from config.access import AccessEntry, Whom
 from config.schema import Access, Agent, Config, DiscordAccount, Platforms, Reset, Sessions, Turns, Web
 from gateway.app import Gateway, running
 from gateway.clock import SystemClock
-from gateway.crashpoints import arm
+from gateway.domain.crashpoints import arm
 from gateway.logs import configure_logging
 from gateway.state_dir import take_lock
 from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM

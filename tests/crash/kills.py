@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.crashpoints import POINTS
+from gateway.domain.crashpoints import POINTS
 from tests.crash.daemon import DISCORD, SLACK
 from tests.crash.rig import PATIENCE, Rig, Verdict
 

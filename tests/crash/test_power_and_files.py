@@ -15,7 +15,7 @@ CHILD = """
 import asyncio, sys
 from pathlib import Path
 from gateway.files import Files
-from gateway.model import Attachment, File, MediaType, SessionId
+from gateway.domain.messages import Attachment, File, MediaType, SessionId
 
 async def chunks():
     yield b"all of it"

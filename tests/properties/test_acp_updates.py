@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.agents.acp.updates import Enclosed, Reading
 from gateway.agents.acp.wire import parsed
-from gateway.dicts import to_dict
+from gateway.domain.serialization import to_dict
 
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
 anything = st.recursive(

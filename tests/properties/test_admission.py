@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from config.patterns import parse_wake_word
 from gateway.admission import Access, Allowed, Direct, Groups, Refusal, authorize
-from gateway.model import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
-from gateway.people import Person
+from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+from gateway.domain.pairing_records import Person
 from tests.fakes import NOON
 
 # Few values, so that they often meet.

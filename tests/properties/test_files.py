@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.errors import Refused
+from gateway.domain.errors import Refused
+from gateway.domain.messages import SessionId
 from gateway.files import Files, clean_name
 from gateway.inside import opened_inside
-from gateway.model import SessionId
 
 STEPS = st.sampled_from(["..", ".", "", "work", "a", "link", "up", "secret", "/", "~", "\x00", "é", " "])
 PATHS = st.one_of(st.lists(STEPS, max_size=8).map("/".join), st.text(max_size=40))

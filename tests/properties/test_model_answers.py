@@ -12,9 +12,9 @@ from gateway.agents.answering import Answer
 from gateway.agents.anthropic import _Message
 from gateway.agents.model_call import Refusal
 from gateway.agents.openai import _Completion
-from gateway.dicts import to_dict
-from gateway.errors import AgentError
-from gateway.model import Reasoning, Text, Tool, Usage
+from gateway.domain.errors import AgentError
+from gateway.domain.messages import Reasoning, Text, Tool, Usage
+from gateway.domain.serialization import to_dict
 
 KEYS = {
     "openai": [

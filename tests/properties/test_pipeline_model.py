@@ -18,8 +18,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from gateway.errors import NotSent, Throttled, Undeliverable, Unreachable
-from gateway.model import AgentEvent, Done, InboundMessage, InboxState, Part, PartState, Sent, Text, Turn
+from gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
+from gateway.domain.messages import AgentEvent, Done, InboundMessage, InboxState, Part, PartState, Sent, Text, Turn
 from gateway.replies import TOO_MANY
 from gateway.stores.memory import MemoryStore
 from tests.at_work import AtWork, at_desk, at_work, policy_for

@@ -13,7 +13,7 @@ from itertools import pairwise
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from gateway.model import ChatType, Entry, Media, MediaType, Reasoning, Role, SessionSource, Text, ToolCall
+from gateway.domain.messages import ChatType, Entry, Media, MediaType, Reasoning, Role, SessionSource, Text, ToolCall
 from gateway.privacy import _SIGN, Redactor, StreamRestorer, _shapes
 from tests.fakes import NOON
 

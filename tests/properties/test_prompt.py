@@ -9,9 +9,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.dicts import Json
-from gateway.labels import clean_label
-from gateway.model import ChatType, SessionSource
+from gateway.domain.messages import ChatType, SessionSource
+from gateway.domain.serialization import Json
+from gateway.domain.text import clean_label
 from gateway.overheard import Remark
 from gateway.prompt import HomeChannel, PromptFacts, context_prompt
 from tests.properties.test_privacy import AROUND, CANARIES, Canary, bare, phone_numbers, redactor

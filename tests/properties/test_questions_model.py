@@ -20,9 +20,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from gateway.errors import NotSent, Throttled, Undeliverable, Unreachable
-from gateway.lanes import LaneRules
-from gateway.model import (
+from gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
+from gateway.domain.messages import (
     AgentEvent,
     Ask,
     Does,
@@ -38,6 +37,7 @@ from gateway.model import (
     Turn,
     TurnId,
 )
+from gateway.lanes import LaneRules
 from gateway.stores.memory import MemoryStore
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import RecordingAdapter, dm

@@ -11,8 +11,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.errors import Refused
-from gateway.model import (
+from gateway.domain.errors import Refused
+from gateway.domain.messages import (
     Cost,
     CostStatus,
     Entry,
@@ -30,11 +30,11 @@ from gateway.model import (
     Text,
     Tokens,
 )
-from gateway.people import Approval, Invitation, Person
-from gateway.spending import By, Payer
+from gateway.domain.pairing_records import Approval, Invitation, Person
+from gateway.domain.ports.store import Claim, Outcome, SessionFilter, Store
+from gateway.domain.usage import By, Payer
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Claim, Outcome, SessionFilter, Store
 from tests.fakes import NOON, FrozenClock, assistant, dm, message, said
 from tests.talk import begin, exchange, key_of, opening, texts
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from gateway.agents import AgentSpec
 from gateway.agents.acp.agent import AcpAgent, make
-from gateway.model import AgentEvent, Ask, Entry, Text, Tool, ToolStatus
+from gateway.domain.messages import AgentEvent, Ask, Entry, Text, Tool, ToolStatus
 from tests.acp_rig import AcpRig, heard, words
 from tests.fakes import assistant, user
 from tests.real_agents.model import ToolModel

@@ -13,8 +13,8 @@ import pytest
 from gateway.agents import load_agent
 from gateway.agents.acp import agent as acp_agent
 from gateway.agents.acp.agent import AcpAgent
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
-from gateway.model import (
+from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
+from gateway.domain.messages import (
     AgentEvent,
     Ask,
     Attachment,
@@ -28,7 +28,7 @@ from gateway.model import (
     Turn,
     Usage,
 )
-from gateway.ports import Closes, TakesAnswers
+from gateway.domain.ports.adapter import Closes, TakesAnswers
 from tests.acp_rig import AcpRig, heard, is_running, words
 from tests.fakes import assistant, message, user
 

@@ -9,9 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.errors import StoreUnavailable
-from gateway.lanes import LaneRules
-from gateway.model import (
+from gateway.domain.errors import StoreUnavailable
+from gateway.domain.messages import (
     AgentEvent,
     ChatType,
     Done,
@@ -22,9 +21,10 @@ from gateway.model import (
     SessionSource,
     Text,
 )
-from gateway.model import Turn as AgentTurn
+from gateway.domain.messages import Turn as AgentTurn
+from gateway.domain.ports.store import Accepted, Choice, SessionFilter, Store
+from gateway.lanes import LaneRules
 from gateway.stores.memory import MemoryStore
-from gateway.storing import Accepted, Choice, SessionFilter, Store
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later

@@ -193,7 +193,7 @@ def test_help_imports_nothing_of_ours_but_the_commands_themselves(home: Path) ->
         ours = {name for name in result.stderr.split() if name.startswith(("gateway.", "adapters", "config"))}
         assert {name for name in ours if not name.startswith("gateway.cli")} == {
             "gateway.__main__",
-            "gateway.errors",
+            "gateway.domain.errors",
             "gateway.reasons",
             "gateway.state_dir",
         }

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.model import PartState
+from gateway.domain.messages import PartState
 from gateway.pairing import MOST_WRONG, Pairing
 from gateway.state_dir import read_or_make_key, take_lock
 from gateway.stores.sqlite import SqliteStore

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from gateway.clock import SystemClock
+from gateway.domain.messages import InboxId, SessionSource
+from gateway.domain.ports.store import Opening
 from gateway.keys import build_session_key
-from gateway.model import InboxId, SessionSource
 from gateway.state_dir import take_lock
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Opening
 from tests.commands import daemon, in_terminal, turngate
 from tests.contracts.test_control_queue import ROW, STEP
 from tests.fakes import message

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from gateway.clock import SystemClock
+from gateway.domain.messages import Session
+from gateway.domain.ports.store import Outcome, Store
 from gateway.files import Files
-from gateway.model import Session
 from gateway.state_dir import take_lock
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Outcome, Store
 from tests.commands import errors_without_reader, in_terminal, scripted_gateway, turngate
 from tests.contracts.test_control_sessions import ENTRY, SESSION, STATUS, TOKENS
 from tests.fakes import assistant, dm, message

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.model import Cost, CostStatus, Spent, Tokens
-from gateway.spending import Payer
+from gateway.domain.messages import Cost, CostStatus, Spent, Tokens
+from gateway.domain.ports.store import Outcome
+from gateway.domain.usage import Payer
 from gateway.state_dir import take_lock
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Outcome
 from tests.commands import daemon, turngate
 from tests.fakes import message
 from tests.talk import begin

@@ -12,9 +12,9 @@ import pytest
 from gateway.agents import AgentSpec, load_agent
 from gateway.agents.command import JsonlCommand, TextCommand
 from gateway.agents.output import MOST_OUTPUT
-from gateway.errors import AgentError, AgentRefused, ConfigError
-from gateway.model import Ask, Attachment, Done, MediaType, Reasoning, Text, Tool, ToolStatus, TurnId, Usage
-from gateway.ports import TakesAnswers, TakesWords
+from gateway.domain.errors import AgentError, AgentRefused, ConfigError
+from gateway.domain.messages import Ask, Attachment, Done, MediaType, Reasoning, Text, Tool, ToolStatus, TurnId, Usage
+from gateway.domain.ports.adapter import TakesAnswers, TakesWords
 from gateway.said import LONGEST_ANSWER
 from tests.fakes import message
 from tests.programs import ENV, Heard, heard, is_gone, program, turn_in

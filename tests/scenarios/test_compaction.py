@@ -12,14 +12,14 @@ import pytest
 from gateway.budgets import Budget, Budgets
 from gateway.clock import SystemClock
 from gateway.compaction import HEADING
-from gateway.errors import AgentError
+from gateway.domain.errors import AgentError
+from gateway.domain.messages import AgentEvent, Ask, Done, Entry, File, Origin, Role, Text, Tokens, Usage
+from gateway.domain.messages import Turn as AgentTurn
+from gateway.domain.ports.adapter import Agent
+from gateway.domain.usage import By
 from gateway.history import HistoryRules
-from gateway.model import AgentEvent, Ask, Done, Entry, File, Origin, Role, Text, Tokens, Usage
-from gateway.model import Turn as AgentTurn
 from gateway.policy import Employed, Policy
-from gateway.ports import Agent
 from gateway.prices import Prices
-from gateway.spending import By
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_desk, at_work

@@ -16,10 +16,18 @@ import pytest
 from adapters import discord
 from adapters.telling import MenuEntry
 from gateway.clock import SystemClock
-from gateway.errors import Refused, Retryable, StoreUnavailable, Throttled, Unauthorized, Undeliverable, Unreachable
+from gateway.domain.errors import (
+    Refused,
+    Retryable,
+    StoreUnavailable,
+    Throttled,
+    Unauthorized,
+    Undeliverable,
+    Unreachable,
+)
+from gateway.domain.messages import Button, ChatType, File, InboundMessage, MessageKind, SessionSource, TurnId
+from gateway.domain.ports.adapter import Clock
 from gateway.keys import build_session_key
-from gateway.model import Button, ChatType, File, InboundMessage, MessageKind, SessionSource, TurnId
-from gateway.ports import Clock
 from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, listening, listening_as_supervised, part
 from tests.contracts.adapters import DiscordUnderTest

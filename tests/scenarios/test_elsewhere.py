@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gateway.admission import Access, Allowed
 from gateway.clock import SystemClock
-from gateway.model import AgentEvent, ChatType, Done, Origin, Send, SessionSource, Text, Turn
+from gateway.domain.messages import AgentEvent, ChatType, Done, Origin, Send, SessionSource, Text, Turn
 from gateway.policy import Employed, Policy
 from gateway.prompt import HomeChannel
 from gateway.routing import Route

@@ -13,9 +13,8 @@ import pytest
 
 from adapters.download import Downloads
 from gateway.clock import SystemClock
-from gateway.errors import Refused, StoreUnavailable, Unreachable
-from gateway.files import FileRules, Files
-from gateway.model import (
+from gateway.domain.errors import Refused, StoreUnavailable, Unreachable
+from gateway.domain.messages import (
     AgentEvent,
     Attachment,
     Done,
@@ -31,11 +30,12 @@ from gateway.model import (
     ToolStatus,
     Turn,
 )
+from gateway.domain.ports.adapter import Agent
+from gateway.domain.ports.store import Begun, Claim, Store
+from gateway.files import FileRules, Files
 from gateway.policy import Employed, Policy
-from gateway.ports import Agent
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Begun, Claim, Store
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import FileAdapter, RecordingAdapter, ScriptedAgent
 

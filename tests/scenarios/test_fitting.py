@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from gateway.delivery import ROOM_FOR_MARK
-from gateway.errors import Unreachable
+from gateway.domain.errors import Unreachable
+from gateway.domain.messages import Part, Sent, Text
+from gateway.domain.ports.adapter import Limits
 from gateway.files import Files
 from gateway.fitting import Fitting
-from gateway.model import Part, Sent, Text
-from gateway.ports import Limits
 from gateway.rendering import join
 from gateway.stores.memory import MemoryStore
 from tests.at_work import AtWork, at_work, policy_for

@@ -13,9 +13,9 @@ from aiohttp import web
 
 from gateway.agents import AgentSpec, load_agent
 from gateway.agents.http import HttpAgent
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
-from gateway.model import Ask, Done, Text, TurnId, Usage
-from gateway.ports import TakesAnswers, TakesWords
+from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
+from gateway.domain.messages import Ask, Done, Text, TurnId, Usage
+from gateway.domain.ports.adapter import TakesAnswers, TakesWords
 from tests.programs import Heard, heard, turn_in
 from tests.simulators.http_agent import Answer, Document, Service, hang_up, say, service, streaming
 

@@ -41,7 +41,7 @@ LARGE: Script = (NEWEST + 1, "CREATE TABLE large (x);\nINSERT INTO large VALUES 
 # Dies at the point of a migration that it is told by number; 0: at none.
 ARMED = """
 import os, signal, sys
-from gateway.crashpoints import arm
+from gateway.domain.crashpoints import arm
 left = int(sys.argv.pop(1))
 def tell(name):
     global left

@@ -12,9 +12,9 @@ import pytest
 from gateway.agents import AgentSpec, load_agent
 from gateway.agents.chain import Chain, Link
 from gateway.clock import SystemClock
-from gateway.model import ChatType, SessionSource, Text
+from gateway.domain.messages import ChatType, SessionSource, Text
+from gateway.domain.ports.adapter import Closes
 from gateway.observe import Observer
-from gateway.ports import Closes
 from gateway.privacy import new_key
 from gateway.stores.memory import MemoryStore
 from tests.at_work import AtWork, at_desk, at_work, policy_for

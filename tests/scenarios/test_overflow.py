@@ -11,14 +11,14 @@ from pathlib import Path
 from gateway.clock import SystemClock
 from gateway.control.queue import queue_requests
 from gateway.control.requests import carry_out
-from gateway.dicts import Json
-from gateway.errors import StoreUnavailable
+from gateway.domain.errors import StoreUnavailable
+from gateway.domain.messages import AgentEvent, Done, InboxId, InboxState, Text, Turn
+from gateway.domain.ports.store import Store
+from gateway.domain.serialization import Json
 from gateway.lanes import LaneRules, WhenBusy
-from gateway.model import AgentEvent, Done, InboxId, InboxState, Text, Turn
 from gateway.replies import TOO_MANY
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Store
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later

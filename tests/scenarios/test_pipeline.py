@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.errors import AgentError, Refused, StoreUnavailable, Throttled
-from gateway.lanes import LaneRules, WhenBusy
-from gateway.model import (
+from gateway.domain.errors import AgentError, Refused, StoreUnavailable, Throttled
+from gateway.domain.messages import (
     AgentEvent,
     ChatType,
     Done,
@@ -36,12 +35,13 @@ from gateway.model import (
     Turn,
     Usage,
 )
+from gateway.domain.ports.store import Accepted, Choice, Store
+from gateway.lanes import LaneRules, WhenBusy
 from gateway.policy import Employed, Policy
 from gateway.routing import Route
 from gateway.sessions import ResetPolicies
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Accepted, Choice, Store
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later

@@ -13,8 +13,8 @@ import pytest
 
 from adapters import discord
 from gateway.clock import SystemClock
-from gateway.errors import Undeliverable
-from gateway.model import ChatType, MessageKind, SessionSource
+from gateway.domain.errors import Undeliverable
+from gateway.domain.messages import ChatType, MessageKind, SessionSource
 from tests.contracts.adapter_scene import LONG_AGO, Ear, listening, part
 from tests.simulators.plain_discord import (
     BOT,

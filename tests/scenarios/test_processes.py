@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.agents.programs import Program, said_status, start
-from gateway.errors import AgentError, AgentRefused
+from gateway.domain.errors import AgentError, AgentRefused
 from tests.programs import ENV, is_gone, program
 
 DAEMON = """

@@ -14,8 +14,8 @@ import pytest
 
 from gateway.agents.chain import Chain, Link
 from gateway.clock import SystemClock
-from gateway.errors import AgentUnavailable, StoreUnavailable
-from gateway.model import (
+from gateway.domain.errors import AgentUnavailable, StoreUnavailable
+from gateway.domain.messages import (
     AgentEvent,
     Ask,
     ChatType,
@@ -32,11 +32,11 @@ from gateway.model import (
     Turn,
     TurnId,
 )
+from gateway.domain.ports.store import QuestionState, Store
 from gateway.policy import Policy
 from gateway.questions import LONGEST_LABEL, MOST_OPTIONS, RUN_AGAIN
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import QuestionState, Store
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import Throttled, Undeliverable
-from gateway.lanes import LaneRules
-from gateway.model import (
+from gateway.domain.errors import Throttled, Undeliverable
+from gateway.domain.messages import (
     AgentEvent,
     Ask,
     Attachment,
@@ -30,6 +29,7 @@ from gateway.model import (
     Turn,
     TurnId,
 )
+from gateway.lanes import LaneRules
 from gateway.open_questions import MOST_OPEN
 from gateway.questions import LONGEST_QUESTION, MOST_AT_ONCE
 from gateway.stores.memory import MemoryStore

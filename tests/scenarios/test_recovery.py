@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.model import AgentEvent, Done, InboxState, Origin, Text, Tool, ToolStatus, Turn
+from gateway.domain.messages import AgentEvent, Done, InboxState, Origin, Text, Tool, ToolStatus, Turn
+from gateway.domain.ports.store import Begun, InboxItem
 from gateway.policy import Policy
 from gateway.replies import MOST_ATTEMPTS, given_up
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Begun, InboxItem
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import NOON, ScriptedAgent, message
 

@@ -15,8 +15,8 @@ import pytest
 
 from gateway.admission import Access, Allowed
 from gateway.clock import SystemClock
-from gateway.model import Done, InboxState, Part, PartState, Sent, Text
-from gateway.ports import Agent
+from gateway.domain.messages import Done, InboxState, Part, PartState, Sent, Text
+from gateway.domain.ports.adapter import Agent
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import ScriptedAgent

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from gateway.agents import AgentSpec, load_agent
-from gateway.errors import AgentError, AgentUnavailable
-from gateway.ports import Agent, Closes, HearsOfEndings
+from gateway.domain.errors import AgentError, AgentUnavailable
+from gateway.domain.ports.adapter import Agent, Closes, HearsOfEndings
 from tests.acp_rig import AcpRig, heard, words
 from tests.programs import ENDING, ENV, is_gone, program
 from tests.simulators.http_agent import Document, service

@@ -15,7 +15,7 @@ import pytest
 from adapters import slack
 from adapters.telling import MenuEntry
 from gateway.clock import SystemClock
-from gateway.errors import (
+from gateway.domain.errors import (
     GapRemains,
     NotSent,
     Refused,
@@ -25,8 +25,8 @@ from gateway.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.model import Button, ChatType, File, MessageKind, SessionSource, Tool, ToolStatus, TurnId
-from gateway.ports import Clock, Places, nowhere
+from gateway.domain.messages import Button, ChatType, File, MessageKind, SessionSource, Tool, ToolStatus, TurnId
+from gateway.domain.ports.adapter import Clock, Places, nowhere
 from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import SlackUnderTest

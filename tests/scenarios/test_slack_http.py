@@ -18,8 +18,8 @@ import pytest
 
 from adapters import slack
 from gateway.clock import SystemClock
-from gateway.errors import AddressTaken, Refused, Retryable, StoreUnavailable, Unauthorized
-from gateway.model import Button, MessageKind
+from gateway.domain.errors import AddressTaken, Refused, Retryable, StoreUnavailable, Unauthorized
+from gateway.domain.messages import Button, MessageKind
 from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import SlackUnderTest

@@ -14,9 +14,9 @@ from aiohttp import web
 from adapters import slack
 from adapters.slack.checking import examine
 from gateway.clock import SystemClock
-from gateway.errors import Undeliverable
-from gateway.model import ChatType, SessionSource
-from gateway.ports import LocatesChats, Places, nowhere
+from gateway.domain.errors import Undeliverable
+from gateway.domain.messages import ChatType, SessionSource
+from gateway.domain.ports.adapter import LocatesChats, Places, nowhere
 from tests.contracts.adapter_scene import part
 
 Json = dict[str, Any]

@@ -10,8 +10,8 @@ from gateway.admission import Access, Direct
 from gateway.agents.chain import Chain, Link
 from gateway.budgets import Budget, Budgets
 from gateway.clock import SystemClock
-from gateway.errors import AgentError, AgentUnavailable
-from gateway.model import (
+from gateway.domain.errors import AgentError, AgentUnavailable
+from gateway.domain.messages import (
     AgentEvent,
     CostStatus,
     Done,
@@ -23,11 +23,11 @@ from gateway.model import (
     Tokens,
     Usage,
 )
-from gateway.model import Turn as AgentTurn
+from gateway.domain.messages import Turn as AgentTurn
+from gateway.domain.ports.adapter import Agent
+from gateway.domain.usage import By, Payer
 from gateway.policy import Employed, Policy
-from gateway.ports import Agent
 from gateway.prices import Prices
-from gateway.spending import By, Payer
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_desk, at_work, numbers

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from datetime import timedelta
 
+from gateway.domain.messages import AgentEvent, Done, InboxState, Text, Turn, TurnId, Usage
 from gateway.lanes import LaneRules, WhenBusy
-from gateway.model import AgentEvent, Done, InboxState, Text, Turn, TurnId, Usage
 from gateway.stores.memory import MemoryStore
 from tests.at_work import at_work, policy_for
 from tests.hurry import LoopClock, hurried, later

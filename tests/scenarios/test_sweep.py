@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from gateway.app import running
+from gateway.domain.messages import Ask, EndReason, ResetPolicy, Text
 from gateway.expiry import Sweep, is_busy
 from gateway.files import Files
 from gateway.history import HistoryRules
 from gateway.lanes import LaneRules
-from gateway.model import Ask, EndReason, ResetPolicy, Text
 from gateway.policy import Employed, Policy
 from gateway.sessions import ResetPolicies
 from gateway.state_dir import take_lock

@@ -13,8 +13,8 @@ import pytest
 from adapters import telegram
 from adapters.telegram.normalise import HANDLED
 from gateway.clock import SystemClock
-from gateway.errors import Refused, Retryable, StoreUnavailable, Unauthorized, Undeliverable
-from gateway.model import Attachment, Button, ChatType, File, MediaType, MessageKind, SessionSource
+from gateway.domain.errors import Refused, Retryable, StoreUnavailable, Unauthorized, Undeliverable
+from gateway.domain.messages import Attachment, Button, ChatType, File, MediaType, MessageKind, SessionSource
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import TelegramUnderTest
 from tests.simulators.telegram import TOKENS

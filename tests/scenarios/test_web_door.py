@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientResponse, ClientSession, CookieJar, TCPConnector, WSServerHandshakeError
 
-from gateway.errors import AddressTaken, ConfigError
+from gateway.domain.errors import AddressTaken, ConfigError
 from gateway.web import Readiness, WebServer
 from gateway.web.chat import MOST_TABS
 from tests.web_door import Door, needs_of, open_door

@@ -16,9 +16,7 @@ from gateway.admission import Access, Allowed, Direct, Groups, Refusal
 from gateway.app import running
 from gateway.control.queue import queue_requests
 from gateway.control.requests import carry_out
-from gateway.doorkeeper import MOST_ROWS_A_MINUTE
-from gateway.lanes import LaneRules
-from gateway.model import (
+from gateway.domain.messages import (
     ChatType,
     Done,
     InboundMessage,
@@ -29,7 +27,9 @@ from gateway.model import (
     SessionSource,
     Text,
 )
-from gateway.ports import Receive
+from gateway.domain.ports.adapter import Receive
+from gateway.doorkeeper import MOST_ROWS_A_MINUTE
+from gateway.lanes import LaneRules
 from gateway.state_dir import take_lock
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore

@@ -15,8 +15,8 @@ from typing import Any
 import aiohttp
 
 from gateway.clock import SystemClock
-from gateway.crashpoints import crashpoint
-from gateway.errors import (
+from gateway.domain.crashpoints import crashpoint
+from gateway.domain.errors import (
     GapRemains,
     NotSent,
     Refused,
@@ -27,7 +27,7 @@ from gateway.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.model import (
+from gateway.domain.messages import (
     MAIN_ACCOUNT,
     Attachment,
     InboundMessage,
@@ -37,7 +37,7 @@ from gateway.model import (
     Sent,
     SessionSource,
 )
-from gateway.ports import Limits, Moment, Receive
+from gateway.domain.ports.adapter import Limits, Moment, Receive
 
 PLATFORM = "scripted"
 

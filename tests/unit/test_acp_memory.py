@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.agents.acp.memory import Held, Memory, is_rewound, unheard
-from gateway.model import Entry, Origin, Role
+from gateway.domain.messages import Entry, Origin, Role
 from tests.fakes import assistant, said, user
 
 HELD = Held(session="x", through=2, asked=1, context="c", cost=0.5)

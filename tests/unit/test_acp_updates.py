@@ -10,7 +10,7 @@ from acp.schema import PermissionOption, PromptResponse, SessionNotification, To
 
 from gateway.agents.acp.questions import labels
 from gateway.agents.acp.updates import LONGEST_INPUT, LONGEST_OUTPUT, Enclosed, Heard, Reading
-from gateway.model import File, Text, Tool, ToolStatus, Usage
+from gateway.domain.messages import File, Text, Tool, ToolStatus, Usage
 
 
 def read(*updates: dict[str, object], reading: Reading | None = None) -> list[Heard]:

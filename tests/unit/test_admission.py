@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.admission import Access, Allowed, Decision, Direct, Groups, Refusal, authorize
-from gateway.model import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
-from gateway.people import Person
+from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+from gateway.domain.pairing_records import Person
 from tests.fakes import message
 
 DM = SessionSource(platform="telegram", chat_id="42", user_id="42", user_name="Ann")

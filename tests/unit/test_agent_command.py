@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.model import SessionSource
+from gateway.domain.messages import SessionSource
 from gateway.policy import Employed, Policy
 from gateway.routing import Route
 from tests.fakes import ScriptedAgent

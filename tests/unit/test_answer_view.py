@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from gateway.cli.answer_view import AnswerView, rest_after, split_last_block
-from gateway.model import Tool, ToolStatus
+from gateway.domain.messages import Tool, ToolStatus
 from tests.tiny_terminal import TinyTerminal
 
 LONG = """Here is a **long** one.

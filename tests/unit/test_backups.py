@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.backups import AGAIN_AFTER, FIRST_AFTER, BackupRules, Backups
-from gateway.errors import StoreUnavailable
+from gateway.domain.errors import StoreUnavailable
 from gateway.observe import Observer
 from tests.at_work import numbers
 from tests.fakes import NOON, FrozenClock

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.agents.blocks import LARGEST_IN_ALL, LARGEST_PICTURE, LARGEST_TEXT, Content, Opener, Picture, Words
-from gateway.model import Attachment, MediaType
+from gateway.domain.messages import Attachment, MediaType
 
 PNG = b"\x89PNG\r\n\x1a\n"
 PICTURES = {

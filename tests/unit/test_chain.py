@@ -8,9 +8,9 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from gateway.agents.chain import Chain, Link
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.model import AgentEvent, Done, SessionEnded, Text, Turn, TurnId, Usage
-from gateway.ports import HearsOfEndings, LetsOthersAnswer, TakesWords
+from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.domain.messages import AgentEvent, Done, SessionEnded, Text, Turn, TurnId, Usage
+from gateway.domain.ports.adapter import HearsOfEndings, LetsOthersAnswer, TakesWords
 from tests.hurry import hurried
 from tests.programs import ENDING
 from tests.unit.test_turns import a_turn

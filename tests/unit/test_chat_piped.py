@@ -7,7 +7,7 @@ import io
 import pytest
 
 from gateway.cli.chat_piped import messages_in, read_piped
-from gateway.errors import Refused
+from gateway.domain.errors import Refused
 
 COMMANDS = {"new", "help"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from config.load import candidates, host_zone, load
 from config.schema import Config
-from gateway.errors import ConfigError
+from gateway.domain.errors import ConfigError
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from config.doubts import SECRET_KEYS
 from config.load import load
 from config.schema import Config, Section
 from config.show import as_json, as_yaml, json_schema, masked
-from gateway.errors import ConfigError
+from gateway.domain.errors import ConfigError
 from tests.configs import checked, config_of, mistakes_in
 
 CANARY = "canary-6f1d2c"

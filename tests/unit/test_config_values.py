@@ -12,8 +12,8 @@ from config.access import AccessEntry, Whom
 from config.fields import ListenAddress, written_duration, written_size
 from config.schema import Config, Log
 from gateway.budgets import Budget, Budgets
+from gateway.domain.messages import ChatType, ResetPolicy
 from gateway.history import HistoryRules
-from gateway.model import ChatType, ResetPolicy
 from tests.configs import config_of
 from tests.fakes import dm
 

@@ -10,14 +10,22 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from gateway import crashpoints
 from gateway.delivery import Delivery, DeliveryRules
-from gateway.errors import NotSent, Retryable, StoreUnavailable, Throttled, Unauthorized, Undeliverable, Unreachable
-from gateway.model import AgentEvent, Part, PartState, Sent, SessionSource, Text, TurnId
+from gateway.domain import crashpoints
+from gateway.domain.errors import (
+    NotSent,
+    Retryable,
+    StoreUnavailable,
+    Throttled,
+    Unauthorized,
+    Undeliverable,
+    Unreachable,
+)
+from gateway.domain.messages import AgentEvent, Part, PartState, Sent, SessionSource, Text, TurnId
+from gateway.domain.ports.adapter import Adapter, Limits, Rate
+from gateway.domain.ports.store import Outcome, Store
 from gateway.observe import Observer
-from gateway.ports import Adapter, Limits, Rate
 from gateway.stores.memory import MemoryStore
-from gateway.storing import Outcome, Store
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message
 from tests.hurry import LoopClock, hurried, later

@@ -14,17 +14,17 @@ from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call
 from gateway.delivery import Delivery, DeliveryRules
 from gateway.desk import Desk
-from gateway.errors import AlreadySettled, StoreUnavailable
+from gateway.domain.errors import AlreadySettled, StoreUnavailable
+from gateway.domain.messages import InboxState, Origin, Part, Role, SessionKey
+from gateway.domain.ports.store import Claim, Outcome, Store
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, Lanes
-from gateway.model import InboxState, Origin, Part, Role, SessionKey
 from gateway.observe import Observer
 from gateway.pairing import Pairing
 from gateway.policy import Policy
 from gateway.replies import TOO_MANY, asked
 from gateway.stores.memory import MemoryStore
-from gateway.storing import Claim, Outcome, Store
 from tests.at_work import at_desk, policy_for
 from tests.fakes import ScriptedAgent, assistant, message
 from tests.hurry import LoopClock, hurried, later

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.agents.blocks import Words
 from gateway.agents.dialogue import Utterance, dialogue, has_files
 from gateway.compaction import HEADING
-from gateway.model import (
+from gateway.domain.messages import (
     Attachment,
     Entry,
     Media,

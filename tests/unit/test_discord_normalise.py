@@ -14,8 +14,8 @@ from adapters.discord.contents import FileRef
 from adapters.discord.mentions import linked, readable, without_ids
 from adapters.discord.normalise import HANDLED, Me, lacks_content, normalise
 from adapters.discord.places import Names, place_of
-from gateway.dicts import from_dict, to_dict
-from gateway.model import InboundMessage
+from gateway.domain.messages import InboundMessage
+from gateway.domain.serialization import from_dict, to_dict
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "discord").glob("*.json"))
 ME = Me(

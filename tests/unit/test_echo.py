@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.agents import AgentSpec, load_agent
-from gateway.errors import ConfigError
-from gateway.model import (
+from gateway.domain.errors import ConfigError
+from gateway.domain.messages import (
     Attachment,
     Done,
     MediaType,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.domain.messages import AgentEvent, EndReason, Entry, Origin, Role, Session, SessionEnded, Text, Turn
 from gateway.endings import Endings
 from gateway.files import Files
 from gateway.history import HistoryRules
-from gateway.model import AgentEvent, EndReason, Entry, Origin, Role, Session, SessionEnded, Text, Turn
 from gateway.observe import Observer
 from gateway.policy import Employed, Policy
 from gateway.routing import Route

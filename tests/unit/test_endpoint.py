@@ -6,7 +6,7 @@ import pytest
 
 from gateway.agents import AgentSpec, load_agent
 from gateway.agents.endpoint import endpoint
-from gateway.errors import ConfigError
+from gateway.domain.errors import ConfigError
 
 for_both = pytest.mark.parametrize("kind", ["openai", "anthropic"])
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import StoreUnavailable, UnknownSession
+from gateway.domain.errors import StoreUnavailable, UnknownSession
+from gateway.domain.messages import ChatType, EndReason, InboxState, Part, ResetPolicy, Session, SessionId
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import Outcome, PolicyOf, Pruned
 from gateway.expiry import Sweep, sweep_files
 from gateway.files import FileRules, Files
-from gateway.model import ChatType, EndReason, InboxState, Part, ResetPolicy, Session, SessionId
 from gateway.observe import Observer
 from gateway.policy import Employed, Policy
-from gateway.ports import Clock
 from gateway.sessions import CleanUpRules, ResetPolicies
 from gateway.stores.memory import MemoryStore
-from gateway.storing import Outcome, PolicyOf, Pruned
 from tests.fakes import FrozenClock, ScriptedAgent, dm, message
 from tests.hurry import LoopClock, hurried
 from tests.talk import begin, exchange, key_of, opening, texts

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from gateway.delivery import Delivery, DeliveryRules
-from gateway.errors import NotSent, Undeliverable, Unreachable
+from gateway.domain.errors import NotSent, Undeliverable, Unreachable
+from gateway.domain.messages import File, Part, PartState, Sent
+from gateway.domain.ports.adapter import Adapter
 from gateway.files import Files
-from gateway.model import File, Part, PartState, Sent
 from gateway.observe import Observer
-from gateway.ports import Adapter
 from gateway.stores.memory import MemoryStore
 from tests.at_work import at_desk
 from tests.fakes import NOON, FileAdapter, FrozenClock, RecordingAdapter

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from gateway import files as files_module
-from gateway.errors import Refused, StoreUnavailable, Unreachable
+from gateway.domain.errors import Refused, StoreUnavailable, Unreachable
+from gateway.domain.messages import Attachment, File, MediaType, SessionId
 from gateway.files import FileRules, Files, clean_name, discard, is_there, written_size
-from gateway.model import Attachment, File, MediaType, SessionId
 
 ANN = SessionId("s_ann")
 REPORT = Attachment(type=MediaType.DOCUMENT, ref="r", mime="application/pdf", name="Report.PDF")
@@ -171,7 +171,7 @@ LOCKED_FOLDERS = """
 import asyncio, concurrent.futures.thread, os, tempfile
 from pathlib import Path
 from gateway.files import Files
-from gateway.model import SessionId
+from gateway.domain.messages import SessionId
 
 if os.getuid() == 0:
     os.setuid(65534)
@@ -189,9 +189,9 @@ with tempfile.TemporaryDirectory() as folder:
 FULL_DISK = """
 import asyncio, resource, signal, sys
 from pathlib import Path
-from gateway.errors import StoreUnavailable
+from gateway.domain.errors import StoreUnavailable
 from gateway.files import Files
-from gateway.model import Attachment, File, MediaType, SessionId
+from gateway.domain.messages import Attachment, File, MediaType, SessionId
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 root = Path(sys.argv[1])

@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.errors import Throttled
+from gateway.domain.errors import Throttled
+from gateway.domain.messages import ChatType, SessionSource
+from gateway.domain.ports.adapter import Limits, Rate
 from gateway.governor import Governor
-from gateway.model import ChatType, SessionSource
-from gateway.ports import Limits, Rate
 from tests.at_work import at_desk
 from tests.hurry import hurried, later
 

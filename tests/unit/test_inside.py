@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import Refused
+from gateway.domain.errors import Refused
 from gateway.inside import NOT_INSIDE, opened_inside
 
 SECRET = b"secret"

@@ -12,8 +12,8 @@ from datetime import timedelta
 import pytest
 
 from gateway.batches import Running, Stored
+from gateway.domain.messages import InboxId, SessionKey, TurnId
 from gateway.lanes import LaneRules, Lanes, Place, WhenBusy
-from gateway.model import InboxId, SessionKey, TurnId
 from tests.fakes import message
 from tests.hurry import hurried, later
 

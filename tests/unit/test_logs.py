@@ -15,7 +15,7 @@ import pytest
 import structlog
 
 from config.load import likes_colours, service
-from gateway.errors import StoreUnavailable
+from gateway.domain.errors import StoreUnavailable
 from gateway.logs import Action, Form, Log, form_of, tell_crashes
 from gateway.observe import Observer
 from gateway.repeats import FIRST_PAUSE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import StoreDamaged
+from gateway.domain.errors import StoreDamaged
 from gateway.stores.sqlite.log_index import LogEnd
 from gateway.stores.sqlite.mark import Left, Mark, identity, mark_of, refuse_lost_commits
 

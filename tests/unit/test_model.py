@@ -6,8 +6,8 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass
 
 import pytest
 
-from gateway import model
-from gateway.model import (
+from gateway.domain import messages as model
+from gateway.domain.messages import (
     ChatType,
     Cost,
     CostStatus,

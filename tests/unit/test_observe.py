@@ -9,9 +9,9 @@ from io import StringIO
 import pytest
 import structlog
 
-from gateway.errors import AgentError, AgentUnavailable, NotSent, Refused, StoreUnavailable, Undeliverable
+from gateway.domain.errors import AgentError, AgentUnavailable, NotSent, Refused, StoreUnavailable, Undeliverable
+from gateway.domain.messages import AgentEvent, ChatType, Done, InboundMessage, Part, SessionSource, Text, Turn
 from gateway.logs import Action, Log, configure_logging
-from gateway.model import AgentEvent, ChatType, Done, InboundMessage, Part, SessionSource, Text, Turn
 from gateway.observe import Observer
 from gateway.reasons import place_of, reason_of, whole_reason
 from gateway.stores.memory import MemoryStore

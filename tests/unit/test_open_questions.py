@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.model import Button, Does, InboundMessage, MessageKind, Part, PartId, Question, SessionKey
+from gateway.domain.messages import Button, Does, InboundMessage, MessageKind, Part, PartId, Question, SessionKey
 from gateway.open_questions import NOT_OPEN, TOO_LATE, OpenQuestions
 from tests.fakes import NOON, FrozenClock, dm, message
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.model import ChatType, InboundMessage, SessionSource
+from gateway.domain.messages import ChatType, InboundMessage, SessionSource
 from gateway.overheard import LONGEST_REMARK, MOST_CHARACTERS, MOST_PLACES, Overheard
 from tests.fakes import message
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.errors import StoreDamaged, StoreUnavailable, UnknownSession
+from gateway.domain.errors import StoreDamaged, StoreUnavailable, UnknownSession
 from gateway.observe import Observer
 from gateway.patience import until_stored
 from tests.hurry import hurried

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.agents.pieces import Calls, Mender
-from gateway.errors import AgentError
-from gateway.model import Tool, ToolStatus
+from gateway.domain.errors import AgentError
+from gateway.domain.messages import Tool, ToolStatus
 
 DONE, FAILED, STARTED = ToolStatus.DONE, ToolStatus.FAILED, ToolStatus.STARTED
 

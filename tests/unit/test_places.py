@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.admission import Access, Allowed
-from gateway.model import ChatType, SessionSource
+from gateway.domain.messages import ChatType, SessionSource
 from gateway.places import places_of
 from gateway.policy import Policy
 from gateway.stores.memory import MemoryStore

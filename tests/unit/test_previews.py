@@ -12,14 +12,14 @@ from itertools import pairwise
 import pytest
 
 from gateway.delivery import Delivery, DeliveryRules
-from gateway.errors import NotSent, Retryable, Throttled, Unauthorized, Undeliverable, Unreachable
-from gateway.model import Done, Part, Reasoning, Sent, SessionSource, Text, Tool, ToolStatus
+from gateway.domain.errors import NotSent, Retryable, Throttled, Unauthorized, Undeliverable, Unreachable
+from gateway.domain.messages import Done, Part, Reasoning, Sent, SessionSource, Text, Tool, ToolStatus
+from gateway.domain.ports.adapter import Adapter, Limits, Rate
+from gateway.domain.ports.store import LOST_PREVIEW, Begun, Outcome
 from gateway.observe import Observer
-from gateway.ports import Adapter, Limits, Rate
 from gateway.previews import Preview
 from gateway.replies import MAY_STAND_ABOVE, in_place_of
 from gateway.stores.memory import MemoryStore
-from gateway.storing import LOST_PREVIEW, Begun, Outcome
 from gateway.wording import Words
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message

@@ -6,9 +6,21 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.domain.messages import (
+    Cost,
+    CostStatus,
+    Entry,
+    Origin,
+    Role,
+    Session,
+    SessionId,
+    SessionKey,
+    Spent,
+    Tokens,
+    TurnId,
+)
+from gateway.domain.messages import Turn as AgentTurn
 from gateway.history import estimate_text_tokens, estimate_tokens
-from gateway.model import Cost, CostStatus, Entry, Origin, Role, Session, SessionId, SessionKey, Spent, Tokens, TurnId
-from gateway.model import Turn as AgentTurn
 from gateway.prices import Prices, counted, priced
 from tests.fakes import NOON, assistant, dm, message, said, user
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from gateway.model import ChatType, Entry, Media, MediaType, Reasoning, Role, SessionSource, Text, ToolCall
+from gateway.domain.messages import ChatType, Entry, Media, MediaType, Reasoning, Role, SessionSource, Text, ToolCall
 from gateway.privacy import Redactor, new_key
 from tests.fakes import NOON, assistant, user
 

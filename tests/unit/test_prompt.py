@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.dicts import Json
-from gateway.labels import clean_label
-from gateway.model import ChatType, EndReason, ResetNotice, SessionId, SessionSource
+from gateway.domain.messages import ChatType, EndReason, ResetNotice, SessionId, SessionSource
+from gateway.domain.serialization import Json
+from gateway.domain.text import clean_label
 from gateway.privacy import Redactor
 from gateway.prompt import HomeChannel, PromptFacts, context_prompt
 

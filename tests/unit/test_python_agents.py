@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gateway.agents import AgentSpec, load_agent
-from gateway.errors import ConfigError
-from gateway.model import Done, Text, Turn, Usage
-from gateway.ports import Agent, Closes, HearsOfEndings, TakesAnswers, TakesWords
+from gateway.domain.errors import ConfigError
+from gateway.domain.messages import Done, Text, Turn, Usage
+from gateway.domain.ports.adapter import Agent, Closes, HearsOfEndings, TakesAnswers, TakesWords
 from gateway.reasons import whole_reason
 from tests.programs import ENDING, Heard, heard, turn_in
 
@@ -33,7 +33,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
 
 AS_THEY_COME = """
-from gateway.model import Text, Usage
+from gateway.domain.messages import Text, Usage
 class Mine:
     def __init__(self, options):
         self.word = options["word"]

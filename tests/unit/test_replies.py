@@ -9,8 +9,7 @@ import pytest
 
 from gateway.briefing import heard
 from gateway.commands.turn import last_question
-from gateway.files import Files
-from gateway.model import (
+from gateway.domain.messages import (
     Attachment,
     EndReason,
     Entry,
@@ -24,6 +23,7 @@ from gateway.model import (
     SessionKey,
     Text,
 )
+from gateway.files import Files
 from gateway.replies import asked, broken, commanded, parts, words_before
 from tests.at_work import policy_for
 from tests.fakes import NOON, ScriptedAgent, assistant, dm, message, said, user

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from gateway.domain.messages import ChatType, ResetPolicy, Session, SessionId, SessionKey, SessionSource
 from gateway.history import HistoryRules
-from gateway.model import ChatType, ResetPolicy, Session, SessionId, SessionKey, SessionSource
 from gateway.policy import Employed, Policy
 from gateway.routing import Route, agent_for
 from gateway.sessions import ResetPolicies

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from adapters.screens import Screens, Watch
-from gateway.errors import StoreUnavailable, Unreachable
-from gateway.model import Done, InboundMessage, Part, PartId, SessionSource, Text, Tool, ToolStatus, TurnId
-from gateway.ports import FindsSent, FollowsTurns
-from gateway.watching import Arrived, Began, FellBehind, Happened, Settled, Shown
+from gateway.domain.errors import StoreUnavailable, Unreachable
+from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled, Shown
+from gateway.domain.messages import Done, InboundMessage, Part, PartId, SessionSource, Text, Tool, ToolStatus, TurnId
+from gateway.domain.ports.adapter import FindsSent, FollowsTurns
 from tests.fakes import NOON, FrozenClock
 from tests.hurry import hurried, later
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adapters.screens import Screens
-from gateway.model import WEB_PLATFORM, SessionSource, Text, Tool, ToolStatus, TurnId
+from gateway.domain.messages import WEB_PLATFORM, SessionSource, Text, Tool, ToolStatus, TurnId
 from tests.fakes import FrozenClock
 
 TURN = TurnId(1)

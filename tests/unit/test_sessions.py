@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gateway.model import (
+from gateway.domain.messages import (
     ChatType,
     Cost,
     EndReason,
@@ -23,6 +23,7 @@ from gateway.model import (
     Spent,
     Tokens,
 )
+from gateway.domain.ports.store import Opening
 from gateway.sessions import (
     ResetPolicies,
     answered,
@@ -36,7 +37,6 @@ from gateway.sessions import (
     reset_due,
     resumed,
 )
-from gateway.storing import Opening
 from tests.fakes import NOON, assistant, dm, said, user
 
 KEY = SessionKey("agent:main:telegram:dm:42")

@@ -12,8 +12,8 @@ import pytest
 
 from adapters.slack.knowing import Kind, Known, Me, Place
 from adapters.slack.normalise import from_history, moment, normalise
-from gateway.dicts import from_dict, to_dict
-from gateway.model import ChatType, InboundMessage, MessageKind
+from gateway.domain.messages import ChatType, InboundMessage, MessageKind
+from gateway.domain.serialization import from_dict, to_dict
 
 FOLDER = Path(__file__).parents[1] / "golden" / "slack"
 GOLDEN = sorted(path.name.removesuffix(".raw.json") for path in FOLDER.glob("*.raw.json"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.model import ChatType, SessionSource
+from gateway.domain.messages import ChatType, SessionSource
 from gateway.standoff import MOST_CHATS, MOST_IN_A_ROW, Standoff
 from tests.fakes import FrozenClock
 

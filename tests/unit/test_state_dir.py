@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import StateInUse, StoreDamaged, StoreUnavailable
+from gateway.domain.errors import StateInUse, StoreDamaged, StoreUnavailable
 from gateway.state_dir import StateDir, read_or_make_key, take_lock
 
 HOLDER = """
@@ -193,5 +193,5 @@ def test_the_module_can_be_taken_before_anything_heavy() -> None:
     )
 
     ours = {name for name in listed.stdout.split() if name.startswith("gateway")}
-    assert ours == {"gateway", "gateway.errors", "gateway.state_dir"}
+    assert ours == {"gateway", "gateway.domain.errors", "gateway.state_dir"}
     assert "asyncio" not in listed.stdout.split()

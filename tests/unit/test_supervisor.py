@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.errors import (
+from gateway.domain.errors import (
     GapRemains,
     Refused,
     Retryable,
@@ -20,12 +20,12 @@ from gateway.errors import (
     Unauthorized,
     Unreachable,
 )
-from gateway.model import InboundMessage, Part, Sent
+from gateway.domain.messages import InboundMessage, Part, Sent
+from gateway.domain.ports.adapter import Clock, Limits, Moment, Receive
+from gateway.domain.ports.store import Store
 from gateway.observe import Observer
-from gateway.ports import Clock, Limits, Moment, Receive
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from gateway.storing import Store
 from gateway.supervisor import MOST_CAUGHT_UP, MOST_REFUSALS, REFUSALS_COUNT_FOR, AccountState, Supervisor
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.hurry import LoopClock, hurried, later

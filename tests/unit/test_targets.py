@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.errors import Refused
-from gateway.model import SessionSource
+from gateway.domain.errors import Refused
+from gateway.domain.messages import SessionSource
 from gateway.prompt import HomeChannel
 from gateway.targets import Target, read_target
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.errors import AgentError, AgentRefused, Refused, StoreUnavailable
-from gateway.model import (
+from gateway.domain.errors import AgentError, AgentRefused, Refused, StoreUnavailable
+from gateway.domain.messages import (
     AgentEvent,
     Ask,
     Cost,
@@ -33,8 +33,8 @@ from gateway.model import (
     TurnId,
     Usage,
 )
+from gateway.domain.ports.adapter import Agent
 from gateway.observe import Observer
-from gateway.ports import Agent
 from gateway.privacy import Redactor
 from gateway.said import LONGEST_ANSWER, Said
 from gateway.turns import NOT_AVAILABLE, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Patience

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.cli.exits import Exit
 from gateway.cli.units import AGENTS, Flavour, Unit, install, is_strict, uninstall
-from gateway.errors import Refused
+from gateway.domain.errors import Refused
 from tests.commands import ROOT, turngate
 
 DRAIN = timedelta(minutes=3)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from gateway.errors import MalformedRecord
-from gateway.model import SessionId, SessionSource, Text, Tool, ToolStatus
+from gateway.domain.errors import MalformedRecord
+from gateway.domain.messages import SessionId, SessionSource, Text, Tool, ToolStatus
 from gateway.sessions import Session
 from gateway.web import frames
 from gateway.web.frames import Archive, Delete, Earlier, Open, Rename, Say

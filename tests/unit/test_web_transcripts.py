@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gateway.model import Entry, EntryId, Role, SessionId, Text
+from gateway.domain.messages import Entry, EntryId, Role, SessionId, Text
 from gateway.web.transcripts import CHARACTERS_A_PAGE, ENTRIES_A_PAGE, Seen, _last_page
 from tests.fakes import said
 

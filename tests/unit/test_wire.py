@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.agents.wire import event_of, read_event, turn_document, written
-from gateway.errors import AgentError
-from gateway.model import (
+from gateway.domain.errors import AgentError
+from gateway.domain.messages import (
     Ask,
     Attachment,
     ChatType,

@@ -21,8 +21,8 @@ from gateway.agents.acp.prompt import blocks
 from gateway.agents.acp.talk import Talk
 from gateway.agents.acp.updates import Enclosed, Heard
 from gateway.agents.spec import AgentSpec
-from gateway.errors import AgentError, AgentUnavailable, ConfigError
-from gateway.model import AgentEvent, Done, File, SessionEnded, Turn, TurnId
+from gateway.domain.errors import AgentError, AgentUnavailable, ConfigError
+from gateway.domain.messages import AgentEvent, Done, File, SessionEnded, Turn, TurnId
 
 SECONDS_TO_STOP = 0.8
 """For an agent that was told to. What does not stop by then is ended with its program."""

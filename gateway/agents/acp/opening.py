@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from gateway.agents.acp.memory import Held, Memory, is_rewound, last_seq, unheard
 from gateway.agents.acp.peer import Peer
 from gateway.agents.acp.prompt import Told
-from gateway.model import Turn
+from gateway.domain.messages import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ from gateway.agents.acp.talk import Talk
 from gateway.agents.acp.wire import Wire
 from gateway.agents.programs import Program, said_status, start
 from gateway.agents.spec import AgentSpec
-from gateway.errors import AgentError, AgentRefused, AgentUnavailable
+from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
 
 SECONDS_TO_BEGIN = 120.0
 """For its first answer, and to open a session: some are downloaded by the command that starts them."""

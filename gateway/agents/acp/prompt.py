@@ -32,8 +32,8 @@ from gateway.agents.blocks import (
 )
 from gateway.agents.dialogue import Utterance, dialogue
 from gateway.agents.wording import spoken, stand_in
-from gateway.labels import cut
-from gateway.model import Attachment, Entry, InboundMessage, Turn
+from gateway.domain.messages import Attachment, Entry, InboundMessage, Turn
+from gateway.domain.text import cut
 
 _BEFORE = "What was said before in this conversation, oldest first. It is over; answer only what comes after it."
 _MEANWHILE = "What was said in this conversation while you were not there, oldest first:"

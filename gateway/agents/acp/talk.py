@@ -11,8 +11,8 @@ from acp.schema import PromptResponse, RequestPermissionRequest, RequestPermissi
 
 from gateway.agents.acp.questions import cancelled, labels, selected, unanswered
 from gateway.agents.acp.updates import Heard, Reading
-from gateway.errors import AgentError
-from gateway.model import Ask
+from gateway.domain.errors import AgentError
+from gateway.domain.messages import Ask
 
 MOST_WAITING = 1000
 """Events that nobody has taken yet. Past it the agent's program is not listened to."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 from gateway.agents.pieces import mended
-from gateway.dicts import Json
+from gateway.domain.serialization import Json
 
 LONGEST_LINE = 32_000_000
 """In bytes: a picture fits, and a program that never ends its line does not fill memory."""

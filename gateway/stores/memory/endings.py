@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from gateway.model import Session, SessionId
-from gateway.storing import LONGEST_PUT_OFF
+from gateway.domain.messages import Session, SessionId
+from gateway.domain.ports.store import LONGEST_PUT_OFF
 
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 

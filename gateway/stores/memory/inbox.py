@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.errors import AlreadySettled, UnknownWork
-from gateway.model import InboundMessage, InboxId, InboxState, SessionKey, TurnId
+from gateway.domain.errors import AlreadySettled, UnknownWork
+from gateway.domain.messages import InboundMessage, InboxId, InboxState, SessionKey, TurnId
+from gateway.domain.ports.store import Accepted, InboxItem
 from gateway.stores.texts import scrub, scrubbed
-from gateway.storing import Accepted, InboxItem
 
 _AT_WORK = (InboxState.WAITING, InboxState.RUNNING)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.model import Part, SessionSource
-from gateway.people import Approval, Approved, Guess, Invitation, Judged, Pending, Person
+from gateway.domain.messages import Part, SessionSource
+from gateway.domain.pairing_records import Approval, Approved, Guess, Invitation, Judged, Pending, Person
 from gateway.stores.texts import scrubbed
 
 

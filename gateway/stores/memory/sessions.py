@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.errors import Refused, UnknownSession
-from gateway.model import EndReason, Opened, ResetPolicy, Session, SessionId, SessionKey, SessionSource
+from gateway.domain.errors import Refused, UnknownSession
+from gateway.domain.messages import EndReason, Opened, ResetPolicy, Session, SessionId, SessionKey, SessionSource
+from gateway.domain.ports.store import Opening, SessionFilter
 from gateway.sessions import (
     Decision,
     due_before,
@@ -21,7 +22,6 @@ from gateway.sessions import (
 )
 from gateway.stores.memory.endings import MemoryEndings
 from gateway.stores.texts import scrub, scrubbed
-from gateway.storing import Opening, SessionFilter
 
 IsBusy = Callable[[SessionId], bool]
 

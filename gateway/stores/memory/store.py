@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 
-from gateway.model import (
+from gateway.domain.messages import (
     Block,
     EndReason,
     Entry,
@@ -32,24 +32,9 @@ from gateway.model import (
     Spent,
     TurnId,
 )
-from gateway.people import Approval, Approved, Invitation, Judged, Pending, Person
-from gateway.ports import Clock
-from gateway.sessions import answered
-from gateway.spending import LAST_DAY, By, Payer, Used
-from gateway.stores import jsonl
-from gateway.stores.memory.accounts import MemoryAccounts
-from gateway.stores.memory.endings import MemoryEndings
-from gateway.stores.memory.inbox import MemoryInbox
-from gateway.stores.memory.outbox import MemoryOutbox
-from gateway.stores.memory.people import MemoryPeople
-from gateway.stores.memory.questions import MemoryQuestions
-from gateway.stores.memory.sessions import MemorySessions, may_be_due
-from gateway.stores.memory.transcripts import MemoryTranscripts
-from gateway.stores.memory.turns import MemoryTurns
-from gateway.stores.memory.upkeep import MemoryUpkeep
-from gateway.stores.memory.usage import MemoryUsage
-from gateway.stores.memory.work import MemoryWork
-from gateway.storing import (
+from gateway.domain.pairing_records import Approval, Approved, Invitation, Judged, Pending, Person
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import (
     Accepted,
     AccountRecord,
     Asked,
@@ -69,6 +54,21 @@ from gateway.storing import (
     Trace,
     Transcript,
 )
+from gateway.domain.usage import LAST_DAY, By, Payer, Used
+from gateway.sessions import answered
+from gateway.stores import jsonl
+from gateway.stores.memory.accounts import MemoryAccounts
+from gateway.stores.memory.endings import MemoryEndings
+from gateway.stores.memory.inbox import MemoryInbox
+from gateway.stores.memory.outbox import MemoryOutbox
+from gateway.stores.memory.people import MemoryPeople
+from gateway.stores.memory.questions import MemoryQuestions
+from gateway.stores.memory.sessions import MemorySessions, may_be_due
+from gateway.stores.memory.transcripts import MemoryTranscripts
+from gateway.stores.memory.turns import MemoryTurns
+from gateway.stores.memory.upkeep import MemoryUpkeep
+from gateway.stores.memory.usage import MemoryUsage
+from gateway.stores.memory.work import MemoryWork
 
 LIVE_ENTRIES = 2000
 

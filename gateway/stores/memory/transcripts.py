@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.errors import Refused, UnknownEntry
+from gateway.domain.errors import Refused, UnknownEntry
+from gateway.domain.messages import Block, EndReason, Entry, EntryId, Origin, Session, SessionId, Spent
+from gateway.domain.ports.store import Hit, Transcript
 from gateway.history import live_start
-from gateway.model import Block, EndReason, Entry, EntryId, Origin, Session, SessionId, Spent
 from gateway.sessions import answered, interacted, preview_of, spared_summary, touched, with_moved_marks
 from gateway.stores import jsonl
 from gateway.stores.memory.sessions import MemorySessions
 from gateway.stores.texts import contains_words, query_words, scrubbed
-from gateway.storing import Hit, Transcript
 
 
 class MemoryTranscripts:

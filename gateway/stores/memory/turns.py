@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.errors import AlreadySettled, UnknownWork
-from gateway.model import Entry, EntryId, InboxId, SessionId, TurnId
+from gateway.domain.errors import AlreadySettled, UnknownWork
+from gateway.domain.messages import Entry, EntryId, InboxId, SessionId, TurnId
+from gateway.domain.ports.store import Claim, Outcome, Step
 from gateway.stores.texts import on_one_line, scrub
-from gateway.storing import Claim, Outcome, Step
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from gateway.model import EndReason, InboxState, Session
+from gateway.domain.messages import EndReason, InboxState, Session
+from gateway.domain.ports.store import Pruned
 from gateway.sessions import is_disused, is_empty, is_over, said_before
 from gateway.stores.memory.inbox import MemoryInbox
 from gateway.stores.memory.outbox import MemoryOutbox
@@ -14,7 +15,6 @@ from gateway.stores.memory.questions import MemoryQuestions
 from gateway.stores.memory.sessions import MemorySessions
 from gateway.stores.memory.transcripts import MemoryTranscripts
 from gateway.stores.memory.turns import MemoryTurns
-from gateway.storing import Pruned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

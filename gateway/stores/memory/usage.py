@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.model import Spent
-from gateway.spending import By, Payer, Spending, Used
+from gateway.domain.messages import Spent
+from gateway.domain.usage import By, Payer, Spending, Used
 from gateway.stores.texts import scrubbed
 
 

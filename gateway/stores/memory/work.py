@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from gateway.model import Entry, EntryId, InboxId, InboxState, Opened, Part, SessionId, TurnId
+from gateway.domain.messages import Entry, EntryId, InboxId, InboxState, Opened, Part, SessionId, TurnId
+from gateway.domain.ports.store import Begun, Claim, InboxItem, Opening, Outcome, Step, Trace
 from gateway.stores.memory.inbox import MemoryInbox
 from gateway.stores.memory.outbox import MemoryOutbox
 from gateway.stores.memory.questions import MemoryQuestions
 from gateway.stores.memory.sessions import MemorySessions
 from gateway.stores.memory.transcripts import MemoryTranscripts
 from gateway.stores.memory.turns import MemoryTurns
-from gateway.storing import Begun, Claim, InboxItem, Opening, Outcome, Step, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

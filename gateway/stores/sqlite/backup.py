@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from gateway.errors import Refused, StoreDamaged, StoreUnavailable
+from gateway.domain.errors import Refused, StoreDamaged, StoreUnavailable
 from gateway.stores.sqlite.copying import Tell, as_ours, copy_database, draft_of, nobody, put_in_place
 from gateway.stores.sqlite.verifying import Contents, check_structure, verify
 

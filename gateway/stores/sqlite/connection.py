@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.errors import StoreDamaged, StoreUnavailable
+from gateway.domain.errors import StoreDamaged, StoreUnavailable
 from gateway.stores.sqlite.backup import keep_copy
 from gateway.stores.sqlite.mark import mark_of
 from gateway.stores.sqlite.migrations import migrate, our_scripts, refuse_foreign, schema_of

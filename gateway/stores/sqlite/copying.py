@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from gateway.errors import Refused, StoreUnavailable
+from gateway.domain.errors import Refused, StoreUnavailable
 from gateway.stores.sqlite.translation import FOREIGN_ERRORS, as_our_error
 
 _PAGES = 1024

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.errors import StoreDamaged, UnknownEntry
-from gateway.model import Block, Entry, EntryId, Origin, Session, SessionId
+from gateway.domain.errors import StoreDamaged, UnknownEntry
+from gateway.domain.messages import Block, Entry, EntryId, Origin, Session, SessionId
+from gateway.domain.ports.store import Transcript
 from gateway.sessions import preview_of
 from gateway.stores.sqlite.recent_entries import RecentEntries
 from gateway.stores.sqlite.rows import (
@@ -23,7 +24,6 @@ from gateway.stores.sqlite.rows import (
     seq_of,
 )
 from gateway.stores.sqlite.search_index import SearchIndex
-from gateway.storing import Transcript
 
 SELECT = f"SELECT seq, {ENTRY_COLUMNS}, checksum FROM entries"
 _COUNT = ENTRY_COLUMNS.count(",") + 2

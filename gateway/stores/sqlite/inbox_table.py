@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.errors import AlreadySettled, StoreDamaged, UnknownWork
-from gateway.model import InboundMessage, InboxId, SessionKey, TurnId
+from gateway.domain.errors import AlreadySettled, StoreDamaged, UnknownWork
+from gateway.domain.messages import InboundMessage, InboxId, SessionKey, TurnId
+from gateway.domain.ports.store import Accepted, InboxItem
 from gateway.stores.sqlite.rows import INBOX_COLUMNS, checksum, inbox_from_row, message_json, micros
 from gateway.stores.texts import scrub
-from gateway.storing import Accepted, InboxItem
 
 # Neither what was said nor what people and places are called.
 _WORDLESS = (

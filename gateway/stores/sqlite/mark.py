@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from gateway.errors import StoreDamaged
+from gateway.domain.errors import StoreDamaged
 from gateway.stores.sqlite.log_index import LogEnd
 
 _FORM = struct.Struct("=8sQQQ8sII")

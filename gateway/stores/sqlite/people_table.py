@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime
 
-from gateway.errors import StoreDamaged
-from gateway.model import Part
-from gateway.people import Approval, Approved, Guess, Invitation, Judged, Pending, Person
+from gateway.domain.errors import StoreDamaged
+from gateway.domain.messages import Part
+from gateway.domain.pairing_records import Approval, Approved, Guess, Invitation, Judged, Pending, Person
 from gateway.stores.sqlite import outbox_table
 from gateway.stores.sqlite.rows import Fetched, Value, checksum, micros, moment, source_from_json, source_json
 from gateway.stores.texts import scrub

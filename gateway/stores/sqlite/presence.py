@@ -11,7 +11,7 @@ import os
 import time
 from pathlib import Path
 
-from gateway.errors import StoreDamaged
+from gateway.domain.errors import StoreDamaged
 from gateway.stores.sqlite.log_index import LogEnd, read_log_end
 from gateway.stores.sqlite.mark import Left, Mark, identity, mark_of, refuse_lost_commits
 

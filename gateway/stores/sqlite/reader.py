@@ -12,8 +12,9 @@ from typing import TypeVar
 
 import aiosqlite
 
-from gateway.errors import StoreDamaged, StoreUnavailable, UnknownSession, UnknownWork
-from gateway.model import ChatType, EndReason, InboxId, InboxState, PartState, Session, SessionId, SessionKey
+from gateway.domain.errors import StoreDamaged, StoreUnavailable, UnknownSession, UnknownWork
+from gateway.domain.messages import ChatType, EndReason, InboxId, InboxState, PartState, Session, SessionId, SessionKey
+from gateway.domain.ports.store import Depth, Hit, PolicyOf, SessionFilter, Step, Trace, Transcript
 from gateway.sessions import due_before
 from gateway.stores.sqlite import entry_table
 from gateway.stores.sqlite.rows import (
@@ -31,7 +32,6 @@ from gateway.stores.sqlite.search_index import SearchIndex, match_expression, wo
 from gateway.stores.sqlite.steps import read_steps
 from gateway.stores.sqlite.translation import FOREIGN_ERRORS, as_our_error
 from gateway.stores.texts import contains_words, query_words, scrub
-from gateway.storing import Depth, Hit, PolicyOf, SessionFilter, Step, Trace, Transcript
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from gateway.crashpoints import crashpoint
-from gateway.errors import Refused, StoreDamaged
+from gateway.domain.crashpoints import crashpoint
+from gateway.domain.errors import Refused, StoreDamaged
 from gateway.stores.sqlite.aftermath import let_rest
 from gateway.stores.sqlite.copying import (
     Tell,

@@ -14,9 +14,8 @@ from functools import lru_cache, wraps
 from typing import Any, TypeVar
 from zlib import crc32
 
-from gateway.dicts import from_dict, to_dict
-from gateway.errors import MalformedRecord, StoreDamaged
-from gateway.model import (
+from gateway.domain.errors import MalformedRecord, StoreDamaged
+from gateway.domain.messages import (
     LARGEST_NUMBER,
     Button,
     Cost,
@@ -42,8 +41,9 @@ from gateway.model import (
     Tokens,
     TurnId,
 )
+from gateway.domain.ports.store import InboxItem
+from gateway.domain.serialization import from_dict, to_dict
 from gateway.stores.texts import scrub
-from gateway.storing import InboxItem
 
 Value = str | int | None
 Row = Sequence[Value]

@@ -13,7 +13,7 @@ import re
 import sqlite3
 from collections.abc import Sequence
 
-from gateway.errors import StoreDamaged
+from gateway.domain.errors import StoreDamaged
 from gateway.stores.texts import fold, is_unspaced
 
 # Twice what can be said between two rounds of upkeep under load, so that a lag never grows.

@@ -11,13 +11,13 @@ from datetime import datetime
 from functools import cache
 from operator import itemgetter
 
-from gateway.errors import Refused, UnknownSession
-from gateway.model import EndReason, Opened, Session, SessionId, SessionKey, SessionSource
+from gateway.domain.errors import Refused, UnknownSession
+from gateway.domain.messages import EndReason, Opened, Session, SessionId, SessionKey, SessionSource
+from gateway.domain.ports.store import Opening
 from gateway.sessions import end_session, next_session, open_session, reset_due, resumed
 from gateway.stores.sqlite import ending_table
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, Value, checksum, session_from_row, session_to_row
 from gateway.stores.texts import scrub, scrubbed
-from gateway.storing import Opening
 
 _SELECT = f"SELECT n, {SESSION_COLUMNS}, checksum FROM sessions"
 _COLUMNS = [*SESSION_COLUMNS.split(", "), "checksum"]

@@ -17,8 +17,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from gateway.errors import Refused, StoreDamaged, UnknownSession
-from gateway.model import (
+from gateway.domain.errors import Refused, StoreDamaged, UnknownSession
+from gateway.domain.messages import (
     Block,
     EndReason,
     Entry,
@@ -38,10 +38,30 @@ from gateway.model import (
     Spent,
     TurnId,
 )
-from gateway.people import Approval, Approved, Invitation, Judged, Pending, Person
-from gateway.ports import Clock
+from gateway.domain.pairing_records import Approval, Approved, Invitation, Judged, Pending, Person
+from gateway.domain.ports.adapter import Clock
+from gateway.domain.ports.store import (
+    Accepted,
+    AccountRecord,
+    Asked,
+    Begun,
+    Choice,
+    Claim,
+    Depth,
+    Ending,
+    Hit,
+    Imported,
+    InboxItem,
+    Opening,
+    Outcome,
+    PolicyOf,
+    Pruned,
+    SessionFilter,
+    Trace,
+    Transcript,
+)
+from gateway.domain.usage import LAST_DAY, By, Payer, Spending, Used
 from gateway.sessions import answered, said_before, touched
-from gateway.spending import LAST_DAY, By, Payer, Spending, Used
 from gateway.stores import jsonl
 from gateway.stores.sqlite import (
     account_table,
@@ -70,26 +90,6 @@ from gateway.stores.sqlite.transcripts import Transcripts
 from gateway.stores.sqlite.work import Work
 from gateway.stores.sqlite.writer import Committed, Writer
 from gateway.stores.texts import scrub
-from gateway.storing import (
-    Accepted,
-    AccountRecord,
-    Asked,
-    Begun,
-    Choice,
-    Claim,
-    Depth,
-    Ending,
-    Hit,
-    Imported,
-    InboxItem,
-    Opening,
-    Outcome,
-    PolicyOf,
-    Pruned,
-    SessionFilter,
-    Trace,
-    Transcript,
-)
 
 LIVE_ENTRIES = 2000
 

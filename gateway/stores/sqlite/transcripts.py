@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.model import Block, EndReason, Entry, EntryId, Session, SessionId, Spent
+from gateway.domain.messages import Block, EndReason, Entry, EntryId, Session, SessionId, Spent
 from gateway.sessions import answered, spared_summary, touched, with_moved_marks
 from gateway.stores import jsonl
 from gateway.stores.sqlite import entry_table

@@ -6,8 +6,8 @@ import sqlite3
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.errors import AlreadySettled, StoreDamaged, UnknownWork
-from gateway.model import TurnId
+from gateway.domain.errors import AlreadySettled, StoreDamaged, UnknownWork
+from gateway.domain.messages import TurnId
 from gateway.stores.sqlite.rows import checksum, micros
 from gateway.stores.sqlite.steps import ADD_STEP, step_line
 from gateway.stores.texts import scrub

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
-from gateway.model import LARGEST_NUMBER, Tokens
-from gateway.spending import FIELDS, By, Payer, Spending, Used
+from gateway.domain.messages import LARGEST_NUMBER, Tokens
+from gateway.domain.usage import FIELDS, By, Payer, Spending, Used
 from gateway.stores.sqlite.rows import Fetched
 from gateway.stores.texts import scrub
 

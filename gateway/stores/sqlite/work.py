@@ -6,14 +6,14 @@ import sqlite3
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.model import Entry, InboxId, InboxState, Opened, Part, Spent, TurnId
+from gateway.domain.messages import Entry, InboxId, InboxState, Opened, Part, Spent, TurnId
+from gateway.domain.ports.store import Begun, Claim, InboxItem, Outcome
+from gateway.domain.usage import Spending
 from gateway.sessions import answered, interacted
-from gateway.spending import Spending
 from gateway.stores.sqlite import entry_table, inbox_table, outbox_table, question_table, turn_table, usage_table
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.session_table import SessionTable
 from gateway.stores.sqlite.transcripts import Transcripts
-from gateway.storing import Begun, Claim, InboxItem, Outcome
 
 
 class Work:

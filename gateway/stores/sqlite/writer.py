@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from gateway.crashpoints import crashpoint
-from gateway.errors import StoreDamaged, StoreError, StoreUnavailable
+from gateway.domain.crashpoints import crashpoint
+from gateway.domain.errors import StoreDamaged, StoreError, StoreUnavailable
 from gateway.stores.sqlite.connection import Database
 from gateway.stores.sqlite.disk import ROOM
 from gateway.stores.sqlite.presence import Presence

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway import model
-from gateway.dicts import from_dict, to_dict
-from gateway.errors import MalformedRecord
-from gateway.model import LARGEST_NUMBER, AgentEvent, Entry, Session
+from gateway.domain import messages as model
+from gateway.domain.errors import MalformedRecord
+from gateway.domain.messages import LARGEST_NUMBER, AgentEvent, Entry, Session
+from gateway.domain.serialization import from_dict, to_dict
 from tests.fakes import user
 
 TYPES = [thing for thing in vars(model).values() if isinstance(thing, type) and is_dataclass(thing)]

@@ -6,9 +6,8 @@ from datetime import time, timedelta, timezone
 
 import pytest
 
-from gateway.dicts import from_dict, to_dict
-from gateway.errors import MalformedRecord
-from gateway.model import (
+from gateway.domain.errors import MalformedRecord
+from gateway.domain.messages import (
     ChatType,
     Cost,
     Done,
@@ -30,6 +29,7 @@ from gateway.model import (
     ToolStatus,
     Usage,
 )
+from gateway.domain.serialization import from_dict, to_dict
 from tests.fakes import NOON, message, user
 
 AT = "2026-05-04T12:00:00+00:00"

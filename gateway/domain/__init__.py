@@ -1,0 +1,4 @@
+"""
+The vocabulary and the seams: frozen values, ids, errors and ports. Imports nothing but the standard
+library.
+"""
