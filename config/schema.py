@@ -50,11 +50,11 @@ from config.fields import (
     unambiguous,
 )
 from config.patterns import WakeWord
-from gateway.budgets import Budget as BudgetRule
-from gateway.budgets import Budgets as BudgetRules
 from gateway.domain.messages import MAIN_ACCOUNT, ChatType, ResetPolicy
-from gateway.history import HistoryRules
-from gateway.sessions import CleanUpRules, ResetPolicies
+from gateway.rules.budgets import Budget as BudgetRule
+from gateway.rules.budgets import Budgets as BudgetRules
+from gateway.rules.history_window import HistoryRules
+from gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies
 
 PlatformName = Literal["telegram", "discord", "slack", "local", "web"]
 ChatTypeName = Literal["dm", "group", "channel", "thread"]

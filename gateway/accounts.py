@@ -18,7 +18,7 @@ from config.schema import ByHttp, ByWebhook, Config, DiscordAccount, SlackAccoun
 from gateway.commands import COMMANDS
 from gateway.domain.errors import ConfigError
 from gateway.domain.ports.adapter import Adapter, Clock, Places, nowhere
-from gateway.prompt import HomeChannel
+from gateway.rules.context_prompt import HomeChannel
 
 AccountName = tuple[str, str]
 AnyAccount = TelegramAccount | DiscordAccount | SlackAccount

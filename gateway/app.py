@@ -20,9 +20,8 @@ from adapters.screens import Screens
 from config.access import AccessEntry, Whom
 from config.schema import Access as AccessConfig
 from config.schema import Config
-from gateway import __version__, replies
+from gateway import __version__
 from gateway.accounts import AccountName, accounts_called_each_time, connected, homes_of, platforms_of
-from gateway.admission import Access, Allowed, Direct, Groups
 from gateway.attachments import Attachments
 from gateway.backups import Backups
 from gateway.clock import SystemClock
@@ -53,9 +52,11 @@ from gateway.metrics import METRICS_TYPE
 from gateway.observe import Observer
 from gateway.pipeline import Pipeline
 from gateway.places import places_of
-from gateway.policy import Employed, Policy
 from gateway.reloading import Reloading, backup_rules, delivery_rules, file_rules, lane_rules
-from gateway.routing import Route
+from gateway.rules import outcomes as replies
+from gateway.rules.authorization import Access, Allowed, Direct, Groups
+from gateway.rules.policy import Employed, Policy
+from gateway.rules.routing import Route
 from gateway.scraping import Scraping
 from gateway.staff import Staff
 from gateway.state_dir import Lock, read_or_make_key

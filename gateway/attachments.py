@@ -20,8 +20,8 @@ from gateway.domain.ports.store import Store
 from gateway.files import Files, clean_name, too_large
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.policy import Policy
 from gateway.reasons import reason_of
+from gateway.rules.policy import Policy
 
 LONGEST_FETCH = 300.0
 """Seconds for all files of a turn together; what has not come by then is not waited for."""

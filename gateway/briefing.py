@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gateway import replies
 from gateway.batches import Running
 from gateway.commands.registry import Again
 from gateway.domain.messages import Attachment, EndReason, Entry, InboundMessage, Media, Session, SessionEnded, Turn
 from gateway.domain.ports.store import Begun, Claim
 from gateway.files import Files
-from gateway.history import estimate_text_tokens, window
 from gateway.overheard import Remark
-from gateway.policy import Employed, Policy
-from gateway.privacy import Redactor
-from gateway.prompt import PromptFacts, context_prompt
+from gateway.rules import outcomes as replies
+from gateway.rules.context_prompt import PromptFacts, context_prompt
+from gateway.rules.history_window import estimate_text_tokens, window
+from gateway.rules.policy import Employed, Policy
+from gateway.rules.redaction import Redactor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
-from gateway.budgets import why_not
 from gateway.domain.errors import Refused, StoreError
 from gateway.domain.messages import (
     AgentEvent,
@@ -33,11 +32,12 @@ from gateway.domain.messages import (
 )
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Outcome, Store
-from gateway.history import estimate_text_tokens, estimate_tokens, middle, talk_in
-from gateway.hygiene import SUMMARY_MARK
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.policy import Employed, Policy
+from gateway.rules.budgets import why_not
+from gateway.rules.history_cleaning import SUMMARY_MARK
+from gateway.rules.history_window import estimate_text_tokens, estimate_tokens, middle, talk_in
+from gateway.rules.policy import Employed, Policy
 from gateway.till import Till
 from gateway.turns import Conversation, Ending
 

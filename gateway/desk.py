@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from gateway import replies
-from gateway.admission import authorize
 from gateway.batches import Running
 from gateway.briefing import Briefing, claimed
 from gateway.commands import COMMANDS
@@ -18,13 +16,15 @@ from gateway.domain.messages import InboundMessage, InboxId, MessageKind, Part, 
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Begun, Outcome, Store
 from gateway.fitting import Fitting
-from gateway.history import estimate_tokens
 from gateway.lanes import Lanes, Place
 from gateway.logs import Action
 from gateway.observe import Observer
 from gateway.pairing import Pairing
 from gateway.patience import until_stored
-from gateway.policy import Employed, Policy
+from gateway.rules import outcomes as replies
+from gateway.rules.authorization import authorize
+from gateway.rules.history_window import estimate_tokens
+from gateway.rules.policy import Employed, Policy
 from gateway.till import Till
 
 _BEGIN_AT_ONCE = 64

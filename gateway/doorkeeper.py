@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from gateway.admission import LONGEST_TEXT, SAID, Refusal, authorize
 from gateway.domain.errors import Refused, StoreError
 from gateway.domain.messages import ChatType, InboundMessage, Part, SessionKey
 from gateway.domain.ports.adapter import Clock
@@ -18,7 +17,8 @@ from gateway.domain.ports.store import Accepted, Store
 from gateway.observe import Observer
 from gateway.overheard import Overheard
 from gateway.pairing import Pairing
-from gateway.policy import Policy
+from gateway.rules.authorization import LONGEST_TEXT, SAID, Refusal, authorize
+from gateway.rules.policy import Policy
 from gateway.standoff import Standoff
 
 MOST_ROWS_A_MINUTE = 60

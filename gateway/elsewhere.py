@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from gateway.admission import authorize
 from gateway.delivery import Delivery
 from gateway.domain.errors import Refused
 from gateway.domain.messages import (
@@ -30,8 +29,9 @@ from gateway.domain.ports.store import Store
 from gateway.fitting import Fitting
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.policy import Policy
-from gateway.targets import Target, read_target
+from gateway.rules.authorization import authorize
+from gateway.rules.delivery_targets import Target, read_target
+from gateway.rules.policy import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

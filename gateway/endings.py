@@ -18,7 +18,7 @@ from gateway.domain.ports.adapter import Clock, HearsOfEndings
 from gateway.domain.ports.store import Ending, Store
 from gateway.files import Files
 from gateway.observe import Observer
-from gateway.policy import Employed, Policy
+from gateway.rules.policy import Employed, Policy
 
 MOST_TRIES = 3
 PATIENCE = timedelta(minutes=1)

@@ -15,8 +15,8 @@ from gateway.fitting import Fitting
 from gateway.observe import Observer
 from gateway.pairing import Pairing
 from gateway.patience import until_stored
-from gateway.policy import Employed, Policy
 from gateway.questions import Questions
+from gateway.rules.policy import Employed, Policy
 from gateway.steering import Steering
 from gateway.turns import Conversation, Ending, Hands
 

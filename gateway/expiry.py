@@ -22,8 +22,8 @@ from gateway.domain.ports.store import Opening, Pruned, Store
 from gateway.files import Files
 from gateway.observe import Observer
 from gateway.pipeline import Pipeline
-from gateway.policy import Policy
-from gateway.sessions import CleanUpRules
+from gateway.rules.policy import Policy
+from gateway.rules.session_lifecycle import CleanUpRules
 from gateway.steadiness import Steadiness
 
 # Dead letters too: an operator may send them all the same.

@@ -11,8 +11,7 @@ import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway import batches, replies
-from gateway.admission import ACTED
+from gateway import batches
 from gateway.attachments import Attachments, not_fetched
 from gateway.briefing import brief, heard
 from gateway.commands.registry import Again, Call
@@ -29,8 +28,10 @@ from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, Lanes, Place
 from gateway.observe import Observer
 from gateway.patience import pause_after
-from gateway.policy import Policy
 from gateway.questions import Heard, Questions
+from gateway.rules import outcomes as replies
+from gateway.rules.authorization import ACTED
+from gateway.rules.policy import Policy
 from gateway.turns import Conversation
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
-from gateway import replies
 from gateway.batches import Running
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Answer, Call, Command, Request
@@ -42,7 +41,8 @@ from gateway.fitting import Fitting
 from gateway.observe import Observer
 from gateway.open_questions import OpenQuestions
 from gateway.patience import until_stored
-from gateway.policy import Policy
+from gateway.rules import outcomes as replies
+from gateway.rules.policy import Policy
 from gateway.turns import Answered, PutQuestion
 
 MOST_OPTIONS = 20

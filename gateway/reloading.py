@@ -20,7 +20,7 @@ from gateway.files import FileRules
 from gateway.lanes import LaneRules, WhenBusy
 from gateway.observe import Observer
 from gateway.pipeline import Pipeline
-from gateway.policy import Employed, Policy
+from gateway.rules.policy import Employed, Policy
 from gateway.staff import Staff
 from gateway.state_dir import StateDir
 

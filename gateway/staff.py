@@ -18,8 +18,8 @@ from gateway.agents.chain import Chain, Link
 from gateway.domain.messages import Model
 from gateway.domain.ports.adapter import Agent, Closes
 from gateway.observe import Observer
-from gateway.policy import Employed
-from gateway.prices import Prices
+from gateway.rules.policy import Employed
+from gateway.rules.pricing import Prices
 
 # Kinds that only talk: a turn may run again after a crash unless the config says otherwise, and they have no use for a
 # folder to work in.

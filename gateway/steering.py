@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway import replies
 from gateway.batches import Stored
 from gateway.domain.errors import Refused
 from gateway.domain.messages import InboundMessage, TurnId
@@ -20,6 +19,7 @@ from gateway.domain.ports.adapter import Agent, TakesWords, can
 from gateway.domain.ports.store import Store
 from gateway.observe import Observer
 from gateway.patience import until_stored
+from gateway.rules import outcomes as replies
 from gateway.turns import Conversation
 
 

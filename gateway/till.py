@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from gateway import replies
-from gateway.budgets import Standing, Today, why_not
 from gateway.domain.errors import UnknownSession, UnknownWork
 from gateway.domain.messages import InboundMessage, Part, SessionId, SessionSource, Spent, Turn
 from gateway.domain.ports.adapter import Clock, TellsWhoAnswered, can
@@ -13,8 +11,10 @@ from gateway.domain.ports.store import Begun, Outcome, Store
 from gateway.domain.usage import By, Payer, Spending
 from gateway.observe import Observer
 from gateway.patience import until_stored
-from gateway.policy import Employed, Policy
-from gateway.prices import counted, priced
+from gateway.rules import outcomes as replies
+from gateway.rules.budgets import Standing, Today, why_not
+from gateway.rules.policy import Employed, Policy
+from gateway.rules.pricing import counted, priced
 
 USED_UP = "the budget of the day is used up"
 

@@ -32,7 +32,7 @@ from gateway.domain.ports.adapter import Agent, Clock
 from gateway.domain.text import clean_label
 from gateway.files import clean_name
 from gateway.observe import Observer
-from gateway.privacy import StreamRestorer
+from gateway.rules.redaction import StreamRestorer
 from gateway.said import Restore, Said
 
 SECONDS_TO_LET_GO = 5.0

@@ -21,7 +21,7 @@ from gateway.lanes import LaneRules
 from gateway.metrics import Now
 from gateway.observe import Observer
 from gateway.pipeline import Pipeline
-from gateway.policy import Employed, Policy
+from gateway.rules.policy import Employed, Policy
 from tests.fakes import NOON, RecordingAdapter
 
 AT_ONCE = LaneRules(debounce=timedelta(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.domain.messages import InboundMessage, Part, ResetPolicy, Session, SessionKey, SessionSource, Spent
 from gateway.domain.ports.store import Begun, Claim, Opening, Outcome, Store
-from gateway.keys import build_session_key
+from gateway.rules.session_keys import build_session_key
 from tests.fakes import assistant, dm, message, user
 
 

@@ -32,7 +32,7 @@ from gateway.domain.messages import (
 )
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Claim, Opening, Outcome
-from gateway.keys import build_session_key
+from gateway.rules.session_keys import build_session_key
 from gateway.stores.sqlite import SqliteStore
 from gateway.web import Needs, Readiness, WebServer
 

@@ -11,7 +11,7 @@ import re
 
 from gateway.domain.messages import Attachment, Entry, InboundMessage, Media, Origin, Role
 from gateway.domain.text import cut, folded
-from gateway.hygiene import SUMMARY_MARK
+from gateway.rules.history_cleaning import SUMMARY_MARK
 
 NOTHING_SAID = "(nothing in words)"
 

@@ -32,7 +32,7 @@ from gateway.expiry import clean_up
 from gateway.files import FileRules, Files
 from gateway.observe import Observer
 from gateway.pairing import Pairing
-from gateway.sessions import CleanUpRules
+from gateway.rules.session_lifecycle import CleanUpRules
 from gateway.state_dir import StateDir, read_or_make_key
 from gateway.stores.sqlite import SqliteStore
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.budgets import money
 from gateway.commands.registry import Answer, Command, Request
 from gateway.domain.messages import Cost, CostStatus, Tokens
+from gateway.rules.budgets import money
 
 
 async def _usage(request: Request) -> Answer:

@@ -14,7 +14,7 @@ from gateway.domain.messages import CostStatus, Entry, Session, SessionId, Sessi
 from gateway.domain.ports.store import Pruned, SessionFilter, Store
 from gateway.domain.serialization import Json, to_dict
 from gateway.domain.text import clean_label
-from gateway.sessions import CleanUpRules
+from gateway.rules.session_lifecycle import CleanUpRules
 
 _CANDIDATES_TOLD = 10
 

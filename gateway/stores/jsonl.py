@@ -15,8 +15,8 @@ from datetime import datetime
 from gateway.domain.errors import MalformedRecord
 from gateway.domain.messages import EndReason, Entry, EntryId, Session, SessionId, SessionSource
 from gateway.domain.serialization import Json, from_dict, to_dict
-from gateway.keys import build_session_key
-from gateway.sessions import moved_mark, with_moved_marks
+from gateway.rules.session_keys import build_session_key
+from gateway.rules.session_lifecycle import moved_mark, with_moved_marks
 
 _FORMAT = 1
 

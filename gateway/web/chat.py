@@ -19,7 +19,7 @@ from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settl
 from gateway.domain.messages import Session, SessionKey
 from gateway.domain.ports.store import SessionFilter
 from gateway.domain.text import clean_label
-from gateway.keys import owner_of
+from gateway.rules.session_keys import owner_of
 from gateway.web import frames, transcripts
 from gateway.web.frames import Archive, Delete, Earlier, Frame, Open, Rename, Say
 from gateway.web.needs import Needs

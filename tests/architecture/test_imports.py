@@ -38,16 +38,16 @@ OFFENCES = [
     ("errors", "gateway.domain.serialization", DOWNWARDS),
     ("dicts", "gateway.domain.ports.adapter", DOWNWARDS),
     ("model", "gateway.domain.ports.adapter", DOWNWARDS),
-    ("ports", "gateway.sessions", DOWNWARDS),
-    ("ports", "gateway.keys", DOWNWARDS),
-    ("sessions", "gateway.keys", DOWNWARDS),
-    ("keys", "gateway.privacy", DOWNWARDS),
-    ("privacy", "gateway.sessions", DOWNWARDS),
-    ("sessions", "gateway.history", DOWNWARDS),
-    ("privacy", "gateway.prompt", DOWNWARDS),
-    ("hygiene", "gateway.history", DOWNWARDS),
-    ("history", "gateway.prompt", DOWNWARDS),
-    ("prompt", "gateway.history", DOWNWARDS),
+    ("ports", "gateway.rules.session_lifecycle", DOWNWARDS),
+    ("ports", "gateway.rules.session_keys", DOWNWARDS),
+    ("sessions", "gateway.rules.session_keys", DOWNWARDS),
+    ("keys", "gateway.rules.redaction", DOWNWARDS),
+    ("privacy", "gateway.rules.session_lifecycle", DOWNWARDS),
+    ("sessions", "gateway.rules.history_window", DOWNWARDS),
+    ("privacy", "gateway.rules.context_prompt", DOWNWARDS),
+    ("hygiene", "gateway.rules.history_window", DOWNWARDS),
+    ("history", "gateway.rules.context_prompt", DOWNWARDS),
+    ("prompt", "gateway.rules.history_window", DOWNWARDS),
     ("history", "gateway.stores", DOWNWARDS),
     ("ports", "gateway.stores.sqlite", DOWNWARDS),
     ("stores/memory/store", "gateway.stores.sqlite", STRANGERS),
@@ -70,7 +70,7 @@ OFFENCES = [
     ("web/chat", "gateway.stores", DOWNWARDS),
     ("turns", "aiohttp", CORE),
     ("adapters.screens", "gateway.pipeline", ADAPTERS),
-    ("adapters.screens", "gateway.privacy", ADAPTERS),
+    ("adapters.screens", "gateway.rules.redaction", ADAPTERS),
     ("cli/check", "gateway.__main__", DOWNWARDS),
     ("control/server", "gateway.app", DOWNWARDS),
     ("control/sessions", "gateway.cli", DOWNWARDS),
@@ -90,8 +90,14 @@ OFFENCES = [
     ("__main__", "config.load", CORE),
     ("cli/check", "pydantic", CORE),
     ("cli/check", "aiohttp", CORE),
-    *(("config.schema", module, CONFIG) for module in ("gateway.cli", "gateway.stores", "gateway.prompt")),
-    *(("config.load", module, CONFIG) for module in ("gateway.keys", "gateway.privacy", "typer", "sqlite3", "aiohttp")),
+    *(
+        ("config.schema", module, CONFIG)
+        for module in ("gateway.cli", "gateway.stores", "gateway.rules.context_prompt")
+    ),
+    *(
+        ("config.load", module, CONFIG)
+        for module in ("gateway.rules.session_keys", "gateway.rules.redaction", "typer", "sqlite3", "aiohttp")
+    ),
 ]
 
 

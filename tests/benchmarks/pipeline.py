@@ -32,8 +32,8 @@ from gateway.lanes import LaneRules
 from gateway.logs import configure_logging
 from gateway.observe import Observer
 from gateway.pipeline import Pipeline
-from gateway.policy import Employed, Policy
-from gateway.privacy import new_key
+from gateway.rules.policy import Employed, Policy
+from gateway.rules.redaction import new_key
 from gateway.stores.sqlite import SqliteStore
 from tests.fakes import RecordingAdapter, assistant, user
 

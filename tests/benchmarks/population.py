@@ -18,8 +18,8 @@ from pathlib import Path
 
 from gateway.clock import SystemClock
 from gateway.domain.messages import ChatType, Entry, Role, Session, SessionId, SessionKey, SessionSource, Text
-from gateway.keys import build_session_key
-from gateway.sessions import interacted
+from gateway.rules.session_keys import build_session_key
+from gateway.rules.session_lifecycle import interacted
 from gateway.stores.sqlite import SqliteStore
 from gateway.stores.sqlite.entry_table import EntryTable, within_bounds
 from gateway.stores.sqlite.recent_entries import RecentEntries

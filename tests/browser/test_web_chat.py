@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from gateway.domain.errors import Refused, StoreUnavailable
 from gateway.domain.messages import Origin, Role, SessionSource
-from gateway.keys import build_session_key
+from gateway.rules.session_keys import build_session_key
 from gateway.web.chat import LONGEST_MESSAGE
 from tests.browser.conftest import Gateway
 from tests.fakes import said

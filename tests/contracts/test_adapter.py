@@ -40,7 +40,7 @@ from gateway.domain.ports.adapter import (
     ShowsTyping,
     TellsProgress,
 )
-from gateway.keys import build_session_key
+from gateway.rules.session_keys import build_session_key
 from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, for_adapters, gateway, listening, only_our_errors, part
 from tests.contracts.adapters import CAPABILITIES, OTHER_ACCOUNT, AdapterUnderTest

@@ -22,7 +22,7 @@ from gateway.domain.messages import (
     Text,
 )
 from gateway.domain.ports.store import Claim, Outcome, Store
-from gateway.sessions import ResetPolicies
+from gateway.rules.session_lifecycle import ResetPolicies
 from tests.fakes import FrozenClock, assistant, dm, message, said
 from tests.talk import begin, exchange, key_of, opening
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.messages import PartState, ResetPolicy, Sent, Session
-from gateway.sessions import ResetPolicies
+from gateway.rules.session_lifecycle import ResetPolicies
 from gateway.stores.sqlite import SqliteStore
 from gateway.stores.sqlite.migrations import migrate, our_scripts
 from gateway.stores.sqlite.rows import SESSION_COLUMNS

@@ -45,7 +45,7 @@ from gateway.domain.messages import (
     TurnId,
 )
 from gateway.domain.ports.store import AccountRecord, Choice, Claim, Depth, Outcome, QuestionState, SessionFilter, Store
-from gateway.keys import build_session_key
+from gateway.rules.session_keys import build_session_key
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.contracts.conftest import CAP

@@ -15,7 +15,7 @@ import pytest
 
 from gateway.clock import SystemClock
 from gateway.files import Files
-from gateway.policy import Employed, Policy
+from gateway.rules.policy import Employed, Policy
 from gateway.stores.sqlite import SqliteStore
 from tests.acp_rig import AcpRig, is_running
 from tests.at_work import AtWork, at_work

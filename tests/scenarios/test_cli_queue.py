@@ -13,7 +13,7 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.domain.messages import InboxId, SessionSource
 from gateway.domain.ports.store import Opening
-from gateway.keys import build_session_key
+from gateway.rules.session_keys import build_session_key
 from gateway.state_dir import take_lock
 from gateway.stores.sqlite import SqliteStore
 from tests.commands import daemon, in_terminal, turngate

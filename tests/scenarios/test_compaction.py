@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.budgets import Budget, Budgets
 from gateway.clock import SystemClock
 from gateway.compaction import HEADING
 from gateway.domain.errors import AgentError
@@ -17,9 +16,10 @@ from gateway.domain.messages import AgentEvent, Ask, Done, Entry, File, Origin, 
 from gateway.domain.messages import Turn as AgentTurn
 from gateway.domain.ports.adapter import Agent
 from gateway.domain.usage import By
-from gateway.history import HistoryRules
-from gateway.policy import Employed, Policy
-from gateway.prices import Prices
+from gateway.rules.budgets import Budget, Budgets
+from gateway.rules.history_window import HistoryRules
+from gateway.rules.policy import Employed, Policy
+from gateway.rules.pricing import Prices
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_desk, at_work

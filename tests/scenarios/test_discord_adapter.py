@@ -27,7 +27,7 @@ from gateway.domain.errors import (
 )
 from gateway.domain.messages import Button, ChatType, File, InboundMessage, MessageKind, SessionSource, TurnId
 from gateway.domain.ports.adapter import Clock
-from gateway.keys import build_session_key
+from gateway.rules.session_keys import build_session_key
 from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, listening, listening_as_supervised, part
 from tests.contracts.adapters import DiscordUnderTest

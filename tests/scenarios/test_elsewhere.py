@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from gateway.admission import Access, Allowed
 from gateway.clock import SystemClock
 from gateway.domain.messages import AgentEvent, ChatType, Done, Origin, Send, SessionSource, Text, Turn
-from gateway.policy import Employed, Policy
-from gateway.prompt import HomeChannel
-from gateway.routing import Route
+from gateway.rules.authorization import Access, Allowed
+from gateway.rules.context_prompt import HomeChannel
+from gateway.rules.policy import Employed, Policy
+from gateway.rules.routing import Route
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_work

@@ -33,7 +33,7 @@ from gateway.domain.messages import (
 from gateway.domain.ports.adapter import Agent
 from gateway.domain.ports.store import Begun, Claim, Store
 from gateway.files import FileRules, Files
-from gateway.policy import Employed, Policy
+from gateway.rules.policy import Employed, Policy
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_work, policy_for

@@ -15,7 +15,7 @@ from gateway.clock import SystemClock
 from gateway.domain.messages import ChatType, SessionSource, Text
 from gateway.domain.ports.adapter import Closes
 from gateway.observe import Observer
-from gateway.privacy import new_key
+from gateway.rules.redaction import new_key
 from gateway.stores.memory import MemoryStore
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.simulators.common import Simulator

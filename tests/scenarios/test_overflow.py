@@ -16,7 +16,7 @@ from gateway.domain.messages import AgentEvent, Done, InboxId, InboxState, Text,
 from gateway.domain.ports.store import Store
 from gateway.domain.serialization import Json
 from gateway.lanes import LaneRules, WhenBusy
-from gateway.replies import TOO_MANY
+from gateway.rules.outcomes import TOO_MANY
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_desk, at_work, policy_for

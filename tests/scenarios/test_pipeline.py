@@ -37,9 +37,9 @@ from gateway.domain.messages import (
 )
 from gateway.domain.ports.store import Accepted, Choice, Store
 from gateway.lanes import LaneRules, WhenBusy
-from gateway.policy import Employed, Policy
-from gateway.routing import Route
-from gateway.sessions import ResetPolicies
+from gateway.rules.policy import Employed, Policy
+from gateway.rules.routing import Route
+from gateway.rules.session_lifecycle import ResetPolicies
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_desk, at_work, policy_for

@@ -10,7 +10,7 @@ from pathlib import Path
 from gateway.agents import AgentSpec, load_agent
 from gateway.clock import SystemClock
 from gateway.files import Files
-from gateway.policy import Employed, Policy
+from gateway.rules.policy import Employed, Policy
 from gateway.said import LONGEST_ANSWER
 from gateway.stores.memory import MemoryStore
 from tests.at_work import AtWork, at_desk, at_work

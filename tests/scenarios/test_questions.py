@@ -33,8 +33,8 @@ from gateway.domain.messages import (
     TurnId,
 )
 from gateway.domain.ports.store import QuestionState, Store
-from gateway.policy import Policy
 from gateway.questions import LONGEST_LABEL, MOST_OPTIONS, RUN_AGAIN
+from gateway.rules.policy import Policy
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_desk, at_work, policy_for

@@ -13,8 +13,8 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.domain.messages import AgentEvent, Done, InboxState, Origin, Text, Tool, ToolStatus, Turn
 from gateway.domain.ports.store import Begun, InboxItem
-from gateway.policy import Policy
-from gateway.replies import MOST_ATTEMPTS, given_up
+from gateway.rules.outcomes import MOST_ATTEMPTS, given_up
+from gateway.rules.policy import Policy
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import NOON, ScriptedAgent, message

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admission import Access, Allowed
 from gateway.clock import SystemClock
 from gateway.domain.messages import Done, InboxState, Part, PartState, Sent, Text
 from gateway.domain.ports.adapter import Agent
+from gateway.rules.authorization import Access, Allowed
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import ScriptedAgent

@@ -6,9 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.admission import Access, Direct
 from gateway.agents.chain import Chain, Link
-from gateway.budgets import Budget, Budgets
 from gateway.clock import SystemClock
 from gateway.domain.errors import AgentError, AgentUnavailable
 from gateway.domain.messages import (
@@ -26,8 +24,10 @@ from gateway.domain.messages import (
 from gateway.domain.messages import Turn as AgentTurn
 from gateway.domain.ports.adapter import Agent
 from gateway.domain.usage import By, Payer
-from gateway.policy import Employed, Policy
-from gateway.prices import Prices
+from gateway.rules.authorization import Access, Direct
+from gateway.rules.budgets import Budget, Budgets
+from gateway.rules.policy import Employed, Policy
+from gateway.rules.pricing import Prices
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_desk, at_work, numbers

@@ -15,7 +15,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar
 from gateway.domain.errors import Refused, StoreUnavailable
 from gateway.domain.messages import AgentEvent, Entry, Origin, Part, Role, SessionSource, Text, ToolStatus
 from gateway.domain.ports.store import SessionFilter
-from gateway.keys import build_session_key
+from gateway.rules.session_keys import build_session_key
 from gateway.web.chat import LONGEST_MESSAGE
 from gateway.web.transcripts import ENTRIES_A_PAGE
 from tests.fakes import user

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admission import Access, Allowed, Direct, Groups, Refusal
 from gateway.app import running
 from gateway.control.queue import queue_requests
 from gateway.control.requests import carry_out
@@ -30,6 +29,7 @@ from gateway.domain.messages import (
 from gateway.domain.ports.adapter import Receive
 from gateway.doorkeeper import MOST_ROWS_A_MINUTE
 from gateway.lanes import LaneRules
+from gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal
 from gateway.state_dir import take_lock
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gateway.domain.messages import SessionSource
-from gateway.policy import Employed, Policy
-from gateway.routing import Route
+from gateway.rules.policy import Employed, Policy
+from gateway.rules.routing import Route
 from tests.fakes import ScriptedAgent
 
 ANN = SessionSource(platform="telegram", chat_id="1", user_id="1")

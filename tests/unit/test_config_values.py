@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from config.access import AccessEntry, Whom
 from config.fields import ListenAddress, written_duration, written_size
 from config.schema import Config, Log
-from gateway.budgets import Budget, Budgets
 from gateway.domain.messages import ChatType, ResetPolicy
-from gateway.history import HistoryRules
+from gateway.rules.budgets import Budget, Budgets
+from gateway.rules.history_window import HistoryRules
 from tests.configs import config_of
 from tests.fakes import dm
 

@@ -22,8 +22,8 @@ from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, Lanes
 from gateway.observe import Observer
 from gateway.pairing import Pairing
-from gateway.policy import Policy
-from gateway.replies import TOO_MANY, asked
+from gateway.rules.outcomes import TOO_MANY, asked
+from gateway.rules.policy import Policy
 from gateway.stores.memory import MemoryStore
 from tests.at_work import at_desk, policy_for
 from tests.fakes import ScriptedAgent, assistant, message

@@ -12,10 +12,10 @@ import pytest
 from gateway.domain.messages import AgentEvent, EndReason, Entry, Origin, Role, Session, SessionEnded, Text, Turn
 from gateway.endings import Endings
 from gateway.files import Files
-from gateway.history import HistoryRules
 from gateway.observe import Observer
-from gateway.policy import Employed, Policy
-from gateway.routing import Route
+from gateway.rules.history_window import HistoryRules
+from gateway.rules.policy import Employed, Policy
+from gateway.rules.routing import Route
 from gateway.stores.memory import MemoryStore
 from tests.fakes import NOON, FrozenClock, ScriptedAgent, dm, message, said
 from tests.hurry import LoopClock, hurried, later

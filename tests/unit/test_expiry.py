@@ -17,8 +17,8 @@ from gateway.domain.ports.store import Outcome, PolicyOf, Pruned
 from gateway.expiry import Sweep, sweep_files
 from gateway.files import FileRules, Files
 from gateway.observe import Observer
-from gateway.policy import Employed, Policy
-from gateway.sessions import CleanUpRules, ResetPolicies
+from gateway.rules.policy import Employed, Policy
+from gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies
 from gateway.stores.memory import MemoryStore
 from tests.fakes import FrozenClock, ScriptedAgent, dm, message
 from tests.hurry import LoopClock, hurried

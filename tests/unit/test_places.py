@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gateway.admission import Access, Allowed
 from gateway.domain.messages import ChatType, SessionSource
 from gateway.places import places_of
-from gateway.policy import Policy
+from gateway.rules.authorization import Access, Allowed
+from gateway.rules.policy import Policy
 from gateway.stores.memory import MemoryStore
 from tests.fakes import FrozenClock
 from tests.talk import exchange

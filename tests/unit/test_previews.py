@@ -18,7 +18,7 @@ from gateway.domain.ports.adapter import Adapter, Limits, Rate
 from gateway.domain.ports.store import LOST_PREVIEW, Begun, Outcome
 from gateway.observe import Observer
 from gateway.previews import Preview
-from gateway.replies import MAY_STAND_ABOVE, in_place_of
+from gateway.rules.outcomes import MAY_STAND_ABOVE, in_place_of
 from gateway.stores.memory import MemoryStore
 from gateway.wording import Words
 from tests.at_work import at_desk

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from gateway.domain.messages import ChatType, ResetPolicy, Session, SessionId, SessionKey, SessionSource
-from gateway.history import HistoryRules
-from gateway.policy import Employed, Policy
-from gateway.routing import Route, agent_for
-from gateway.sessions import ResetPolicies
+from gateway.rules.history_window import HistoryRules
+from gateway.rules.policy import Employed, Policy
+from gateway.rules.routing import Route, agent_for
+from gateway.rules.session_lifecycle import ResetPolicies
 from tests.fakes import NOON, ScriptedAgent
 
 GROUP = SessionSource(platform="slack", account="work", chat_type=ChatType.GROUP, chat_id="C1", user_id="U1")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from adapters.slack.markup import marked
 from adapters.slack.mrkdwn import readable
-from gateway.privacy import Redactor, new_key
+from gateway.rules.redaction import Redactor, new_key
 from tests.simulators.slack.text import escaped, kept, typed
 
 READ = {

@@ -13,7 +13,7 @@ from gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
 from gateway.domain.messages import Part, Sent, SessionSource, Text, Tool, ToolStatus
 from gateway.domain.ports.adapter import Limits
 from gateway.domain.ports.store import LOST_PREVIEW
-from gateway.replies import MAY_STAND_ABOVE
+from gateway.rules.outcomes import MAY_STAND_ABOVE
 from gateway.wording import Story
 from tests.fakes import NOON
 from tests.hurry import hurried, later

@@ -35,7 +35,7 @@ from gateway.domain.messages import (
 )
 from gateway.domain.ports.adapter import Agent
 from gateway.observe import Observer
-from gateway.privacy import Redactor
+from gateway.rules.redaction import Redactor
 from gateway.said import LONGEST_ANSWER, Said
 from gateway.turns import NOT_AVAILABLE, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Patience
 from tests.at_work import numbers

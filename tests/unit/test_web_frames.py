@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.errors import MalformedRecord
 from gateway.domain.messages import SessionId, SessionSource, Text, Tool, ToolStatus
-from gateway.sessions import Session
+from gateway.rules.session_lifecycle import Session
 from gateway.web import frames
 from gateway.web.frames import Archive, Delete, Earlier, Open, Rename, Say
 from tests.fakes import NOON

@@ -34,7 +34,7 @@ from gateway.domain.messages import (
     ToolStatus,
     Usage,
 )
-from gateway.privacy import Redactor, new_key
+from gateway.rules.redaction import Redactor, new_key
 from tests.fakes import NOON, message, said, user
 from tests.programs import turn_in
 

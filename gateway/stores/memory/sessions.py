@@ -9,7 +9,7 @@ from datetime import datetime
 from gateway.domain.errors import Refused, UnknownSession
 from gateway.domain.messages import EndReason, Opened, ResetPolicy, Session, SessionId, SessionKey, SessionSource
 from gateway.domain.ports.store import Opening, SessionFilter
-from gateway.sessions import (
+from gateway.rules.session_lifecycle import (
     Decision,
     due_before,
     end_session,

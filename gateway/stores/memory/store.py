@@ -55,7 +55,7 @@ from gateway.domain.ports.store import (
     Transcript,
 )
 from gateway.domain.usage import LAST_DAY, By, Payer, Used
-from gateway.sessions import answered
+from gateway.rules.session_lifecycle import answered
 from gateway.stores import jsonl
 from gateway.stores.memory.accounts import MemoryAccounts
 from gateway.stores.memory.endings import MemoryEndings

@@ -9,8 +9,8 @@ from datetime import datetime
 from gateway.domain.errors import Refused, UnknownEntry
 from gateway.domain.messages import Block, EndReason, Entry, EntryId, Origin, Session, SessionId, Spent
 from gateway.domain.ports.store import Hit, Transcript
-from gateway.history import live_start
-from gateway.sessions import answered, interacted, preview_of, spared_summary, touched, with_moved_marks
+from gateway.rules.history_window import live_start
+from gateway.rules.session_lifecycle import answered, interacted, preview_of, spared_summary, touched, with_moved_marks
 from gateway.stores import jsonl
 from gateway.stores.memory.sessions import MemorySessions
 from gateway.stores.texts import contains_words, query_words, scrubbed

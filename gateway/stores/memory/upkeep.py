@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from gateway.domain.messages import EndReason, InboxState, Session
 from gateway.domain.ports.store import Pruned
-from gateway.sessions import is_disused, is_empty, is_over, said_before
+from gateway.rules.session_lifecycle import is_disused, is_empty, is_over, said_before
 from gateway.stores.memory.inbox import MemoryInbox
 from gateway.stores.memory.outbox import MemoryOutbox
 from gateway.stores.memory.people import MemoryPeople

@@ -10,7 +10,7 @@ from datetime import datetime
 from gateway.domain.errors import StoreDamaged, UnknownEntry
 from gateway.domain.messages import Block, Entry, EntryId, Origin, Session, SessionId
 from gateway.domain.ports.store import Transcript
-from gateway.sessions import preview_of
+from gateway.rules.session_lifecycle import preview_of
 from gateway.stores.sqlite.recent_entries import RecentEntries
 from gateway.stores.sqlite.rows import (
     ENTRY_COLUMNS,

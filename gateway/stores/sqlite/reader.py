@@ -15,7 +15,7 @@ import aiosqlite
 from gateway.domain.errors import StoreDamaged, StoreUnavailable, UnknownSession, UnknownWork
 from gateway.domain.messages import ChatType, EndReason, InboxId, InboxState, PartState, Session, SessionId, SessionKey
 from gateway.domain.ports.store import Depth, Hit, PolicyOf, SessionFilter, Step, Trace, Transcript
-from gateway.sessions import due_before
+from gateway.rules.session_lifecycle import due_before
 from gateway.stores.sqlite import entry_table
 from gateway.stores.sqlite.rows import (
     INBOX_COLUMNS,

@@ -14,7 +14,7 @@ from operator import itemgetter
 from gateway.domain.errors import Refused, UnknownSession
 from gateway.domain.messages import EndReason, Opened, Session, SessionId, SessionKey, SessionSource
 from gateway.domain.ports.store import Opening
-from gateway.sessions import end_session, next_session, open_session, reset_due, resumed
+from gateway.rules.session_lifecycle import end_session, next_session, open_session, reset_due, resumed
 from gateway.stores.sqlite import ending_table
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, Value, checksum, session_from_row, session_to_row
 from gateway.stores.texts import scrub, scrubbed

@@ -61,7 +61,7 @@ from gateway.domain.ports.store import (
     Transcript,
 )
 from gateway.domain.usage import LAST_DAY, By, Payer, Spending, Used
-from gateway.sessions import answered, said_before, touched
+from gateway.rules.session_lifecycle import answered, said_before, touched
 from gateway.stores import jsonl
 from gateway.stores.sqlite import (
     account_table,

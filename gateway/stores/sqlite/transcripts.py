@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gateway.domain.messages import Block, EndReason, Entry, EntryId, Session, SessionId, Spent
-from gateway.sessions import answered, spared_summary, touched, with_moved_marks
+from gateway.rules.session_lifecycle import answered, spared_summary, touched, with_moved_marks
 from gateway.stores import jsonl
 from gateway.stores.sqlite import entry_table
 from gateway.stores.sqlite.entry_table import EntryTable

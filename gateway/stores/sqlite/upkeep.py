@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from gateway.domain.messages import EndReason, Session
 from gateway.domain.ports.store import Pruned
-from gateway.sessions import is_disused, is_empty, is_over, tombstone
+from gateway.rules.session_lifecycle import is_disused, is_empty, is_over, tombstone
 from gateway.stores.sqlite import ending_table, inbox_table, outbox_table, people_table, question_table
 from gateway.stores.sqlite.entry_table import EntryTable, after_rewrite, has_entries
 from gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row

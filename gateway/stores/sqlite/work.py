@@ -9,7 +9,7 @@ from datetime import datetime
 from gateway.domain.messages import Entry, InboxId, InboxState, Opened, Part, Spent, TurnId
 from gateway.domain.ports.store import Begun, Claim, InboxItem, Outcome
 from gateway.domain.usage import Spending
-from gateway.sessions import answered, interacted
+from gateway.rules.session_lifecycle import answered, interacted
 from gateway.stores.sqlite import entry_table, inbox_table, outbox_table, question_table, turn_table, usage_table
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.session_table import SessionTable

@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 
 from gateway.domain.messages import EndReason, ResetPolicy, Session, SessionId, SessionKey
 from gateway.domain.ports.store import Opening
-from gateway.sessions import daily_reset_on, end_session, interacted, last_daily_reset, open_session, reset_due, resumed
+from gateway.rules.session_lifecycle import (
+    daily_reset_on,
+    end_session,
+    interacted,
+    last_daily_reset,
+    open_session,
+    reset_due,
+    resumed,
+)
 from tests.fakes import NOON, dm
 
 INSTANT = timedelta(microseconds=1)

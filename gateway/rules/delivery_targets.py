@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gateway.domain.errors import Refused
 from gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, SessionSource
-from gateway.prompt import HomeChannel
+from gateway.rules.context_prompt import HomeChannel
 
 ORIGIN = "origin"
 

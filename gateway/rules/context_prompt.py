@@ -15,7 +15,7 @@ from gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, ChatType, EndR
 from gateway.domain.serialization import Json
 from gateway.domain.text import LONGEST_LABEL, cut, folded
 from gateway.overheard import LONGEST_REMARK, Remark
-from gateway.privacy import Redactor
+from gateway.rules.redaction import Redactor
 
 # A goal is a person's own words to the agent, not the name of something, so it has room.
 _LONGEST_GOAL = 2000

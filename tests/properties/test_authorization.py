@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from config.patterns import parse_wake_word
-from gateway.admission import Access, Allowed, Direct, Groups, Refusal, authorize
 from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
 from gateway.domain.pairing_records import Person
+from gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal, authorize
 from tests.fakes import NOON
 
 # Few values, so that they often meet.

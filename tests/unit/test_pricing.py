@@ -20,8 +20,8 @@ from gateway.domain.messages import (
     TurnId,
 )
 from gateway.domain.messages import Turn as AgentTurn
-from gateway.history import estimate_text_tokens, estimate_tokens
-from gateway.prices import Prices, counted, priced
+from gateway.rules.history_window import estimate_text_tokens, estimate_tokens
+from gateway.rules.pricing import Prices, counted, priced
 from tests.fakes import NOON, assistant, dm, message, said, user
 
 PRICES = Prices(input=1.0, output=10.0, cache_read=0.1, cache_write=2.0)

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 
-from gateway.admission import Access
-from gateway.budgets import Budgets
 from gateway.domain.messages import Model, Session, SessionKey, SessionSource
 from gateway.domain.ports.adapter import Agent
 from gateway.domain.ports.store import Opening
-from gateway.history import HistoryRules
-from gateway.keys import build_session_key, owner_of
-from gateway.prices import Prices
-from gateway.privacy import Redactor
-from gateway.prompt import HomeChannel
-from gateway.routing import MAIN_AGENT, Route, agent_for, route_of
-from gateway.sessions import ResetPolicies
+from gateway.rules.authorization import Access
+from gateway.rules.budgets import Budgets
+from gateway.rules.context_prompt import HomeChannel
+from gateway.rules.history_window import HistoryRules
+from gateway.rules.pricing import Prices
+from gateway.rules.redaction import Redactor
+from gateway.rules.routing import MAIN_AGENT, Route, agent_for, route_of
+from gateway.rules.session_keys import build_session_key, owner_of
+from gateway.rules.session_lifecycle import ResetPolicies
 from gateway.turns import Patience
 
 _NOT_SHOWN = 20

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gateway.domain.messages import ChatType, SessionKey, SessionSource
-from gateway.keys import build_session_key
+from gateway.rules.session_keys import build_session_key
 
 PIECES = ":%*/-0127aäЖ你😀\x00\x1f\x7f\x85\ud800\udfff"
 LURES = [

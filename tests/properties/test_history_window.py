@@ -10,7 +10,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gateway.domain.messages import Block, Entry, Media, MediaType, Origin, Reasoning, Role, Text, ToolCall
-from gateway.history import HistoryRules, estimate_text_tokens, estimate_tokens, live_start, middle, talk_in, window
+from gateway.rules.history_window import (
+    HistoryRules,
+    estimate_text_tokens,
+    estimate_tokens,
+    live_start,
+    middle,
+    talk_in,
+    window,
+)
 from tests.fakes import NOON, assistant, user
 
 UNAVAILABLE = (Text("[result unavailable]"),)

@@ -6,8 +6,8 @@ import pytest
 
 from gateway.domain.errors import Refused
 from gateway.domain.messages import SessionSource
-from gateway.prompt import HomeChannel
-from gateway.targets import Target, read_target
+from gateway.rules.context_prompt import HomeChannel
+from gateway.rules.delivery_targets import Target, read_target
 
 HERE = SessionSource(platform="telegram", chat_id="7", user_id="7")
 HOMES = (

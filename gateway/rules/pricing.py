@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.domain.messages import Cost, CostStatus, Entry, Origin, Role, Spent, Tokens, Turn
-from gateway.history import estimate_text_tokens, estimate_tokens
+from gateway.rules.history_window import estimate_text_tokens, estimate_tokens
 
 BY_AGENT = "agent"
 BY_CONFIG = "config"

@@ -24,7 +24,7 @@ from gateway.domain.messages import (
     Tokens,
 )
 from gateway.domain.ports.store import Opening
-from gateway.sessions import (
+from gateway.rules.session_lifecycle import (
     ResetPolicies,
     answered,
     daily_reset_on,

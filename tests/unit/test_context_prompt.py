@@ -10,8 +10,8 @@ import pytest
 from gateway.domain.messages import ChatType, EndReason, ResetNotice, SessionId, SessionSource
 from gateway.domain.serialization import Json
 from gateway.domain.text import clean_label
-from gateway.privacy import Redactor
-from gateway.prompt import HomeChannel, PromptFacts, context_prompt
+from gateway.rules.context_prompt import HomeChannel, PromptFacts, context_prompt
+from gateway.rules.redaction import Redactor
 
 GROUP_ID = "-1001234567890"
 HOME_ID = "-1009876543210"

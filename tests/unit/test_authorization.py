@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.admission import Access, Allowed, Decision, Direct, Groups, Refusal, authorize
 from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
 from gateway.domain.pairing_records import Person
+from gateway.rules.authorization import Access, Allowed, Decision, Direct, Groups, Refusal, authorize
 from tests.fakes import message
 
 DM = SessionSource(platform="telegram", chat_id="42", user_id="42", user_name="Ann")

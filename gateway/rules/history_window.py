@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
 from gateway.domain.messages import Entry, Origin, Role, Text
-from gateway.hygiene import shown
+from gateway.rules.history_cleaning import shown
 
 _RESULT_UNAVAILABLE = (Text("[result unavailable]"),)
 _OVERHEAD = 4  # tokens that a role, a call or a file costs beyond its words

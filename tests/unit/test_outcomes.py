@@ -24,7 +24,7 @@ from gateway.domain.messages import (
     Text,
 )
 from gateway.files import Files
-from gateway.replies import asked, broken, commanded, parts, words_before
+from gateway.rules.outcomes import asked, broken, commanded, parts, words_before
 from tests.at_work import policy_for
 from tests.fakes import NOON, ScriptedAgent, assistant, dm, message, said, user
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from gateway.domain.messages import Entry, Media, MediaType, Origin, Reasoning, Role, Text, ToolCall
-from gateway.history import HistoryRules, estimate_text_tokens, estimate_tokens, live_start, middle, window
+from gateway.rules.history_window import HistoryRules, estimate_text_tokens, estimate_tokens, live_start, middle, window
 from tests.fakes import NOON, assistant, said, user
 
 UNAVAILABLE = "[result unavailable]"

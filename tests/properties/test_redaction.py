@@ -14,7 +14,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.domain.messages import ChatType, Entry, Media, MediaType, Reasoning, Role, SessionSource, Text, ToolCall
-from gateway.privacy import _SIGN, Redactor, StreamRestorer, _shapes
+from gateway.rules.redaction import _SIGN, Redactor, StreamRestorer, _shapes
 from tests.fakes import NOON
 
 KEY = bytes(range(32))

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from gateway.domain.messages import ChatType, Entry, Media, MediaType, Reasoning, Role, SessionSource, Text, ToolCall
-from gateway.privacy import Redactor, new_key
+from gateway.rules.redaction import Redactor, new_key
 from tests.fakes import NOON, assistant, user
 
 KEY = bytes(range(32))
