@@ -9,7 +9,7 @@ from gateway.cli import app
 from gateway.cli.exits import Exit, exit_of
 from gateway.cli.printable import printable
 from gateway.domain.errors import TurngateError
-from gateway.reasons import place_of, whole_reason
+from gateway.observability.error_text import place_of, whole_reason
 
 
 def main() -> None:

@@ -48,8 +48,8 @@ from gateway.farewell import CUT_OFF, say_that_it_goes_on
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.health import Health
-from gateway.metrics import METRICS_TYPE
-from gateway.observe import Observer
+from gateway.observability.metrics import METRICS_TYPE
+from gateway.observability.observer import Observer
 from gateway.pipeline import Pipeline
 from gateway.places import places_of
 from gateway.reloading import Reloading, backup_rules, delivery_rules, file_rules, lane_rules

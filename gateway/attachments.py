@@ -18,9 +18,9 @@ from gateway.domain.messages import Attachment, Entry, InboundMessage, SessionId
 from gateway.domain.ports.adapter import FetchesFiles
 from gateway.domain.ports.store import Store
 from gateway.files import Files, clean_name, too_large
-from gateway.observe import Observer
+from gateway.observability.error_text import reason_of
+from gateway.observability.observer import Observer
 from gateway.patience import until_stored
-from gateway.reasons import reason_of
 from gateway.rules.policy import Policy
 
 LONGEST_FETCH = 300.0

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from gateway.domain.errors import StoreError, StoreUnavailable, TurngateError
 from gateway.domain.ports.adapter import Clock
-from gateway.observe import Observer
-from gateway.reasons import reason_of
+from gateway.observability.error_text import reason_of
+from gateway.observability.observer import Observer
 
 LOOKS_EVERY = timedelta(minutes=1)
 FIRST_AFTER = timedelta(minutes=5)

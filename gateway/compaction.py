@@ -32,7 +32,7 @@ from gateway.domain.messages import (
 )
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Outcome, Store
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.patience import until_stored
 from gateway.rules.budgets import why_not
 from gateway.rules.history_cleaning import SUMMARY_MARK

@@ -44,10 +44,10 @@ from gateway.domain.ports.adapter import (
 from gateway.domain.ports.store import Store
 from gateway.files import discard, is_there
 from gateway.governor import Governor
-from gateway.observe import Observer
+from gateway.observability.error_text import whole_reason
+from gateway.observability.observer import Observer
 from gateway.patience import until_stored
 from gateway.previews import Preview, follower_of, harmless
-from gateway.reasons import whole_reason
 from gateway.streams import Showing, Stage
 
 _OPEN = (PartState.PENDING, PartState.SENDING, PartState.FAILED)

@@ -17,8 +17,8 @@ from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Begun, Outcome, Store
 from gateway.fitting import Fitting
 from gateway.lanes import Lanes, Place
-from gateway.logs import Action
-from gateway.observe import Observer
+from gateway.observability.logs import Action
+from gateway.observability.observer import Observer
 from gateway.pairing import Pairing
 from gateway.patience import until_stored
 from gateway.rules import outcomes as replies

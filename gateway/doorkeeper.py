@@ -14,7 +14,7 @@ from gateway.domain.errors import Refused, StoreError
 from gateway.domain.messages import ChatType, InboundMessage, Part, SessionKey
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Accepted, Store
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.overheard import Overheard
 from gateway.pairing import Pairing
 from gateway.rules.authorization import LONGEST_TEXT, SAID, Refusal, authorize

@@ -27,7 +27,7 @@ from gateway.domain.pairing_records import Person
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Store
 from gateway.fitting import Fitting
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.patience import until_stored
 from gateway.rules.authorization import authorize
 from gateway.rules.delivery_targets import Target, read_target

@@ -17,7 +17,7 @@ from gateway.domain.messages import Entry, Session
 from gateway.domain.ports.adapter import Clock, HearsOfEndings
 from gateway.domain.ports.store import Ending, Store
 from gateway.files import Files
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.rules.policy import Employed, Policy
 
 MOST_TRIES = 3

@@ -12,7 +12,7 @@ from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Begun, Store
 from gateway.elsewhere import Elsewhere
 from gateway.fitting import Fitting
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.pairing import Pairing
 from gateway.patience import until_stored
 from gateway.questions import Questions

@@ -20,7 +20,7 @@ from gateway.domain.messages import LARGEST_NUMBER, EndReason, PartState, Sessio
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Opening, Pruned, Store
 from gateway.files import Files
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Policy
 from gateway.rules.session_lifecycle import CleanUpRules

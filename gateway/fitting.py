@@ -16,7 +16,7 @@ from gateway.domain.messages import Part, SessionId
 from gateway.domain.ports.adapter import Limits
 from gateway.domain.ports.store import Outcome
 from gateway.files import Files
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.rendering import beginning, split
 
 _IN_FILE = "\n\n*(This is the beginning. All of it is in the file.)*"

@@ -13,7 +13,7 @@ from gateway.control.status import AccountStatus, BackupStatus, DaemonStatus, St
 from gateway.domain.errors import StoreError, StoreUnavailable
 from gateway.domain.ports.adapter import Clock
 from gateway.lanes import Lanes
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.stores.sqlite import SqliteStore
 from gateway.supervisor import AccountReport, AccountState, Supervisor
 from gateway.web import Readiness

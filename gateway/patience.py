@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from gateway.domain.errors import StoreUnavailable
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 
 T = TypeVar("T")
 

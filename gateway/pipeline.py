@@ -26,7 +26,7 @@ from gateway.doorkeeper import Doorkeeper
 from gateway.errands import Errands
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, Lanes, Place
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.patience import pause_after
 from gateway.questions import Heard, Questions
 from gateway.rules import outcomes as replies

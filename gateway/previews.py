@@ -23,7 +23,7 @@ from gateway.domain.ports.adapter import (
     can,
 )
 from gateway.domain.ports.store import LOST_PREVIEW
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.streams import Draft, Drafter, EditedMessage, Editor, Showing, Stage, Stream, Streamer, in_time
 from gateway.wording import STILL_WORKING
 

@@ -38,7 +38,7 @@ from gateway.domain.messages import (
 from gateway.domain.ports.adapter import Agent, Clock, LetsOthersAnswer, TakesAnswers, can
 from gateway.domain.ports.store import Asked, Begun, Choice, InboxItem, Outcome, Store
 from gateway.fitting import Fitting
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.open_questions import OpenQuestions
 from gateway.patience import until_stored
 from gateway.rules import outcomes as replies

@@ -18,7 +18,7 @@ from gateway.delivery import DeliveryRules
 from gateway.expiry import Sweep
 from gateway.files import FileRules
 from gateway.lanes import LaneRules, WhenBusy
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Employed, Policy
 from gateway.staff import Staff

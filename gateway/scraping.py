@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from gateway.domain.errors import StoreError
 from gateway.health import Health
-from gateway.metrics import AccountGauges, Now
+from gateway.observability.metrics import AccountGauges, Now
 from gateway.supervisor import AccountReport, AccountState
 
 PATIENCE = timedelta(seconds=1)

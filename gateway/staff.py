@@ -17,7 +17,7 @@ from gateway.agents import AgentSpec, load_agent
 from gateway.agents.chain import Chain, Link
 from gateway.domain.messages import Model
 from gateway.domain.ports.adapter import Agent, Closes
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.rules.policy import Employed
 from gateway.rules.pricing import Prices
 

@@ -17,7 +17,7 @@ from gateway.domain.errors import Refused
 from gateway.domain.messages import InboundMessage, TurnId
 from gateway.domain.ports.adapter import Agent, TakesWords, can
 from gateway.domain.ports.store import Store
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.patience import until_stored
 from gateway.rules import outcomes as replies
 from gateway.turns import Conversation

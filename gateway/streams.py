@@ -21,7 +21,7 @@ from gateway.domain.messages import AgentEvent, Part, Sent, SessionSource, TurnI
 from gateway.domain.ports.adapter import Adapter, EditsMessages, FindsPreviews, ShowsDrafts, StreamsNatively, can
 from gateway.domain.ports.store import LOST_PREVIEW, Store
 from gateway.governor import Governor
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.patience import until_stored
 from gateway.wording import MARK, Story, Words
 

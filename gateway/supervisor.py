@@ -23,9 +23,9 @@ from gateway.domain.errors import GapRemains, Refused, Retryable, StoreError, Tu
 from gateway.domain.messages import InboundMessage
 from gateway.domain.ports.adapter import Adapter, CatchesUp, Clock, Moment, Receive, TellsProgress
 from gateway.domain.ports.store import Store
-from gateway.observe import Observer
+from gateway.observability.error_text import reason_of
+from gateway.observability.observer import Observer
 from gateway.patience import until_stored
-from gateway.reasons import reason_of
 
 MOST_REFUSALS = 3
 REFUSALS_COUNT_FOR = timedelta(minutes=10)

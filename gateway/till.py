@@ -9,7 +9,7 @@ from gateway.domain.messages import InboundMessage, Part, SessionId, SessionSour
 from gateway.domain.ports.adapter import Clock, TellsWhoAnswered, can
 from gateway.domain.ports.store import Begun, Outcome, Store
 from gateway.domain.usage import By, Payer, Spending
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.patience import until_stored
 from gateway.rules import outcomes as replies
 from gateway.rules.budgets import Standing, Today, why_not

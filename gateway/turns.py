@@ -31,7 +31,7 @@ from gateway.domain.messages import (
 from gateway.domain.ports.adapter import Agent, Clock
 from gateway.domain.text import clean_label
 from gateway.files import clean_name
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.rules.redaction import StreamRestorer
 from gateway.said import Restore, Said
 

@@ -18,8 +18,8 @@ from gateway.domain.ports.store import Store
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules
-from gateway.metrics import Now
-from gateway.observe import Observer
+from gateway.observability.metrics import Now
+from gateway.observability.observer import Observer
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Employed, Policy
 from tests.fakes import NOON, RecordingAdapter

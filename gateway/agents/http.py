@@ -33,7 +33,7 @@ from gateway.agents.wire import (
 from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
 from gateway.domain.messages import AgentEvent, Done, SessionEnded, Turn, TurnId
 from gateway.domain.serialization import Json
-from gateway.logs import Action
+from gateway.observability.logs import Action
 
 _BUSY = frozenset({408, 425, 429})
 _ANSWER_TRIES = 3

@@ -20,7 +20,7 @@ import structlog
 
 from gateway.agents.guardian import LENGTH_DIGITS
 from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.logs import Action
+from gateway.observability.logs import Action
 
 # Its guardian asks a program to end, and a moment later ends it. What takes longer than this hangs in the kernel.
 _LONGEST_END = 0.9

@@ -36,7 +36,7 @@ from gateway.domain.messages import (
 )
 from gateway.domain.serialization import Json, to_dict
 from gateway.domain.text import cut, folded
-from gateway.logs import Action
+from gateway.observability.logs import Action
 
 _MOST_MONEY = 1e12
 _LONGEST_WORDS = 300

@@ -96,7 +96,7 @@ class _Inside:
 
 @contextmanager
 def _gateway_inside(config: Config, lock: Lock) -> Iterator[None]:
-    from gateway.logs import configure_logging
+    from gateway.observability.logs import configure_logging
 
     configure_logging("error", sys.stderr)
     started: Future[_Inside] = Future()

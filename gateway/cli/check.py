@@ -45,7 +45,7 @@ def _make_agents(loaded: "Loaded") -> None:
     """Some mistakes only show then. Nobody is asked anything."""
     import asyncio
 
-    from gateway.observe import Observer
+    from gateway.observability.observer import Observer
     from gateway.staff import Staff
 
     async def make() -> None:

@@ -22,10 +22,10 @@ from config.mistakes import without_values
 from gateway.app import Gateway, running, working
 from gateway.control.status import DaemonStatus, StoreStatus
 from gateway.domain.errors import ConfigError, TurngateError, Unauthorized
-from gateway.log_sink import Sink
-from gateway.logs import Log, form_of, lost_lines, tell_crashes
+from gateway.observability.log_writer import Sink
+from gateway.observability.logs import Log, form_of, lost_lines, tell_crashes
+from gateway.observability.loop_watchdog import StallProbe
 from gateway.sd_notify import Systemd
-from gateway.stalls import StallProbe
 from gateway.state_dir import Lock
 from gateway.supervisor import AccountState
 

@@ -28,7 +28,7 @@ from gateway.agents import AgentSpec, load_agent
 from gateway.clock import SystemClock
 from gateway.domain.messages import AgentEvent, Session, SessionId, SessionKey, Text, Turn, TurnId
 from gateway.domain.ports.adapter import Agent, Closes
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.rules.redaction import Redactor, new_key
 from gateway.turns import Conversation, Patience
 from tests.fakes import NOON, dm, message

@@ -29,8 +29,8 @@ from gateway.domain.ports.store import Claim, Outcome
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules
-from gateway.logs import configure_logging
-from gateway.observe import Observer
+from gateway.observability.logs import configure_logging
+from gateway.observability.observer import Observer
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.redaction import new_key

@@ -28,7 +28,7 @@ from config.schema import Access, Agent, Config, DiscordAccount, Platforms, Rese
 from gateway.app import Gateway, running
 from gateway.clock import SystemClock
 from gateway.domain.crashpoints import arm
-from gateway.logs import configure_logging
+from gateway.observability.logs import configure_logging
 from gateway.state_dir import take_lock
 from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM
 

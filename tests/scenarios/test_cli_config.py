@@ -194,7 +194,7 @@ def test_help_imports_nothing_of_ours_but_the_commands_themselves(home: Path) ->
         assert {name for name in ours if not name.startswith("gateway.cli")} == {
             "gateway.__main__",
             "gateway.domain.errors",
-            "gateway.reasons",
+            "gateway.observability.error_text",
             "gateway.state_dir",
         }
         assert ours & {"gateway.cli.asking", "gateway.cli.people", "gateway.cli.chat_line"} == set()

@@ -14,7 +14,7 @@ from gateway.agents.chain import Chain, Link
 from gateway.clock import SystemClock
 from gateway.domain.messages import ChatType, SessionSource, Text
 from gateway.domain.ports.adapter import Closes
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.rules.redaction import new_key
 from gateway.stores.memory import MemoryStore
 from tests.at_work import AtWork, at_desk, at_work, policy_for

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.backups import AGAIN_AFTER, FIRST_AFTER, BackupRules, Backups
 from gateway.domain.errors import StoreUnavailable
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from tests.at_work import numbers
 from tests.fakes import NOON, FrozenClock
 

@@ -24,7 +24,7 @@ from gateway.domain.errors import (
 from gateway.domain.messages import AgentEvent, Part, PartState, Sent, SessionSource, Text, TurnId
 from gateway.domain.ports.adapter import Adapter, Limits, Rate
 from gateway.domain.ports.store import Outcome, Store
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.stores.memory import MemoryStore
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message

@@ -20,7 +20,7 @@ from gateway.domain.ports.store import Claim, Outcome, Store
 from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, Lanes
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.pairing import Pairing
 from gateway.rules.outcomes import TOO_MANY, asked
 from gateway.rules.policy import Policy

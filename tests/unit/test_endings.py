@@ -12,7 +12,7 @@ import pytest
 from gateway.domain.messages import AgentEvent, EndReason, Entry, Origin, Role, Session, SessionEnded, Text, Turn
 from gateway.endings import Endings
 from gateway.files import Files
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.rules.history_window import HistoryRules
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.routing import Route

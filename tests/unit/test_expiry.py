@@ -16,7 +16,7 @@ from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Outcome, PolicyOf, Pruned
 from gateway.expiry import Sweep, sweep_files
 from gateway.files import FileRules, Files
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies
 from gateway.stores.memory import MemoryStore

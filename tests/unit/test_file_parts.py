@@ -16,7 +16,7 @@ from gateway.domain.errors import NotSent, Undeliverable, Unreachable
 from gateway.domain.messages import File, Part, PartState, Sent
 from gateway.domain.ports.adapter import Adapter
 from gateway.files import Files
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.stores.memory import MemoryStore
 from tests.at_work import at_desk
 from tests.fakes import NOON, FileAdapter, FrozenClock, RecordingAdapter

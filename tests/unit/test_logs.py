@@ -16,9 +16,9 @@ import structlog
 
 from config.load import likes_colours, service
 from gateway.domain.errors import StoreUnavailable
-from gateway.logs import Action, Form, Log, form_of, tell_crashes
-from gateway.observe import Observer
-from gateway.repeats import FIRST_PAUSE
+from gateway.observability.log_dedup import FIRST_PAUSE
+from gateway.observability.logs import Action, Form, Log, form_of, tell_crashes
+from gateway.observability.observer import Observer
 
 CANARY = "canary"
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gateway.domain.errors import StoreDamaged, StoreUnavailable, UnknownSession
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.patience import until_stored
 from tests.hurry import hurried
 

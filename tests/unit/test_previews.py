@@ -16,7 +16,7 @@ from gateway.domain.errors import NotSent, Retryable, Throttled, Unauthorized, U
 from gateway.domain.messages import Done, Part, Reasoning, Sent, SessionSource, Text, Tool, ToolStatus
 from gateway.domain.ports.adapter import Adapter, Limits, Rate
 from gateway.domain.ports.store import LOST_PREVIEW, Begun, Outcome
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.previews import Preview
 from gateway.rules.outcomes import MAY_STAND_ABOVE, in_place_of
 from gateway.stores.memory import MemoryStore

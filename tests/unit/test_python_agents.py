@@ -12,7 +12,7 @@ from gateway.agents import AgentSpec, load_agent
 from gateway.domain.errors import ConfigError
 from gateway.domain.messages import Done, Text, Turn, Usage
 from gateway.domain.ports.adapter import Agent, Closes, HearsOfEndings, TakesAnswers, TakesWords
-from gateway.reasons import whole_reason
+from gateway.observability.error_text import whole_reason
 from tests.programs import ENDING, Heard, heard, turn_in
 
 TURN = turn_in(Path("/work"), "hello")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.staff import Staff
 from tests.configs import config_of
 from tests.hurry import hurried

@@ -23,7 +23,7 @@ from gateway.domain.errors import (
 from gateway.domain.messages import InboundMessage, Part, Sent
 from gateway.domain.ports.adapter import Clock, Limits, Moment, Receive
 from gateway.domain.ports.store import Store
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.supervisor import MOST_CAUGHT_UP, MOST_REFUSALS, REFUSALS_COUNT_FOR, AccountState, Supervisor

@@ -34,7 +34,7 @@ from gateway.domain.messages import (
     Usage,
 )
 from gateway.domain.ports.adapter import Agent
-from gateway.observe import Observer
+from gateway.observability.observer import Observer
 from gateway.rules.redaction import Redactor
 from gateway.said import LONGEST_ANSWER, Said
 from gateway.turns import NOT_AVAILABLE, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Patience

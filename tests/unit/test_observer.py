@@ -11,9 +11,9 @@ import structlog
 
 from gateway.domain.errors import AgentError, AgentUnavailable, NotSent, Refused, StoreUnavailable, Undeliverable
 from gateway.domain.messages import AgentEvent, ChatType, Done, InboundMessage, Part, SessionSource, Text, Turn
-from gateway.logs import Action, Log, configure_logging
-from gateway.observe import Observer
-from gateway.reasons import place_of, reason_of, whole_reason
+from gateway.observability.error_text import place_of, reason_of, whole_reason
+from gateway.observability.logs import Action, Log, configure_logging
+from gateway.observability.observer import Observer
 from gateway.stores.memory import MemoryStore
 from tests.at_work import at_work, numbers, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent

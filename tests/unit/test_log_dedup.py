@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.repeats import FIRST_PAUSE, LONGEST_PAUSE, MOST_KEPT, Repeats
+from gateway.observability.log_dedup import FIRST_PAUSE, LONGEST_PAUSE, MOST_KEPT, Repeats
 
 
 class Clock:

@@ -20,8 +20,8 @@ from typing import Any, TextIO
 
 import structlog
 
-from gateway.reasons import place_of
-from gateway.repeats import Repeats
+from gateway.observability.error_text import place_of
+from gateway.observability.log_dedup import Repeats
 from gateway.sd_notify import is_journal
 
 Fields = MutableMapping[str, Any]

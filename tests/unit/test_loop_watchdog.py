@@ -7,8 +7,8 @@ import threading
 import time
 from datetime import timedelta
 
-from gateway.observe import Observer
-from gateway.stalls import StallProbe
+from gateway.observability.loop_watchdog import StallProbe
+from gateway.observability.observer import Observer
 
 
 class Watching(Observer):

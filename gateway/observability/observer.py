@@ -15,9 +15,9 @@ from gateway.domain.errors import AgentError, Refused, TurngateError
 from gateway.domain.messages import Part, SessionId, SessionSource, TurnId
 from gateway.domain.ports.store import Accepted, Begun, Outcome, Pruned
 from gateway.domain.usage import Spending
-from gateway.logs import Action, tell_bug
-from gateway.metrics import Metrics
-from gateway.reasons import place_of, reason_of
+from gateway.observability.error_text import place_of, reason_of
+from gateway.observability.logs import Action, tell_bug
+from gateway.observability.metrics import Metrics
 
 _MOST_BEGUN = 20_000
 
