@@ -45,7 +45,6 @@ from gateway.domain.serialization import Json
 from gateway.endings import Endings
 from gateway.expiry import Sweep, is_busy
 from gateway.farewell import CUT_OFF, say_that_it_goes_on
-from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.health import Health
 from gateway.observability.metrics import METRICS_TYPE
@@ -60,6 +59,7 @@ from gateway.rules.routing import Route
 from gateway.scraping import Scraping
 from gateway.staff import Staff
 from gateway.state_dir import Lock, read_or_make_key
+from gateway.stores.session_files import Files
 from gateway.stores.sqlite import SqliteStore
 from gateway.supervisor import AccountState, Supervisor
 from gateway.web import Needs, WebServer

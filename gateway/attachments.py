@@ -17,11 +17,11 @@ from gateway.domain.errors import Refused, Retryable, Throttled, TurngateError
 from gateway.domain.messages import Attachment, Entry, InboundMessage, SessionId
 from gateway.domain.ports.adapter import FetchesFiles
 from gateway.domain.ports.store import Store
-from gateway.files import Files, clean_name, too_large
 from gateway.observability.error_text import reason_of
 from gateway.observability.observer import Observer
-from gateway.patience import until_stored
 from gateway.rules.policy import Policy
+from gateway.stores.session_files import Files, clean_name, too_large
+from gateway.stores.waiting_store import until_stored
 
 LONGEST_FETCH = 300.0
 """Seconds for all files of a turn together; what has not come by then is not waited for."""

@@ -9,13 +9,13 @@ from gateway.batches import Running
 from gateway.commands.registry import Again
 from gateway.domain.messages import Attachment, EndReason, Entry, InboundMessage, Media, Session, SessionEnded, Turn
 from gateway.domain.ports.store import Begun, Claim
-from gateway.files import Files
 from gateway.overheard import Remark
 from gateway.rules import outcomes as replies
 from gateway.rules.context_prompt import PromptFacts, context_prompt
 from gateway.rules.history_window import estimate_text_tokens, window
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.redaction import Redactor
+from gateway.stores.session_files import Files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

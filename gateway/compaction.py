@@ -33,11 +33,11 @@ from gateway.domain.messages import (
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Outcome, Store
 from gateway.observability.observer import Observer
-from gateway.patience import until_stored
 from gateway.rules.budgets import why_not
 from gateway.rules.history_cleaning import SUMMARY_MARK
 from gateway.rules.history_window import estimate_text_tokens, estimate_tokens, middle, talk_in
 from gateway.rules.policy import Employed, Policy
+from gateway.stores.waiting_store import until_stored
 from gateway.till import Till
 from gateway.turns import Conversation, Ending
 

@@ -42,12 +42,12 @@ from gateway.domain.ports.adapter import (
     can,
 )
 from gateway.domain.ports.store import Store
-from gateway.files import discard, is_there
 from gateway.governor import Governor
 from gateway.observability.error_text import whole_reason
 from gateway.observability.observer import Observer
-from gateway.patience import until_stored
 from gateway.previews import Preview, follower_of, harmless
+from gateway.stores.session_files import discard, is_there
+from gateway.stores.waiting_store import until_stored
 from gateway.streams import Showing, Stage
 
 _OPEN = (PartState.PENDING, PartState.SENDING, PartState.FAILED)

@@ -20,11 +20,11 @@ from gateway.lanes import Lanes, Place
 from gateway.observability.logs import Action
 from gateway.observability.observer import Observer
 from gateway.pairing import Pairing
-from gateway.patience import until_stored
 from gateway.rules import outcomes as replies
 from gateway.rules.authorization import authorize
 from gateway.rules.history_window import estimate_tokens
 from gateway.rules.policy import Employed, Policy
+from gateway.stores.waiting_store import until_stored
 from gateway.till import Till
 
 _BEGIN_AT_ONCE = 64

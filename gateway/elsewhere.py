@@ -28,10 +28,10 @@ from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Store
 from gateway.fitting import Fitting
 from gateway.observability.observer import Observer
-from gateway.patience import until_stored
 from gateway.rules.authorization import authorize
 from gateway.rules.delivery_targets import Target, read_target
 from gateway.rules.policy import Policy
+from gateway.stores.waiting_store import until_stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

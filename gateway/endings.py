@@ -16,9 +16,9 @@ from gateway.domain.errors import StoreError, UnknownSession
 from gateway.domain.messages import Entry, Session
 from gateway.domain.ports.adapter import Clock, HearsOfEndings
 from gateway.domain.ports.store import Ending, Store
-from gateway.files import Files
 from gateway.observability.observer import Observer
 from gateway.rules.policy import Employed, Policy
+from gateway.stores.session_files import Files
 
 MOST_TRIES = 3
 PATIENCE = timedelta(minutes=1)

@@ -14,10 +14,10 @@ from gateway.elsewhere import Elsewhere
 from gateway.fitting import Fitting
 from gateway.observability.observer import Observer
 from gateway.pairing import Pairing
-from gateway.patience import until_stored
 from gateway.questions import Questions
 from gateway.rules.policy import Employed, Policy
 from gateway.steering import Steering
+from gateway.stores.waiting_store import until_stored
 from gateway.turns import Conversation, Ending, Hands
 
 

@@ -19,12 +19,12 @@ from gateway.domain.errors import StoreError, StoreUnavailable, UnknownSession
 from gateway.domain.messages import LARGEST_NUMBER, EndReason, PartState, Session, SessionId
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Opening, Pruned, Store
-from gateway.files import Files
 from gateway.observability.observer import Observer
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Policy
 from gateway.rules.session_lifecycle import CleanUpRules
 from gateway.steadiness import Steadiness
+from gateway.stores.session_files import Files
 
 # Dead letters too: an operator may send them all the same.
 _UNSENT = PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD

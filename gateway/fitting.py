@@ -15,9 +15,9 @@ from gateway.domain.errors import Refused, StoreError
 from gateway.domain.messages import Part, SessionId
 from gateway.domain.ports.adapter import Limits
 from gateway.domain.ports.store import Outcome
-from gateway.files import Files
 from gateway.observability.observer import Observer
 from gateway.rendering import beginning, split
+from gateway.stores.session_files import Files
 
 _IN_FILE = "\n\n*(This is the beginning. All of it is in the file.)*"
 # What is shown of a text that comes as a file: enough to know whether to open it.

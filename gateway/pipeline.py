@@ -27,11 +27,11 @@ from gateway.errands import Errands
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, Lanes, Place
 from gateway.observability.observer import Observer
-from gateway.patience import pause_after
 from gateway.questions import Heard, Questions
 from gateway.rules import outcomes as replies
 from gateway.rules.authorization import ACTED
 from gateway.rules.policy import Policy
+from gateway.stores.waiting_store import pause_after
 from gateway.turns import Conversation
 
 

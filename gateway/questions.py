@@ -40,9 +40,9 @@ from gateway.domain.ports.store import Asked, Begun, Choice, InboxItem, Outcome,
 from gateway.fitting import Fitting
 from gateway.observability.observer import Observer
 from gateway.open_questions import OpenQuestions
-from gateway.patience import until_stored
 from gateway.rules import outcomes as replies
 from gateway.rules.policy import Policy
+from gateway.stores.waiting_store import until_stored
 from gateway.turns import Answered, PutQuestion
 
 MOST_OPTIONS = 20

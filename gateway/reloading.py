@@ -16,13 +16,13 @@ from config.schema import Config
 from gateway.backups import BackupRules, Backups
 from gateway.delivery import DeliveryRules
 from gateway.expiry import Sweep
-from gateway.files import FileRules
 from gateway.lanes import LaneRules, WhenBusy
 from gateway.observability.observer import Observer
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Employed, Policy
 from gateway.staff import Staff
 from gateway.state_dir import StateDir
+from gateway.stores.session_files import FileRules
 
 _UNTIL_RESTART = ("state_dir", "storage", "platforms", "web")
 

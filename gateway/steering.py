@@ -18,8 +18,8 @@ from gateway.domain.messages import InboundMessage, TurnId
 from gateway.domain.ports.adapter import Agent, TakesWords, can
 from gateway.domain.ports.store import Store
 from gateway.observability.observer import Observer
-from gateway.patience import until_stored
 from gateway.rules import outcomes as replies
+from gateway.stores.waiting_store import until_stored
 from gateway.turns import Conversation
 
 

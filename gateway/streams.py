@@ -22,7 +22,7 @@ from gateway.domain.ports.adapter import Adapter, EditsMessages, FindsPreviews, 
 from gateway.domain.ports.store import LOST_PREVIEW, Store
 from gateway.governor import Governor
 from gateway.observability.observer import Observer
-from gateway.patience import until_stored
+from gateway.stores.waiting_store import until_stored
 from gateway.wording import MARK, Story, Words
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from gateway.domain.ports.adapter import Adapter, CatchesUp, Clock, Moment, Rece
 from gateway.domain.ports.store import Store
 from gateway.observability.error_text import reason_of
 from gateway.observability.observer import Observer
-from gateway.patience import until_stored
+from gateway.stores.waiting_store import until_stored
 
 MOST_REFUSALS = 3
 REFUSALS_COUNT_FOR = timedelta(minutes=10)

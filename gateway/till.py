@@ -10,11 +10,11 @@ from gateway.domain.ports.adapter import Clock, TellsWhoAnswered, can
 from gateway.domain.ports.store import Begun, Outcome, Store
 from gateway.domain.usage import By, Payer, Spending
 from gateway.observability.observer import Observer
-from gateway.patience import until_stored
 from gateway.rules import outcomes as replies
 from gateway.rules.budgets import Standing, Today, why_not
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.pricing import counted, priced
+from gateway.stores.waiting_store import until_stored
 
 USED_UP = "the budget of the day is used up"
 

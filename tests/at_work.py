@@ -15,13 +15,13 @@ from gateway.delivery import Delivery, DeliveryRules
 from gateway.domain.messages import Entry, InboundMessage, Session, SessionSource
 from gateway.domain.ports.adapter import Adapter, Agent, Clock
 from gateway.domain.ports.store import Store
-from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules
 from gateway.observability.metrics import Now
 from gateway.observability.observer import Observer
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Employed, Policy
+from gateway.stores.session_files import Files
 from tests.fakes import NOON, RecordingAdapter
 
 AT_ONCE = LaneRules(debounce=timedelta(0))

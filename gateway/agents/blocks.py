@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from gateway.agents.wording import stand_in
 from gateway.domain.messages import Attachment, MediaType
-from gateway.files import written_size
+from gateway.stores.session_files import written_size
 
 LARGEST_PICTURE = 3_750_000
 """In bytes: five million of base64, the least that is taken by those whose limits are known."""

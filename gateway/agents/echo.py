@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator
 
 from gateway.agents.spec import AgentSpec
 from gateway.domain.messages import AgentEvent, Attachment, Done, Origin, Role, Text, Turn, Usage
-from gateway.files import written_size
+from gateway.stores.session_files import written_size
 
 # Words with the blanks after them. A long text comes in as many pieces, each of more words.
 _WORDS = re.compile(r"\s*\S+\s*|\s+")

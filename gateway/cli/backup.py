@@ -45,7 +45,7 @@ def restore(
     from gateway.cli.progress import Progress
     from gateway.clock import SystemClock
     from gateway.state_dir import take_lock
-    from gateway.stores.sqlite.restoring import restore as put_back
+    from gateway.stores.sqlite.restore import restore as put_back
 
     with take_lock(state_of(config, state_dir).folder, patience=1.0) as lock, Progress() as progress:
         restored = put_back(file, lock.state.database, SystemClock().now(), moved=moved, tell=progress)

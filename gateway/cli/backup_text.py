@@ -11,8 +11,8 @@ from gateway.cli.sessions_text import print_document
 from gateway.domain.errors import Refused
 from gateway.domain.serialization import Json
 from gateway.state_dir import StateDir
-from gateway.stores.sqlite.restoring import Restored
-from gateway.stores.sqlite.verifying import Contents
+from gateway.stores.sqlite.restore import Restored
+from gateway.stores.sqlite.verify import Contents
 
 
 def refuse_target(file: Path, state: Path, *, force: bool) -> None:

@@ -26,7 +26,6 @@ from gateway.clock import SystemClock
 from gateway.delivery import Delivery, DeliveryRules
 from gateway.domain.messages import AgentEvent, Done, InboundMessage, MessageKind, Part, Sent, SessionSource, Text, Turn
 from gateway.domain.ports.store import Claim, Outcome
-from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules
 from gateway.observability.logs import configure_logging
@@ -34,6 +33,7 @@ from gateway.observability.observer import Observer
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.redaction import new_key
+from gateway.stores.session_files import Files
 from gateway.stores.sqlite import SqliteStore
 from tests.fakes import RecordingAdapter, assistant, user
 

@@ -19,10 +19,10 @@ from gateway.domain.crashpoints import UPKEEP_POINTS
 from gateway.domain.errors import Refused, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
 from gateway.domain.messages import InboxState, PartState, Sent
 from gateway.stores.sqlite import SqliteStore
-from gateway.stores.sqlite.aftermath import REASON
 from gateway.stores.sqlite.backup import back_up
-from gateway.stores.sqlite.restoring import restore
-from gateway.stores.sqlite.verifying import CHECKED, verify
+from gateway.stores.sqlite.post_restore import REASON
+from gateway.stores.sqlite.restore import restore
+from gateway.stores.sqlite.verify import CHECKED, verify
 from tests.contracts.test_sqlite import asked, opened, tamper
 from tests.fakes import NOON, dm, message
 from tests.talk import begin, exchange, key_of, texts
@@ -33,7 +33,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from gateway.domain.crashpoints import arm
-from gateway.stores.sqlite.restoring import restore
+from gateway.stores.sqlite.restore import restore
 from tests.fakes import NOON
 arm(lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == sys.argv[1] else None)
 restore(Path(sys.argv[2]), Path(sys.argv[3]), NOON)

@@ -16,7 +16,7 @@ from gateway.domain.errors import MalformedRecord, Refused, UnknownSession
 from gateway.domain.messages import Cost, CostStatus, Entry, Role, SessionKey, Spent, Tokens, ToolCall
 from gateway.domain.ports.store import Store
 from gateway.domain.serialization import Json
-from gateway.files import Files
+from gateway.stores.session_files import Files
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.talk import begin, exchange, key_of
 

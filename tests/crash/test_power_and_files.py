@@ -14,7 +14,7 @@ from tests.crash.power import Power
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from gateway.files import Files
+from gateway.stores.session_files import Files
 from gateway.domain.messages import Attachment, File, MediaType, SessionId
 
 async def chunks():

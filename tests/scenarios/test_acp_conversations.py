@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.files import Files
 from gateway.rules.policy import Employed, Policy
+from gateway.stores.session_files import Files
 from gateway.stores.sqlite import SqliteStore
 from tests.acp_rig import AcpRig, is_running
 from tests.at_work import AtWork, at_work

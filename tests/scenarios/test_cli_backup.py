@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.stores.sqlite.verifying import verify
+from gateway.stores.sqlite.verify import verify
 from tests.commands import PATIENCE, daemon, in_terminal, turngate
 from tests.contracts.test_backup import filled, flip
 

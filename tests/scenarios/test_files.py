@@ -32,9 +32,9 @@ from gateway.domain.messages import (
 )
 from gateway.domain.ports.adapter import Agent
 from gateway.domain.ports.store import Begun, Claim, Store
-from gateway.files import FileRules, Files
 from gateway.rules.policy import Employed, Policy
 from gateway.stores.memory import MemoryStore
+from gateway.stores.session_files import FileRules, Files
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import FileAdapter, RecordingAdapter, ScriptedAgent

@@ -13,10 +13,10 @@ from gateway.delivery import ROOM_FOR_MARK
 from gateway.domain.errors import Unreachable
 from gateway.domain.messages import Part, Sent, Text
 from gateway.domain.ports.adapter import Limits
-from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.rendering import join
 from gateway.stores.memory import MemoryStore
+from gateway.stores.session_files import Files
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import FrozenClock, RecordingAdapter, ScriptedAgent
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from gateway.stores.sqlite.migrations import APPLICATION_ID, Script, migrate, our_scripts
-from gateway.stores.sqlite.verifying import verify
+from gateway.stores.sqlite.verify import verify
 from tests.commands import PATIENCE, ROOT, environment, turngate
 from tests.contracts.test_backup import filled
 

@@ -17,7 +17,6 @@ from gateway.desk import Desk
 from gateway.domain.errors import AlreadySettled, StoreUnavailable
 from gateway.domain.messages import InboxState, Origin, Part, Role, SessionKey
 from gateway.domain.ports.store import Claim, Outcome, Store
-from gateway.files import Files
 from gateway.fitting import Fitting
 from gateway.lanes import LaneRules, Lanes
 from gateway.observability.observer import Observer
@@ -25,6 +24,7 @@ from gateway.pairing import Pairing
 from gateway.rules.outcomes import TOO_MANY, asked
 from gateway.rules.policy import Policy
 from gateway.stores.memory import MemoryStore
+from gateway.stores.session_files import Files
 from tests.at_work import at_desk, policy_for
 from tests.fakes import ScriptedAgent, assistant, message
 from tests.hurry import LoopClock, hurried, later

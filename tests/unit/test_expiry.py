@@ -15,11 +15,11 @@ from gateway.domain.messages import ChatType, EndReason, InboxState, Part, Reset
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Outcome, PolicyOf, Pruned
 from gateway.expiry import Sweep, sweep_files
-from gateway.files import FileRules, Files
 from gateway.observability.observer import Observer
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies
 from gateway.stores.memory import MemoryStore
+from gateway.stores.session_files import FileRules, Files
 from tests.fakes import FrozenClock, ScriptedAgent, dm, message
 from tests.hurry import LoopClock, hurried
 from tests.talk import begin, exchange, key_of, opening, texts

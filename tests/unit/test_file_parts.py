@@ -15,9 +15,9 @@ from gateway.delivery import Delivery, DeliveryRules
 from gateway.domain.errors import NotSent, Undeliverable, Unreachable
 from gateway.domain.messages import File, Part, PartState, Sent
 from gateway.domain.ports.adapter import Adapter
-from gateway.files import Files
 from gateway.observability.observer import Observer
 from gateway.stores.memory import MemoryStore
+from gateway.stores.session_files import Files
 from tests.at_work import at_desk
 from tests.fakes import NOON, FileAdapter, FrozenClock, RecordingAdapter
 from tests.talk import opening

@@ -23,8 +23,8 @@ from gateway.domain.messages import (
     SessionKey,
     Text,
 )
-from gateway.files import Files
 from gateway.rules.outcomes import asked, broken, commanded, parts, words_before
+from gateway.stores.session_files import Files
 from tests.at_work import policy_for
 from tests.fakes import NOON, ScriptedAgent, assistant, dm, message, said, user
 

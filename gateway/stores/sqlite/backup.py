@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from gateway.domain.errors import Refused, StoreDamaged, StoreUnavailable
-from gateway.stores.sqlite.copying import Tell, as_ours, copy_database, draft_of, nobody, put_in_place
-from gateway.stores.sqlite.verifying import Contents, check_structure, verify
+from gateway.stores.sqlite.copy import Tell, as_ours, copy_database, draft_of, nobody, put_in_place
+from gateway.stores.sqlite.verify import Contents, check_structure, verify
 
 # Between two pieces of a backup: its thread would otherwise take turns with those that answer people.
 _LET_OTHERS = 0.002

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from gateway.domain.errors import StoreDamaged, StoreUnavailable
 from gateway.stores.sqlite.backup import keep_copy
-from gateway.stores.sqlite.mark import mark_of
+from gateway.stores.sqlite.file_identity import Presence
 from gateway.stores.sqlite.migrations import migrate, our_scripts, refuse_foreign, schema_of
-from gateway.stores.sqlite.presence import Presence
-from gateway.stores.sqlite.restoring import finish_restore
+from gateway.stores.sqlite.restore import finish_restore
 from gateway.stores.sqlite.search_index import SearchIndex
+from gateway.stores.sqlite.wal_mark import mark_of
 
 # FULL: with NORMAL a power cut takes acknowledged commits back.
 PRAGMAS = (

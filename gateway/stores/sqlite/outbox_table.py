@@ -11,7 +11,7 @@ from gateway.domain.errors import AlreadySettled, UnknownWork
 from gateway.domain.messages import Part, PartId, PartState, Sent, SessionId, TurnId
 from gateway.stores.sqlite import question_table
 from gateway.stores.sqlite.rows import PART_COLUMNS, checksum, micros, new_part, part_from_row, part_to_row
-from gateway.stores.sqlite.steps import ADD_STEP, step_line
+from gateway.stores.sqlite.step_log import ADD_STEP, step_line
 from gateway.stores.texts import scrub
 
 

@@ -17,6 +17,7 @@ from gateway.domain.messages import ChatType, EndReason, InboxId, InboxState, Pa
 from gateway.domain.ports.store import Depth, Hit, PolicyOf, SessionFilter, Step, Trace, Transcript
 from gateway.rules.session_lifecycle import due_before
 from gateway.stores.sqlite import entry_table
+from gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error
 from gateway.stores.sqlite.rows import (
     INBOX_COLUMNS,
     PART_COLUMNS,
@@ -29,8 +30,7 @@ from gateway.stores.sqlite.rows import (
     session_from_row,
 )
 from gateway.stores.sqlite.search_index import SearchIndex, match_expression, words_of
-from gateway.stores.sqlite.steps import read_steps
-from gateway.stores.sqlite.translation import FOREIGN_ERRORS, as_our_error
+from gateway.stores.sqlite.step_log import read_steps
 from gateway.stores.texts import contains_words, query_words, scrub
 
 T = TypeVar("T")

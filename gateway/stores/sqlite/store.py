@@ -77,17 +77,17 @@ from gateway.stores.sqlite import (
 from gateway.stores.sqlite.account_table import AccountTable
 from gateway.stores.sqlite.backup import back_up_alongside
 from gateway.stores.sqlite.connection import open_database
-from gateway.stores.sqlite.copying import keep_a_descriptor
-from gateway.stores.sqlite.cure import cure_of
+from gateway.stores.sqlite.copy import keep_a_descriptor
 from gateway.stores.sqlite.disk import complaint
 from gateway.stores.sqlite.entry_table import EntryTable
 from gateway.stores.sqlite.reader import Reader
 from gateway.stores.sqlite.recent_entries import RecentEntries
+from gateway.stores.sqlite.restore_advice import cure_of
 from gateway.stores.sqlite.rows import INBOX_COLUMNS, PART_COLUMNS, inbox_from_row, micros, part_from_row
 from gateway.stores.sqlite.search_index import SearchIndex
 from gateway.stores.sqlite.session_table import SessionTable
 from gateway.stores.sqlite.transcripts import Transcripts
-from gateway.stores.sqlite.work import Work
+from gateway.stores.sqlite.turn_transactions import Work
 from gateway.stores.sqlite.writer import Committed, Writer
 from gateway.stores.texts import scrub
 

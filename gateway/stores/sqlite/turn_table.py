@@ -9,7 +9,7 @@ from datetime import datetime
 from gateway.domain.errors import AlreadySettled, StoreDamaged, UnknownWork
 from gateway.domain.messages import TurnId
 from gateway.stores.sqlite.rows import checksum, micros
-from gateway.stores.sqlite.steps import ADD_STEP, step_line
+from gateway.stores.sqlite.step_log import ADD_STEP, step_line
 from gateway.stores.texts import scrub
 
 

@@ -22,8 +22,8 @@ from gateway.domain.crashpoints import crashpoint
 from gateway.domain.errors import StoreDamaged, StoreError, StoreUnavailable
 from gateway.stores.sqlite.connection import Database
 from gateway.stores.sqlite.disk import ROOM
-from gateway.stores.sqlite.presence import Presence
-from gateway.stores.sqlite.translation import FOREIGN_ERRORS, as_our_error, is_locked, name_of
+from gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error, is_locked, name_of
+from gateway.stores.sqlite.file_identity import Presence
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]

@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote
 from gateway.domain.errors import Refused, StoreUnavailable, Unreachable
 from gateway.domain.messages import Attachment, File, SessionId
 from gateway.domain.text import LONGEST_LABEL, cut, folded
-from gateway.inside import opened_inside
+from gateway.stores.safe_open import opened_inside
 
 LONGEST_SILENCE = 60.0
 """Seconds without a byte after which nothing more is expected."""

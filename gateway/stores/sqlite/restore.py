@@ -16,8 +16,7 @@ from pathlib import Path
 
 from gateway.domain.crashpoints import crashpoint
 from gateway.domain.errors import Refused, StoreDamaged
-from gateway.stores.sqlite.aftermath import let_rest
-from gateway.stores.sqlite.copying import (
+from gateway.stores.sqlite.copy import (
     Tell,
     as_ours,
     copy_database,
@@ -28,7 +27,8 @@ from gateway.stores.sqlite.copying import (
     sync_folder,
 )
 from gateway.stores.sqlite.migrations import migrate, newest_schema, our_scripts
-from gateway.stores.sqlite.verifying import Contents, verify
+from gateway.stores.sqlite.post_restore import let_rest
+from gateway.stores.sqlite.verify import Contents, verify
 
 _READY = ".restored-"
 _ASIDE = ".replaced-"

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.errors import StoreDamaged, StoreUnavailable, UnknownSession
 from gateway.observability.observer import Observer
-from gateway.patience import until_stored
+from gateway.stores.waiting_store import until_stored
 from tests.hurry import hurried
 
 

@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from gateway.domain.errors import Refused, StoreUnavailable
-from gateway.stores.sqlite.translation import FOREIGN_ERRORS, as_our_error
+from gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error
 
 _PAGES = 1024
 _PATIENCE = 5.0

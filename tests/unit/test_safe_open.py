@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.errors import Refused
-from gateway.inside import NOT_INSIDE, opened_inside
+from gateway.stores.safe_open import NOT_INSIDE, opened_inside
 
 SECRET = b"secret"
 

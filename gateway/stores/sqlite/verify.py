@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gateway.domain.errors import StoreDamaged
-from gateway.stores.sqlite.copying import Tell, as_ours, nobody, reading
+from gateway.stores.sqlite.copy import Tell, as_ours, nobody, reading
 from gateway.stores.sqlite.migrations import newest_schema, refuse_foreign, schema_of
 from gateway.stores.sqlite.rows import ENTRY_COLUMNS, SESSION_COLUMNS, checksum, moment
 

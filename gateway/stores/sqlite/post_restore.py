@@ -15,8 +15,8 @@ from datetime import datetime
 from pathlib import Path
 
 from gateway.stores.sqlite import turn_table
-from gateway.stores.sqlite.copying import as_ours
-from gateway.stores.sqlite.steps import ADD_STEP, step_line
+from gateway.stores.sqlite.copy import as_ours
+from gateway.stores.sqlite.step_log import ADD_STEP, step_line
 
 REASON = "restored from a backup, and may have been answered since"
 

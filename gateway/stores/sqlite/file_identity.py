@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gateway.domain.errors import StoreDamaged
 from gateway.stores.sqlite.log_index import LogEnd, read_log_end
-from gateway.stores.sqlite.mark import Left, Mark, identity, mark_of, refuse_lost_commits
+from gateway.stores.sqlite.wal_mark import Left, Mark, identity, mark_of, refuse_lost_commits
 
 _LOOKS, _PAUSE = 5, 0.02
 _NONE = LogEnd(b"\0" * 8, 0, 0)

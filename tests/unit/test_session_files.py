@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway import files as files_module
 from gateway.domain.errors import Refused, StoreUnavailable, Unreachable
 from gateway.domain.messages import Attachment, File, MediaType, SessionId
-from gateway.files import FileRules, Files, clean_name, discard, is_there, written_size
+from gateway.stores import session_files as files_module
+from gateway.stores.session_files import FileRules, Files, clean_name, discard, is_there, written_size
 
 ANN = SessionId("s_ann")
 REPORT = Attachment(type=MediaType.DOCUMENT, ref="r", mime="application/pdf", name="Report.PDF")
@@ -170,7 +170,7 @@ class TestReceiving:
 LOCKED_FOLDERS = """
 import asyncio, concurrent.futures.thread, os, tempfile
 from pathlib import Path
-from gateway.files import Files
+from gateway.stores.session_files import Files
 from gateway.domain.messages import SessionId
 
 if os.getuid() == 0:
@@ -190,7 +190,7 @@ FULL_DISK = """
 import asyncio, resource, signal, sys
 from pathlib import Path
 from gateway.domain.errors import StoreUnavailable
-from gateway.files import Files
+from gateway.stores.session_files import Files
 from gateway.domain.messages import Attachment, File, MediaType, SessionId
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
