@@ -14,7 +14,7 @@ from config.load import given_to_programs
 from config.schema import Agent as AgentConfig
 from config.schema import Config
 from gateway.agents import AgentSpec, load_agent
-from gateway.agents.chain import Chain, Link
+from gateway.agents.fallback import Chain, Link
 from gateway.domain.messages import Model
 from gateway.domain.ports.adapter import Agent, Closes
 from gateway.observability.observer import Observer

@@ -12,7 +12,7 @@ import os
 import stat
 from dataclasses import dataclass, replace
 
-from gateway.agents.wording import stand_in
+from gateway.agents.plain_text import stand_in
 from gateway.domain.messages import Attachment, MediaType
 from gateway.stores.session_files import written_size
 

@@ -13,10 +13,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from functools import partial
 
-from gateway.agents.output import Output
-from gateway.agents.programs import Program, said_status, start
-from gateway.agents.spec import AgentSpec
-from gateway.agents.wire import (
+from gateway.agents.bounded_output import Output
+from gateway.agents.json_protocol import (
     STOP,
     answer_document,
     ending_document,
@@ -25,6 +23,8 @@ from gateway.agents.wire import (
     turn_document,
     written,
 )
+from gateway.agents.program import Program, said_status, start
+from gateway.agents.spec import AgentSpec
 from gateway.domain.errors import AgentError, ConfigError
 from gateway.domain.messages import AgentEvent, Attachment, Done, InboundMessage, SessionEnded, Text, Turn, TurnId
 from gateway.domain.serialization import Json

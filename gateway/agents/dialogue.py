@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.agents.blocks import Content, Opener, Words
-from gateway.agents.wording import recalled, spoken
+from gateway.agents.plain_text import recalled, spoken
 from gateway.domain.messages import Entry, InboundMessage, Origin, Reasoning, Role, ToolCall, Turn
 from gateway.domain.serialization import Json
 

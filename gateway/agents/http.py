@@ -18,10 +18,8 @@ import aiohttp
 import structlog
 
 from gateway.agents.endpoint import Endpoint, endpoint
-from gateway.agents.model_call import ModelServer, Patience, Refusal
-from gateway.agents.said import said
-from gateway.agents.spec import AgentSpec
-from gateway.agents.wire import (
+from gateway.agents.http_events import said
+from gateway.agents.json_protocol import (
     STOP,
     answer_document,
     ending_document,
@@ -30,6 +28,8 @@ from gateway.agents.wire import (
     turn_document,
     written,
 )
+from gateway.agents.model_call import ModelServer, Patience, Refusal
+from gateway.agents.spec import AgentSpec
 from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
 from gateway.domain.messages import AgentEvent, Done, SessionEnded, Turn, TurnId
 from gateway.domain.serialization import Json

@@ -13,12 +13,12 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 
-from gateway.agents.answering import Message, answered, child, number, parsed, word
 from gateway.agents.blocks import Content, Words
+from gateway.agents.chunk_assembly import Calls, Mender
 from gateway.agents.dialogue import Utterance, dialogue, has_files
 from gateway.agents.endpoint import check_options, endpoint, model_of
 from gateway.agents.model_call import ModelServer, Patience, Refusal, kind_of, words_of
-from gateway.agents.pieces import Calls, Mender
+from gateway.agents.model_stream import Message, answered, child, number, parsed, word
 from gateway.agents.spec import AgentSpec
 from gateway.domain.errors import AgentRefused
 from gateway.domain.messages import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage

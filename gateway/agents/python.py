@@ -17,8 +17,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import get_args
 
+from gateway.agents.json_protocol import event_of
 from gateway.agents.spec import AgentSpec
-from gateway.agents.wire import event_of
 from gateway.domain.errors import AgentError, ConfigError
 from gateway.domain.messages import AgentEvent, Done, SessionEnded, Text, Turn
 from gateway.domain.ports.adapter import Agent, Closes, TakesAnswers, TakesWords

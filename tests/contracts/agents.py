@@ -20,7 +20,7 @@ from typing import Protocol
 from aiohttp import web
 
 from gateway.agents import AgentSpec, load_agent
-from gateway.agents.wire import turn_document
+from gateway.agents.json_protocol import turn_document
 from gateway.domain.errors import AgentError
 from gateway.domain.messages import Turn, Usage
 from gateway.domain.ports.adapter import Agent, Closes

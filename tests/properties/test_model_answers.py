@@ -8,9 +8,9 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.agents.answering import Answer
 from gateway.agents.anthropic import _Message
 from gateway.agents.model_call import Refusal
+from gateway.agents.model_stream import Answer
 from gateway.agents.openai import _Completion
 from gateway.domain.errors import AgentError
 from gateway.domain.messages import Reasoning, Text, Tool, Usage

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gateway.agents import AgentSpec, load_agent
+from gateway.agents.bounded_output import MOST_OUTPUT
 from gateway.agents.command import JsonlCommand, TextCommand
-from gateway.agents.output import MOST_OUTPUT
 from gateway.domain.errors import AgentError, AgentRefused, ConfigError
 from gateway.domain.messages import Ask, Attachment, Done, MediaType, Reasoning, Text, Tool, ToolStatus, TurnId, Usage
 from gateway.domain.ports.adapter import TakesAnswers, TakesWords

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from gateway.agents import AgentSpec, load_agent
-from gateway.agents.chain import Chain, Link
+from gateway.agents.fallback import Chain, Link
 from gateway.clock import SystemClock
 from gateway.domain.messages import ChatType, SessionSource, Text
 from gateway.domain.ports.adapter import Closes

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.agents.programs import Program, said_status, start
+from gateway.agents.program import Program, said_status, start
 from gateway.domain.errors import AgentError, AgentRefused
 from tests.programs import ENV, is_gone, program
 
@@ -257,7 +257,7 @@ prctl(38, ctypes.c_ulong(1), *[ctypes.c_ulong(0)] * 3)
 sys.path[:0] = {path!r}
 import asyncio
 import os
-from gateway.agents.programs import start
+from gateway.agents.program import start
 async def main():
     running = await start(["sh", "-c", "echo ready; sleep 1000 & setsid sleep 1000"], env={env!r}, cwd=".")
     say((await running.stdout.readline()).decode().strip())

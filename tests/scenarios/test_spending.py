@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.agents.chain import Chain, Link
+from gateway.agents.fallback import Chain, Link
 from gateway.clock import SystemClock
 from gateway.domain.errors import AgentError, AgentUnavailable
 from gateway.domain.messages import (

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from acp.schema import PromptResponse
 
-from gateway.agents.acp.keeper import Keeper
-from gateway.agents.acp.memory import Memory
-from gateway.agents.acp.opening import Opened, opened
 from gateway.agents.acp.peer import SECONDS_TO_BEGIN, Peer
+from gateway.agents.acp.process import Keeper
 from gateway.agents.acp.prompt import blocks
-from gateway.agents.acp.talk import Talk
+from gateway.agents.acp.session_lookup import Opened, opened
+from gateway.agents.acp.session_map import Memory
+from gateway.agents.acp.turn_stream import Talk
 from gateway.agents.acp.updates import Enclosed, Heard
 from gateway.agents.spec import AgentSpec
 from gateway.domain.errors import AgentError, AgentUnavailable, ConfigError

@@ -45,9 +45,9 @@ from acp.utils import notify_model, request_model_from_dict
 from gateway import __version__
 from gateway.agents.acp.prompt import Block, Takes
 from gateway.agents.acp.questions import cancelled
-from gateway.agents.acp.talk import Talk
+from gateway.agents.acp.turn_stream import Talk
 from gateway.agents.acp.wire import Wire
-from gateway.agents.programs import Program, said_status, start
+from gateway.agents.program import Program, said_status, start
 from gateway.agents.spec import AgentSpec
 from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
 

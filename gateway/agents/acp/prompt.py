@@ -31,7 +31,7 @@ from gateway.agents.blocks import (
     read_start,
 )
 from gateway.agents.dialogue import Utterance, dialogue
-from gateway.agents.wording import spoken, stand_in
+from gateway.agents.plain_text import spoken, stand_in
 from gateway.domain.messages import Attachment, Entry, InboundMessage, Turn
 from gateway.domain.text import cut
 

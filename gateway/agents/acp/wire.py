@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 
-from gateway.agents.pieces import mended
+from gateway.agents.chunk_assembly import mended
 from gateway.domain.serialization import Json
 
 LONGEST_LINE = 32_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.agents.acp.memory import Held, Memory, is_rewound, unheard
+from gateway.agents.acp.session_map import Held, Memory, is_rewound, unheard
 from gateway.domain.messages import Entry, Origin, Role
 from tests.fakes import assistant, said, user
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from gateway.agents.chain import Chain, Link
+from gateway.agents.fallback import Chain, Link
 from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
 from gateway.domain.messages import AgentEvent, Done, SessionEnded, Text, Turn, TurnId, Usage
 from gateway.domain.ports.adapter import HearsOfEndings, LetsOthersAnswer, TakesWords

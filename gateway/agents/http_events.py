@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import aiohttp
 
-from gateway.agents.output import Output
+from gateway.agents.bounded_output import Output
 from gateway.agents.sse import EventReader, EventTooLong, ServerEvent
 from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
 from gateway.domain.messages import Text

@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 from dataclasses import dataclass, replace
 
-from gateway.agents.acp.memory import Held, Memory, is_rewound, last_seq, unheard
 from gateway.agents.acp.peer import Peer
 from gateway.agents.acp.prompt import Told
+from gateway.agents.acp.session_map import Held, Memory, is_rewound, last_seq, unheard
 from gateway.domain.messages import Turn
 
 

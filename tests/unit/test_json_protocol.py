@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.agents.wire import event_of, read_event, turn_document, written
+from gateway.agents.json_protocol import event_of, read_event, turn_document, written
 from gateway.domain.errors import AgentError
 from gateway.domain.messages import (
     Ask,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.agents.pieces import Calls, Mender
+from gateway.agents.chunk_assembly import Calls, Mender
 from gateway.domain.errors import AgentError
 from gateway.domain.messages import Tool, ToolStatus
 
