@@ -9,7 +9,7 @@ from gateway.batches import Running
 from gateway.commands.registry import Again
 from gateway.domain.messages import Attachment, EndReason, Entry, InboundMessage, Media, Session, SessionEnded, Turn
 from gateway.domain.ports.store import Begun, Claim
-from gateway.overheard import Remark
+from gateway.inbound.background_messages import Remark
 from gateway.rules import outcomes as replies
 from gateway.rules.context_prompt import PromptFacts, context_prompt
 from gateway.rules.history_window import estimate_text_tokens, window

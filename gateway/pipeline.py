@@ -22,9 +22,9 @@ from gateway.domain.errors import Refused, StoreError
 from gateway.domain.messages import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Accepted, Begun, InboxItem, Outcome, Store
-from gateway.doorkeeper import Doorkeeper
 from gateway.errands import Errands
 from gateway.fitting import Fitting
+from gateway.inbound.admission import Doorkeeper
 from gateway.lanes import LaneRules, Lanes, Place
 from gateway.observability.observer import Observer
 from gateway.questions import Heard, Questions

@@ -29,8 +29,8 @@ from gateway.domain.errors import Refused
 from gateway.domain.ports.store import Pruned
 from gateway.domain.serialization import Json
 from gateway.expiry import clean_up
+from gateway.inbound.pairing import Pairing
 from gateway.observability.observer import Observer
-from gateway.pairing import Pairing
 from gateway.rules.session_lifecycle import CleanUpRules
 from gateway.state_dir import StateDir, read_or_make_key
 from gateway.stores.session_files import FileRules, Files

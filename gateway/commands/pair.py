@@ -6,7 +6,7 @@ from gateway.commands.registry import Answer, Command, Request
 from gateway.domain.errors import Refused
 from gateway.domain.messages import ChatType
 from gateway.domain.pairing_records import Approved, Pending
-from gateway.pairing import way_of
+from gateway.inbound.pairing import way_of
 
 _USAGE = "`/pair list`, `/pair approve CODE` or `/pair revoke WHO`."
 _MOST_LISTED = 50

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from gateway.domain.messages import Entry, EntryId, InboundMessage, InboxId, Session, SessionId
 from gateway.domain.ports.store import Store
-from gateway.pairing import Pairing
+from gateway.inbound.pairing import Pairing
 from gateway.rules.budgets import Standing
 
 # A slash, a word, and then nothing or a blank: "/etc/hosts" and "/2" are text.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gateway.control.requests import Args, Line, Requests, taking
 from gateway.domain.pairing_records import Person
 from gateway.domain.serialization import Json
-from gateway.pairing import BY_COMMAND, Pairing
+from gateway.inbound.pairing import BY_COMMAND, Pairing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

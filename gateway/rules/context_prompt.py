@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, ChatType, EndReason, ResetNotice, SessionSource
 from gateway.domain.serialization import Json
 from gateway.domain.text import LONGEST_LABEL, cut, folded
-from gateway.overheard import LONGEST_REMARK, Remark
+from gateway.inbound.background_messages import LONGEST_REMARK, Remark
 from gateway.rules.redaction import Redactor
 
 # A goal is a person's own words to the agent, not the name of something, so it has room.

@@ -14,7 +14,7 @@ from gateway.domain.errors import Refused
 from gateway.domain.messages import Attachment, InboxState, MediaType, Part, PartState, ReplyTo, Sent
 from gateway.domain.pairing_records import Person
 from gateway.domain.ports.store import Store
-from gateway.pairing import ALPHABET, BY_COMMAND, CODE_LENGTH, MOST_PENDING, MOST_WRONG, WELCOME, Pairing
+from gateway.inbound.pairing import ALPHABET, BY_COMMAND, CODE_LENGTH, MOST_PENDING, MOST_WRONG, WELCOME, Pairing
 from gateway.stores.sqlite import SqliteStore
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.talk import begin, key_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.domain.messages import ChatType, SessionSource
 from gateway.domain.serialization import Json
 from gateway.domain.text import clean_label
-from gateway.overheard import Remark
+from gateway.inbound.background_messages import Remark
 from gateway.rules.context_prompt import HomeChannel, PromptFacts, context_prompt
 from tests.properties.test_redaction import AROUND, CANARIES, Canary, bare, phone_numbers, redactor
 

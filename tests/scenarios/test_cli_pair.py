@@ -13,7 +13,7 @@ import pytest
 
 from gateway.clock import SystemClock
 from gateway.domain.messages import PartState
-from gateway.pairing import MOST_WRONG, Pairing
+from gateway.inbound.pairing import MOST_WRONG, Pairing
 from gateway.state_dir import read_or_make_key, take_lock
 from gateway.stores.sqlite import SqliteStore
 from tests.commands import daemon, in_terminal, turngate

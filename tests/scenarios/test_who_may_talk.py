@@ -27,7 +27,7 @@ from gateway.domain.messages import (
     Text,
 )
 from gateway.domain.ports.adapter import Receive
-from gateway.doorkeeper import MOST_ROWS_A_MINUTE
+from gateway.inbound.admission import MOST_ROWS_A_MINUTE
 from gateway.lanes import LaneRules
 from gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal
 from gateway.state_dir import take_lock

@@ -18,9 +18,9 @@ from gateway.domain.errors import AlreadySettled, StoreUnavailable
 from gateway.domain.messages import InboxState, Origin, Part, Role, SessionKey
 from gateway.domain.ports.store import Claim, Outcome, Store
 from gateway.fitting import Fitting
+from gateway.inbound.pairing import Pairing
 from gateway.lanes import LaneRules, Lanes
 from gateway.observability.observer import Observer
-from gateway.pairing import Pairing
 from gateway.rules.outcomes import TOO_MANY, asked
 from gateway.rules.policy import Policy
 from gateway.stores.memory import MemoryStore

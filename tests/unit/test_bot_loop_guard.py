@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.domain.messages import ChatType, SessionSource
-from gateway.standoff import MOST_CHATS, MOST_IN_A_ROW, Standoff
+from gateway.inbound.bot_loop_guard import MOST_CHATS, MOST_IN_A_ROW, Standoff
 from tests.fakes import FrozenClock
 
 CHAT = SessionSource(platform="telegram", chat_type=ChatType.GROUP, chat_id="-100", user_id="777")

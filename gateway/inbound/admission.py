@@ -14,12 +14,12 @@ from gateway.domain.errors import Refused, StoreError
 from gateway.domain.messages import ChatType, InboundMessage, Part, SessionKey
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Accepted, Store
+from gateway.inbound.background_messages import Overheard
+from gateway.inbound.bot_loop_guard import Standoff
+from gateway.inbound.pairing import Pairing
 from gateway.observability.observer import Observer
-from gateway.overheard import Overheard
-from gateway.pairing import Pairing
 from gateway.rules.authorization import LONGEST_TEXT, SAID, Refusal, authorize
 from gateway.rules.policy import Policy
-from gateway.standoff import Standoff
 
 MOST_ROWS_A_MINUTE = 60
 """For each account, directly and in chats. What is more is counted and not written down."""

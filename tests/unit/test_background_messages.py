@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.domain.messages import ChatType, InboundMessage, SessionSource
-from gateway.overheard import LONGEST_REMARK, MOST_CHARACTERS, MOST_PLACES, Overheard
+from gateway.inbound.background_messages import LONGEST_REMARK, MOST_CHARACTERS, MOST_PLACES, Overheard
 from tests.fakes import message
 
 CHAT = SessionSource(platform="slack", chat_type=ChatType.CHANNEL, chat_id="C1", user_id="U1")
