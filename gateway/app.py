@@ -35,7 +35,6 @@ from gateway.control.server import ControlServer
 from gateway.control.sessions import session_requests
 from gateway.control.status import status_requests
 from gateway.control.usage import usage_requests
-from gateway.delivery import Delivery
 from gateway.domain.crashpoints import crashpoint
 from gateway.domain.errors import Refused
 from gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
@@ -45,10 +44,11 @@ from gateway.domain.serialization import Json
 from gateway.endings import Endings
 from gateway.expiry import Sweep, is_busy
 from gateway.farewell import CUT_OFF, say_that_it_goes_on
-from gateway.fitting import Fitting
 from gateway.health import Health
 from gateway.observability.metrics import METRICS_TYPE
 from gateway.observability.observer import Observer
+from gateway.outbound.delivery import Delivery
+from gateway.outbound.splitting import Fitting
 from gateway.pipeline import Pipeline
 from gateway.places import places_of
 from gateway.reloading import Reloading, backup_rules, delivery_rules, file_rules, lane_rules

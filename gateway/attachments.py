@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
 from gateway.batches import Running
-from gateway.delivery import Delivery
 from gateway.domain.errors import Refused, Retryable, Throttled, TurngateError
 from gateway.domain.messages import Attachment, Entry, InboundMessage, SessionId
 from gateway.domain.ports.adapter import FetchesFiles
 from gateway.domain.ports.store import Store
 from gateway.observability.error_text import reason_of
 from gateway.observability.observer import Observer
+from gateway.outbound.delivery import Delivery
 from gateway.rules.policy import Policy
 from gateway.stores.session_files import Files, clean_name, too_large
 from gateway.stores.waiting_store import until_stored

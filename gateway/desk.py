@@ -15,11 +15,11 @@ from gateway.compaction import Compaction
 from gateway.domain.messages import InboundMessage, InboxId, MessageKind, Part, SessionKey
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Begun, Outcome, Store
-from gateway.fitting import Fitting
 from gateway.inbound.pairing import Pairing
 from gateway.lanes import Lanes, Place
 from gateway.observability.logs import Action
 from gateway.observability.observer import Observer
+from gateway.outbound.splitting import Fitting
 from gateway.rules import outcomes as replies
 from gateway.rules.authorization import authorize
 from gateway.rules.history_window import estimate_tokens

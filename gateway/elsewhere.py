@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from gateway.delivery import Delivery
 from gateway.domain.errors import Refused
 from gateway.domain.messages import (
     Entry,
@@ -26,8 +25,9 @@ from gateway.domain.messages import (
 from gateway.domain.pairing_records import Person
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Store
-from gateway.fitting import Fitting
 from gateway.observability.observer import Observer
+from gateway.outbound.delivery import Delivery
+from gateway.outbound.splitting import Fitting
 from gateway.rules.authorization import authorize
 from gateway.rules.delivery_targets import Target, read_target
 from gateway.rules.policy import Policy

@@ -11,9 +11,9 @@ from gateway.domain.messages import InboundMessage
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Begun, Store
 from gateway.elsewhere import Elsewhere
-from gateway.fitting import Fitting
 from gateway.inbound.pairing import Pairing
 from gateway.observability.observer import Observer
+from gateway.outbound.splitting import Fitting
 from gateway.questions import Questions
 from gateway.rules.policy import Employed, Policy
 from gateway.steering import Steering

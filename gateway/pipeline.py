@@ -15,7 +15,6 @@ from gateway import batches
 from gateway.attachments import Attachments, not_fetched
 from gateway.briefing import brief, heard
 from gateway.commands.registry import Again, Call
-from gateway.delivery import Delivery
 from gateway.desk import Desk
 from gateway.domain.crashpoints import crashpoint
 from gateway.domain.errors import Refused, StoreError
@@ -23,10 +22,11 @@ from gateway.domain.messages import LARGEST_NUMBER, InboundMessage, InboxState, 
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Accepted, Begun, InboxItem, Outcome, Store
 from gateway.errands import Errands
-from gateway.fitting import Fitting
 from gateway.inbound.admission import Doorkeeper
 from gateway.lanes import LaneRules, Lanes, Place
 from gateway.observability.observer import Observer
+from gateway.outbound.delivery import Delivery
+from gateway.outbound.splitting import Fitting
 from gateway.questions import Heard, Questions
 from gateway.rules import outcomes as replies
 from gateway.rules.authorization import ACTED

@@ -37,9 +37,9 @@ from gateway.domain.messages import (
 )
 from gateway.domain.ports.adapter import Agent, Clock, LetsOthersAnswer, TakesAnswers, can
 from gateway.domain.ports.store import Asked, Begun, Choice, InboxItem, Outcome, Store
-from gateway.fitting import Fitting
 from gateway.observability.observer import Observer
 from gateway.open_questions import OpenQuestions
+from gateway.outbound.splitting import Fitting
 from gateway.rules import outcomes as replies
 from gateway.rules.policy import Policy
 from gateway.stores.waiting_store import until_stored

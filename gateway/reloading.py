@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from config.difference import difference
 from config.schema import Config
 from gateway.backups import BackupRules, Backups
-from gateway.delivery import DeliveryRules
 from gateway.expiry import Sweep
 from gateway.lanes import LaneRules, WhenBusy
 from gateway.observability.observer import Observer
+from gateway.outbound.delivery import DeliveryRules
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Employed, Policy
 from gateway.staff import Staff

@@ -11,14 +11,14 @@ from itertools import count
 from pathlib import Path
 
 from gateway.attachments import Attachments
-from gateway.delivery import Delivery, DeliveryRules
 from gateway.domain.messages import Entry, InboundMessage, Session, SessionSource
 from gateway.domain.ports.adapter import Adapter, Agent, Clock
 from gateway.domain.ports.store import Store
-from gateway.fitting import Fitting
 from gateway.lanes import LaneRules
 from gateway.observability.metrics import Now
 from gateway.observability.observer import Observer
+from gateway.outbound.delivery import Delivery, DeliveryRules
+from gateway.outbound.splitting import Fitting
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Employed, Policy
 from gateway.stores.session_files import Files

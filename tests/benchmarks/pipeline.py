@@ -23,13 +23,13 @@ from pathlib import Path
 
 from gateway.attachments import Attachments
 from gateway.clock import SystemClock
-from gateway.delivery import Delivery, DeliveryRules
 from gateway.domain.messages import AgentEvent, Done, InboundMessage, MessageKind, Part, Sent, SessionSource, Text, Turn
 from gateway.domain.ports.store import Claim, Outcome
-from gateway.fitting import Fitting
 from gateway.lanes import LaneRules
 from gateway.observability.logs import configure_logging
 from gateway.observability.observer import Observer
+from gateway.outbound.delivery import Delivery, DeliveryRules
+from gateway.outbound.splitting import Fitting
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.redaction import new_key

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from gateway.delivery import Delivery, DeliveryRules
 from gateway.domain import crashpoints
 from gateway.domain.errors import (
     NotSent,
@@ -25,6 +24,7 @@ from gateway.domain.messages import AgentEvent, Part, PartState, Sent, SessionSo
 from gateway.domain.ports.adapter import Adapter, Limits, Rate
 from gateway.domain.ports.store import Outcome, Store
 from gateway.observability.observer import Observer
+from gateway.outbound.delivery import Delivery, DeliveryRules
 from gateway.stores.memory import MemoryStore
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message

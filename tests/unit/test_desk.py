@@ -12,15 +12,15 @@ import pytest
 from gateway.batches import Running, Stored
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call
-from gateway.delivery import Delivery, DeliveryRules
 from gateway.desk import Desk
 from gateway.domain.errors import AlreadySettled, StoreUnavailable
 from gateway.domain.messages import InboxState, Origin, Part, Role, SessionKey
 from gateway.domain.ports.store import Claim, Outcome, Store
-from gateway.fitting import Fitting
 from gateway.inbound.pairing import Pairing
 from gateway.lanes import LaneRules, Lanes
 from gateway.observability.observer import Observer
+from gateway.outbound.delivery import Delivery, DeliveryRules
+from gateway.outbound.splitting import Fitting
 from gateway.rules.outcomes import TOO_MANY, asked
 from gateway.rules.policy import Policy
 from gateway.stores.memory import MemoryStore

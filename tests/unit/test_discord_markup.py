@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from adapters.discord.markup import LARGEST_TEXT, Marked, marked, plain, units
-from gateway.rendering import split
+from gateway.outbound.rendering import split
 from gateway.rules.redaction import Redactor
 
 HIDDEN = "`\u200b`\u200b`"

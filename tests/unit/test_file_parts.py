@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.delivery import Delivery, DeliveryRules
 from gateway.domain.errors import NotSent, Undeliverable, Unreachable
 from gateway.domain.messages import File, Part, PartState, Sent
 from gateway.domain.ports.adapter import Adapter
 from gateway.observability.observer import Observer
+from gateway.outbound.delivery import Delivery, DeliveryRules
 from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import Files
 from tests.at_work import at_desk

@@ -24,8 +24,18 @@ from gateway.domain.ports.adapter import (
 )
 from gateway.domain.ports.store import LOST_PREVIEW
 from gateway.observability.observer import Observer
-from gateway.streams import Draft, Drafter, EditedMessage, Editor, Showing, Stage, Stream, Streamer, in_time
-from gateway.wording import STILL_WORKING
+from gateway.outbound.live_message import (
+    Draft,
+    Drafter,
+    EditedMessage,
+    Editor,
+    Showing,
+    Stage,
+    Stream,
+    Streamer,
+    in_time,
+)
+from gateway.outbound.preview_text import STILL_WORKING
 
 _TYPING_EVERY = 4.0
 _SILENT_FOR = 30.0

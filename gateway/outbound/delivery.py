@@ -42,13 +42,13 @@ from gateway.domain.ports.adapter import (
     can,
 )
 from gateway.domain.ports.store import Store
-from gateway.governor import Governor
 from gateway.observability.error_text import whole_reason
 from gateway.observability.observer import Observer
-from gateway.previews import Preview, follower_of, harmless
+from gateway.outbound.live_message import Showing, Stage
+from gateway.outbound.preview import Preview, follower_of, harmless
+from gateway.outbound.rate_limiter import Governor
 from gateway.stores.session_files import discard, is_there
 from gateway.stores.waiting_store import until_stored
-from gateway.streams import Showing, Stage
 
 _OPEN = (PartState.PENDING, PartState.SENDING, PartState.FAILED)
 _REPEAT = "(possible repeat)\n\n"

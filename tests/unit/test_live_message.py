@@ -13,11 +13,11 @@ from gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
 from gateway.domain.messages import Part, Sent, SessionSource, Text, Tool, ToolStatus
 from gateway.domain.ports.adapter import Limits
 from gateway.domain.ports.store import LOST_PREVIEW
+from gateway.outbound.preview_text import Story
 from gateway.rules.outcomes import MAY_STAND_ABOVE
-from gateway.wording import Story
 from tests.fakes import NOON
 from tests.hurry import hurried, later
-from tests.unit.test_previews import Editing, TypingEditor, now, playing
+from tests.unit.test_preview import Editing, TypingEditor, now, playing
 
 LIMITS = Limits(largest_part=20, measure=len, edit_every=timedelta(seconds=1))
 

@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gateway.delivery import ROOM_FOR_MARK, Delivery
 from gateway.domain.errors import Refused, StoreError
 from gateway.domain.messages import Part, SessionId
 from gateway.domain.ports.adapter import Limits
 from gateway.domain.ports.store import Outcome
 from gateway.observability.observer import Observer
-from gateway.rendering import beginning, split
+from gateway.outbound.delivery import ROOM_FOR_MARK, Delivery
+from gateway.outbound.rendering import beginning, split
 from gateway.stores.session_files import Files
 
 _IN_FILE = "\n\n*(This is the beginning. All of it is in the file.)*"

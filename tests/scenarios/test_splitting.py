@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.delivery import ROOM_FOR_MARK
 from gateway.domain.errors import Unreachable
 from gateway.domain.messages import Part, Sent, Text
 from gateway.domain.ports.adapter import Limits
-from gateway.fitting import Fitting
-from gateway.rendering import join
+from gateway.outbound.delivery import ROOM_FOR_MARK
+from gateway.outbound.rendering import join
+from gateway.outbound.splitting import Fitting
 from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import Files
 from tests.at_work import AtWork, at_work, policy_for

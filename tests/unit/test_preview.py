@@ -11,16 +11,16 @@ from itertools import pairwise
 
 import pytest
 
-from gateway.delivery import Delivery, DeliveryRules
 from gateway.domain.errors import NotSent, Retryable, Throttled, Unauthorized, Undeliverable, Unreachable
 from gateway.domain.messages import Done, Part, Reasoning, Sent, SessionSource, Text, Tool, ToolStatus
 from gateway.domain.ports.adapter import Adapter, Limits, Rate
 from gateway.domain.ports.store import LOST_PREVIEW, Begun, Outcome
 from gateway.observability.observer import Observer
-from gateway.previews import Preview
+from gateway.outbound.delivery import Delivery, DeliveryRules
+from gateway.outbound.preview import Preview
+from gateway.outbound.preview_text import Words
 from gateway.rules.outcomes import MAY_STAND_ABOVE, in_place_of
 from gateway.stores.memory import MemoryStore
-from gateway.wording import Words
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message
 from tests.hurry import LoopClock, hurried, later

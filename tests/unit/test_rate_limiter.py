@@ -11,7 +11,7 @@ import pytest
 from gateway.domain.errors import Throttled
 from gateway.domain.messages import ChatType, SessionSource
 from gateway.domain.ports.adapter import Limits, Rate
-from gateway.governor import Governor
+from gateway.outbound.rate_limiter import Governor
 from tests.at_work import at_desk
 from tests.hurry import hurried, later
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.domain.messages import AgentEvent, Text, Tool, ToolStatus
 from gateway.domain.ports.adapter import Limits
-from gateway.rendering import beginning
+from gateway.outbound.rendering import beginning
 
 MARK = " …"
 """Behind what is not finished."""

@@ -20,10 +20,10 @@ from gateway.domain.errors import Retryable, Throttled, TurngateError, Undeliver
 from gateway.domain.messages import AgentEvent, Part, Sent, SessionSource, TurnId
 from gateway.domain.ports.adapter import Adapter, EditsMessages, FindsPreviews, ShowsDrafts, StreamsNatively, can
 from gateway.domain.ports.store import LOST_PREVIEW, Store
-from gateway.governor import Governor
 from gateway.observability.observer import Observer
+from gateway.outbound.preview_text import MARK, Story, Words
+from gateway.outbound.rate_limiter import Governor
 from gateway.stores.waiting_store import until_stored
-from gateway.wording import MARK, Story, Words
 
 T = TypeVar("T")
 
