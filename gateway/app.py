@@ -22,7 +22,6 @@ from config.schema import Access as AccessConfig
 from config.schema import Config
 from gateway import __version__
 from gateway.accounts import AccountName, accounts_called_each_time, connected, homes_of, platforms_of
-from gateway.attachments import Attachments
 from gateway.backups import Backups
 from gateway.clock import SystemClock
 from gateway.commands import COMMANDS
@@ -62,6 +61,7 @@ from gateway.state_dir import Lock, read_or_make_key
 from gateway.stores.session_files import Files
 from gateway.stores.sqlite import SqliteStore
 from gateway.supervisor import AccountState, Supervisor
+from gateway.turns.attachments import Attachments
 from gateway.web import Needs, WebServer
 
 _CONCERNED_FOR = timedelta(days=7)

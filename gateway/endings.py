@@ -11,7 +11,6 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from gateway.briefing import concluded
 from gateway.domain.errors import StoreError, UnknownSession
 from gateway.domain.messages import Entry, Session
 from gateway.domain.ports.adapter import Clock, HearsOfEndings
@@ -19,6 +18,7 @@ from gateway.domain.ports.store import Ending, Store
 from gateway.observability.observer import Observer
 from gateway.rules.policy import Employed, Policy
 from gateway.stores.session_files import Files
+from gateway.turns.agent_input import concluded
 
 MOST_TRIES = 3
 PATIENCE = timedelta(minutes=1)

@@ -12,10 +12,10 @@ from gateway.backups import Backups
 from gateway.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus
 from gateway.domain.errors import StoreError, StoreUnavailable
 from gateway.domain.ports.adapter import Clock
-from gateway.lanes import Lanes
 from gateway.observability.observer import Observer
 from gateway.stores.sqlite import SqliteStore
 from gateway.supervisor import AccountReport, AccountState, Supervisor
+from gateway.turns.lanes import Lanes
 from gateway.web import Readiness
 
 _PROBE_HOLDS = 1.0

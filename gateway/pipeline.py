@@ -11,28 +11,28 @@ import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway import batches
-from gateway.attachments import Attachments, not_fetched
-from gateway.briefing import brief, heard
 from gateway.commands.registry import Again, Call
-from gateway.desk import Desk
 from gateway.domain.crashpoints import crashpoint
 from gateway.domain.errors import Refused, StoreError
 from gateway.domain.messages import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Accepted, Begun, InboxItem, Outcome, Store
-from gateway.errands import Errands
 from gateway.inbound.admission import Doorkeeper
-from gateway.lanes import LaneRules, Lanes, Place
 from gateway.observability.observer import Observer
 from gateway.outbound.delivery import Delivery
 from gateway.outbound.splitting import Fitting
-from gateway.questions import Heard, Questions
 from gateway.rules import outcomes as replies
 from gateway.rules.authorization import ACTED
 from gateway.rules.policy import Policy
 from gateway.stores.waiting_store import pause_after
-from gateway.turns import Conversation
+from gateway.turns import batch as batches
+from gateway.turns.agent_input import brief, heard
+from gateway.turns.agent_run import Conversation
+from gateway.turns.attachments import Attachments, not_fetched
+from gateway.turns.lanes import LaneRules, Lanes, Place
+from gateway.turns.questions import Heard, Questions
+from gateway.turns.recorder import Desk
+from gateway.turns.services import Errands
 
 
 @dataclass(slots=True, kw_only=True)

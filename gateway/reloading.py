@@ -15,7 +15,6 @@ from config.difference import difference
 from config.schema import Config
 from gateway.backups import BackupRules, Backups
 from gateway.expiry import Sweep
-from gateway.lanes import LaneRules, WhenBusy
 from gateway.observability.observer import Observer
 from gateway.outbound.delivery import DeliveryRules
 from gateway.pipeline import Pipeline
@@ -23,6 +22,7 @@ from gateway.rules.policy import Employed, Policy
 from gateway.staff import Staff
 from gateway.state_dir import StateDir
 from gateway.stores.session_files import FileRules
+from gateway.turns.lanes import LaneRules, WhenBusy
 
 _UNTIL_RESTART = ("state_dir", "storage", "platforms", "web")
 

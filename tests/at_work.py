@@ -10,11 +10,9 @@ from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
-from gateway.attachments import Attachments
 from gateway.domain.messages import Entry, InboundMessage, Session, SessionSource
 from gateway.domain.ports.adapter import Adapter, Agent, Clock
 from gateway.domain.ports.store import Store
-from gateway.lanes import LaneRules
 from gateway.observability.metrics import Now
 from gateway.observability.observer import Observer
 from gateway.outbound.delivery import Delivery, DeliveryRules
@@ -22,6 +20,8 @@ from gateway.outbound.splitting import Fitting
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Employed, Policy
 from gateway.stores.session_files import Files
+from gateway.turns.attachments import Attachments
+from gateway.turns.lanes import LaneRules
 from tests.fakes import NOON, RecordingAdapter
 
 AT_ONCE = LaneRules(debounce=timedelta(0))

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from gateway.domain.errors import AgentError
-from gateway.said import LONGEST_ANSWER
 from gateway.stores.session_files import written_size
+from gateway.turns.answer import LONGEST_ANSWER
 
 LONGEST_LINE = 4 * LONGEST_ANSWER
 """In bytes. No event may say more than an answer may, and a character has four bytes at most."""

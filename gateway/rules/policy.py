@@ -18,7 +18,7 @@ from gateway.rules.redaction import Redactor
 from gateway.rules.routing import MAIN_AGENT, Route, agent_for, route_of
 from gateway.rules.session_keys import build_session_key, owner_of
 from gateway.rules.session_lifecycle import ResetPolicies
-from gateway.turns import Patience
+from gateway.turns.agent_run import Patience
 
 _NOT_SHOWN = 20
 

@@ -30,7 +30,7 @@ from gateway.domain.messages import AgentEvent, Session, SessionId, SessionKey, 
 from gateway.domain.ports.adapter import Agent, Closes
 from gateway.observability.observer import Observer
 from gateway.rules.redaction import Redactor, new_key
-from gateway.turns import Conversation, Patience
+from gateway.turns.agent_run import Conversation, Patience
 from tests.fakes import NOON, dm, message
 from tests.simulators.running import Remote, as_process
 

@@ -21,11 +21,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
-from gateway.attachments import Attachments
 from gateway.clock import SystemClock
 from gateway.domain.messages import AgentEvent, Done, InboundMessage, MessageKind, Part, Sent, SessionSource, Text, Turn
 from gateway.domain.ports.store import Claim, Outcome
-from gateway.lanes import LaneRules
 from gateway.observability.logs import configure_logging
 from gateway.observability.observer import Observer
 from gateway.outbound.delivery import Delivery, DeliveryRules
@@ -35,6 +33,8 @@ from gateway.rules.policy import Employed, Policy
 from gateway.rules.redaction import new_key
 from gateway.stores.session_files import Files
 from gateway.stores.sqlite import SqliteStore
+from gateway.turns.attachments import Attachments
+from gateway.turns.lanes import LaneRules
 from tests.fakes import RecordingAdapter, assistant, user
 
 Say = Callable[[InboundMessage], Awaitable[None]]

@@ -37,8 +37,8 @@ from gateway.domain.messages import (
     Turn,
     TurnId,
 )
-from gateway.lanes import LaneRules
 from gateway.stores.memory import MemoryStore
+from gateway.turns.lanes import LaneRules
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import RecordingAdapter, dm
 from tests.hurry import HurriedLoop, LoopClock

@@ -15,7 +15,7 @@ from gateway.agents.command import JsonlCommand, TextCommand
 from gateway.domain.errors import AgentError, AgentRefused, ConfigError
 from gateway.domain.messages import Ask, Attachment, Done, MediaType, Reasoning, Text, Tool, ToolStatus, TurnId, Usage
 from gateway.domain.ports.adapter import TakesAnswers, TakesWords
-from gateway.said import LONGEST_ANSWER
+from gateway.turns.answer import LONGEST_ANSWER
 from tests.fakes import message
 from tests.programs import ENV, Heard, heard, is_gone, program, turn_in
 

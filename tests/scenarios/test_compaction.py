@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.compaction import HEADING
 from gateway.domain.errors import AgentError
 from gateway.domain.messages import AgentEvent, Ask, Done, Entry, File, Origin, Role, Text, Tokens, Usage
 from gateway.domain.messages import Turn as AgentTurn
@@ -22,6 +21,7 @@ from gateway.rules.policy import Employed, Policy
 from gateway.rules.pricing import Prices
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
+from gateway.turns.compaction import HEADING
 from tests.at_work import AtWork, at_desk, at_work
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later

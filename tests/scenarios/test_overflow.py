@@ -15,10 +15,10 @@ from gateway.domain.errors import StoreUnavailable
 from gateway.domain.messages import AgentEvent, Done, InboxId, InboxState, Text, Turn
 from gateway.domain.ports.store import Store
 from gateway.domain.serialization import Json
-from gateway.lanes import LaneRules, WhenBusy
 from gateway.rules.outcomes import TOO_MANY
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
+from gateway.turns.lanes import LaneRules, WhenBusy
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later

@@ -10,9 +10,9 @@ from pathlib import Path
 from gateway.agents import AgentSpec, load_agent
 from gateway.clock import SystemClock
 from gateway.rules.policy import Employed, Policy
-from gateway.said import LONGEST_ANSWER
 from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import Files
+from gateway.turns.answer import LONGEST_ANSWER
 from tests.at_work import AtWork, at_desk, at_work
 from tests.fakes import FileAdapter
 from tests.programs import ENV, is_gone, program

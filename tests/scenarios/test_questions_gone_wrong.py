@@ -29,10 +29,10 @@ from gateway.domain.messages import (
     Turn,
     TurnId,
 )
-from gateway.lanes import LaneRules
-from gateway.open_questions import MOST_OPEN
-from gateway.questions import LONGEST_QUESTION, MOST_AT_ONCE
 from gateway.stores.memory import MemoryStore
+from gateway.turns.lanes import LaneRules
+from gateway.turns.question_index import MOST_OPEN
+from gateway.turns.questions import LONGEST_QUESTION, MOST_AT_ONCE
 from tests.at_work import at_desk, at_work, policy_for
 from tests.fakes import RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later

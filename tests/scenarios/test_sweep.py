@@ -10,13 +10,13 @@ from pathlib import Path
 from gateway.app import running
 from gateway.domain.messages import Ask, EndReason, ResetPolicy, Text
 from gateway.expiry import Sweep, is_busy
-from gateway.lanes import LaneRules
 from gateway.rules.history_window import HistoryRules
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.session_lifecycle import ResetPolicies
 from gateway.state_dir import take_lock
 from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import Files
+from gateway.turns.lanes import LaneRules
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.configs import config_of
 from tests.fakes import ScriptedAgent

@@ -28,11 +28,11 @@ from gateway.domain.messages import (
 )
 from gateway.domain.ports.adapter import Receive
 from gateway.inbound.admission import MOST_ROWS_A_MINUTE
-from gateway.lanes import LaneRules
 from gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal
 from gateway.state_dir import take_lock
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
+from gateway.turns.lanes import LaneRules
 from tests.at_work import AtWork, at_work, numbers, policy_for
 from tests.commands import turngate
 from tests.configs import config_of

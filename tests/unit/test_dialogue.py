@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from gateway.agents.blocks import Words
 from gateway.agents.dialogue import Utterance, dialogue, has_files
-from gateway.compaction import HEADING
 from gateway.domain.messages import (
     Attachment,
     Entry,
@@ -29,6 +28,7 @@ from gateway.domain.messages import (
     Turn,
     TurnId,
 )
+from gateway.turns.compaction import HEADING
 from tests.fakes import NOON, assistant, dm, message, said, user
 
 SESSION = Session(

@@ -13,7 +13,7 @@ from gateway.domain.messages import AgentEvent, Done, SessionEnded, Text, Turn, 
 from gateway.domain.ports.adapter import HearsOfEndings, LetsOthersAnswer, TakesWords
 from tests.hurry import hurried
 from tests.programs import ENDING
-from tests.unit.test_turns import a_turn
+from tests.unit.test_agent_run import a_turn
 
 BUSY, GONE = AgentUnavailable("too many ask at once", retry_after=7.0), AgentUnavailable("nobody answers there")
 NO_KEY = AgentRefused("401: no such key")

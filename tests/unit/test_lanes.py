@@ -11,9 +11,9 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.batches import Running, Stored
 from gateway.domain.messages import InboxId, SessionKey, TurnId
-from gateway.lanes import LaneRules, Lanes, Place, WhenBusy
+from gateway.turns.batch import Running, Stored
+from gateway.turns.lanes import LaneRules, Lanes, Place, WhenBusy
 from tests.fakes import message
 from tests.hurry import hurried, later
 

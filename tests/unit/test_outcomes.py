@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.briefing import heard
 from gateway.commands.turn import last_question
 from gateway.domain.messages import (
     Attachment,
@@ -25,6 +24,7 @@ from gateway.domain.messages import (
 )
 from gateway.rules.outcomes import asked, broken, commanded, parts, words_before
 from gateway.stores.session_files import Files
+from gateway.turns.agent_input import heard
 from tests.at_work import policy_for
 from tests.fakes import NOON, ScriptedAgent, assistant, dm, message, said, user
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.slots import Slot, Slots
+from gateway.turns.slots import Slot, Slots
 
 
 def is_free(slots: Slots) -> bool:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from gateway.domain.messages import Button, Does, InboundMessage, MessageKind, Part, PartId, Question, SessionKey
-from gateway.open_questions import NOT_OPEN, TOO_LATE, OpenQuestions
+from gateway.turns.question_index import NOT_OPEN, TOO_LATE, OpenQuestions
 from tests.fakes import NOON, FrozenClock, dm, message
 
 KEY = SessionKey("agent:main:telegram:dm:42")

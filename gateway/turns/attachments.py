@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
-from gateway.batches import Running
 from gateway.domain.errors import Refused, Retryable, Throttled, TurngateError
 from gateway.domain.messages import Attachment, Entry, InboundMessage, SessionId
 from gateway.domain.ports.adapter import FetchesFiles
@@ -22,6 +21,7 @@ from gateway.outbound.delivery import Delivery
 from gateway.rules.policy import Policy
 from gateway.stores.session_files import Files, clean_name, too_large
 from gateway.stores.waiting_store import until_stored
+from gateway.turns.batch import Running
 
 LONGEST_FETCH = 300.0
 """Seconds for all files of a turn together; what has not come by then is not waited for."""

@@ -7,16 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from gateway.batches import Running
-from gateway.briefing import Briefing, claimed
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call, Request
-from gateway.compaction import Compaction
 from gateway.domain.messages import InboundMessage, InboxId, MessageKind, Part, SessionKey
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Begun, Outcome, Store
 from gateway.inbound.pairing import Pairing
-from gateway.lanes import Lanes, Place
 from gateway.observability.logs import Action
 from gateway.observability.observer import Observer
 from gateway.outbound.splitting import Fitting
@@ -25,7 +21,11 @@ from gateway.rules.authorization import authorize
 from gateway.rules.history_window import estimate_tokens
 from gateway.rules.policy import Employed, Policy
 from gateway.stores.waiting_store import until_stored
-from gateway.till import Till
+from gateway.turns.agent_input import Briefing, claimed
+from gateway.turns.batch import Running
+from gateway.turns.billing import Till
+from gateway.turns.compaction import Compaction
+from gateway.turns.lanes import Lanes, Place
 
 _BEGIN_AT_ONCE = 64
 

@@ -9,15 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.batches import Running, Stored
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Again, Call
-from gateway.desk import Desk
 from gateway.domain.errors import AlreadySettled, StoreUnavailable
 from gateway.domain.messages import InboxState, Origin, Part, Role, SessionKey
 from gateway.domain.ports.store import Claim, Outcome, Store
 from gateway.inbound.pairing import Pairing
-from gateway.lanes import LaneRules, Lanes
 from gateway.observability.observer import Observer
 from gateway.outbound.delivery import Delivery, DeliveryRules
 from gateway.outbound.splitting import Fitting
@@ -25,6 +22,9 @@ from gateway.rules.outcomes import TOO_MANY, asked
 from gateway.rules.policy import Policy
 from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import Files
+from gateway.turns.batch import Running, Stored
+from gateway.turns.lanes import LaneRules, Lanes
+from gateway.turns.recorder import Desk
 from tests.at_work import at_desk, policy_for
 from tests.fakes import ScriptedAgent, assistant, message
 from tests.hurry import LoopClock, hurried, later

@@ -32,8 +32,8 @@ from gateway.domain.ports.adapter import Agent, Clock
 from gateway.domain.text import clean_label
 from gateway.observability.observer import Observer
 from gateway.rules.redaction import StreamRestorer
-from gateway.said import Restore, Said
 from gateway.stores.session_files import clean_name
+from gateway.turns.answer import Restore, Said
 
 SECONDS_TO_LET_GO = 5.0
 """For an agent that was told to stop. Then it is left to itself, and its lane goes on."""

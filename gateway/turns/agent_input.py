@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gateway.batches import Running
 from gateway.commands.registry import Again
 from gateway.domain.messages import Attachment, EndReason, Entry, InboundMessage, Media, Session, SessionEnded, Turn
 from gateway.domain.ports.store import Begun, Claim
@@ -16,6 +15,7 @@ from gateway.rules.history_window import estimate_text_tokens, window
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.redaction import Redactor
 from gateway.stores.session_files import Files
+from gateway.turns.batch import Running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.batches import Stored
 from gateway.domain.errors import Refused
 from gateway.domain.messages import InboundMessage, TurnId
 from gateway.domain.ports.adapter import Agent, TakesWords, can
@@ -20,7 +19,8 @@ from gateway.domain.ports.store import Store
 from gateway.observability.observer import Observer
 from gateway.rules import outcomes as replies
 from gateway.stores.waiting_store import until_stored
-from gateway.turns import Conversation
+from gateway.turns.agent_run import Conversation
+from gateway.turns.batch import Stored
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
-from gateway.batches import Running
 from gateway.commands import COMMANDS
 from gateway.commands.registry import Answer, Call, Command, Request
 from gateway.domain.errors import AgentError, Refused, StoreUnavailable
@@ -38,12 +37,13 @@ from gateway.domain.messages import (
 from gateway.domain.ports.adapter import Agent, Clock, LetsOthersAnswer, TakesAnswers, can
 from gateway.domain.ports.store import Asked, Begun, Choice, InboxItem, Outcome, Store
 from gateway.observability.observer import Observer
-from gateway.open_questions import OpenQuestions
 from gateway.outbound.splitting import Fitting
 from gateway.rules import outcomes as replies
 from gateway.rules.policy import Policy
 from gateway.stores.waiting_store import until_stored
-from gateway.turns import Answered, PutQuestion
+from gateway.turns.agent_run import Answered, PutQuestion
+from gateway.turns.batch import Running
+from gateway.turns.question_index import OpenQuestions
 
 MOST_OPTIONS = 20
 LONGEST_LABEL = 64

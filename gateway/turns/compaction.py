@@ -38,8 +38,8 @@ from gateway.rules.history_cleaning import SUMMARY_MARK
 from gateway.rules.history_window import estimate_text_tokens, estimate_tokens, middle, talk_in
 from gateway.rules.policy import Employed, Policy
 from gateway.stores.waiting_store import until_stored
-from gateway.till import Till
-from gateway.turns import Conversation, Ending
+from gateway.turns.agent_run import Conversation, Ending
+from gateway.turns.billing import Till
 
 HEADING = f"{SUMMARY_MARK}\n\n"
 

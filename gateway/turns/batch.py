@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gateway.domain.messages import InboundMessage, InboxId, TurnId
 from gateway.domain.ports.store import InboxItem
-from gateway.slots import Slot
+from gateway.turns.slots import Slot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.batches import Running
-from gateway.briefing import Briefing
 from gateway.domain.messages import InboundMessage
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Begun, Store
-from gateway.elsewhere import Elsewhere
 from gateway.inbound.pairing import Pairing
 from gateway.observability.observer import Observer
 from gateway.outbound.splitting import Fitting
-from gateway.questions import Questions
 from gateway.rules.policy import Employed, Policy
-from gateway.steering import Steering
 from gateway.stores.waiting_store import until_stored
-from gateway.turns import Conversation, Ending, Hands
+from gateway.turns.agent_input import Briefing
+from gateway.turns.agent_run import Conversation, Ending, Hands
+from gateway.turns.batch import Running
+from gateway.turns.cross_chat import Elsewhere
+from gateway.turns.questions import Questions
+from gateway.turns.steering import Steering
 
 
 @dataclass(slots=True)

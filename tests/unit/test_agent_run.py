@@ -36,8 +36,8 @@ from gateway.domain.messages import (
 from gateway.domain.ports.adapter import Agent
 from gateway.observability.observer import Observer
 from gateway.rules.redaction import Redactor
-from gateway.said import LONGEST_ANSWER, Said
-from gateway.turns import NOT_AVAILABLE, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Patience
+from gateway.turns.agent_run import NOT_AVAILABLE, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Patience
+from gateway.turns.answer import LONGEST_ANSWER, Said
 from tests.at_work import numbers
 from tests.fakes import NOON, FrozenClock, ScriptedAgent, Step, dm, message
 from tests.hurry import hurried, later

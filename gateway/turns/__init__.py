@@ -1,0 +1,1 @@
+"""One turn at a time: lanes, agent runs, questions, billing, compaction."""
