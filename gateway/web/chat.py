@@ -20,10 +20,11 @@ from gateway.domain.messages import Session, SessionKey
 from gateway.domain.ports.store import SessionFilter
 from gateway.domain.text import clean_label
 from gateway.rules.session_keys import owner_of
-from gateway.web import frames, transcripts
+from gateway.web import frames
+from gateway.web import transcript_cursor as transcripts
+from gateway.web.dependencies import Needs
 from gateway.web.frames import Archive, Delete, Earlier, Frame, Open, Rename, Say
-from gateway.web.needs import Needs
-from gateway.web.transcripts import Seen
+from gateway.web.transcript_cursor import Seen
 
 MOST_TABS = 256
 LONGEST_MESSAGE = 1_000_000

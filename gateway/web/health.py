@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from gateway.web.needs import Needs
+from gateway.web.dependencies import Needs
 
 PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 

@@ -14,8 +14,8 @@ from gateway.domain.errors import AddressTaken, ConfigError
 from gateway.web import health
 from gateway.web.assets import Asset, read_assets
 from gateway.web.chat import Chat
+from gateway.web.dependencies import Needs
 from gateway.web.guard import COOKIE_LASTS, Guard, KeptOut, OneTimeLinks
-from gateway.web.needs import Needs
 
 _SECONDS_TO_STOP = 2.0
 _BACKLOG = 256

@@ -17,7 +17,7 @@ from gateway.domain.messages import AgentEvent, Entry, Origin, Part, Role, Sessi
 from gateway.domain.ports.store import SessionFilter
 from gateway.rules.session_keys import build_session_key
 from gateway.web.chat import LONGEST_MESSAGE
-from gateway.web.transcripts import ENTRIES_A_PAGE
+from gateway.web.transcript_cursor import ENTRIES_A_PAGE
 from tests.fakes import user
 from tests.talk import exchange
 from tests.web_door import Door, echo, open_door, tool

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gateway.domain.messages import Entry, EntryId, Role, SessionId, Text
-from gateway.web.transcripts import CHARACTERS_A_PAGE, ENTRIES_A_PAGE, Seen, _last_page
+from gateway.web.transcript_cursor import CHARACTERS_A_PAGE, ENTRIES_A_PAGE, Seen, _last_page
 from tests.fakes import said
 
 SESSION = SessionId("s")
