@@ -14,13 +14,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from adapters.screens import Screens
-from gateway.clock import SystemClock
-from gateway.control.chat import chat_requests
-from gateway.control.chat_events import ChatCommand
-from gateway.control.requests import Args, Line
-from gateway.control.server import ControlServer
-from gateway.control.sessions import session_requests
-from gateway.control.status import DaemonStatus, status_requests
+from gateway.daemon.control.chat import chat_requests
+from gateway.daemon.control.chat_events import ChatCommand
+from gateway.daemon.control.requests import Args, Line
+from gateway.daemon.control.server import ControlServer
+from gateway.daemon.control.sessions import session_requests
+from gateway.daemon.control.status import DaemonStatus, status_requests
+from gateway.daemon.state_dir import StateDir, take_lock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import Refused
 from gateway.domain.messages import (
     LOCAL_PLATFORM,
@@ -36,7 +37,6 @@ from gateway.domain.messages import (
 )
 from gateway.domain.ports.store import Store
 from gateway.domain.serialization import Json
-from gateway.state_dir import StateDir, take_lock
 from gateway.stores.sqlite import SqliteStore
 
 COMMANDS = (

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from adapters.screens import Screens
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import (
     WEB_PLATFORM,
     AgentEvent,

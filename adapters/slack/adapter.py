@@ -179,5 +179,5 @@ class SlackAdapter:
 
 
 def connect(account: Account, places: Places, clock: Clock) -> SlackAdapter:
-    """As `gateway.accounts` has it."""
+    """As `gateway.daemon.platforms` has it."""
     return SlackAdapter(account, clock, places)

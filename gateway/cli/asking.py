@@ -16,23 +16,23 @@ from rich.console import Console
 from rich.status import Status
 
 from config.load import load
-from gateway.clock import SystemClock
-from gateway.control.client import ControlClient
-from gateway.control.pair import pair_requests
-from gateway.control.queue import queue_requests
-from gateway.control.reach import ask, reach
-from gateway.control.requests import Requests
-from gateway.control.sessions import Change, session_requests
-from gateway.control.status import status_requests
-from gateway.control.usage import usage_requests
+from gateway.daemon.control.client import ControlClient
+from gateway.daemon.control.connect import ask, reach
+from gateway.daemon.control.pair import pair_requests
+from gateway.daemon.control.queue import queue_requests
+from gateway.daemon.control.requests import Requests
+from gateway.daemon.control.sessions import Change, session_requests
+from gateway.daemon.control.status import status_requests
+from gateway.daemon.control.usage import usage_requests
+from gateway.daemon.state_dir import StateDir, read_or_make_key
+from gateway.daemon.sweep import clean_up
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import Refused
 from gateway.domain.ports.store import Pruned
 from gateway.domain.serialization import Json
-from gateway.expiry import clean_up
 from gateway.inbound.pairing import Pairing
 from gateway.observability.observer import Observer
 from gateway.rules.session_lifecycle import CleanUpRules
-from gateway.state_dir import StateDir, read_or_make_key
 from gateway.stores.session_files import FileRules, Files
 from gateway.stores.sqlite import SqliteStore
 

@@ -21,7 +21,7 @@ def backup(
     from gateway.cli.asking import state_of
     from gateway.cli.backup_text import print_backup, refuse_target
     from gateway.cli.progress import Progress
-    from gateway.state_dir import StateDir as Folder
+    from gateway.daemon.state_dir import StateDir as Folder
     from gateway.stores.sqlite.backup import back_up
 
     state = Folder(state_of(config, state_dir).folder.absolute())
@@ -43,8 +43,8 @@ def restore(
     from gateway.cli.asking import state_of
     from gateway.cli.backup_text import print_restored
     from gateway.cli.progress import Progress
-    from gateway.clock import SystemClock
-    from gateway.state_dir import take_lock
+    from gateway.daemon.state_dir import take_lock
+    from gateway.daemon.system_clock import SystemClock
     from gateway.stores.sqlite.restore import restore as put_back
 
     with take_lock(state_of(config, state_dir).folder, patience=1.0) as lock, Progress() as progress:

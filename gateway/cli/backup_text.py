@@ -8,9 +8,9 @@ import typer
 
 from gateway.cli.people import age, counted
 from gateway.cli.sessions_text import print_document
+from gateway.daemon.state_dir import StateDir
 from gateway.domain.errors import Refused
 from gateway.domain.serialization import Json
-from gateway.state_dir import StateDir
 from gateway.stores.sqlite.restore import Restored
 from gateway.stores.sqlite.verify import Contents
 

@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from config.schema import Config
-from gateway.control.chat_events import ChatCommand, ChatEvent, Hello, event_of
-from gateway.control.client import ControlClient, result_of
-from gateway.control.reach import reach
+from gateway.daemon.control.chat_events import ChatCommand, ChatEvent, Hello, event_of
+from gateway.daemon.control.client import ControlClient, result_of
+from gateway.daemon.control.connect import reach
+from gateway.daemon.state_dir import Lock
 from gateway.domain.errors import Unreachable
 from gateway.domain.serialization import Json
-from gateway.state_dir import Lock
 
 if TYPE_CHECKING:
-    from gateway.app import Gateway
+    from gateway.daemon.app import Gateway
 
 
 class ChatLine:
@@ -128,7 +128,7 @@ def _work(config: Config, lock: Lock, started: Future[_Inside], ended: Future[No
 
 
 async def _live(config: Config, lock: Lock, started: Future[_Inside]) -> None:
-    from gateway.app import running
+    from gateway.daemon.app import running
 
     leaving = asyncio.Event()
     async with running(config, lock, doors=False) as gateway:

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from gateway.cli.chat_line import ChatLine
 from gateway.cli.printable import printable
-from gateway.control.chat_events import LARGEST_MESSAGE, NotStored
+from gateway.daemon.control.chat_events import LARGEST_MESSAGE, NotStored
 from gateway.domain.errors import Refused, Unreachable
 from gateway.domain.live_view import Arrived, Began, FellBehind, Settled
 from gateway.domain.messages import Part, TurnId

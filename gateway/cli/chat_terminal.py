@@ -17,12 +17,12 @@ from gateway.cli.answer_view import AnswerView
 from gateway.cli.chat_line import ChatLine
 from gateway.cli.line_editor import LineEditor
 from gateway.cli.printable import printable_line
-from gateway.control.chat_events import ChatEvent, NotStored
+from gateway.daemon.control.chat_events import ChatEvent, NotStored
+from gateway.daemon.state_dir import StateDir
 from gateway.domain.errors import Unreachable
 from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
 from gateway.domain.messages import Text as Words
 from gateway.domain.messages import Tool
-from gateway.state_dir import StateDir
 
 _BETWEEN_LOOKS = 0.05
 _STOP = "/stop"

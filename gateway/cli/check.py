@@ -45,8 +45,8 @@ def _make_agents(loaded: "Loaded") -> None:
     """Some mistakes only show then. Nobody is asked anything."""
     import asyncio
 
+    from gateway.daemon.agent_pool import Staff
     from gateway.observability.observer import Observer
-    from gateway.staff import Staff
 
     async def make() -> None:
         staff = Staff(Observer())
@@ -67,7 +67,7 @@ def _works(config: "Config") -> bool:
 
 async def _examine(config: "Config") -> bool:
     """Whether every account would work."""
-    from gateway.accounts import examined
+    from gateway.daemon.platforms import examined
 
     works, count = True, 0
     async for (platform, account), findings in examined(config):

@@ -15,8 +15,8 @@ import typer
 from gateway.cli.exits import exit_of
 from gateway.cli.options import ConfigFile, StateDir
 from gateway.cli.printable import printable
+from gateway.daemon.state_dir import take_lock
 from gateway.domain.errors import ConfigError, TurngateError
-from gateway.state_dir import take_lock
 
 if TYPE_CHECKING:
     from config.load import Loaded, Service
@@ -31,7 +31,7 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # the daemon hears of it when it can do something
 
     from config.load import load, service
-    from gateway.sd_notify import is_journal
+    from gateway.daemon.sd_notify import is_journal
 
     surroundings = service()
     to_journal = is_journal(sys.stderr.fileno(), surroundings.journal)
@@ -55,7 +55,7 @@ def _run(load: Callable[[], Loaded], service: Service, *, to_journal: bool) -> N
     with take_lock(loaded.config.state_dir, patience=_PATIENCE) as lock:
         import asyncio
 
-        from gateway.cli.daemon import Daemon
+        from gateway.daemon.process import Daemon
 
         daemon = Daemon(loaded, load, lock, service)
         try:

@@ -8,7 +8,7 @@ def status(config: ConfigFile = None, state_dir: StateDir = None, json: Json = F
     from gateway.cli.asking import state_of
     from gateway.cli.sessions_text import print_document
     from gateway.cli.status_text import print_status, print_that_none_can_run
-    from gateway.control.status import DaemonStatus, StoreStatus, status_json
+    from gateway.daemon.control.status import DaemonStatus, StoreStatus, status_json
     from gateway.domain.errors import StoreError
 
     state = state_of(config, state_dir)

@@ -20,9 +20,9 @@ from typing import Any, TextIO
 
 import structlog
 
+from gateway.daemon.sd_notify import is_journal
 from gateway.observability.error_text import place_of
 from gateway.observability.log_dedup import Repeats
-from gateway.sd_notify import is_journal
 
 Fields = MutableMapping[str, Any]
 Write = Callable[[str], object]

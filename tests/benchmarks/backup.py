@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from statistics import quantiles
 
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.stores.sqlite import SqliteStore
 from tests.benchmarks.population import DRIVEN, key_of, populate_in_a_child, source_of
 from tests.benchmarks.turns import Measured, drive

@@ -25,7 +25,7 @@ from datetime import timedelta
 import aiohttp
 
 from gateway.agents import AgentSpec, load_agent
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import AgentEvent, Session, SessionId, SessionKey, Text, Turn, TurnId
 from gateway.domain.ports.adapter import Agent, Closes
 from gateway.observability.observer import Observer

@@ -21,7 +21,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import AgentEvent, Done, InboundMessage, MessageKind, Part, Sent, SessionSource, Text, Turn
 from gateway.domain.ports.store import Claim, Outcome
 from gateway.observability.logs import configure_logging

@@ -16,7 +16,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import ChatType, Entry, Role, Session, SessionId, SessionKey, SessionSource, Text
 from gateway.rules.session_keys import build_session_key
 from gateway.rules.session_lifecycle import interacted

@@ -23,7 +23,7 @@ from itertools import count
 from pathlib import Path
 from statistics import quantiles
 
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import (
     InboundMessage,
     Part,

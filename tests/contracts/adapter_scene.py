@@ -16,11 +16,11 @@ from hypothesis import is_hypothesis_test
 
 from config.access import AccessEntry
 from config.schema import Access, Config, Turns, Web
-from gateway.app import Gateway, running
+from gateway.daemon.app import Gateway, running
+from gateway.daemon.state_dir import take_lock
 from gateway.domain.errors import Refused, TurngateError, Unauthorized
 from gateway.domain.messages import MAIN_ACCOUNT, InboundMessage, Part, PartId, SessionSource
 from gateway.domain.ports.adapter import Adapter, Receive
-from gateway.state_dir import take_lock
 from tests.contracts.adapters import UNDER_TEST, AdapterUnderTest
 from tests.simulators.running import PATIENCE, Remote
 

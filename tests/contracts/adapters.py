@@ -18,7 +18,7 @@ from hypothesis.strategies import SearchStrategy
 
 from adapters import discord, slack, telegram
 from adapters.slack_app.needs import EVENTS, SCOPES
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import MAIN_ACCOUNT, SessionSource
 from gateway.domain.ports.adapter import (
     Adapter,

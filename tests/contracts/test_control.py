@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.control.client import ControlClient
-from gateway.control.lines import LARGEST_LINE, decode, encode
-from gateway.control.requests import Args, Line
-from gateway.control.server import MOST_CONNECTIONS, ControlServer, may_connect
+from gateway.daemon.control.client import ControlClient
+from gateway.daemon.control.protocol import LARGEST_LINE, decode, encode
+from gateway.daemon.control.requests import Args, Line
+from gateway.daemon.control.server import MOST_CONNECTIONS, ControlServer, may_connect
 from gateway.domain.errors import Refused, StoreDamaged, StoreError, StoreUnavailable, TurngateError, Unreachable
 from gateway.domain.serialization import Json
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from adapters.screens import Screens
-from gateway.control.chat import chat_requests
-from gateway.control.chat_events import (
+from gateway.daemon.control.chat import chat_requests
+from gateway.daemon.control.chat_events import (
     LARGEST_MESSAGE,
     ChatCommand,
     ChatEvent,
@@ -21,9 +21,9 @@ from gateway.control.chat_events import (
     event_json,
     event_of,
 )
-from gateway.control.client import ControlClient
-from gateway.control.lines import decode, encode
-from gateway.control.server import ControlServer
+from gateway.daemon.control.client import ControlClient
+from gateway.daemon.control.protocol import decode, encode
+from gateway.daemon.control.server import ControlServer
 from gateway.domain.errors import MalformedRecord, Refused, StoreUnavailable
 from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
 from gateway.domain.messages import (

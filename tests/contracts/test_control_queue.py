@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.control.queue import queue_requests
-from gateway.control.requests import carry_out
+from gateway.daemon.control.queue import queue_requests
+from gateway.daemon.control.requests import carry_out
 from gateway.domain.errors import AlreadySettled, Refused, UnknownWork
 from gateway.domain.messages import InboxState, Part, PartId, PartState, Sent
 from gateway.domain.ports.store import InboxItem, Outcome, Store

@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
-from gateway.control.requests import Requests, carry_out
-from gateway.control.sessions import session_requests
-from gateway.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus, status_requests
+from gateway.daemon.control.requests import Requests, carry_out
+from gateway.daemon.control.sessions import session_requests
+from gateway.daemon.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus, status_requests
 from gateway.domain.errors import MalformedRecord, Refused, UnknownSession
 from gateway.domain.messages import Cost, CostStatus, Entry, Role, SessionKey, Spent, Tokens, ToolCall
 from gateway.domain.ports.store import Store

@@ -25,11 +25,11 @@ from pydantic import SecretStr
 
 from config.access import AccessEntry, Whom
 from config.schema import Access, Agent, Config, DiscordAccount, Platforms, Reset, Sessions, Turns, Web
-from gateway.app import Gateway, running
-from gateway.clock import SystemClock
+from gateway.daemon.app import Gateway, running
+from gateway.daemon.state_dir import take_lock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.crashpoints import arm
 from gateway.observability.logs import configure_logging
-from gateway.state_dir import take_lock
 from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM
 
 TELEGRAM = "telegram"

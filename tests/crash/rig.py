@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from gateway.control.client import ControlClient
+from gateway.daemon.control.client import ControlClient
 from tests.crash.daemon import DISCORD, PERSON, PERSON_ON_SLACK, PERSON_ON_TELEGRAM, SLACK, TELEGRAM
 from tests.crash.power import Power
 

@@ -13,8 +13,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.farewell import GOES_ON
-from gateway.state_dir import take_lock
+from gateway.daemon.shutdown import GOES_ON
+from gateway.daemon.state_dir import take_lock
 from tests.real_agents.model import ToolModel
 from tests.real_systemd.machine import (
     CONFIG,

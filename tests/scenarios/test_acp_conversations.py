@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.rules.policy import Employed, Policy
 from gateway.stores.session_files import Files
 from gateway.stores.sqlite import SqliteStore

@@ -11,11 +11,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from config.schema import Config
-from gateway.app import Gateway, running
+from gateway.daemon.app import Gateway, running
+from gateway.daemon.state_dir import take_lock
 from gateway.domain.errors import Refused
 from gateway.domain.messages import ChatType, InboundMessage, InboxState, SessionSource
 from gateway.domain.ports.adapter import Receive
-from gateway.state_dir import take_lock
 from tests.configs import config_of
 from tests.fakes import NOON, RecordingAdapter
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.agents.fallback import Chain, Link
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import AgentError, AgentUnavailable
 from gateway.domain.messages import (
     AgentEvent,

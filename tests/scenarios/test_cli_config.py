@@ -195,7 +195,7 @@ def test_help_imports_nothing_of_ours_but_the_commands_themselves(home: Path) ->
             "gateway.__main__",
             "gateway.domain.errors",
             "gateway.observability.error_text",
-            "gateway.state_dir",
+            "gateway.daemon.state_dir",
         }
         assert ours & {"gateway.cli.asking", "gateway.cli.people", "gateway.cli.chat_line"} == set()
         assert {"rich.live", "rich.status", "readline", "structlog"} & set(result.stderr.split()) == set()

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.clock import SystemClock
+from gateway.daemon.state_dir import read_or_make_key, take_lock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import PartState
 from gateway.inbound.pairing import MOST_WRONG, Pairing
-from gateway.state_dir import read_or_make_key, take_lock
 from gateway.stores.sqlite import SqliteStore
 from tests.commands import daemon, in_terminal, turngate
 from tests.fakes import dm

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.clock import SystemClock
+from gateway.daemon.state_dir import take_lock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import InboxId, SessionSource
 from gateway.domain.ports.store import Opening
 from gateway.rules.session_keys import build_session_key
-from gateway.state_dir import take_lock
 from gateway.stores.sqlite import SqliteStore
 from tests.commands import daemon, in_terminal, turngate
 from tests.contracts.test_control_queue import ROW, STEP

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.clock import SystemClock
+from gateway.daemon.state_dir import take_lock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import Session
 from gateway.domain.ports.store import Outcome, Store
-from gateway.state_dir import take_lock
 from gateway.stores.session_files import Files
 from gateway.stores.sqlite import SqliteStore
 from tests.commands import errors_without_reader, in_terminal, scripted_gateway, turngate

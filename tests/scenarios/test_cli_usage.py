@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.clock import SystemClock
+from gateway.daemon.state_dir import take_lock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import Cost, CostStatus, Spent, Tokens
 from gateway.domain.ports.store import Outcome
 from gateway.domain.usage import Payer
-from gateway.state_dir import take_lock
 from gateway.stores.sqlite import SqliteStore
 from tests.commands import daemon, turngate
 from tests.fakes import message

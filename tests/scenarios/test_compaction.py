@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import AgentError
 from gateway.domain.messages import AgentEvent, Ask, Done, Entry, File, Origin, Role, Text, Tokens, Usage
 from gateway.domain.messages import Turn as AgentTurn

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import AgentEvent, ChatType, Done, Origin, Send, SessionSource, Text, Turn
 from gateway.rules.authorization import Access, Allowed
 from gateway.rules.context_prompt import HomeChannel

@@ -15,7 +15,7 @@ import pytest
 
 from adapters import discord
 from adapters.telling import MenuEntry
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import (
     Refused,
     Retryable,

@@ -11,7 +11,7 @@ from adapters.discord.account import Account, Patience
 from adapters.discord.checking import examine
 from adapters.discord.permissions import allowed_in, invitation, lacking
 from adapters.telling import Finding
-from gateway import accounts
+from gateway.daemon import platforms as accounts
 from tests.configs import config_of
 from tests.simulators.common import Simulator
 from tests.simulators.discord import CHANNEL, GUILD, TOKENS, Discord

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adapters.download import Downloads
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import Refused, StoreUnavailable, Unreachable
 from gateway.domain.messages import (
     AgentEvent,

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.agents import AgentSpec, load_agent
 from gateway.agents.fallback import Chain, Link
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import ChatType, SessionSource, Text
 from gateway.domain.ports.adapter import Closes
 from gateway.observability.observer import Observer

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
-from gateway.clock import SystemClock
-from gateway.control.queue import queue_requests
-from gateway.control.requests import carry_out
+from gateway.daemon.control.queue import queue_requests
+from gateway.daemon.control.requests import carry_out
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import StoreUnavailable
 from gateway.domain.messages import AgentEvent, Done, InboxId, InboxState, Text, Turn
 from gateway.domain.ports.store import Store

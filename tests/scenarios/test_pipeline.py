@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import AgentError, Refused, StoreUnavailable, Throttled
 from gateway.domain.messages import (
     AgentEvent,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from adapters import discord
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import Undeliverable
 from gateway.domain.messages import ChatType, MessageKind, SessionSource
 from tests.contracts.adapter_scene import LONG_AGO, Ear, listening, part

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from gateway.agents import AgentSpec, load_agent
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.rules.policy import Employed, Policy
 from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import Files

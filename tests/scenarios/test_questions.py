@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.agents.fallback import Chain, Link
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import AgentUnavailable, StoreUnavailable
 from gateway.domain.messages import (
     AgentEvent,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import AgentEvent, Done, InboxState, Origin, Text, Tool, ToolStatus, Turn
 from gateway.domain.ports.store import Begun, InboxItem
 from gateway.rules.outcomes import MOST_ATTEMPTS, given_up

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import Done, InboxState, Part, PartState, Sent, Text
 from gateway.domain.ports.adapter import Agent
 from gateway.rules.authorization import Access, Allowed

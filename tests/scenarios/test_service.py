@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.farewell import GOES_ON
+from gateway.daemon.shutdown import GOES_ON
 from tests.commands import PATIENCE, ROOT, TURNGATE, environment, turngate
 from tests.service import (
     Listener,
@@ -236,7 +236,7 @@ def test_who_finds_the_folder_taken_has_imported_nothing_heavy(tmp_path: Path) -
 
     imported = {line.rpartition("|")[2].strip() for line in second.stderr.splitlines() if "import time:" in line}
     assert second.returncode == 73
-    assert "gateway.state_dir" in imported
+    assert "gateway.daemon.state_dir" in imported
     assert not imported & {"asyncio", "aiohttp", "aiogram", "aiosqlite", "sqlite3", "structlog", "prometheus_client"}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from adapters import slack
 from adapters.telling import MenuEntry
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import (
     GapRemains,
     NotSent,

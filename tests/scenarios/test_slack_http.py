@@ -17,7 +17,7 @@ import aiohttp
 import pytest
 
 from adapters import slack
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import AddressTaken, Refused, Retryable, StoreUnavailable, Unauthorized
 from gateway.domain.messages import Button, MessageKind
 from gateway.stores.memory import MemoryStore

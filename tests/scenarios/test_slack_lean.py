@@ -13,7 +13,7 @@ from aiohttp import web
 
 from adapters import slack
 from adapters.slack.checking import examine
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import Undeliverable
 from gateway.domain.messages import ChatType, SessionSource
 from gateway.domain.ports.adapter import LocatesChats, Places, nowhere

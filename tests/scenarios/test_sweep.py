@@ -7,13 +7,13 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from gateway.app import running
+from gateway.daemon.app import running
+from gateway.daemon.state_dir import take_lock
+from gateway.daemon.sweep import Sweep, is_busy
 from gateway.domain.messages import Ask, EndReason, ResetPolicy, Text
-from gateway.expiry import Sweep, is_busy
 from gateway.rules.history_window import HistoryRules
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.session_lifecycle import ResetPolicies
-from gateway.state_dir import take_lock
 from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import Files
 from gateway.turns.lanes import LaneRules

@@ -12,7 +12,7 @@ import pytest
 
 from adapters import telegram
 from adapters.telegram.normalise import HANDLED
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import Refused, Retryable, StoreUnavailable, Unauthorized, Undeliverable
 from gateway.domain.messages import Attachment, Button, ChatType, File, MediaType, MessageKind, SessionSource
 from tests.contracts.adapter_scene import Ear, Scene, listening, part

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.app import running
-from gateway.control.queue import queue_requests
-from gateway.control.requests import carry_out
+from gateway.daemon.app import running
+from gateway.daemon.control.queue import queue_requests
+from gateway.daemon.control.requests import carry_out
+from gateway.daemon.state_dir import take_lock
 from gateway.domain.messages import (
     ChatType,
     Done,
@@ -29,7 +30,6 @@ from gateway.domain.messages import (
 from gateway.domain.ports.adapter import Receive
 from gateway.inbound.admission import MOST_ROWS_A_MINUTE
 from gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal
-from gateway.state_dir import take_lock
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.turns.lanes import LaneRules

@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from gateway.clock import SystemClock
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.crashpoints import crashpoint
 from gateway.domain.errors import (
     GapRemains,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backups import AGAIN_AFTER, FIRST_AFTER, BackupRules, Backups
+from gateway.daemon.backups import AGAIN_AFTER, FIRST_AFTER, BackupRules, Backups
 from gateway.domain.errors import StoreUnavailable
 from gateway.observability.observer import Observer
 from tests.at_work import numbers

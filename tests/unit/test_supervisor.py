@@ -11,6 +11,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.daemon.account_supervisor import (
+    MOST_CAUGHT_UP,
+    MOST_REFUSALS,
+    REFUSALS_COUNT_FOR,
+    AccountState,
+    Supervisor,
+)
 from gateway.domain.errors import (
     GapRemains,
     Refused,
@@ -26,7 +33,6 @@ from gateway.domain.ports.store import Store
 from gateway.observability.observer import Observer
 from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
-from gateway.supervisor import MOST_CAUGHT_UP, MOST_REFUSALS, REFUSALS_COUNT_FOR, AccountState, Supervisor
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.hurry import LoopClock, hurried, later
 from tests.talk import key_of

@@ -14,10 +14,10 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 from config.schema import Access, Agent, Config, Sessions, Turns, Web
-from gateway.app import running
+from gateway.daemon.app import running
+from gateway.daemon.state_dir import take_lock
 from gateway.domain.messages import AgentEvent, Done, Text, Turn, Usage
 from gateway.observability.logs import configure_logging
-from gateway.state_dir import take_lock
 from tests.benchmarks.load.wire import PLATFORM, LoadAdapter
 
 

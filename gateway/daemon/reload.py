@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from config.difference import difference
 from config.schema import Config
-from gateway.backups import BackupRules, Backups
-from gateway.expiry import Sweep
+from gateway.daemon.agent_pool import Staff
+from gateway.daemon.backups import BackupRules, Backups
+from gateway.daemon.state_dir import StateDir
+from gateway.daemon.sweep import Sweep
 from gateway.observability.observer import Observer
 from gateway.outbound.delivery import DeliveryRules
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Employed, Policy
-from gateway.staff import Staff
-from gateway.state_dir import StateDir
 from gateway.stores.session_files import FileRules
 from gateway.turns.lanes import LaneRules, WhenBusy
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gateway.daemon.catch_up_chats import places_of
 from gateway.domain.messages import ChatType, SessionSource
-from gateway.places import places_of
 from gateway.rules.authorization import Access, Allowed
 from gateway.rules.policy import Policy
 from gateway.stores.memory import MemoryStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.steadiness import WAIT_AFTER_JUMP, Steadiness
+from gateway.daemon.clock_jump import WAIT_AFTER_JUMP, Steadiness
 from tests.fakes import FrozenClock
 
 

@@ -15,9 +15,9 @@ import struct
 from pathlib import Path
 from types import TracebackType
 
-from gateway.control.address import address_of
-from gateway.control.lines import BUSY, FAILED, LARGEST_LINE, decode, encode, error_answer, refusal
-from gateway.control.requests import Requests, carry_out
+from gateway.daemon.control.address import address_of
+from gateway.daemon.control.protocol import BUSY, FAILED, LARGEST_LINE, decode, encode, error_answer, refusal
+from gateway.daemon.control.requests import Requests, carry_out
 from gateway.domain.errors import MalformedRecord, StoreUnavailable, TurngateError
 from gateway.domain.serialization import Json
 

@@ -21,46 +21,46 @@ from config.access import AccessEntry, Whom
 from config.schema import Access as AccessConfig
 from config.schema import Config
 from gateway import __version__
-from gateway.accounts import AccountName, accounts_called_each_time, connected, homes_of, platforms_of
-from gateway.backups import Backups
-from gateway.clock import SystemClock
 from gateway.commands import COMMANDS
-from gateway.control.chat import chat_requests
-from gateway.control.chat_events import ChatCommand
-from gateway.control.pair import pair_requests
-from gateway.control.queue import queue_requests
-from gateway.control.requests import Args, Line
-from gateway.control.server import ControlServer
-from gateway.control.sessions import session_requests
-from gateway.control.status import status_requests
-from gateway.control.usage import usage_requests
+from gateway.daemon.account_supervisor import AccountState, Supervisor
+from gateway.daemon.agent_pool import Staff
+from gateway.daemon.backups import Backups
+from gateway.daemon.catch_up_chats import places_of
+from gateway.daemon.control.chat import chat_requests
+from gateway.daemon.control.chat_events import ChatCommand
+from gateway.daemon.control.pair import pair_requests
+from gateway.daemon.control.queue import queue_requests
+from gateway.daemon.control.requests import Args, Line
+from gateway.daemon.control.server import ControlServer
+from gateway.daemon.control.sessions import session_requests
+from gateway.daemon.control.status import status_requests
+from gateway.daemon.control.usage import usage_requests
+from gateway.daemon.health import Health
+from gateway.daemon.metrics_snapshot import Scraping
+from gateway.daemon.platforms import AccountName, accounts_called_each_time, connected, homes_of, platforms_of
+from gateway.daemon.reload import Reloading, backup_rules, delivery_rules, file_rules, lane_rules
+from gateway.daemon.session_end_notices import Endings
+from gateway.daemon.shutdown import CUT_OFF, say_that_it_goes_on
+from gateway.daemon.state_dir import Lock, read_or_make_key
+from gateway.daemon.sweep import Sweep, is_busy
+from gateway.daemon.system_clock import SystemClock
 from gateway.domain.crashpoints import crashpoint
 from gateway.domain.errors import Refused
 from gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
 from gateway.domain.ports.adapter import Adapter
 from gateway.domain.ports.store import SessionFilter
 from gateway.domain.serialization import Json
-from gateway.endings import Endings
-from gateway.expiry import Sweep, is_busy
-from gateway.farewell import CUT_OFF, say_that_it_goes_on
-from gateway.health import Health
 from gateway.observability.metrics import METRICS_TYPE
 from gateway.observability.observer import Observer
 from gateway.outbound.delivery import Delivery
 from gateway.outbound.splitting import Fitting
 from gateway.pipeline import Pipeline
-from gateway.places import places_of
-from gateway.reloading import Reloading, backup_rules, delivery_rules, file_rules, lane_rules
 from gateway.rules import outcomes as replies
 from gateway.rules.authorization import Access, Allowed, Direct, Groups
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.routing import Route
-from gateway.scraping import Scraping
-from gateway.staff import Staff
-from gateway.state_dir import Lock, read_or_make_key
 from gateway.stores.session_files import Files
 from gateway.stores.sqlite import SqliteStore
-from gateway.supervisor import AccountState, Supervisor
 from gateway.turns.attachments import Attachments
 from gateway.web import Needs, WebServer
 

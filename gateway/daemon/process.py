@@ -19,15 +19,15 @@ import typer
 
 from config.load import Loaded, Service, likes_colours
 from config.mistakes import without_values
-from gateway.app import Gateway, running, working
-from gateway.control.status import DaemonStatus, StoreStatus
+from gateway.daemon.account_supervisor import AccountState
+from gateway.daemon.app import Gateway, running, working
+from gateway.daemon.control.status import DaemonStatus, StoreStatus
+from gateway.daemon.sd_notify import Systemd
+from gateway.daemon.state_dir import Lock
 from gateway.domain.errors import ConfigError, TurngateError, Unauthorized
 from gateway.observability.log_writer import Sink
 from gateway.observability.logs import Log, form_of, lost_lines, tell_crashes
 from gateway.observability.loop_watchdog import StallProbe
-from gateway.sd_notify import Systemd
-from gateway.state_dir import Lock
-from gateway.supervisor import AccountState
 
 TO_CLOSE = timedelta(seconds=4.5)
 """For everything that comes after the drain."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.control.requests import Args, Line, Requests, taking
+from gateway.daemon.control.requests import Args, Line, Requests, taking
 from gateway.domain.pairing_records import Person
 from gateway.domain.serialization import Json
 from gateway.inbound.pairing import BY_COMMAND, Pairing

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.daemon.session_end_notices import Endings
 from gateway.domain.messages import AgentEvent, EndReason, Entry, Origin, Role, Session, SessionEnded, Text, Turn
-from gateway.endings import Endings
 from gateway.observability.observer import Observer
 from gateway.rules.history_window import HistoryRules
 from gateway.rules.policy import Employed, Policy

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.control.requests import Args, Line, Requests
+from gateway.daemon.control.requests import Args, Line, Requests
 from gateway.domain.errors import StoreDamaged, StoreError
 from gateway.domain.ports.store import Depth, Store
 from gateway.domain.serialization import Json

@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gateway.backups import Backups
-from gateway.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus
+from gateway.daemon.account_supervisor import AccountReport, AccountState, Supervisor
+from gateway.daemon.backups import Backups
+from gateway.daemon.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus
 from gateway.domain.errors import StoreError, StoreUnavailable
 from gateway.domain.ports.adapter import Clock
 from gateway.observability.observer import Observer
 from gateway.stores.sqlite import SqliteStore
-from gateway.supervisor import AccountReport, AccountState, Supervisor
 from gateway.turns.lanes import Lanes
 from gateway.web import Readiness
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from gateway.control.requests import Line, Requests, taking
+from gateway.daemon.control.requests import Line, Requests, taking
 from gateway.domain.errors import Refused
 from gateway.domain.messages import MAIN_ACCOUNT, Tokens
 from gateway.domain.ports.store import Store

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.daemon.sweep import Sweep, sweep_files
 from gateway.domain.errors import StoreUnavailable, UnknownSession
 from gateway.domain.messages import ChatType, EndReason, InboxState, Part, ResetPolicy, Session, SessionId
 from gateway.domain.ports.adapter import Clock
 from gateway.domain.ports.store import Outcome, PolicyOf, Pruned
-from gateway.expiry import Sweep, sweep_files
 from gateway.observability.observer import Observer
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies

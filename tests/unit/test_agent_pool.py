@@ -8,8 +8,8 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
+from gateway.daemon.agent_pool import Staff
 from gateway.observability.observer import Observer
-from gateway.staff import Staff
 from tests.configs import config_of
 from tests.hurry import hurried
 
@@ -38,7 +38,7 @@ class Own:
 class TestClosing:
     async def test_one_that_breaks_or_hangs_keeps_no_other_from_it(self, tmp_path: Path) -> None:
         note, staff = tmp_path / "note", Staff(Observer())
-        own = "kind: python, object: 'tests.unit.test_staff:Own'"
+        own = "kind: python, object: 'tests.unit.test_agent_pool:Own'"
         agents = "".join(
             f"  {name}: {{{own}, options: {{how: {how}, note: '{note}'}}}}\n"
             for name, how in (("main", "breaks"), ("slow", "hangs"), ("other", "closes"))

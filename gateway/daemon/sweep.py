@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from gateway.daemon.clock_jump import Steadiness
 from gateway.domain.crashpoints import crashpoint
 from gateway.domain.errors import StoreError, StoreUnavailable, UnknownSession
 from gateway.domain.messages import LARGEST_NUMBER, EndReason, PartState, Session, SessionId
@@ -23,7 +24,6 @@ from gateway.observability.observer import Observer
 from gateway.pipeline import Pipeline
 from gateway.rules.policy import Policy
 from gateway.rules.session_lifecycle import CleanUpRules
-from gateway.steadiness import Steadiness
 from gateway.stores.session_files import Files
 
 # Dead letters too: an operator may send them all the same.

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.control.chat_events import (
+from gateway.daemon.control.chat_events import (
     LARGEST_MESSAGE,
     ChatCommand,
     ChatEvent,
@@ -22,7 +22,7 @@ from gateway.control.chat_events import (
     Stored,
     event_json,
 )
-from gateway.control.requests import Line, Requests, taking
+from gateway.daemon.control.requests import Line, Requests, taking
 from gateway.domain.errors import MalformedRecord, Refused, Retryable, StoreError
 from gateway.domain.live_view import Began, FellBehind, Happened, Screens, Shown, Watch
 from gateway.domain.messages import Ask, File, Text, Tool, TurnId

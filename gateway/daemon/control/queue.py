@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.control.requests import Args, Line, Requests, taking
+from gateway.daemon.control.requests import Args, Line, Requests, taking
 from gateway.domain.errors import Refused, TurngateError, UnknownSession, UnknownWork
 from gateway.domain.messages import LARGEST_NUMBER, InboxId, InboxState, Part, PartId, PartState, SessionKey
 from gateway.domain.ports.adapter import Clock

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from gateway.control.address import address_of
-from gateway.control.lines import decode, encode, error_of
+from gateway.daemon.control.address import address_of
+from gateway.daemon.control.protocol import decode, encode, error_of
 from gateway.domain.errors import MalformedRecord, Unreachable
 from gateway.domain.serialization import Json
 

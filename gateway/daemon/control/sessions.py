@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import partial
 
-from gateway.control.requests import Line, Requests, taking
-from gateway.control.usage import tokens_json
+from gateway.daemon.control.requests import Line, Requests, taking
+from gateway.daemon.control.usage import tokens_json
 from gateway.domain.errors import Refused, UnknownSession
 from gateway.domain.messages import CostStatus, Entry, Session, SessionId, SessionKey
 from gateway.domain.ports.store import Pruned, SessionFilter, Store
