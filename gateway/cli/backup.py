@@ -18,9 +18,9 @@ def backup(
     json: Json = False,
 ) -> None:
     """Copy the database into one file, verified, while the daemon works or without it. Holds no keys, no secrets."""
-    from gateway.cli.asking import state_of
     from gateway.cli.backup_text import print_backup, refuse_target
     from gateway.cli.progress import Progress
+    from gateway.cli.state_access import state_of
     from gateway.daemon.state_dir import StateDir as Folder
     from gateway.stores.sqlite.backup import back_up
 
@@ -40,9 +40,9 @@ def restore(
     json: Json = False,
 ) -> None:
     """Put a backup in the place of the database once it is verified; what was there is kept. Stop the daemon first."""
-    from gateway.cli.asking import state_of
     from gateway.cli.backup_text import print_restored
     from gateway.cli.progress import Progress
+    from gateway.cli.state_access import state_of
     from gateway.daemon.state_dir import take_lock
     from gateway.daemon.system_clock import SystemClock
     from gateway.stores.sqlite.restore import restore as put_back

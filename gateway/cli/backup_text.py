@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
-from gateway.cli.people import age, counted
 from gateway.cli.sessions_text import print_document
+from gateway.cli.tables import age, counted
 from gateway.daemon.state_dir import StateDir
 from gateway.domain.errors import Refused
 from gateway.domain.serialization import Json

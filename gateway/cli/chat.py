@@ -34,7 +34,7 @@ def chat(
     is a command (/new) stands for itself.
     """
     from config.load import load
-    from gateway.cli.chat_line import chat_line
+    from gateway.cli.chat_connection import chat_line
     from gateway.cli.chat_piped import answer_piped, read_piped
     from gateway.cli.chat_terminal import converse
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection
 from typing import BinaryIO
 
-from gateway.cli.chat_line import ChatLine
+from gateway.cli.chat_connection import ChatLine
 from gateway.cli.printable import printable
 from gateway.daemon.control.chat_events import LARGEST_MESSAGE, NotStored
 from gateway.domain.errors import Refused, Unreachable

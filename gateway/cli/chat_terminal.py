@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gateway.cli.answer_view import AnswerView
-from gateway.cli.chat_line import ChatLine
+from gateway.cli.chat_connection import ChatLine
 from gateway.cli.line_editor import LineEditor
 from gateway.cli.printable import printable_line
 from gateway.daemon.control.chat_events import ChatEvent, NotStored

@@ -36,7 +36,7 @@ def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online 
 
 def _under_strict_unit(loaded: "Loaded") -> tuple[str, ...]:
     from config.load import too_strict
-    from gateway.cli.units import is_strict
+    from gateway.cli.systemd_units import is_strict
 
     return too_strict(loaded.config) if loaded.file and is_strict(loaded.file.absolute()) else ()
 

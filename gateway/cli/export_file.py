@@ -12,7 +12,7 @@ from typing import TextIO
 
 import typer
 
-from gateway.cli.people import counted
+from gateway.cli.tables import counted
 from gateway.domain.errors import Refused
 from gateway.domain.serialization import Json
 

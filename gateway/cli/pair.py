@@ -56,8 +56,8 @@ def _print(
     state_dir: Path | None,
     json: bool,
 ) -> None:
-    from gateway.cli.asking import state_of
     from gateway.cli.sessions_text import print_document
+    from gateway.cli.state_access import state_of
 
     found = state_of(config, state_dir).ask(verb, args)
     if json:

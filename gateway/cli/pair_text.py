@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from gateway.cli.people import age, line, local_time, table, terminal
 from gateway.cli.printable import printable_line
+from gateway.cli.tables import age, line, local_time, table, terminal
 from gateway.domain.serialization import Json
 
 

@@ -68,8 +68,8 @@ def _print(
     json: bool,
     row: str | None = None,
 ) -> None:
-    from gateway.cli.asking import state_of
     from gateway.cli.sessions_text import print_document
+    from gateway.cli.state_access import state_of
 
     found = state_of(config, state_dir).ask(verb, {} if row is None else {"id": row})
     if json:

@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from gateway.cli.people import line, place, table, terminal
 from gateway.cli.printable import printable
+from gateway.cli.tables import line, place, table, terminal
 from gateway.domain.serialization import Json
 
 _STYLES = {"dead": "bold red", "failed": "red", "refused": "yellow", "sent": "green", "done": "green"}

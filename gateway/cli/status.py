@@ -5,8 +5,8 @@ from gateway.cli.options import ConfigFile, Json, StateDir
 
 def status(config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
     """Show the daemon, its accounts, what is being worked on and what waits; and what is wrong, if something is."""
-    from gateway.cli.asking import state_of
     from gateway.cli.sessions_text import print_document
+    from gateway.cli.state_access import state_of
     from gateway.cli.status_text import print_status, print_that_none_can_run
     from gateway.daemon.control.status import DaemonStatus, StoreStatus, status_json
     from gateway.domain.errors import StoreError

@@ -8,8 +8,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from gateway.cli.people import age, line, table, terminal
 from gateway.cli.printable import printable_line
+from gateway.cli.tables import age, line, table, terminal
 from gateway.domain.serialization import Json
 
 

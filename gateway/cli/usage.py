@@ -18,8 +18,8 @@ def usage(
     json: Json = False,
 ) -> None:
     """Show how many tokens were used, and what they cost."""
-    from gateway.cli.asking import state_of
     from gateway.cli.sessions_text import print_document
+    from gateway.cli.state_access import state_of
     from gateway.cli.usage_text import print_usage
 
     found = state_of(config, state_dir).ask("usage", {"by": by, "since": since})

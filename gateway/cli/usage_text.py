@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 from rich.text import Text
 
-from gateway.cli.people import counted, line, table, terminal
+from gateway.cli.tables import counted, line, table, terminal
 from gateway.domain.serialization import Json
 from gateway.rules.budgets import money
 

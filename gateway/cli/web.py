@@ -15,8 +15,8 @@ def web() -> None:
 @app.command()
 def link(config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
     """Print a fresh link that lets one browser in, once."""
-    from gateway.cli.asking import state_of
     from gateway.cli.sessions_text import print_document
+    from gateway.cli.state_access import state_of
 
     made = state_of(config, state_dir).ask_daemon("web.link")
     if json:

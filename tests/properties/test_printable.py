@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from gateway.cli.answer_view import AnswerView
-from gateway.cli.people import line, table
 from gateway.cli.printable import printable, printable_line
+from gateway.cli.tables import line, table
 from tests.tiny_terminal import TinyTerminal
 
 BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -197,7 +197,7 @@ def test_help_imports_nothing_of_ours_but_the_commands_themselves(home: Path) ->
             "gateway.observability.error_text",
             "gateway.daemon.state_dir",
         }
-        assert ours & {"gateway.cli.asking", "gateway.cli.people", "gateway.cli.chat_line"} == set()
+        assert ours & {"gateway.cli.state_access", "gateway.cli.tables", "gateway.cli.chat_connection"} == set()
         assert {"rich.live", "rich.status", "readline", "structlog"} & set(result.stderr.split()) == set()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.exits import Exit
-from gateway.cli.units import AGENTS, Flavour, Unit, install, is_strict, uninstall
+from gateway.cli.systemd_units import AGENTS, Flavour, Unit, install, is_strict, uninstall
 from gateway.domain.errors import Refused
 from tests.commands import ROOT, turngate
 
