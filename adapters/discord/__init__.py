@@ -2,7 +2,7 @@
 
 from adapters.discord.account import API, CDN, Account, Patience
 from adapters.discord.adapter import DiscordAdapter, connect
-from adapters.discord.checking import examine
+from adapters.discord.check import examine
 
 __all__ = [
     "API",

@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 
 from adapters.discord.account import Account, Patience
 from adapters.discord.api import Api
-from adapters.discord.atlas import Atlas
-from adapters.discord.catching_up import Historian
+from adapters.discord.cache import Memory
+from adapters.discord.catch_up import Historian
+from adapters.discord.directory import Atlas
 from adapters.discord.downloads import Downloader
 from adapters.discord.intake import Intake, Reader
 from adapters.discord.interactions import Interactions
 from adapters.discord.listening import Listener
 from adapters.discord.markup import LARGEST_TEXT, marked
-from adapters.discord.memory import Memory
 from adapters.discord.normalise import PLATFORM
 from adapters.discord.sending import Sender
-from adapters.their_clock import TheirClock
+from adapters.platform_clock import TheirClock
 from gateway.domain.messages import Attachment, ChatType, InboundMessage, Part, Sent, SessionSource
 from gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive, nowhere
 

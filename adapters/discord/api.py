@@ -23,9 +23,9 @@ import discord
 from discord.http import HTTPClient, Route
 
 from adapters.discord.account import Account, Patience
+from adapters.discord.channels import Payload
 from adapters.discord.connector import Connector
-from adapters.discord.places import Payload
-from adapters.their_clock import Told
+from adapters.platform_clock import Told
 from gateway.domain.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
 
 PORTAL = "https://discord.com/developers/applications"

@@ -10,10 +10,10 @@ from yarl import URL
 
 from adapters.discord.account import CDN, Account, Patience
 from adapters.discord.api import Api
+from adapters.discord.channels import Payload
 from adapters.discord.connector import CDN_HOSTS
 from adapters.discord.contents import FileRef, forwarded_in
 from adapters.discord.ids import checked
-from adapters.discord.places import Payload
 from adapters.download import Downloads
 from gateway.domain.errors import NotSent, Refused, Undeliverable, Unreachable
 from gateway.domain.messages import Attachment

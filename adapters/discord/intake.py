@@ -17,11 +17,11 @@ from typing import Any
 
 from adapters.discord.account import Account
 from adapters.discord.api import Api
-from adapters.discord.atlas import Atlas, direct
+from adapters.discord.cache import Memory
+from adapters.discord.channels import TEXT, Payload, Place
+from adapters.discord.directory import Atlas, direct
 from adapters.discord.interactions import TOO_LATE, Interaction, Interactions
-from adapters.discord.memory import Memory
 from adapters.discord.normalise import HANDLED, Me, lacks_content, normalise
-from adapters.discord.places import TEXT, Payload, Place
 from gateway.domain.errors import Refused, Retryable, TurngateError, Undeliverable
 from gateway.domain.messages import InboundMessage
 from gateway.domain.ports.adapter import Clock, Receive

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from adapters.discord.api import Api
-from adapters.discord.places import Payload
+from adapters.discord.channels import Payload
 from gateway.domain.messages import Part
 
 TOO_LATE = 2.0

@@ -15,13 +15,13 @@ from functools import partial
 
 from adapters.discord.account import Account, Patience
 from adapters.discord.api import Api
-from adapters.discord.catching_up import Historian
-from adapters.discord.histories import patiently
+from adapters.discord.cache import Memory
+from adapters.discord.catch_up import Historian
+from adapters.discord.channels import Payload
+from adapters.discord.history_reader import patiently
 from adapters.discord.ids import id_at
 from adapters.discord.intake import Intake
-from adapters.discord.memory import Memory
 from adapters.discord.menu import offer
-from adapters.discord.places import Payload
 from adapters.discord.shard import Shard
 from gateway.domain.errors import NotSent, Retryable, Throttled, Undeliverable, Unreachable
 from gateway.domain.ports.adapter import Clock, Moment

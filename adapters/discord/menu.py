@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adapters.discord.api import Api
-from adapters.discord.places import Payload
+from adapters.discord.channels import Payload
 from adapters.telling import MenuEntry
 
 MOST = 100

@@ -7,10 +7,10 @@ import re
 from pathlib import PurePath
 from typing import Any
 
+from adapters.discord.channels import Names, Payload
 from adapters.discord.ids import is_id
 from adapters.discord.markup import LARGEST_TEXT, marked
 from adapters.discord.mentions import linked
-from adapters.discord.places import Names, Payload
 from gateway.domain.errors import Undeliverable
 from gateway.domain.messages import Button, File, Part
 

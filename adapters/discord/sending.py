@@ -20,14 +20,14 @@ from adapters.discord.api import (
     MessageGone,
     OnlyPosts,
 )
-from adapters.discord.atlas import Atlas
+from adapters.discord.cache import Memory
+from adapters.discord.channels import Payload, Place
+from adapters.discord.directory import Atlas
 from adapters.discord.ids import checked, id_at, is_id, time_of
 from adapters.discord.interactions import ORIGINAL, Interaction, Interactions
-from adapters.discord.memory import Memory
 from adapters.discord.mentions import without_ids
 from adapters.discord.normalise import sent_at
 from adapters.discord.outgoing import Body, body_of, nonce_of, reference_to, says_the_same
-from adapters.discord.places import Payload, Place
 from adapters.discord.uploads import Upload, uploading
 from gateway.domain.errors import Undeliverable
 from gateway.domain.messages import ChatType, Part, Sent, SessionSource

@@ -21,8 +21,8 @@ from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 
 from adapters.discord.account import Account, Patience
 from adapters.discord.api import PORTAL, our_errors, trace
+from adapters.discord.channels import Payload
 from adapters.discord.connector import Connector
-from adapters.discord.places import Payload
 from gateway.domain.errors import Retryable, TurngateError, Unauthorized, Unreachable
 
 INTENTS = discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True)

@@ -2,6 +2,6 @@
 
 from adapters.slack.account import CLOUD, Account, Http, Patience
 from adapters.slack.adapter import SlackAdapter, connect
-from adapters.slack.checking import examine
+from adapters.slack.check import examine
 
 __all__ = ["CLOUD", "Account", "Http", "Patience", "SlackAdapter", "connect", "examine"]

@@ -6,24 +6,24 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
+from adapters.platform_clock import TheirClock
 from adapters.slack.account import Account, Patience
 from adapters.slack.api import Api
 from adapters.slack.bolt import app_for
-from adapters.slack.catching_up import CatchUp
+from adapters.slack.cache import Memory
+from adapters.slack.catch_up import CatchUp
+from adapters.slack.directory import Lookups
 from adapters.slack.downloads import Downloader
-from adapters.slack.finding import Finder
+from adapters.slack.find_sent import Finder
+from adapters.slack.identity import Me
 from adapters.slack.intake import Intake, who_we_are
-from adapters.slack.knowing import Me
-from adapters.slack.lookups import Lookups
 from adapters.slack.markup import LARGEST_MARKDOWN, size
-from adapters.slack.memory import Memory
 from adapters.slack.requests import listen_by_http
 from adapters.slack.sending import Sender
 from adapters.slack.socket import listen_by_socket
 from adapters.slack.sources import CHAT_TYPES, PLATFORM
 from adapters.slack.streaming import Streams
 from adapters.slack.uploads import Uploader
-from adapters.their_clock import TheirClock
 from gateway.domain.messages import Attachment, InboundMessage, Part, Sent, SessionSource, Tool
 from gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive, nowhere
 

@@ -19,8 +19,8 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from adapters.platform_clock import Told
 from adapters.slack.account import Account, Patience
-from adapters.their_clock import Told
 from gateway.domain.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
 
 Answer = Mapping[str, Any]

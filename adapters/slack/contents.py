@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from adapters.slack.fields import Json, dict_in, dicts_in, number_in, text_in
+from adapters.slack.json_fields import Json, dict_in, dicts_in, number_in, text_in
 from adapters.slack.mrkdwn import chat, readable
 from adapters.slack.rich_text import markdown_of
 from gateway.domain.messages import Attachment, MediaType

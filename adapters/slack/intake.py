@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from adapters.slack.account import Account
 from adapters.slack.api import Api, word
-from adapters.slack.fields import Json, text_in
-from adapters.slack.knowing import Me
-from adapters.slack.looking import about, assistants_thread
-from adapters.slack.lookups import Lookups
-from adapters.slack.memory import Memory
+from adapters.slack.cache import Memory
+from adapters.slack.directory import Lookups
+from adapters.slack.identity import Me
+from adapters.slack.json_fields import Json, text_in
+from adapters.slack.lookup_keys import about, assistants_thread
 from adapters.slack.normalise import normalise
 from gateway.domain.errors import Refused, Retryable, TurngateError
 from gateway.domain.messages import InboundMessage

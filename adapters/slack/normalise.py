@@ -11,13 +11,13 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from adapters.slack.app.slash import command_behind
 from adapters.slack.contents import attachments_of, is_forward, own_words_of, passed_on_in, things_in
-from adapters.slack.fields import Json, dict_in, dicts_in, text_in
-from adapters.slack.knowing import Known, Me
+from adapters.slack.identity import Known, Me
+from adapters.slack.json_fields import Json, dict_in, dicts_in, text_in
 from adapters.slack.mrkdwn import readable
 from adapters.slack.rich_text import mentioned_in
 from adapters.slack.sources import Author, Spot, source_of
-from adapters.slack_app.slash import command_behind
 from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo
 
 Names = tuple[str, ...]

@@ -12,10 +12,10 @@ from contextlib import suppress
 from typing import Any
 
 from adapters.slack.api import Api, FormattingRefused, NotThere, ThreadGone, our_errors, word
+from adapters.slack.cache import Memory
 from adapters.slack.emoji import name_of
 from adapters.slack.markup import LARGEST_MARKDOWN, LARGEST_UPDATE, marked, plain, question, size
-from adapters.slack.memory import Memory
-from adapters.slack.naming import metadata_of
+from adapters.slack.part_metadata import metadata_of
 from gateway.domain.errors import Undeliverable, Unreachable
 from gateway.domain.messages import Part, Sent, SessionSource
 from gateway.domain.ports.adapter import Clock

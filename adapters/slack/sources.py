@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adapters.slack.fields import Json, dict_in, text_in
-from adapters.slack.knowing import Kind, Known, Me
+from adapters.slack.identity import Kind, Known, Me
+from adapters.slack.json_fields import Json, dict_in, text_in
 from gateway.domain.messages import ChatType, SessionSource
 
 PLATFORM = "slack"

@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from adapters.slack.api import Api, NotOffered, word
+from adapters.slack.cache import Growing, Memory
 from adapters.slack.markup import marked, unfinished
-from adapters.slack.memory import Growing, Memory
 from adapters.slack.sending import Sender, chat_of
 from gateway.domain.errors import Undeliverable, Unreachable
 from gateway.domain.messages import ChatType, Part, Sent, SessionSource, Tool, ToolStatus

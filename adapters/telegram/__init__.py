@@ -6,6 +6,6 @@ import_aiogram()
 
 from adapters.telegram.account import CLOUD, Account, Patience, Webhook  # noqa: E402 - only now may it be imported
 from adapters.telegram.adapter import TelegramAdapter, connect  # noqa: E402
-from adapters.telegram.checking import examine  # noqa: E402
+from adapters.telegram.check import examine  # noqa: E402
 
 __all__ = ["CLOUD", "Account", "Patience", "TelegramAdapter", "Webhook", "connect", "examine"]

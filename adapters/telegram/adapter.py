@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from adapters.telegram.account import Account, Patience
 from adapters.telegram.api import Api
+from adapters.telegram.cache import Memory
 from adapters.telegram.downloads import Downloader
 from adapters.telegram.intake import Intake
 from adapters.telegram.markup import LARGEST_TEXT, marked
-from adapters.telegram.memory import Memory
 from adapters.telegram.normalise import PLATFORM
 from adapters.telegram.polling import poll
 from adapters.telegram.sending import Sender

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from adapters.telegram.account import Account
 from adapters.telegram.api import Api
-from adapters.telegram.memory import Memory
+from adapters.telegram.cache import Memory
 from adapters.telegram.normalise import Me, normalise
 from gateway.domain.errors import Refused, TurngateError, Unreachable
 from gateway.domain.messages import InboundMessage, MessageKind

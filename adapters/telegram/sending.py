@@ -39,8 +39,8 @@ from adapters.telegram.api import (
     Result,
     ThreadGone,
 )
+from adapters.telegram.cache import Memory
 from adapters.telegram.markup import LARGEST_CAPTION, LARGEST_TEXT, Marked, marked, needs_rich, plain
-from adapters.telegram.memory import Memory
 from adapters.telegram.outgoing import Outgoing
 from adapters.telegram.uploads import Way, ways_to_send
 from gateway.domain.errors import Undeliverable

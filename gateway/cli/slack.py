@@ -29,8 +29,8 @@ def manifest(config: ConfigFile = None, state_dir: StateDir = None, url: Url = N
     """Print the manifest that makes an app at https://api.slack.com/apps, with exactly the scopes and events in use."""
     import json
 
-    from adapters.slack_app.manifest import LONGEST_NAME, Command
-    from adapters.slack_app.manifest import manifest as made
+    from adapters.slack.app.manifest import LONGEST_NAME, Command
+    from adapters.slack.app.manifest import manifest as made
     from gateway.commands import COMMANDS
 
     if url is not None and not url.startswith("https://"):

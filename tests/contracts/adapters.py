@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from adapters import discord, slack, telegram
-from adapters.slack_app.needs import EVENTS, SCOPES
+from adapters.slack.app.needs import EVENTS, SCOPES
 from gateway.daemon.system_clock import SystemClock
 from gateway.domain.messages import MAIN_ACCOUNT, SessionSource
 from gateway.domain.ports.adapter import (

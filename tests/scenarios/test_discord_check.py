@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from adapters.discord.account import Account, Patience
-from adapters.discord.checking import examine
+from adapters.discord.check import examine
 from adapters.discord.permissions import allowed_in, invitation, lacking
 from adapters.telling import Finding
 from gateway.daemon import platforms as accounts

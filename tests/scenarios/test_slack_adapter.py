@@ -773,7 +773,7 @@ async def test_a_pause_that_slack_asks_for_is_made_while_catching_up(at: Scene) 
 
 async def test_too_much_to_catch_up_with_is_said_to_be_a_gap(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     # Ten thousand messages would show the same, a minute later.
-    monkeypatch.setattr("adapters.slack.catching_up.MOST_MESSAGES", 250)
+    monkeypatch.setattr("adapters.slack.catch_up.MOST_MESSAGES", 250)
     for number in range(450):
         await at.say(str(number))
     found = list[str]()
@@ -792,7 +792,7 @@ async def test_what_takes_too_long_to_catch_up_with_is_said_to_be_a_gap(
     at: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Five minutes of reading would show the same.
-    monkeypatch.setattr("adapters.slack.catching_up.LONGEST", 0.0)
+    monkeypatch.setattr("adapters.slack.catch_up.LONGEST", 0.0)
     await at.say()
 
     with pytest.raises(GapRemains):

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from adapters.slack.account import Account, Http, Patience
-from adapters.slack.checking import examine
-from adapters.slack_app.needs import EVENTS, SCOPES
+from adapters.slack.app.needs import EVENTS, SCOPES
+from adapters.slack.check import examine
 from adapters.telling import Finding
 from tests.simulators.common import Simulator
 from tests.simulators.running import Remote, in_process

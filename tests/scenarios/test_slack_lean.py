@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from adapters import slack
-from adapters.slack.checking import examine
+from adapters.slack.check import examine
 from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import Undeliverable
 from gateway.domain.messages import ChatType, SessionSource

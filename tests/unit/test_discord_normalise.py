@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from adapters.discord.channels import Names, place_of
 from adapters.discord.contents import FileRef
 from adapters.discord.mentions import linked, readable, without_ids
 from adapters.discord.normalise import HANDLED, Me, lacks_content, normalise
-from adapters.discord.places import Names, place_of
 from gateway.domain.messages import InboundMessage
 from gateway.domain.serialization import from_dict, to_dict
 

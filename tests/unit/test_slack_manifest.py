@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack.looking import assistants_thread
-from adapters.slack_app.manifest import Command, manifest
-from adapters.slack_app.needs import APP_METHODS, EVENTS, METHODS, SCOPES, reason_for
-from adapters.slack_app.slash import TAKEN, command_behind, slash_for
+from adapters.slack.app.manifest import Command, manifest
+from adapters.slack.app.needs import APP_METHODS, EVENTS, METHODS, SCOPES, reason_for
+from adapters.slack.app.slash import TAKEN, command_behind, slash_for
+from adapters.slack.lookup_keys import assistants_thread
 from gateway.commands import COMMANDS
 from tests.simulators.slack import Slack
 from tests.unit.test_slack_normalise import GOLDEN, outcome, raw

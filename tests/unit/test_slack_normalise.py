@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adapters.slack.knowing import Kind, Known, Me, Place
+from adapters.slack.identity import Kind, Known, Me, Place
 from adapters.slack.normalise import from_history, moment, normalise
 from gateway.domain.messages import ChatType, InboundMessage, MessageKind
 from gateway.domain.serialization import from_dict, to_dict

@@ -14,11 +14,11 @@ from datetime import datetime
 from functools import partial
 
 from adapters.discord.api import Api
-from adapters.discord.atlas import Atlas, direct
-from adapters.discord.histories import History, patiently
+from adapters.discord.channels import ANNOUNCEMENT, PUBLIC_THREAD, TEXT, VOICE, Payload, Place
+from adapters.discord.directory import Atlas, direct
+from adapters.discord.history_reader import History, patiently
 from adapters.discord.ids import checked, id_at, is_id
 from adapters.discord.intake import Reader
-from adapters.discord.places import ANNOUNCEMENT, PUBLIC_THREAD, TEXT, VOICE, Payload, Place
 from adapters.discord.sending import Sender
 from gateway.domain.errors import Undeliverable
 from gateway.domain.messages import ChatType, InboundMessage, SessionSource

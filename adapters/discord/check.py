@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 
 from adapters.discord.account import Account, Patience
+from adapters.discord.channels import ANNOUNCEMENT, FORUM, MEDIA, TEXT, Payload, Place, place_of
 from adapters.discord.permissions import allowed_in, invitation, lacking
-from adapters.discord.places import ANNOUNCEMENT, FORUM, MEDIA, TEXT, Payload, Place, place_of
 from adapters.telling import Finding
 from gateway.domain.errors import Throttled, TurngateError, Unauthorized, Unreachable
 

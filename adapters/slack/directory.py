@@ -14,10 +14,10 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from adapters.slack.account import Patience
 from adapters.slack.api import Answer, Api, MissingScope
-from adapters.slack.histories import messages_of, next_cursor
-from adapters.slack.knowing import Kind, Known, Me, Place
-from adapters.slack.looking import About
-from adapters.slack.memory import Memory, Notes
+from adapters.slack.cache import Memory, Notes
+from adapters.slack.history_reader import messages_of, next_cursor
+from adapters.slack.identity import Kind, Known, Me, Place
+from adapters.slack.lookup_keys import About
 from adapters.slack.normalise import mentions
 from adapters.slack.sources import Author
 from gateway.domain.errors import Throttled, TurngateError, Undeliverable, Unreachable

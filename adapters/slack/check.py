@@ -11,8 +11,8 @@ from aiohttp import ClientWebSocketResponse
 
 from adapters.slack.account import Account, Http, Patience
 from adapters.slack.api import Api, our_errors, word
-from adapters.slack.fields import Json, dict_in, number_in, text_in
-from adapters.slack_app.needs import SCOPES, reason_for
+from adapters.slack.app.needs import SCOPES, reason_for
+from adapters.slack.json_fields import Json, dict_in, number_in, text_in
 from adapters.telling import Finding
 from gateway.domain.errors import TurngateError, Unauthorized, Undeliverable, Unreachable
 

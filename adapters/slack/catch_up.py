@@ -15,10 +15,10 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from adapters.slack.api import Answer, Api, MissingScope
-from adapters.slack.histories import Histories, messages_of, next_cursor, stamp_of, things_of
-from adapters.slack.knowing import Me
-from adapters.slack.looking import about_message
-from adapters.slack.lookups import Lookups
+from adapters.slack.directory import Lookups
+from adapters.slack.history_reader import Histories, messages_of, next_cursor, stamp_of, things_of
+from adapters.slack.identity import Me
+from adapters.slack.lookup_keys import about_message
 from adapters.slack.normalise import from_history
 from gateway.domain.errors import GapRemains, Undeliverable
 from gateway.domain.messages import InboundMessage, SessionSource

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from adapters.slack.api import Answer, Api, ThreadGone
-from adapters.slack.histories import Histories, messages_of, stamp_of
-from adapters.slack.knowing import Me
-from adapters.slack.naming import carries, is_unnamed, shows
+from adapters.slack.history_reader import Histories, messages_of, stamp_of
+from adapters.slack.identity import Me
+from adapters.slack.part_metadata import carries, is_unnamed, shows
 from adapters.slack.sending import chat_of
 from adapters.slack.sources import Author
 from adapters.slack.uploads import is_upload_of

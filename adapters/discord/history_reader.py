@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from adapters.discord.api import Api
+from adapters.discord.channels import Payload, Place
 from adapters.discord.ids import time_of
 from adapters.discord.normalise import sent_at
-from adapters.discord.places import Payload, Place
 from gateway.domain.errors import Throttled, Undeliverable, Unreachable
 
 T = TypeVar("T")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from adapters.slack.knowing import Kind, Place
-from adapters.slack.looking import About, about, about_message, assistants_thread
+from adapters.slack.identity import Kind, Place
+from adapters.slack.lookup_keys import About, about, about_message, assistants_thread
 from tests.unit.test_slack_normalise import raw
 
 ROOT = "1789999000.000500"

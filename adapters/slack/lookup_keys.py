@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adapters.slack.fields import Json, dict_in, text_in
-from adapters.slack.knowing import Kind
+from adapters.slack.identity import Kind
+from adapters.slack.json_fields import Json, dict_in, text_in
 from adapters.slack.sources import Author, Spot
 
 

@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from adapters.their_clock import TheirClock
+from adapters.platform_clock import TheirClock
 from tests.fakes import NOON, FrozenClock
 
 HOUR = timedelta(hours=1)
