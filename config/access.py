@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from config.fields import matched
-from config.mistakes import one_of, quoted
+from config.problems import one_of, quoted
 
 
 class Whom(StrEnum):

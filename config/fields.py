@@ -23,8 +23,8 @@ from pydantic import (
 )
 
 from config.document import Ambiguous
-from config.mistakes import near_miss, quoted
-from config.surroundings import Surroundings, is_reference
+from config.problems import near_miss, quoted
+from config.secrets import Surroundings, is_reference
 
 _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _FEWEST = {"d": 2}  # 24h says more than 1d

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import get_args
 
 from config.document import Document, dotted
-from config.doubts import find_doubts
 from config.fields import is_zone
-from config.mistakes import Mistake, Place, located, one_of, quoted, refusal
-from config.not_built import NOT_BUILT_YET
+from config.problems import Mistake, Place, located, one_of, quoted, refusal
 from config.schema import DEFAULT_STATE_DIR, Config, LogLevel
-from config.surroundings import Surroundings, credentials_in
+from config.secrets import Surroundings, credentials_in
+from config.unsupported import NOT_BUILT_YET
 from config.validate import validate
+from config.warnings import find_doubts
 from config.yaml_reader import LARGEST_FILE, read_yaml
 from gateway.domain.errors import ConfigError
 

@@ -49,7 +49,7 @@ from config.fields import (
     Zone,
     unambiguous,
 )
-from config.patterns import WakeWord
+from config.wake_words import WakeWord
 from gateway.domain.messages import MAIN_ACCOUNT, ChatType, ResetPolicy
 from gateway.rules.budgets import Budget as BudgetRule
 from gateway.rules.budgets import Budgets as BudgetRules

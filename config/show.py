@@ -9,8 +9,8 @@ import yaml
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from config.fields import ListenAddress, written_duration
-from config.not_built import NOT_BUILT_YET, without
 from config.schema import Config
+from config.unsupported import NOT_BUILT_YET, without
 from config.validate import section_at
 
 

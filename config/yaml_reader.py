@@ -13,7 +13,7 @@ from typing import Protocol
 import yaml
 
 from config.document import Ambiguous, Document, Path, Value
-from config.mistakes import Mistake, Place, quoted
+from config.problems import Mistake, Place, quoted
 
 LARGEST_FILE = 1024 * 1024
 _DEEPEST = 24

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from config.mistakes import refusal
-from config.not_built import NOT_BUILT_YET
+from config.problems import refusal
 from config.schema import Config
-from config.surroundings import Surroundings
+from config.secrets import Surroundings
+from config.unsupported import NOT_BUILT_YET
 from config.validate import validate
 from config.yaml_reader import read_yaml
 

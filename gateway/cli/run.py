@@ -68,7 +68,7 @@ def _run(load: Callable[[], Loaded], service: Service, *, to_journal: bool) -> N
 
 def _tell_journal(text: str, *, priority: int) -> None:
     """Others read it, too: where the mistakes are, and not what the file says there, which `turngate check` shows."""
-    from config.mistakes import without_values
+    from config.problems import without_values
 
     for line in without_values(text).splitlines():
         typer.echo(f"<{priority}>{printable(line)}", err=True)

@@ -18,7 +18,7 @@ from datetime import timedelta
 import typer
 
 from config.load import Loaded, Service, likes_colours
-from config.mistakes import without_values
+from config.problems import without_values
 from gateway.daemon.account_supervisor import AccountState
 from gateway.daemon.app import Gateway, running, working
 from gateway.daemon.control.status import DaemonStatus, StoreStatus

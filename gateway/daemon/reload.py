@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from config.difference import difference
+from config.diff import difference
 from config.schema import Config
 from gateway.daemon.agent_pool import Staff
 from gateway.daemon.backups import BackupRules, Backups

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from config.patterns import parse_wake_word
+from config.wake_words import parse_wake_word
 from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
 from gateway.domain.pairing_records import Person
 from gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal, authorize

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from config.not_built import NOT_BUILT_YET
 from config.schema import Config, Section
 from config.show import as_yaml
+from config.unsupported import NOT_BUILT_YET
 from tests.configs import checked, config_of
 
 EXAMPLE = (Path(__file__).parents[2] / "config" / "turngate.example.yaml").read_text()

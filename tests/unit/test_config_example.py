@@ -9,9 +9,9 @@ import pytest
 import yaml
 from pydantic import SecretStr
 
-from config.not_built import NOT_BUILT_YET
 from config.schema import Config, DiscordAccount, Section, SlackAccount, TelegramAccount
 from config.show import as_yaml, json_schema, masked
+from config.unsupported import NOT_BUILT_YET
 from config.validate import section_at
 from tests.configs import config_of
 

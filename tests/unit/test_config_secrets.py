@@ -13,10 +13,10 @@ from typing import get_args
 import pytest
 from pydantic import SecretStr
 
-from config.doubts import SECRET_KEYS
 from config.load import load
 from config.schema import Config, Section
 from config.show import as_json, as_yaml, json_schema, masked
+from config.warnings import SECRET_KEYS
 from gateway.domain.errors import ConfigError
 from tests.configs import checked, config_of, mistakes_in
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from config.document import Document, Path, Value, dotted, every_value
-from config.mistakes import Mistake
-from config.surroundings import is_reference
+from config.problems import Mistake
+from config.secrets import is_reference
 
 SECRET_KEYS = frozenset({"api_key", "app_token", "bot_token", "secret", "signing_secret", "token"})
 _UNUSED_BY_ECHO = ("base_url", "url", "api_key", "model", "argv", "object", "session_end")

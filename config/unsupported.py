@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from config.document import Document, Path, dotted, every_value
-from config.mistakes import Mistake
+from config.problems import Mistake
 
 # A key, or a key and the beginning of its value. `*` stands for any name.
 NOT_BUILT_YET = ("storage.url = postgres",)

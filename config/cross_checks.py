@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from config.document import Document, Path, Value, dotted, every_value
-from config.mistakes import Mistake, one_of, quoted
+from config.problems import Mistake, one_of, quoted
 from gateway.domain.messages import MAIN_ACCOUNT
 
 _BY_SOCKET = (None, "socket")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from config.difference import difference
+from config.diff import difference
 from tests.configs import config_of
 
 SECRET = "sk-hush-hush"  # noqa: S105 - stands for one
