@@ -51,7 +51,7 @@ OFFENCES = [
     ("history", "gateway.stores", DOWNWARDS),
     ("ports", "gateway.stores.sqlite", DOWNWARDS),
     ("stores/memory/store", "gateway.stores.sqlite", STRANGERS),
-    ("stores/sqlite/rows", "gateway.stores.memory", STRANGERS),
+    ("stores/sqlite/rows", "tests.oracle_store", STRANGERS),
     ("model", "gateway.domain.errors", VOCABULARY),
     ("model", "gateway.domain.serialization", VOCABULARY),
     *(("sessions", sdk, CORE) for sdk in SDKS),

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.ports.store import Store
-from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.fakes import FrozenClock
+from tests.oracle_store import MemoryStore
 
 CAP = 20
 

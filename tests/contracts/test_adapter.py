@@ -41,10 +41,10 @@ from gateway.domain.ports.adapter import (
     TellsProgress,
 )
 from gateway.rules.session_keys import build_session_key
-from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, for_adapters, gateway, listening, only_our_errors, part
 from tests.contracts.adapters import CAPABILITIES, OTHER_ACCOUNT, AdapterUnderTest
 from tests.fakes import FrozenClock
+from tests.oracle_store import MemoryStore
 from tests.simulators.running import PATIENCE
 
 BYTES = bytes(range(256)) * 500

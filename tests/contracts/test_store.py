@@ -46,10 +46,10 @@ from gateway.domain.messages import (
 )
 from gateway.domain.ports.store import AccountRecord, Choice, Claim, Depth, Outcome, QuestionState, SessionFilter, Store
 from gateway.rules.session_keys import build_session_key
-from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.contracts.conftest import CAP
 from tests.fakes import NOON, FrozenClock, assistant, dm, message, said, user
+from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of, opening, texts
 
 HOUR = timedelta(hours=1)

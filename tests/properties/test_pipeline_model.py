@@ -21,10 +21,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
 from gateway.domain.messages import AgentEvent, Done, InboundMessage, InboxState, Part, PartState, Sent, Text, Turn
 from gateway.rules.outcomes import TOO_MANY
-from gateway.stores.memory import MemoryStore
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import HurriedLoop, LoopClock
+from tests.oracle_store import MemoryStore
 
 T = TypeVar("T")
 

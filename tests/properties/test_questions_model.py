@@ -37,11 +37,11 @@ from gateway.domain.messages import (
     Turn,
     TurnId,
 )
-from gateway.stores.memory import MemoryStore
 from gateway.turns.lanes import LaneRules
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import RecordingAdapter, dm
 from tests.hurry import HurriedLoop, LoopClock
+from tests.oracle_store import MemoryStore
 
 T = TypeVar("T")
 

@@ -33,9 +33,9 @@ from gateway.domain.messages import (
 from gateway.domain.pairing_records import Approval, Invitation, Person
 from gateway.domain.ports.store import Claim, Outcome, SessionFilter, Store
 from gateway.domain.usage import By, Payer
-from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.fakes import NOON, FrozenClock, assistant, dm, message, said
+from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of, opening, texts
 
 IDLE = ResetPolicy(idle_after=timedelta(hours=1))

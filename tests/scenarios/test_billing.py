@@ -28,11 +28,11 @@ from gateway.rules.authorization import Access, Direct
 from gateway.rules.budgets import Budget, Budgets
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.pricing import Prices
-from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_desk, at_work, numbers
 from tests.fakes import RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 
 MODEL = Model(name="gpt", provider="openai", base_url="http://127.0.0.1/v1")
 PRICES = Prices(input=1.0, output=10.0)

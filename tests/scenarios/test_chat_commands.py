@@ -23,11 +23,11 @@ from gateway.domain.messages import (
 )
 from gateway.domain.messages import Turn as AgentTurn
 from gateway.domain.ports.store import Accepted, Choice, SessionFilter, Store
-from gateway.stores.memory import MemoryStore
 from gateway.turns.lanes import LaneRules
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 
 
 async def echo(turn: AgentTurn) -> AsyncIterator[AgentEvent]:

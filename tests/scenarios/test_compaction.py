@@ -19,12 +19,12 @@ from gateway.rules.budgets import Budget, Budgets
 from gateway.rules.history_window import HistoryRules
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.pricing import Prices
-from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.turns.compaction import HEADING
 from tests.at_work import AtWork, at_desk, at_work
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 
 # Every message and every answer weighs 104 tokens, the context some 200: the eighth answer passes the threshold, and of
 # all that was said by then the first four turns fit the headroom.

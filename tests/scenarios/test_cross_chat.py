@@ -13,10 +13,10 @@ from gateway.rules.authorization import Access, Allowed
 from gateway.rules.context_prompt import HomeChannel
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.routing import Route
-from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_work
 from tests.fakes import FrozenClock, RecordingAdapter, ScriptedAgent
+from tests.oracle_store import MemoryStore
 
 ANN = SessionSource(platform="chatter", chat_id="1", user_id="1")
 OPS = SessionSource(platform="chatter", chat_type=ChatType.GROUP, chat_id="ops")

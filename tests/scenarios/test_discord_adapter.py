@@ -28,10 +28,10 @@ from gateway.domain.errors import (
 from gateway.domain.messages import Button, ChatType, File, InboundMessage, MessageKind, SessionSource, TurnId
 from gateway.domain.ports.adapter import Clock
 from gateway.rules.session_keys import build_session_key
-from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, listening, listening_as_supervised, part
 from tests.contracts.adapters import DiscordUnderTest
 from tests.fakes import FrozenClock, WrongClock
+from tests.oracle_store import MemoryStore
 from tests.simulators.discord import CHANNEL, GUILD, TOKENS
 from tests.simulators.running import PATIENCE, Remote
 

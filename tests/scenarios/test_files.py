@@ -33,11 +33,11 @@ from gateway.domain.messages import (
 from gateway.domain.ports.adapter import Agent
 from gateway.domain.ports.store import Begun, Claim, Store
 from gateway.rules.policy import Employed, Policy
-from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import FileRules, Files
 from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import FileAdapter, RecordingAdapter, ScriptedAgent
+from tests.oracle_store import MemoryStore
 
 PATIENCE = 30.0
 RULES = FileRules(largest=1000, largest_out=1000, per_message=3)

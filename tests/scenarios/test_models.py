@@ -16,8 +16,8 @@ from gateway.domain.messages import ChatType, SessionSource, Text
 from gateway.domain.ports.adapter import Closes
 from gateway.observability.observer import Observer
 from gateway.rules.redaction import new_key
-from gateway.stores.memory import MemoryStore
 from tests.at_work import AtWork, at_desk, at_work, policy_for
+from tests.oracle_store import MemoryStore
 from tests.simulators.common import Simulator
 from tests.simulators.models import KEY, Models
 from tests.simulators.running import PATIENCE, Remote, in_process

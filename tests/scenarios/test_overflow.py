@@ -16,12 +16,12 @@ from gateway.domain.messages import AgentEvent, Done, InboxId, InboxState, Text,
 from gateway.domain.ports.store import Store
 from gateway.domain.serialization import Json
 from gateway.rules.outcomes import TOO_MANY
-from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.turns.lanes import LaneRules, WhenBusy
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 
 AT_MOST_THREE = LaneRules(debounce=timedelta(0), waiting_per_session=3)
 FOLLOWING = LaneRules(debounce=timedelta(0), waiting_per_session=3, when_busy=WhenBusy.FOLLOW_UP)

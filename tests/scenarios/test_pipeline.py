@@ -39,12 +39,12 @@ from gateway.domain.ports.store import Accepted, Choice, Store
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.routing import Route
 from gateway.rules.session_lifecycle import ResetPolicies
-from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.turns.lanes import LaneRules, WhenBusy
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 
 KEY = bytes(range(32))
 IDLE_AFTER_AN_HOUR = ResetPolicies(default=ResetPolicy(idle_after=timedelta(hours=1)))

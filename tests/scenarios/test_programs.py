@@ -10,11 +10,11 @@ from pathlib import Path
 from gateway.agents import AgentSpec, load_agent
 from gateway.daemon.system_clock import SystemClock
 from gateway.rules.policy import Employed, Policy
-from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import Files
 from gateway.turns.answer import LONGEST_ANSWER
 from tests.at_work import AtWork, at_desk, at_work
 from tests.fakes import FileAdapter
+from tests.oracle_store import MemoryStore
 from tests.programs import ENV, is_gone, program
 
 TELL = "import json\ndef tell(**event): say(json.dumps(event))\n"

@@ -34,12 +34,12 @@ from gateway.domain.messages import (
 )
 from gateway.domain.ports.store import QuestionState, Store
 from gateway.rules.policy import Policy
-from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.turns.questions import LONGEST_LABEL, MOST_OPTIONS, RUN_AGAIN
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 
 DEPLOY = Ask(id="a1", text="Deploy now?", options=("Yes", "No"))
 

@@ -29,13 +29,13 @@ from gateway.domain.messages import (
     Turn,
     TurnId,
 )
-from gateway.stores.memory import MemoryStore
 from gateway.turns.lanes import LaneRules
 from gateway.turns.question_index import MOST_OPEN
 from gateway.turns.questions import LONGEST_QUESTION, MOST_AT_ONCE
 from tests.at_work import at_desk, at_work, policy_for
 from tests.fakes import RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 from tests.scenarios.test_questions import DEPLOY, Asking, Buttoned, asked, cautious, life, press, settled, talking
 
 TWO = DEPLOY, Ask(id="a2", text="And tell Bob?", options=("Sure", "No"))

@@ -27,10 +27,10 @@ from gateway.domain.errors import (
 )
 from gateway.domain.messages import Button, ChatType, File, MessageKind, SessionSource, Tool, ToolStatus, TurnId
 from gateway.domain.ports.adapter import Clock, Places, nowhere
-from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import SlackUnderTest
 from tests.fakes import FrozenClock, WrongClock
+from tests.oracle_store import MemoryStore
 from tests.simulators.running import Remote
 
 ANN = "U71001"

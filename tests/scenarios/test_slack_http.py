@@ -20,10 +20,10 @@ from adapters import slack
 from gateway.daemon.system_clock import SystemClock
 from gateway.domain.errors import AddressTaken, Refused, Retryable, StoreUnavailable, Unauthorized
 from gateway.domain.messages import Button, MessageKind
-from gateway.stores.memory import MemoryStore
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import SlackUnderTest
 from tests.fakes import FrozenClock
+from tests.oracle_store import MemoryStore
 
 SECRET = "main-signing-secret"  # noqa: S105 - the simulator's
 ANN = "U71001"

@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator
 from datetime import timedelta
 
 from gateway.domain.messages import AgentEvent, Done, InboxState, Text, Turn, TurnId, Usage
-from gateway.stores.memory import MemoryStore
 from gateway.turns.lanes import LaneRules, WhenBusy
 from tests.at_work import at_work, policy_for
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 
 STEERING = LaneRules(when_busy=WhenBusy.STEER, debounce=timedelta(0))
 

@@ -14,13 +14,13 @@ from gateway.domain.messages import Ask, EndReason, ResetPolicy, Text
 from gateway.rules.history_window import HistoryRules
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.session_lifecycle import ResetPolicies
-from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import Files
 from gateway.turns.lanes import LaneRules
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.configs import config_of
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 
 IDLE = ResetPolicies(default=ResetPolicy(idle_after=timedelta(hours=1)))
 

@@ -30,13 +30,13 @@ from gateway.domain.messages import (
 from gateway.domain.ports.adapter import Receive
 from gateway.inbound.admission import MOST_ROWS_A_MINUTE
 from gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal
-from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.turns.lanes import LaneRules
 from tests.at_work import AtWork, at_work, numbers, policy_for
 from tests.commands import turngate
 from tests.configs import config_of
 from tests.fakes import FrozenClock, RecordingAdapter, ScriptedAgent, dm, message
+from tests.oracle_store import MemoryStore
 
 ANN = Allowed(platform="telegram", person="ann")
 OPS = Allowed(platform="telegram", chat="-100")

@@ -6,8 +6,8 @@ from gateway.daemon.catch_up_chats import places_of
 from gateway.domain.messages import ChatType, SessionSource
 from gateway.rules.authorization import Access, Allowed
 from gateway.rules.policy import Policy
-from gateway.stores.memory import MemoryStore
 from tests.fakes import FrozenClock
+from tests.oracle_store import MemoryStore
 from tests.talk import exchange
 
 ANN = SessionSource(platform="discord", chat_id="900", user_id="1", user_name="Ann")

@@ -25,10 +25,10 @@ from gateway.domain.ports.adapter import Adapter, Limits, Rate
 from gateway.domain.ports.store import Outcome, Store
 from gateway.observability.observer import Observer
 from gateway.outbound.delivery import Delivery, DeliveryRules
-from gateway.stores.memory import MemoryStore
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 from tests.talk import begin
 
 

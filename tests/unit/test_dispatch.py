@@ -20,7 +20,6 @@ from gateway.outbound.delivery import Delivery, DeliveryRules
 from gateway.outbound.splitting import Fitting
 from gateway.rules.outcomes import TOO_MANY, asked
 from gateway.rules.policy import Policy
-from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import Files
 from gateway.turns.batch import Running, Stored
 from gateway.turns.lanes import LaneRules, Lanes
@@ -28,6 +27,7 @@ from gateway.turns.recorder import Desk
 from tests.at_work import at_desk, policy_for
 from tests.fakes import ScriptedAgent, assistant, message
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 
 
 class Odd:

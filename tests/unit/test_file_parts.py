@@ -16,10 +16,10 @@ from gateway.domain.messages import File, Part, PartState, Sent
 from gateway.domain.ports.adapter import Adapter
 from gateway.observability.observer import Observer
 from gateway.outbound.delivery import Delivery, DeliveryRules
-from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import Files
 from tests.at_work import at_desk
 from tests.fakes import NOON, FileAdapter, FrozenClock, RecordingAdapter
+from tests.oracle_store import MemoryStore
 from tests.talk import opening
 
 PATIENCE = 20.0

@@ -14,10 +14,10 @@ from gateway.domain.messages import AgentEvent, ChatType, Done, InboundMessage, 
 from gateway.observability.error_text import place_of, reason_of, whole_reason
 from gateway.observability.logs import Action, Log, configure_logging
 from gateway.observability.observer import Observer
-from gateway.stores.memory import MemoryStore
 from tests.at_work import at_work, numbers, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 
 CANARY = "canary"
 WHERE = SessionSource(

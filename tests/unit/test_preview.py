@@ -20,10 +20,10 @@ from gateway.outbound.delivery import Delivery, DeliveryRules
 from gateway.outbound.preview import Preview
 from gateway.outbound.preview_text import Words
 from gateway.rules.outcomes import MAY_STAND_ABOVE, in_place_of
-from gateway.stores.memory import MemoryStore
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 from tests.talk import begin
 
 SECOND = timedelta(seconds=1)

@@ -15,10 +15,10 @@ from gateway.observability.observer import Observer
 from gateway.rules.history_window import HistoryRules
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.routing import Route
-from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import Files
 from tests.fakes import NOON, FrozenClock, ScriptedAgent, dm, message, said
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of
 
 KEY = bytes(32)

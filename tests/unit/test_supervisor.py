@@ -31,10 +31,10 @@ from gateway.domain.messages import InboundMessage, Part, Sent
 from gateway.domain.ports.adapter import Clock, Limits, Moment, Receive
 from gateway.domain.ports.store import Store
 from gateway.observability.observer import Observer
-from gateway.stores.memory import MemoryStore
 from gateway.stores.sqlite import SqliteStore
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
 from tests.talk import key_of
 
 Life = Callable[["Account", Receive], object]

@@ -18,10 +18,10 @@ from gateway.domain.ports.store import Outcome, PolicyOf, Pruned
 from gateway.observability.observer import Observer
 from gateway.rules.policy import Employed, Policy
 from gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies
-from gateway.stores.memory import MemoryStore
 from gateway.stores.session_files import FileRules, Files
 from tests.fakes import FrozenClock, ScriptedAgent, dm, message
 from tests.hurry import LoopClock, hurried
+from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of, opening, texts
 
 DAY = 86_400.0

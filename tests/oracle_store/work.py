@@ -12,12 +12,12 @@ from datetime import datetime
 
 from gateway.domain.messages import Entry, EntryId, InboxId, InboxState, Opened, Part, SessionId, TurnId
 from gateway.domain.ports.store import Begun, Claim, InboxItem, Opening, Outcome, Step, Trace
-from gateway.stores.memory.inbox import MemoryInbox
-from gateway.stores.memory.outbox import MemoryOutbox
-from gateway.stores.memory.questions import MemoryQuestions
-from gateway.stores.memory.sessions import MemorySessions
-from gateway.stores.memory.transcripts import MemoryTranscripts
-from gateway.stores.memory.turns import MemoryTurns
+from tests.oracle_store.inbox import MemoryInbox
+from tests.oracle_store.outbox import MemoryOutbox
+from tests.oracle_store.questions import MemoryQuestions
+from tests.oracle_store.sessions import MemorySessions
+from tests.oracle_store.transcripts import MemoryTranscripts
+from tests.oracle_store.turns import MemoryTurns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

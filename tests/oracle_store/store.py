@@ -57,18 +57,18 @@ from gateway.domain.ports.store import (
 from gateway.domain.usage import LAST_DAY, By, Payer, Used
 from gateway.rules.session_lifecycle import answered
 from gateway.stores import jsonl
-from gateway.stores.memory.accounts import MemoryAccounts
-from gateway.stores.memory.endings import MemoryEndings
-from gateway.stores.memory.inbox import MemoryInbox
-from gateway.stores.memory.outbox import MemoryOutbox
-from gateway.stores.memory.people import MemoryPeople
-from gateway.stores.memory.questions import MemoryQuestions
-from gateway.stores.memory.sessions import MemorySessions, may_be_due
-from gateway.stores.memory.transcripts import MemoryTranscripts
-from gateway.stores.memory.turns import MemoryTurns
-from gateway.stores.memory.upkeep import MemoryUpkeep
-from gateway.stores.memory.usage import MemoryUsage
-from gateway.stores.memory.work import MemoryWork
+from tests.oracle_store.accounts import MemoryAccounts
+from tests.oracle_store.endings import MemoryEndings
+from tests.oracle_store.inbox import MemoryInbox
+from tests.oracle_store.outbox import MemoryOutbox
+from tests.oracle_store.people import MemoryPeople
+from tests.oracle_store.questions import MemoryQuestions
+from tests.oracle_store.sessions import MemorySessions, may_be_due
+from tests.oracle_store.transcripts import MemoryTranscripts
+from tests.oracle_store.turns import MemoryTurns
+from tests.oracle_store.upkeep import MemoryUpkeep
+from tests.oracle_store.usage import MemoryUsage
+from tests.oracle_store.work import MemoryWork
 
 LIVE_ENTRIES = 2000
 

@@ -12,8 +12,8 @@ from gateway.domain.ports.store import Hit, Transcript
 from gateway.rules.history_window import live_start
 from gateway.rules.session_lifecycle import answered, interacted, preview_of, spared_summary, touched, with_moved_marks
 from gateway.stores import jsonl
-from gateway.stores.memory.sessions import MemorySessions
 from gateway.stores.texts import contains_words, query_words, scrubbed
+from tests.oracle_store.sessions import MemorySessions
 
 
 class MemoryTranscripts:

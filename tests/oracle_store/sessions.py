@@ -20,8 +20,8 @@ from gateway.rules.session_lifecycle import (
     tombstone,
     touched,
 )
-from gateway.stores.memory.endings import MemoryEndings
 from gateway.stores.texts import scrub, scrubbed
+from tests.oracle_store.endings import MemoryEndings
 
 IsBusy = Callable[[SessionId], bool]
 

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from gateway.domain.messages import EndReason, InboxState, Session
 from gateway.domain.ports.store import Pruned
 from gateway.rules.session_lifecycle import is_disused, is_empty, is_over, said_before
-from gateway.stores.memory.inbox import MemoryInbox
-from gateway.stores.memory.outbox import MemoryOutbox
-from gateway.stores.memory.people import MemoryPeople
-from gateway.stores.memory.questions import MemoryQuestions
-from gateway.stores.memory.sessions import MemorySessions
-from gateway.stores.memory.transcripts import MemoryTranscripts
-from gateway.stores.memory.turns import MemoryTurns
+from tests.oracle_store.inbox import MemoryInbox
+from tests.oracle_store.outbox import MemoryOutbox
+from tests.oracle_store.people import MemoryPeople
+from tests.oracle_store.questions import MemoryQuestions
+from tests.oracle_store.sessions import MemorySessions
+from tests.oracle_store.transcripts import MemoryTranscripts
+from tests.oracle_store.turns import MemoryTurns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

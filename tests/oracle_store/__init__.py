@@ -1,5 +1,5 @@
 """A store that forgets: every promise of the port but durability, and the yardstick for the stores that keep it."""
 
-from gateway.stores.memory.store import LIVE_ENTRIES, MemoryStore
+from tests.oracle_store.store import LIVE_ENTRIES, MemoryStore
 
 __all__ = ["LIVE_ENTRIES", "MemoryStore"]
