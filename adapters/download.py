@@ -17,7 +17,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from gateway.domain.errors import Refused, Throttled, Unreachable
+from turngate.gateway.domain.errors import Refused, Throttled, Unreachable
 
 _HTTPS_PORT = 443
 _TO_CONNECT = 20.0

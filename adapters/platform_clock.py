@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-from gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.adapter import Clock
 
 Told = Callable[[str | None], None]
 """Hears the date of an answer, as it is written in its headers."""

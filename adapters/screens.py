@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from gateway.domain.errors import Unreachable
-from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Live, Settled, Shown
-from gateway.domain.messages import AgentEvent, InboundMessage, Part, Sent, SessionSource, Text, Tool, TurnId
-from gateway.domain.ports.adapter import Clock, Limits, Receive
+from turngate.gateway.domain.errors import Unreachable
+from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Live, Settled, Shown
+from turngate.gateway.domain.messages import AgentEvent, InboundMessage, Part, Sent, SessionSource, Text, Tool, TurnId
+from turngate.gateway.domain.ports.adapter import Clock, Limits, Receive
 
 # A screen that falls further behind than this is told to read the transcript anew instead.
 _LONGEST_BACKLOG = 1000

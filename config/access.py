@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from config.fields import matched
-from config.problems import one_of, quoted
+from turngate.config.fields import matched
+from turngate.config.problems import one_of, quoted
 
 
 class Whom(StrEnum):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from config.document import Document, Path, Value, dotted, every_value
-from config.problems import Mistake, one_of, quoted
-from gateway.domain.messages import MAIN_ACCOUNT
+from turngate.config.document import Document, Path, Value, dotted, every_value
+from turngate.config.problems import Mistake, one_of, quoted
+from turngate.gateway.domain.messages import MAIN_ACCOUNT
 
 _BY_SOCKET = (None, "socket")
 _BY_HTTP = "receive by HTTP: receive: {http: {listen: 127.0.0.1:3000, signing_secret: ...}}"

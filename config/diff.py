@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel
 
-from config.schema import Config
+from turngate.config.schema import Config
 
 
 def difference(old: Config, new: Config) -> tuple[str, ...]:

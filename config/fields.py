@@ -22,9 +22,9 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from config.document import Ambiguous
-from config.problems import near_miss, quoted
-from config.secrets import Surroundings, is_reference
+from turngate.config.document import Ambiguous
+from turngate.config.problems import near_miss, quoted
+from turngate.config.secrets import Surroundings, is_reference
 
 _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _FEWEST = {"d": 2}  # 24h says more than 1d

@@ -10,16 +10,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import get_args
 
-from config.document import Document, dotted
-from config.fields import is_zone
-from config.problems import Mistake, Place, located, one_of, quoted, refusal
-from config.schema import DEFAULT_STATE_DIR, Config, LogLevel
-from config.secrets import Surroundings, credentials_in
-from config.unsupported import NOT_BUILT_YET
-from config.validate import validate
-from config.warnings import find_doubts
-from config.yaml_reader import LARGEST_FILE, read_yaml
-from gateway.domain.errors import ConfigError
+from turngate.config.document import Document, dotted
+from turngate.config.fields import is_zone
+from turngate.config.problems import Mistake, Place, located, one_of, quoted, refusal
+from turngate.config.schema import DEFAULT_STATE_DIR, Config, LogLevel
+from turngate.config.secrets import Surroundings, credentials_in
+from turngate.config.unsupported import NOT_BUILT_YET
+from turngate.config.validate import validate
+from turngate.config.warnings import find_doubts
+from turngate.config.yaml_reader import LARGEST_FILE, read_yaml
+from turngate.gateway.domain.errors import ConfigError
 
 _FILE_NAME = "turngate.yaml"
 _FOR_EVERY_PROGRAM = ("PATH", "HOME", "LANG", "TZ")

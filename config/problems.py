@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from gateway.domain.errors import ConfigError
+from turngate.gateway.domain.errors import ConfigError
 
 _SHOWN = 50
 _LONGEST_QUOTE = 60

@@ -21,8 +21,8 @@ from pydantic import (
     Tag,
 )
 
-from config.access import Admin, Allowed, Bot, Chat
-from config.fields import (
+from turngate.config.access import Admin, Allowed, Bot, Chat
+from turngate.config.fields import (
     AsWritten,
     ClockTime,
     Count,
@@ -49,12 +49,12 @@ from config.fields import (
     Zone,
     unambiguous,
 )
-from config.wake_words import WakeWord
-from gateway.domain.messages import MAIN_ACCOUNT, ChatType, ResetPolicy
-from gateway.rules.budgets import Budget as BudgetRule
-from gateway.rules.budgets import Budgets as BudgetRules
-from gateway.rules.history_window import HistoryRules
-from gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies
+from turngate.config.wake_words import WakeWord
+from turngate.gateway.domain.messages import MAIN_ACCOUNT, ChatType, ResetPolicy
+from turngate.gateway.rules.budgets import Budget as BudgetRule
+from turngate.gateway.rules.budgets import Budgets as BudgetRules
+from turngate.gateway.rules.history_window import HistoryRules
+from turngate.gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies
 
 PlatformName = Literal["telegram", "discord", "slack", "local", "web"]
 ChatTypeName = Literal["dm", "group", "channel", "thread"]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from config.problems import quoted
+from turngate.config.problems import quoted
 
 _LARGEST = 64 * 1024
 _UNKNOWN = "unknown"

@@ -8,10 +8,10 @@ from datetime import timedelta
 import yaml
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from config.fields import ListenAddress, written_duration
-from config.schema import Config
-from config.unsupported import NOT_BUILT_YET, without
-from config.validate import section_at
+from turngate.config.fields import ListenAddress, written_duration
+from turngate.config.schema import Config
+from turngate.config.unsupported import NOT_BUILT_YET, without
+from turngate.config.validate import section_at
 
 
 def masked(config: Config) -> dict[str, object]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
-from config.document import Document, Path, dotted, every_value
-from config.problems import Mistake
+from turngate.config.document import Document, Path, dotted, every_value
+from turngate.config.problems import Mistake
 
 # A key, or a key and the beginning of its value. `*` stands for any name.
 NOT_BUILT_YET = ("storage.url = postgres",)

@@ -9,12 +9,12 @@ from typing import get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from config.cross_checks import find_contradictions
-from config.document import Document, Path, Value, dotted
-from config.problems import Mistake, one_of, quoted
-from config.schema import Config
-from config.secrets import Surroundings
-from config.unsupported import NOT_BUILT_YET, find_not_built
+from turngate.config.cross_checks import find_contradictions
+from turngate.config.document import Document, Path, Value, dotted
+from turngate.config.problems import Mistake, one_of, quoted
+from turngate.config.schema import Config
+from turngate.config.secrets import Surroundings
+from turngate.config.unsupported import NOT_BUILT_YET, find_not_built
 
 _MAPPING = "keys with values are expected here; write them below, indented, or {} for none"
 _WORDS = {

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from config.fields import unambiguous
+from turngate.config.fields import unambiguous
 
 _LONGEST = 200
 _MOST_REPEATED, _MOST_OPTIONAL = 2, 4

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from config.document import Document, Path, Value, dotted, every_value
-from config.problems import Mistake
-from config.secrets import is_reference
+from turngate.config.document import Document, Path, Value, dotted, every_value
+from turngate.config.problems import Mistake
+from turngate.config.secrets import is_reference
 
 SECRET_KEYS = frozenset({"api_key", "app_token", "bot_token", "secret", "signing_secret", "token"})
 _UNUSED_BY_ECHO = ("base_url", "url", "api_key", "model", "argv", "object", "session_end")

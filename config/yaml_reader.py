@@ -12,8 +12,8 @@ from typing import Protocol
 
 import yaml
 
-from config.document import Ambiguous, Document, Path, Value
-from config.problems import Mistake, Place, quoted
+from turngate.config.document import Ambiguous, Document, Path, Value
+from turngate.config.problems import Mistake, Place, quoted
 
 LARGEST_FILE = 1024 * 1024
 _DEEPEST = 24

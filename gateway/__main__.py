@@ -5,15 +5,15 @@ import sys
 
 import typer
 
-from gateway.cli import app
-from gateway.cli.exits import Exit, exit_of
-from gateway.cli.printable import printable
-from gateway.domain.errors import TurngateError
-from gateway.observability.error_text import place_of, whole_reason
+from turngate.gateway.cli import app
+from turngate.gateway.cli.exits import Exit, exit_of
+from turngate.gateway.cli.printable import printable
+from turngate.gateway.domain.errors import TurngateError
+from turngate.gateway.observability.error_text import place_of, whole_reason
 
 
 def main() -> None:
-    """`turngate`, and the same as `python -m gateway`."""
+    """`turngate`, and the same as `python -m turngate`."""
     _open_standard_streams()
     try:
         app(prog_name="turngate")

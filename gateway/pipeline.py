@@ -11,28 +11,28 @@ import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.commands.registry import Again, Call
-from gateway.domain.crashpoints import crashpoint
-from gateway.domain.errors import Refused, StoreError
-from gateway.domain.messages import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import Accepted, Begun, InboxItem, Outcome, Store
-from gateway.inbound.admission import Doorkeeper
-from gateway.observability.observer import Observer
-from gateway.outbound.delivery import Delivery
-from gateway.outbound.splitting import Fitting
-from gateway.rules import outcomes as replies
-from gateway.rules.authorization import ACTED
-from gateway.rules.policy import Policy
-from gateway.stores.waiting_store import pause_after
-from gateway.turns import batch as batches
-from gateway.turns.agent_input import brief, heard
-from gateway.turns.agent_run import Conversation
-from gateway.turns.attachments import Attachments, not_fetched
-from gateway.turns.lanes import LaneRules, Lanes, Place
-from gateway.turns.questions import Heard, Questions
-from gateway.turns.recorder import Desk
-from gateway.turns.services import Errands
+from turngate.gateway.commands.registry import Again, Call
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import Refused, StoreError
+from turngate.gateway.domain.messages import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import Accepted, Begun, InboxItem, Outcome, Store
+from turngate.gateway.inbound.admission import Doorkeeper
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.delivery import Delivery
+from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.rules import outcomes as replies
+from turngate.gateway.rules.authorization import ACTED
+from turngate.gateway.rules.policy import Policy
+from turngate.gateway.stores.waiting_store import pause_after
+from turngate.gateway.turns import batch as batches
+from turngate.gateway.turns.agent_input import brief, heard
+from turngate.gateway.turns.agent_run import Conversation
+from turngate.gateway.turns.attachments import Attachments, not_fetched
+from turngate.gateway.turns.lanes import LaneRules, Lanes, Place
+from turngate.gateway.turns.questions import Heard, Questions
+from turngate.gateway.turns.recorder import Desk
+from turngate.gateway.turns.services import Errands
 
 
 @dataclass(slots=True, kw_only=True)

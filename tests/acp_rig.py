@@ -12,10 +12,10 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from gateway.agents import AgentSpec
-from gateway.agents.acp.agent import AcpAgent, make
-from gateway.domain.messages import AgentEvent, Ask, Entry, Session, SessionId, SessionKey, Text, Turn, TurnId
 from tests.fakes import NOON, dm, message
+from turngate.gateway.agents import AgentSpec
+from turngate.gateway.agents.acp.agent import AcpAgent, make
+from turngate.gateway.domain.messages import AgentEvent, Ask, Entry, Session, SessionId, SessionKey, Text, Turn, TurnId
 
 ENV = {"PATH": os.environ["PATH"], "HOME": "/", "PYTHONPATH": str(Path(__file__).parents[1])}
 

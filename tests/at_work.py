@@ -10,19 +10,19 @@ from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
-from gateway.domain.messages import Entry, InboundMessage, Session, SessionSource
-from gateway.domain.ports.adapter import Adapter, Agent, Clock
-from gateway.domain.ports.store import Store
-from gateway.observability.metrics import Now
-from gateway.observability.observer import Observer
-from gateway.outbound.delivery import Delivery, DeliveryRules
-from gateway.outbound.splitting import Fitting
-from gateway.pipeline import Pipeline
-from gateway.rules.policy import Employed, Policy
-from gateway.stores.session_files import Files
-from gateway.turns.attachments import Attachments
-from gateway.turns.lanes import LaneRules
 from tests.fakes import NOON, RecordingAdapter
+from turngate.gateway.domain.messages import Entry, InboundMessage, Session, SessionSource
+from turngate.gateway.domain.ports.adapter import Adapter, Agent, Clock
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.observability.metrics import Now
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
+from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.pipeline import Pipeline
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.turns.attachments import Attachments
+from turngate.gateway.turns.lanes import LaneRules
 
 AT_ONCE = LaneRules(debounce=timedelta(0))
 

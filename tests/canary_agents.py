@@ -14,9 +14,21 @@ import warnings
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.domain.messages import AgentEvent, Ask, Done, File, Reasoning, Send, Text, Tool, ToolStatus, Turn, TurnId
 from tests.canaries import Canaries
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    Ask,
+    Done,
+    File,
+    Reasoning,
+    Send,
+    Text,
+    Tool,
+    ToolStatus,
+    Turn,
+    TurnId,
+)
 
 _HIDDEN = (
     *("exception", "cause", "agent_error", "target", "file", "question", "option"),
@@ -101,7 +113,7 @@ class Failing:
         _Dying(words["exception"])
         warnings.warn(words["exception"], stacklevel=1)
         logging.getLogger("somebodys.library").error("it said %s", words["exception"])
-        logging.getLogger("adapters.slack.api.library").error(words["exception"])
+        logging.getLogger("turngate.adapters.slack.api.library").error(words["exception"])
 
 
 class _Dying:

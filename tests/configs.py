@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from config.problems import refusal
-from config.schema import Config
-from config.secrets import Surroundings
-from config.unsupported import NOT_BUILT_YET
-from config.validate import validate
-from config.yaml_reader import read_yaml
+from turngate.config.problems import refusal
+from turngate.config.schema import Config
+from turngate.config.secrets import Surroundings
+from turngate.config.unsupported import NOT_BUILT_YET
+from turngate.config.validate import validate
+from turngate.config.yaml_reader import read_yaml
 
 FILE = "turngate.yaml"
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gateway.domain.messages import (
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Attachment,
     ChatType,
@@ -25,7 +25,7 @@ from gateway.domain.messages import (
     Text,
     Turn,
 )
-from gateway.domain.ports.adapter import Limits, Receive
+from turngate.gateway.domain.ports.adapter import Limits, Receive
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 

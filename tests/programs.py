@@ -7,8 +7,9 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway.domain.errors import AgentError
-from gateway.domain.messages import (
+from tests.fakes import NOON, assistant, dm, message, user
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.messages import (
     AgentEvent,
     EndReason,
     Session,
@@ -19,8 +20,7 @@ from gateway.domain.messages import (
     Turn,
     TurnId,
 )
-from gateway.domain.ports.adapter import Agent
-from tests.fakes import NOON, assistant, dm, message, user
+from turngate.gateway.domain.ports.adapter import Agent
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8"}
 

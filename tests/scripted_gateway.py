@@ -13,17 +13,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from adapters.screens import Screens
-from gateway.daemon.control.chat import chat_requests
-from gateway.daemon.control.chat_events import ChatCommand
-from gateway.daemon.control.requests import Args, Line
-from gateway.daemon.control.server import ControlServer
-from gateway.daemon.control.sessions import session_requests
-from gateway.daemon.control.status import DaemonStatus, status_requests
-from gateway.daemon.state_dir import StateDir, take_lock
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import Refused
-from gateway.domain.messages import (
+from turngate.adapters.screens import Screens
+from turngate.gateway.daemon.control.chat import chat_requests
+from turngate.gateway.daemon.control.chat_events import ChatCommand
+from turngate.gateway.daemon.control.requests import Args, Line
+from turngate.gateway.daemon.control.server import ControlServer
+from turngate.gateway.daemon.control.sessions import session_requests
+from turngate.gateway.daemon.control.status import DaemonStatus, status_requests
+from turngate.gateway.daemon.state_dir import StateDir, take_lock
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import (
     LOCAL_PLATFORM,
     InboundMessage,
     Part,
@@ -35,9 +35,9 @@ from gateway.domain.messages import (
     ToolStatus,
     TurnId,
 )
-from gateway.domain.ports.store import Store
-from gateway.domain.serialization import Json
-from gateway.stores.sqlite import SqliteStore
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.stores.sqlite import SqliteStore
 
 COMMANDS = (
     ChatCommand(name="help", summary="what can be said"),

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from gateway.domain.messages import InboundMessage, Part, ResetPolicy, Session, SessionKey, SessionSource, Spent
-from gateway.domain.ports.store import Begun, Claim, Opening, Outcome, Store
-from gateway.rules.session_keys import build_session_key
 from tests.fakes import assistant, dm, message, user
+from turngate.gateway.domain.messages import (
+    InboundMessage,
+    Part,
+    ResetPolicy,
+    Session,
+    SessionKey,
+    SessionSource,
+    Spent,
+)
+from turngate.gateway.domain.ports.store import Begun, Claim, Opening, Outcome, Store
+from turngate.gateway.rules.session_keys import build_session_key
 
 
 def opening(source: SessionSource | None = None, policy: ResetPolicy | None = None) -> Opening:

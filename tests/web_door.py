@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from adapters.screens import Screens
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import (
+from turngate.adapters.screens import Screens
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import (
     WEB_PLATFORM,
     AgentEvent,
     Entry,
@@ -30,11 +30,11 @@ from gateway.domain.messages import (
     ToolCall,
     ToolStatus,
 )
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import Claim, Opening, Outcome
-from gateway.rules.session_keys import build_session_key
-from gateway.stores.sqlite import SqliteStore
-from gateway.web import Needs, Readiness, WebServer
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import Claim, Opening, Outcome
+from turngate.gateway.rules.session_keys import build_session_key
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.web import Needs, Readiness, WebServer
 
 COOKIE_KEY = b"k" * 32
 Answer = Callable[[str], AsyncIterator[AgentEvent]]

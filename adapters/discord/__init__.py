@@ -1,8 +1,8 @@
 """Discord: its gateway and its REST API through discord.py."""
 
-from adapters.discord.account import API, CDN, Account, Patience
-from adapters.discord.adapter import DiscordAdapter, connect
-from adapters.discord.check import examine
+from turngate.adapters.discord.account import API, CDN, Account, Patience
+from turngate.adapters.discord.adapter import DiscordAdapter, connect
+from turngate.adapters.discord.check import examine
 
 __all__ = [
     "API",

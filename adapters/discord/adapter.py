@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
-from adapters.discord.account import Account, Patience
-from adapters.discord.api import Api
-from adapters.discord.cache import Memory
-from adapters.discord.catch_up import Historian
-from adapters.discord.directory import Atlas
-from adapters.discord.downloads import Downloader
-from adapters.discord.intake import Intake, Reader
-from adapters.discord.interactions import Interactions
-from adapters.discord.listening import Listener
-from adapters.discord.markup import LARGEST_TEXT, marked
-from adapters.discord.normalise import PLATFORM
-from adapters.discord.sending import Sender
-from adapters.platform_clock import TheirClock
-from gateway.domain.messages import Attachment, ChatType, InboundMessage, Part, Sent, SessionSource
-from gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive, nowhere
+from turngate.adapters.discord.account import Account, Patience
+from turngate.adapters.discord.api import Api
+from turngate.adapters.discord.cache import Memory
+from turngate.adapters.discord.catch_up import Historian
+from turngate.adapters.discord.directory import Atlas
+from turngate.adapters.discord.downloads import Downloader
+from turngate.adapters.discord.intake import Intake, Reader
+from turngate.adapters.discord.interactions import Interactions
+from turngate.adapters.discord.listening import Listener
+from turngate.adapters.discord.markup import LARGEST_TEXT, marked
+from turngate.adapters.discord.normalise import PLATFORM
+from turngate.adapters.discord.sending import Sender
+from turngate.adapters.platform_clock import TheirClock
+from turngate.gateway.domain.messages import Attachment, ChatType, InboundMessage, Part, Sent, SessionSource
+from turngate.gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive, nowhere
 
 # Discord promises no figures, and names them with every answer: five messages in five seconds are what bots see in one
 # channel, and fifty requests a second in all (https://docs.discord.com/developers/topics/rate-limits).

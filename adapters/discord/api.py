@@ -22,11 +22,11 @@ import aiohttp
 import discord
 from discord.http import HTTPClient, Route
 
-from adapters.discord.account import Account, Patience
-from adapters.discord.channels import Payload
-from adapters.discord.connector import Connector
-from adapters.platform_clock import Told
-from gateway.domain.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
+from turngate.adapters.discord.account import Account, Patience
+from turngate.adapters.discord.channels import Payload
+from turngate.adapters.discord.connector import Connector
+from turngate.adapters.platform_clock import Told
+from turngate.gateway.domain.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
 
 PORTAL = "https://discord.com/developers/applications"
 

@@ -13,16 +13,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import partial
 
-from adapters.discord.api import Api
-from adapters.discord.channels import ANNOUNCEMENT, PUBLIC_THREAD, TEXT, VOICE, Payload, Place
-from adapters.discord.directory import Atlas, direct
-from adapters.discord.history_reader import History, patiently
-from adapters.discord.ids import checked, id_at, is_id
-from adapters.discord.intake import Reader
-from adapters.discord.sending import Sender
-from gateway.domain.errors import Undeliverable
-from gateway.domain.messages import ChatType, InboundMessage, SessionSource
-from gateway.domain.ports.adapter import Places
+from turngate.adapters.discord.api import Api
+from turngate.adapters.discord.channels import ANNOUNCEMENT, PUBLIC_THREAD, TEXT, VOICE, Payload, Place
+from turngate.adapters.discord.directory import Atlas, direct
+from turngate.adapters.discord.history_reader import History, patiently
+from turngate.adapters.discord.ids import checked, id_at, is_id
+from turngate.adapters.discord.intake import Reader
+from turngate.adapters.discord.sending import Sender
+from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.messages import ChatType, InboundMessage, SessionSource
+from turngate.gateway.domain.ports.adapter import Places
 
 _AT_ONCE = 8
 _LOOKED_AT = 3

@@ -8,11 +8,11 @@ from typing import Any
 
 import aiohttp
 
-from adapters.discord.account import Account, Patience
-from adapters.discord.channels import ANNOUNCEMENT, FORUM, MEDIA, TEXT, Payload, Place, place_of
-from adapters.discord.permissions import allowed_in, invitation, lacking
-from adapters.telling import Finding
-from gateway.domain.errors import Throttled, TurngateError, Unauthorized, Unreachable
+from turngate.adapters.discord.account import Account, Patience
+from turngate.adapters.discord.channels import ANNOUNCEMENT, FORUM, MEDIA, TEXT, Payload, Place, place_of
+from turngate.adapters.discord.permissions import allowed_in, invitation, lacking
+from turngate.adapters.telling import Finding
+from turngate.gateway.domain.errors import Throttled, TurngateError, Unauthorized, Unreachable
 
 _PORTAL = "https://discord.com/developers/applications"
 # Whoever does not call himself a bot is turned away: https://docs.discord.com/developers/reference#user-agent

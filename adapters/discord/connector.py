@@ -12,7 +12,7 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from adapters.discord.account import API, CDN, Account
+from turngate.adapters.discord.account import API, CDN, Account
 
 CDN_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from adapters.discord.channels import Payload
-from gateway.domain.messages import Attachment, MediaType
+from turngate.adapters.discord.channels import Payload
+from turngate.gateway.domain.messages import Attachment, MediaType
 
 _KINDS = {"image": MediaType.IMAGE, "audio": MediaType.AUDIO}
 _TEXT_DISPLAY = 10

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from adapters.discord.api import Api
-from adapters.discord.channels import DM, Names, Payload, Place, place_of
+from turngate.adapters.discord.api import Api
+from turngate.adapters.discord.channels import DM, Names, Payload, Place, place_of
 
 # https://docs.discord.com/developers/reference#uploading-files; servers that are boosted take more.
 _LARGEST_FILE = 10 * 1024 * 1024

@@ -8,16 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 from yarl import URL
 
-from adapters.discord.account import CDN, Account, Patience
-from adapters.discord.api import Api
-from adapters.discord.channels import Payload
-from adapters.discord.connector import CDN_HOSTS
-from adapters.discord.contents import FileRef, forwarded_in
-from adapters.discord.ids import checked
-from adapters.download import Downloads
-from gateway.domain.errors import NotSent, Refused, Undeliverable, Unreachable
-from gateway.domain.messages import Attachment
-from gateway.domain.ports.adapter import Clock
+from turngate.adapters.discord.account import CDN, Account, Patience
+from turngate.adapters.discord.api import Api
+from turngate.adapters.discord.channels import Payload
+from turngate.adapters.discord.connector import CDN_HOSTS
+from turngate.adapters.discord.contents import FileRef, forwarded_in
+from turngate.adapters.discord.ids import checked
+from turngate.adapters.download import Downloads
+from turngate.gateway.domain.errors import NotSent, Refused, Undeliverable, Unreachable
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.ports.adapter import Clock
 
 _SOON = timedelta(minutes=1)
 

@@ -8,11 +8,11 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from adapters.discord.api import Api
-from adapters.discord.channels import Payload, Place
-from adapters.discord.ids import time_of
-from adapters.discord.normalise import sent_at
-from gateway.domain.errors import Throttled, Undeliverable, Unreachable
+from turngate.adapters.discord.api import Api
+from turngate.adapters.discord.channels import Payload, Place
+from turngate.adapters.discord.ids import time_of
+from turngate.adapters.discord.normalise import sent_at
+from turngate.gateway.domain.errors import Throttled, Undeliverable, Unreachable
 
 T = TypeVar("T")
 

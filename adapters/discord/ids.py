@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.errors import Undeliverable
 
 _EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
 

@@ -15,16 +15,16 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from adapters.discord.account import Account
-from adapters.discord.api import Api
-from adapters.discord.cache import Memory
-from adapters.discord.channels import TEXT, Payload, Place
-from adapters.discord.directory import Atlas, direct
-from adapters.discord.interactions import TOO_LATE, Interaction, Interactions
-from adapters.discord.normalise import HANDLED, Me, lacks_content, normalise
-from gateway.domain.errors import Refused, Retryable, TurngateError, Undeliverable
-from gateway.domain.messages import InboundMessage
-from gateway.domain.ports.adapter import Clock, Receive
+from turngate.adapters.discord.account import Account
+from turngate.adapters.discord.api import Api
+from turngate.adapters.discord.cache import Memory
+from turngate.adapters.discord.channels import TEXT, Payload, Place
+from turngate.adapters.discord.directory import Atlas, direct
+from turngate.adapters.discord.interactions import TOO_LATE, Interaction, Interactions
+from turngate.adapters.discord.normalise import HANDLED, Me, lacks_content, normalise
+from turngate.gateway.domain.errors import Refused, Retryable, TurngateError, Undeliverable
+from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.ports.adapter import Clock, Receive
 
 _MOST_WAITING = 5000
 _NOT_TAKEN = "That could not be stored, so nothing comes of it. Please try again in a moment."

@@ -12,9 +12,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from adapters.discord.api import Api
-from adapters.discord.channels import Payload
-from gateway.domain.messages import Part
+from turngate.adapters.discord.api import Api
+from turngate.adapters.discord.channels import Payload
+from turngate.gateway.domain.messages import Part
 
 TOO_LATE = 2.0
 """Seconds after which an answer is on its way, whether the question is stored or not."""

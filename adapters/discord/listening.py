@@ -13,18 +13,18 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 
-from adapters.discord.account import Account, Patience
-from adapters.discord.api import Api
-from adapters.discord.cache import Memory
-from adapters.discord.catch_up import Historian
-from adapters.discord.channels import Payload
-from adapters.discord.history_reader import patiently
-from adapters.discord.ids import id_at
-from adapters.discord.intake import Intake
-from adapters.discord.menu import offer
-from adapters.discord.shard import Shard
-from gateway.domain.errors import NotSent, Retryable, Throttled, Undeliverable, Unreachable
-from gateway.domain.ports.adapter import Clock, Moment
+from turngate.adapters.discord.account import Account, Patience
+from turngate.adapters.discord.api import Api
+from turngate.adapters.discord.cache import Memory
+from turngate.adapters.discord.catch_up import Historian
+from turngate.adapters.discord.channels import Payload
+from turngate.adapters.discord.history_reader import patiently
+from turngate.adapters.discord.ids import id_at
+from turngate.adapters.discord.intake import Intake
+from turngate.adapters.discord.menu import offer
+from turngate.adapters.discord.shard import Shard
+from turngate.gateway.domain.errors import NotSent, Retryable, Throttled, Undeliverable, Unreachable
+from turngate.gateway.domain.ports.adapter import Clock, Moment
 
 _RESERVE = 10
 _LOOKED_AT, _LAST = 3, 10

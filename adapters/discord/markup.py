@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from adapters.discord.tables import read_table
+from turngate.adapters.discord.tables import read_table
 
 LARGEST_TEXT = 2000
 """

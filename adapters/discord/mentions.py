@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from datetime import UTC, datetime
 
-from adapters.discord.channels import Names
+from turngate.adapters.discord.channels import Names
 
 _TOKEN = re.compile(
     r"<@!?(?P<user>\d+)>|<@&(?P<role>\d+)>|<#(?P<channel>\d+)>|<a?(?P<emoji>:\w+:)\d+>"

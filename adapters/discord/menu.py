@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from adapters.discord.api import Api
-from adapters.discord.channels import Payload
-from adapters.telling import MenuEntry
+from turngate.adapters.discord.api import Api
+from turngate.adapters.discord.channels import Payload
+from turngate.adapters.telling import MenuEntry
 
 MOST = 100
 """One more, and Discord refuses all of them."""

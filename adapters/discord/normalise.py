@@ -14,11 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from adapters.discord.channels import Names, Payload, Place
-from adapters.discord.contents import attachments_of, forwarded_in, words_of
-from adapters.discord.ids import time_of
-from adapters.discord.mentions import readable
-from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+from turngate.adapters.discord.channels import Names, Payload, Place
+from turngate.adapters.discord.contents import attachments_of, forwarded_in, words_of
+from turngate.adapters.discord.ids import time_of
+from turngate.adapters.discord.mentions import readable
+from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
 
 PLATFORM = "discord"
 HANDLED = (

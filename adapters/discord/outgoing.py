@@ -7,12 +7,12 @@ import re
 from pathlib import PurePath
 from typing import Any
 
-from adapters.discord.channels import Names, Payload
-from adapters.discord.ids import is_id
-from adapters.discord.markup import LARGEST_TEXT, marked
-from adapters.discord.mentions import linked
-from gateway.domain.errors import Undeliverable
-from gateway.domain.messages import Button, File, Part
+from turngate.adapters.discord.channels import Names, Payload
+from turngate.adapters.discord.ids import is_id
+from turngate.adapters.discord.markup import LARGEST_TEXT, marked
+from turngate.adapters.discord.mentions import linked
+from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.messages import Button, File, Part
 
 Body = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from urllib.parse import urlencode
 
-from adapters.discord.channels import Payload
+from turngate.adapters.discord.channels import Payload
 
 _ADMINISTRATOR, _VIEW = 1 << 3, 1 << 10
 _EVERYTHING = (1 << 53) - 1

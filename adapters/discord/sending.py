@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 
-from adapters.discord.api import (
+from turngate.adapters.discord.api import (
     Api,
     Archived,
     ChannelGone,
@@ -20,18 +20,18 @@ from adapters.discord.api import (
     MessageGone,
     OnlyPosts,
 )
-from adapters.discord.cache import Memory
-from adapters.discord.channels import Payload, Place
-from adapters.discord.directory import Atlas
-from adapters.discord.ids import checked, id_at, is_id, time_of
-from adapters.discord.interactions import ORIGINAL, Interaction, Interactions
-from adapters.discord.mentions import without_ids
-from adapters.discord.normalise import sent_at
-from adapters.discord.outgoing import Body, body_of, nonce_of, reference_to, says_the_same
-from adapters.discord.uploads import Upload, uploading
-from gateway.domain.errors import Undeliverable
-from gateway.domain.messages import ChatType, Part, Sent, SessionSource
-from gateway.domain.ports.adapter import Clock
+from turngate.adapters.discord.cache import Memory
+from turngate.adapters.discord.channels import Payload, Place
+from turngate.adapters.discord.directory import Atlas
+from turngate.adapters.discord.ids import checked, id_at, is_id, time_of
+from turngate.adapters.discord.interactions import ORIGINAL, Interaction, Interactions
+from turngate.adapters.discord.mentions import without_ids
+from turngate.adapters.discord.normalise import sent_at
+from turngate.adapters.discord.outgoing import Body, body_of, nonce_of, reference_to, says_the_same
+from turngate.adapters.discord.uploads import Upload, uploading
+from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.messages import ChatType, Part, Sent, SessionSource
+from turngate.gateway.domain.ports.adapter import Clock
 
 _MESSAGES = "/channels/{channel_id}/messages"
 _MESSAGE = _MESSAGES + "/{message_id}"

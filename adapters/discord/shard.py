@@ -19,11 +19,11 @@ import aiohttp
 import discord
 from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 
-from adapters.discord.account import Account, Patience
-from adapters.discord.api import PORTAL, our_errors, trace
-from adapters.discord.channels import Payload
-from adapters.discord.connector import Connector
-from gateway.domain.errors import Retryable, TurngateError, Unauthorized, Unreachable
+from turngate.adapters.discord.account import Account, Patience
+from turngate.adapters.discord.api import PORTAL, our_errors, trace
+from turngate.adapters.discord.channels import Payload
+from turngate.adapters.discord.connector import Connector
+from turngate.gateway.domain.errors import Retryable, TurngateError, Unauthorized, Unreachable
 
 INTENTS = discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True)
 """Names of channels, what is written in them and in direct chats, and its words. Presses and commands need none."""

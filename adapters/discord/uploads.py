@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from adapters.discord.outgoing import Body, file_name
-from gateway.domain.errors import Undeliverable
-from gateway.domain.messages import Part
+from turngate.adapters.discord.outgoing import Body, file_name
+from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.messages import Part
 
 _MEGABYTE = 1024 * 1024
 

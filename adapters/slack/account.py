@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from adapters.telling import MenuEntry
-from gateway.domain.messages import MAIN_ACCOUNT
+from turngate.adapters.telling import MenuEntry
+from turngate.gateway.domain.messages import MAIN_ACCOUNT
 
 CLOUD = "https://slack.com/api/"
 EVENTS_PATH = "/slack/events"

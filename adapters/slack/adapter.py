@@ -6,26 +6,26 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
-from adapters.platform_clock import TheirClock
-from adapters.slack.account import Account, Patience
-from adapters.slack.api import Api
-from adapters.slack.bolt import app_for
-from adapters.slack.cache import Memory
-from adapters.slack.catch_up import CatchUp
-from adapters.slack.directory import Lookups
-from adapters.slack.downloads import Downloader
-from adapters.slack.find_sent import Finder
-from adapters.slack.identity import Me
-from adapters.slack.intake import Intake, who_we_are
-from adapters.slack.markup import LARGEST_MARKDOWN, size
-from adapters.slack.requests import listen_by_http
-from adapters.slack.sending import Sender
-from adapters.slack.socket import listen_by_socket
-from adapters.slack.sources import CHAT_TYPES, PLATFORM
-from adapters.slack.streaming import Streams
-from adapters.slack.uploads import Uploader
-from gateway.domain.messages import Attachment, InboundMessage, Part, Sent, SessionSource, Tool
-from gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive, nowhere
+from turngate.adapters.platform_clock import TheirClock
+from turngate.adapters.slack.account import Account, Patience
+from turngate.adapters.slack.api import Api
+from turngate.adapters.slack.bolt import app_for
+from turngate.adapters.slack.cache import Memory
+from turngate.adapters.slack.catch_up import CatchUp
+from turngate.adapters.slack.directory import Lookups
+from turngate.adapters.slack.downloads import Downloader
+from turngate.adapters.slack.find_sent import Finder
+from turngate.adapters.slack.identity import Me
+from turngate.adapters.slack.intake import Intake, who_we_are
+from turngate.adapters.slack.markup import LARGEST_MARKDOWN, size
+from turngate.adapters.slack.requests import listen_by_http
+from turngate.adapters.slack.sending import Sender
+from turngate.adapters.slack.socket import listen_by_socket
+from turngate.adapters.slack.sources import CHAT_TYPES, PLATFORM
+from turngate.adapters.slack.streaming import Streams
+from turngate.adapters.slack.uploads import Uploader
+from turngate.gateway.domain.messages import Attachment, InboundMessage, Part, Sent, SessionSource, Tool
+from turngate.gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive, nowhere
 
 # https://docs.slack.dev/apis/web-api/rate-limits: a message a second in one channel, with short bursts, and several
 # hundred a minute in a workspace.
@@ -179,5 +179,5 @@ class SlackAdapter:
 
 
 def connect(account: Account, places: Places, clock: Clock) -> SlackAdapter:
-    """As `gateway.daemon.platforms` has it."""
+    """As `turngate.gateway.daemon.platforms` has it."""
     return SlackAdapter(account, clock, places)

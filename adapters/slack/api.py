@@ -19,9 +19,9 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from adapters.platform_clock import Told
-from adapters.slack.account import Account, Patience
-from gateway.domain.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
+from turngate.adapters.platform_clock import Told
+from turngate.adapters.slack.account import Account, Patience
+from turngate.gateway.domain.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
 
 Answer = Mapping[str, Any]
 

@@ -17,9 +17,9 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack.account import Account
-from adapters.slack.intake import Intake, NotOurs
-from gateway.domain.errors import TurngateError
+from turngate.adapters.slack.account import Account
+from turngate.adapters.slack.intake import Intake, NotOurs
+from turngate.gateway.domain.errors import TurngateError
 
 _STORED, _NOT_STORED = 200, 503
 

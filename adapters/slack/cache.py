@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from gateway.domain.messages import Tool, ToolStatus
+from turngate.gateway.domain.messages import Tool, ToolStatus
 
 Value = TypeVar("Value")
 

@@ -14,15 +14,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from adapters.slack.api import Answer, Api, MissingScope
-from adapters.slack.directory import Lookups
-from adapters.slack.history_reader import Histories, messages_of, next_cursor, stamp_of, things_of
-from adapters.slack.identity import Me
-from adapters.slack.lookup_keys import about_message
-from adapters.slack.normalise import from_history
-from gateway.domain.errors import GapRemains, Undeliverable
-from gateway.domain.messages import InboundMessage, SessionSource
-from gateway.domain.ports.adapter import Places
+from turngate.adapters.slack.api import Answer, Api, MissingScope
+from turngate.adapters.slack.directory import Lookups
+from turngate.adapters.slack.history_reader import Histories, messages_of, next_cursor, stamp_of, things_of
+from turngate.adapters.slack.identity import Me
+from turngate.adapters.slack.lookup_keys import about_message
+from turngate.adapters.slack.normalise import from_history
+from turngate.gateway.domain.errors import GapRemains, Undeliverable
+from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.ports.adapter import Places
 
 MOST_CHATS = 1000
 MOST_THREADS = 500

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from aiohttp import ClientWebSocketResponse
 
-from adapters.slack.account import Account, Http, Patience
-from adapters.slack.api import Api, our_errors, word
-from adapters.slack.app.needs import SCOPES, reason_for
-from adapters.slack.json_fields import Json, dict_in, number_in, text_in
-from adapters.telling import Finding
-from gateway.domain.errors import TurngateError, Unauthorized, Undeliverable, Unreachable
+from turngate.adapters.slack.account import Account, Http, Patience
+from turngate.adapters.slack.api import Api, our_errors, word
+from turngate.adapters.slack.app.needs import SCOPES, reason_for
+from turngate.adapters.slack.json_fields import Json, dict_in, number_in, text_in
+from turngate.adapters.telling import Finding
+from turngate.gateway.domain.errors import TurngateError, Unauthorized, Undeliverable, Unreachable
 
 _MANIFEST = "`turngate slack manifest` prints what the app needs"
 _AGAIN = "and install the app again"

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from adapters.slack.json_fields import Json, dict_in, dicts_in, number_in, text_in
-from adapters.slack.mrkdwn import chat, readable
-from adapters.slack.rich_text import markdown_of
-from gateway.domain.messages import Attachment, MediaType
+from turngate.adapters.slack.json_fields import Json, dict_in, dicts_in, number_in, text_in
+from turngate.adapters.slack.mrkdwn import chat, readable
+from turngate.adapters.slack.rich_text import markdown_of
+from turngate.gateway.domain.messages import Attachment, MediaType
 
 _KINDS = {"image": MediaType.IMAGE, "audio": MediaType.AUDIO}
 _CHAT = re.compile(r"<#([A-Z0-9]+)>")

@@ -12,15 +12,15 @@ from collections.abc import AsyncIterator, Awaitable
 
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from adapters.slack.account import Patience
-from adapters.slack.api import Answer, Api, MissingScope
-from adapters.slack.cache import Memory, Notes
-from adapters.slack.history_reader import messages_of, next_cursor
-from adapters.slack.identity import Kind, Known, Me, Place
-from adapters.slack.lookup_keys import About
-from adapters.slack.normalise import mentions
-from adapters.slack.sources import Author
-from gateway.domain.errors import Throttled, TurngateError, Undeliverable, Unreachable
+from turngate.adapters.slack.account import Patience
+from turngate.adapters.slack.api import Answer, Api, MissingScope
+from turngate.adapters.slack.cache import Memory, Notes
+from turngate.adapters.slack.history_reader import messages_of, next_cursor
+from turngate.adapters.slack.identity import Kind, Known, Me, Place
+from turngate.adapters.slack.lookup_keys import About
+from turngate.adapters.slack.normalise import mentions
+from turngate.adapters.slack.sources import Author
+from turngate.gateway.domain.errors import Throttled, TurngateError, Undeliverable, Unreachable
 
 _PAGE = 200
 _MOST_PAGES = 5

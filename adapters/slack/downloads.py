@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
-from adapters.download import Downloads
-from adapters.slack.account import CLOUD, Account, Patience
-from adapters.slack.api import Api
-from adapters.slack.contents import FileRef
-from gateway.domain.errors import NotSent, Refused, Unauthorized, Undeliverable, Unreachable
-from gateway.domain.messages import Attachment
+from turngate.adapters.download import Downloads
+from turngate.adapters.slack.account import CLOUD, Account, Patience
+from turngate.adapters.slack.api import Api
+from turngate.adapters.slack.contents import FileRef
+from turngate.gateway.domain.errors import NotSent, Refused, Unauthorized, Undeliverable, Unreachable
+from turngate.gateway.domain.messages import Attachment
 
 _HOSTS = frozenset({"files.slack.com", "slack-files.com", "files-origin.slack.com"})
 _PAGE = "text/html"

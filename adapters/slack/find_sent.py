@@ -11,15 +11,15 @@ import re
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
-from adapters.slack.api import Answer, Api, ThreadGone
-from adapters.slack.history_reader import Histories, messages_of, stamp_of
-from adapters.slack.identity import Me
-from adapters.slack.part_metadata import carries, is_unnamed, shows
-from adapters.slack.sending import chat_of
-from adapters.slack.sources import Author
-from adapters.slack.uploads import is_upload_of
-from gateway.domain.messages import Part, Sent
-from gateway.domain.ports.adapter import Clock
+from turngate.adapters.slack.api import Answer, Api, ThreadGone
+from turngate.adapters.slack.history_reader import Histories, messages_of, stamp_of
+from turngate.adapters.slack.identity import Me
+from turngate.adapters.slack.part_metadata import carries, is_unnamed, shows
+from turngate.adapters.slack.sending import chat_of
+from turngate.adapters.slack.sources import Author
+from turngate.adapters.slack.uploads import is_upload_of
+from turngate.gateway.domain.messages import Part, Sent
+from turngate.gateway.domain.ports.adapter import Clock
 
 # Slack's clock is not ours.
 _OVERLAP = timedelta(minutes=2)

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from adapters.slack.api import Answer, Api
-from gateway.domain.errors import Throttled, Unreachable
+from turngate.adapters.slack.api import Answer, Api
+from turngate.gateway.domain.errors import Throttled, Unreachable
 
 PAGE = 200
 

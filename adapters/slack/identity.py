@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from adapters.slack.json_fields import Json, dict_in, dicts_in, text_in
+from turngate.adapters.slack.json_fields import Json, dict_in, dicts_in, text_in
 
 
 class Kind(StrEnum):

@@ -12,17 +12,17 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from adapters.slack.account import Account
-from adapters.slack.api import Api, word
-from adapters.slack.cache import Memory
-from adapters.slack.directory import Lookups
-from adapters.slack.identity import Me
-from adapters.slack.json_fields import Json, text_in
-from adapters.slack.lookup_keys import about, assistants_thread
-from adapters.slack.normalise import normalise
-from gateway.domain.errors import Refused, Retryable, TurngateError
-from gateway.domain.messages import InboundMessage
-from gateway.domain.ports.adapter import Clock, Receive
+from turngate.adapters.slack.account import Account
+from turngate.adapters.slack.api import Api, word
+from turngate.adapters.slack.cache import Memory
+from turngate.adapters.slack.directory import Lookups
+from turngate.adapters.slack.identity import Me
+from turngate.adapters.slack.json_fields import Json, text_in
+from turngate.adapters.slack.lookup_keys import about, assistants_thread
+from turngate.adapters.slack.normalise import normalise
+from turngate.gateway.domain.errors import Refused, Retryable, TurngateError
+from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.ports.adapter import Clock, Receive
 
 Value = TypeVar("Value")
 

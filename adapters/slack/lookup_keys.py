@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adapters.slack.identity import Kind
-from adapters.slack.json_fields import Json, dict_in, text_in
-from adapters.slack.sources import Author, Spot
+from turngate.adapters.slack.identity import Kind
+from turngate.adapters.slack.json_fields import Json, dict_in, text_in
+from turngate.adapters.slack.sources import Author, Spot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gateway.domain.messages import Button
+from turngate.gateway.domain.messages import Button
 
 LARGEST_MARKDOWN = 12_000
 LARGEST_SECTION = 3_000

@@ -11,14 +11,14 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from adapters.slack.app.slash import command_behind
-from adapters.slack.contents import attachments_of, is_forward, own_words_of, passed_on_in, things_in
-from adapters.slack.identity import Known, Me
-from adapters.slack.json_fields import Json, dict_in, dicts_in, text_in
-from adapters.slack.mrkdwn import readable
-from adapters.slack.rich_text import mentioned_in
-from adapters.slack.sources import Author, Spot, source_of
-from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo
+from turngate.adapters.slack.app.slash import command_behind
+from turngate.adapters.slack.contents import attachments_of, is_forward, own_words_of, passed_on_in, things_in
+from turngate.adapters.slack.identity import Known, Me
+from turngate.adapters.slack.json_fields import Json, dict_in, dicts_in, text_in
+from turngate.adapters.slack.mrkdwn import readable
+from turngate.adapters.slack.rich_text import mentioned_in
+from turngate.adapters.slack.sources import Author, Spot, source_of
+from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo
 
 Names = tuple[str, ...]
 """Under which one and the same event may come again."""

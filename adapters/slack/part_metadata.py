@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.domain.messages import Part
+from turngate.gateway.domain.messages import Part
 
 EVENT_TYPE = "turngate_part"
 

@@ -16,9 +16,9 @@ from aiohttp import web
 from slack_bolt.adapter.aiohttp import to_aiohttp_response, to_bolt_request
 from slack_bolt.async_app import AsyncApp
 
-from adapters.slack.account import Http, Patience
-from adapters.slack.api import Api
-from gateway.domain.errors import AddressTaken
+from turngate.adapters.slack.account import Http, Patience
+from turngate.adapters.slack.api import Api
+from turngate.gateway.domain.errors import AddressTaken
 
 _SIGNED_AT, _SIGNATURE = "X-Slack-Request-Timestamp", "X-Slack-Signature"
 _MOMENT = re.compile(r"[0-9]{1,12}")

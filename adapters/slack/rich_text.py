@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adapters.slack.json_fields import Json, dict_in, dicts_in, number_in, text_in
-from adapters.slack.mrkdwn import chat, group, link, person, readable
+from turngate.adapters.slack.json_fields import Json, dict_in, dicts_in, number_in, text_in
+from turngate.adapters.slack.mrkdwn import chat, group, link, person, readable
 
 _STYLES = (("code", "`"), ("strike", "~~"), ("italic", "_"), ("bold", "**"))
 _DEEPEST_LIST = 8

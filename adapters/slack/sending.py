@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from adapters.slack.api import Api, FormattingRefused, NotThere, ThreadGone, our_errors, word
-from adapters.slack.cache import Memory
-from adapters.slack.emoji import name_of
-from adapters.slack.markup import LARGEST_MARKDOWN, LARGEST_UPDATE, marked, plain, question, size
-from adapters.slack.part_metadata import metadata_of
-from gateway.domain.errors import Undeliverable, Unreachable
-from gateway.domain.messages import Part, Sent, SessionSource
-from gateway.domain.ports.adapter import Clock
+from turngate.adapters.slack.api import Api, FormattingRefused, NotThere, ThreadGone, our_errors, word
+from turngate.adapters.slack.cache import Memory
+from turngate.adapters.slack.emoji import name_of
+from turngate.adapters.slack.markup import LARGEST_MARKDOWN, LARGEST_UPDATE, marked, plain, question, size
+from turngate.adapters.slack.part_metadata import metadata_of
+from turngate.gateway.domain.errors import Undeliverable, Unreachable
+from turngate.gateway.domain.messages import Part, Sent, SessionSource
+from turngate.gateway.domain.ports.adapter import Clock
 
 _STATUS = "is working on it…"
 

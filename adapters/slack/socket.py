@@ -22,9 +22,9 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
-from adapters.slack.account import Account, Patience
-from adapters.slack.api import Api, our_errors, word
-from gateway.domain.errors import Retryable, Throttled, Undeliverable, Unreachable
+from turngate.adapters.slack.account import Account, Patience
+from turngate.adapters.slack.api import Api, our_errors, word
+from turngate.gateway.domain.errors import Retryable, Throttled, Undeliverable, Unreachable
 
 Progress = Callable[[], None]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adapters.slack.identity import Kind, Known, Me
-from adapters.slack.json_fields import Json, dict_in, text_in
-from gateway.domain.messages import ChatType, SessionSource
+from turngate.adapters.slack.identity import Kind, Known, Me
+from turngate.adapters.slack.json_fields import Json, dict_in, text_in
+from turngate.gateway.domain.messages import ChatType, SessionSource
 
 PLATFORM = "slack"
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from adapters.slack.api import Api, NotOffered, word
-from adapters.slack.cache import Growing, Memory
-from adapters.slack.markup import marked, unfinished
-from adapters.slack.sending import Sender, chat_of
-from gateway.domain.errors import Undeliverable, Unreachable
-from gateway.domain.messages import ChatType, Part, Sent, SessionSource, Tool, ToolStatus
-from gateway.domain.ports.adapter import Clock
+from turngate.adapters.slack.api import Api, NotOffered, word
+from turngate.adapters.slack.cache import Growing, Memory
+from turngate.adapters.slack.markup import marked, unfinished
+from turngate.adapters.slack.sending import Sender, chat_of
+from turngate.gateway.domain.errors import Undeliverable, Unreachable
+from turngate.gateway.domain.messages import ChatType, Part, Sent, SessionSource, Tool, ToolStatus
+from turngate.gateway.domain.ports.adapter import Clock
 
 _STATUSES = {ToolStatus.STARTED: "in_progress", ToolStatus.DONE: "complete", ToolStatus.FAILED: "error"}
 _LONGEST_TITLE = 200

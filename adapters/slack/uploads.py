@@ -14,13 +14,13 @@ from typing import Any
 
 import aiohttp
 
-from adapters.slack.account import Patience
-from adapters.slack.api import Answer, Api, ThreadGone, our_errors, word
-from adapters.slack.markup import plain
-from adapters.slack.sending import chat_of
-from gateway.domain.errors import NotSent, TurngateError, Undeliverable, Unreachable
-from gateway.domain.messages import File, Part, Sent
-from gateway.domain.ports.adapter import Clock
+from turngate.adapters.slack.account import Patience
+from turngate.adapters.slack.api import Answer, Api, ThreadGone, our_errors, word
+from turngate.adapters.slack.markup import plain
+from turngate.adapters.slack.sending import chat_of
+from turngate.gateway.domain.errors import NotSent, TurngateError, Undeliverable, Unreachable
+from turngate.gateway.domain.messages import File, Part, Sent
+from turngate.gateway.domain.ports.adapter import Clock
 
 LARGEST_FILE = 1_000_000_000
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
-from adapters.telegram.account import Account, Patience
-from adapters.telegram.api import Api
-from adapters.telegram.cache import Memory
-from adapters.telegram.downloads import Downloader
-from adapters.telegram.intake import Intake
-from adapters.telegram.markup import LARGEST_TEXT, marked
-from adapters.telegram.normalise import PLATFORM
-from adapters.telegram.polling import poll
-from adapters.telegram.sending import Sender
-from adapters.telegram.webhook import listen
-from gateway.domain.messages import Attachment, ChatType, Part, Sent, SessionSource
-from gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive
+from turngate.adapters.telegram.account import Account, Patience
+from turngate.adapters.telegram.api import Api
+from turngate.adapters.telegram.cache import Memory
+from turngate.adapters.telegram.downloads import Downloader
+from turngate.adapters.telegram.intake import Intake
+from turngate.adapters.telegram.markup import LARGEST_TEXT, marked
+from turngate.adapters.telegram.normalise import PLATFORM
+from turngate.adapters.telegram.polling import poll
+from turngate.adapters.telegram.sending import Sender
+from turngate.adapters.telegram.webhook import listen
+from turngate.gateway.domain.messages import Attachment, ChatType, Part, Sent, SessionSource
+from turngate.gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive
 
 # https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this: a message a second in one chat, with
 # short bursts, twenty a minute in a group, and thirty a second in all.

@@ -32,8 +32,16 @@ from aiogram.exceptions import (
 from aiogram.methods.base import TelegramMethod
 from aiogram.utils.token import TokenValidationError
 
-from adapters.telegram.account import Account, Patience
-from gateway.domain.errors import NotSent, Retryable, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
+from turngate.adapters.telegram.account import Account, Patience
+from turngate.gateway.domain.errors import (
+    NotSent,
+    Retryable,
+    Throttled,
+    TurngateError,
+    Unauthorized,
+    Undeliverable,
+    Unreachable,
+)
 
 Result = TypeVar("Result")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TypeVar
 
-from gateway.domain.errors import Undeliverable
-from gateway.domain.messages import InboundMessage, MessageKind, SessionSource
+from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.messages import InboundMessage, MessageKind, SessionSource
 
 Value = TypeVar("Value")
 

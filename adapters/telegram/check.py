@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 from aiogram.methods import GetMe, GetWebhookInfo
 
-from adapters.telegram.account import Account, Patience
-from adapters.telegram.api import Api, Conflict
-from adapters.telegram.normalise import HANDLED
-from adapters.telegram.polling import GetRawUpdates
-from adapters.telling import Finding
-from gateway.domain.errors import TurngateError
+from turngate.adapters.telegram.account import Account, Patience
+from turngate.adapters.telegram.api import Api, Conflict
+from turngate.adapters.telegram.normalise import HANDLED
+from turngate.adapters.telegram.polling import GetRawUpdates
+from turngate.adapters.telling import Finding
+from turngate.gateway.domain.errors import TurngateError
 
 # Another program that polls comes back within this time, and Telegram then lets one of us know of the other.
 _TO_MEET_ANOTHER = 3

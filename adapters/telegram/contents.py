@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from aiogram.types import Message
 
-from gateway.domain.messages import Attachment, MediaType
+from turngate.gateway.domain.messages import Attachment, MediaType
 
 _KINDS = {"image": MediaType.IMAGE, "audio": MediaType.AUDIO}
 

@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 from aiogram.methods import GetFile
 
-from adapters.download import Downloads
-from adapters.telegram.account import CLOUD, Account, Patience
-from adapters.telegram.api import Api
-from gateway.domain.errors import NotSent, Refused, Undeliverable, Unreachable
-from gateway.domain.messages import Attachment
+from turngate.adapters.download import Downloads
+from turngate.adapters.telegram.account import CLOUD, Account, Patience
+from turngate.adapters.telegram.api import Api
+from turngate.gateway.domain.errors import NotSent, Refused, Undeliverable, Unreachable
+from turngate.gateway.domain.messages import Attachment
 
 LARGEST_IN_CLOUD = 20_000_000
 

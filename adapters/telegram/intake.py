@@ -19,13 +19,13 @@ from aiogram.methods import AnswerCallbackQuery, GetMe, SetMyCommands
 from aiogram.types import BotCommand, Update
 from pydantic import ValidationError
 
-from adapters.telegram.account import Account
-from adapters.telegram.api import Api
-from adapters.telegram.cache import Memory
-from adapters.telegram.normalise import Me, normalise
-from gateway.domain.errors import Refused, TurngateError, Unreachable
-from gateway.domain.messages import InboundMessage, MessageKind
-from gateway.domain.ports.adapter import Clock, Receive
+from turngate.adapters.telegram.account import Account
+from turngate.adapters.telegram.api import Api
+from turngate.adapters.telegram.cache import Memory
+from turngate.adapters.telegram.normalise import Me, normalise
+from turngate.gateway.domain.errors import Refused, TurngateError, Unreachable
+from turngate.gateway.domain.messages import InboundMessage, MessageKind
+from turngate.gateway.domain.ports.adapter import Clock, Receive
 
 Raw = Mapping[str, Any]
 

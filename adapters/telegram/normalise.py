@@ -24,8 +24,8 @@ from aiogram.types import (
     User,
 )
 
-from adapters.telegram.contents import attachments_of, words_of
-from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+from turngate.adapters.telegram.contents import attachments_of, words_of
+from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
 
 PLATFORM = "telegram"
 HANDLED = (

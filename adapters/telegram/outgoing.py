@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from aiogram.types import InputRichMessage, MessageEntity, ReplyParameters
 
-from adapters.telegram.markup import Marked
+from turngate.adapters.telegram.markup import Marked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,11 @@ from typing import Any
 from aiogram.methods import DeleteWebhook
 from aiogram.methods.base import TelegramMethod
 
-from adapters.telegram.account import Patience
-from adapters.telegram.api import Api, Conflict, WebhookIsSet
-from adapters.telegram.intake import Intake, Raw, number_of
-from adapters.telegram.normalise import HANDLED
-from gateway.domain.errors import Retryable, Throttled
+from turngate.adapters.telegram.account import Patience
+from turngate.adapters.telegram.api import Api, Conflict, WebhookIsSet
+from turngate.adapters.telegram.intake import Intake, Raw, number_of
+from turngate.adapters.telegram.normalise import HANDLED
+from turngate.gateway.domain.errors import Retryable, Throttled
 
 MOST_AT_ONCE = 100
 

@@ -30,7 +30,7 @@ from aiogram.types import (
     ReactionTypeEmoji,
 )
 
-from adapters.telegram.api import (
+from turngate.adapters.telegram.api import (
     Api,
     ChatMoved,
     FormattingRefused,
@@ -39,13 +39,13 @@ from adapters.telegram.api import (
     Result,
     ThreadGone,
 )
-from adapters.telegram.cache import Memory
-from adapters.telegram.markup import LARGEST_CAPTION, LARGEST_TEXT, Marked, marked, needs_rich, plain
-from adapters.telegram.outgoing import Outgoing
-from adapters.telegram.uploads import Way, ways_to_send
-from gateway.domain.errors import Undeliverable
-from gateway.domain.messages import ChatType, Part, Sent, SessionSource
-from gateway.domain.ports.adapter import Clock
+from turngate.adapters.telegram.cache import Memory
+from turngate.adapters.telegram.markup import LARGEST_CAPTION, LARGEST_TEXT, Marked, marked, needs_rich, plain
+from turngate.adapters.telegram.outgoing import Outgoing
+from turngate.adapters.telegram.uploads import Way, ways_to_send
+from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.messages import ChatType, Part, Sent, SessionSource
+from turngate.gateway.domain.ports.adapter import Clock
 
 # Telegram calls the topic that every forum has 1, and does not take that name for it.
 _GENERAL = "1"

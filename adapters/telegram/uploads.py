@@ -11,7 +11,7 @@ from aiogram.methods import SendAnimation, SendAudio, SendDocument, SendPhoto, S
 from aiogram.methods.base import TelegramMethod
 from aiogram.types import FSInputFile, Message
 
-from adapters.telegram.outgoing import Outgoing
+from turngate.adapters.telegram.outgoing import Outgoing
 
 Way = Callable[[Outgoing], TelegramMethod[Message]]
 

@@ -16,11 +16,11 @@ from aiogram.methods import GetWebhookInfo, SetWebhook
 from aiohttp import web
 from yarl import URL
 
-from adapters.telegram.account import Patience, Webhook
-from adapters.telegram.api import Api
-from adapters.telegram.intake import Intake, number_of
-from adapters.telegram.normalise import HANDLED
-from gateway.domain.errors import AddressTaken, Retryable, TurngateError
+from turngate.adapters.telegram.account import Patience, Webhook
+from turngate.adapters.telegram.api import Api
+from turngate.adapters.telegram.intake import Intake, number_of
+from turngate.adapters.telegram.normalise import HANDLED
+from turngate.gateway.domain.errors import AddressTaken, Retryable, TurngateError
 
 _SECRET = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header
 _LARGEST_UPDATE = 4 * 1024 * 1024

@@ -2,9 +2,9 @@
 
 from importlib import import_module
 
-from gateway.agents.spec import AgentSpec
-from gateway.domain.errors import ConfigError
-from gateway.domain.ports.adapter import Agent
+from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.errors import ConfigError
+from turngate.gateway.domain.ports.adapter import Agent
 
 __all__ = ["AgentSpec", "load_agent"]
 
@@ -12,9 +12,9 @@ __all__ = ["AgentSpec", "load_agent"]
 def load_agent(spec: AgentSpec) -> Agent:
     """An agent as the operator describes it; every kind has a `make`. Raises ConfigError for what it cannot be."""
     try:
-        kind = import_module(f"gateway.agents.{spec.kind}")
+        kind = import_module(f"turngate.gateway.agents.{spec.kind}")
     except ModuleNotFoundError as exc:
-        if exc.name == f"gateway.agents.{spec.kind}":
+        if exc.name == f"turngate.gateway.agents.{spec.kind}":
             raise ConfigError(f"agents.{spec.name}: there is no kind {spec.kind}") from exc
         cure = f"install turngate[{spec.kind}]"
         raise ConfigError(f"agents.{spec.name}: its library {exc.name} is not installed; {cure}") from exc

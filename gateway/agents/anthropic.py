@@ -8,15 +8,15 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 
-from gateway.agents.blocks import Content, Words
-from gateway.agents.chunk_assembly import Calls, Mender, mended
-from gateway.agents.dialogue import Call, Utterance, dialogue, has_files
-from gateway.agents.endpoint import check_options, endpoint, model_of
-from gateway.agents.model_call import ModelServer, Patience, Refusal, kind_of, words_of
-from gateway.agents.model_stream import Message, answered, child, number, parsed, word
-from gateway.agents.spec import AgentSpec
-from gateway.domain.messages import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
-from gateway.domain.serialization import Json
+from turngate.gateway.agents.blocks import Content, Words
+from turngate.gateway.agents.chunk_assembly import Calls, Mender, mended
+from turngate.gateway.agents.dialogue import Call, Utterance, dialogue, has_files
+from turngate.gateway.agents.endpoint import check_options, endpoint, model_of
+from turngate.gateway.agents.model_call import ModelServer, Patience, Refusal, kind_of, words_of
+from turngate.gateway.agents.model_stream import Message, answered, child, number, parsed, word
+from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.messages import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
+from turngate.gateway.domain.serialization import Json
 
 _HOME = "https://api.anthropic.com"
 _VERSION = "2023-06-01"

@@ -12,9 +12,9 @@ import os
 import stat
 from dataclasses import dataclass, replace
 
-from gateway.agents.plain_text import stand_in
-from gateway.domain.messages import Attachment, MediaType
-from gateway.stores.session_files import written_size
+from turngate.gateway.agents.plain_text import stand_in
+from turngate.gateway.domain.messages import Attachment, MediaType
+from turngate.gateway.stores.session_files import written_size
 
 LARGEST_PICTURE = 3_750_000
 """In bytes: five million of base64, the least that is taken by those whose limits are known."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from gateway.domain.errors import AgentError
-from gateway.stores.session_files import written_size
-from gateway.turns.answer import LONGEST_ANSWER
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.stores.session_files import written_size
+from turngate.gateway.turns.answer import LONGEST_ANSWER
 
 LONGEST_LINE = 4 * LONGEST_ANSWER
 """In bytes. No event may say more than an answer may, and a character has four bytes at most."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gateway.domain.errors import AgentError
-from gateway.domain.messages import Tool, ToolStatus
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.messages import Tool, ToolStatus
 
 _LONGEST_CALL = 1_000_000
 _HIGH, _LOW = "\ud800", "\udc00"

@@ -13,8 +13,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from functools import partial
 
-from gateway.agents.bounded_output import Output
-from gateway.agents.json_protocol import (
+from turngate.gateway.agents.bounded_output import Output
+from turngate.gateway.agents.json_protocol import (
     STOP,
     answer_document,
     ending_document,
@@ -23,11 +23,20 @@ from gateway.agents.json_protocol import (
     turn_document,
     written,
 )
-from gateway.agents.program import Program, said_status, start
-from gateway.agents.spec import AgentSpec
-from gateway.domain.errors import AgentError, ConfigError
-from gateway.domain.messages import AgentEvent, Attachment, Done, InboundMessage, SessionEnded, Text, Turn, TurnId
-from gateway.domain.serialization import Json
+from turngate.gateway.agents.program import Program, said_status, start
+from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.errors import AgentError, ConfigError
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    Attachment,
+    Done,
+    InboundMessage,
+    SessionEnded,
+    Text,
+    Turn,
+    TurnId,
+)
+from turngate.gateway.domain.serialization import Json
 
 _READ = 16_384
 # For a program that has closed its stdout to tell how it ended; that is done to put its things away; that is stopped.

@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from gateway.agents.blocks import Content, Opener, Words
-from gateway.agents.plain_text import recalled, spoken
-from gateway.domain.messages import Entry, InboundMessage, Origin, Reasoning, Role, ToolCall, Turn
-from gateway.domain.serialization import Json
+from turngate.gateway.agents.blocks import Content, Opener, Words
+from turngate.gateway.agents.plain_text import recalled, spoken
+from turngate.gateway.domain.messages import Entry, InboundMessage, Origin, Reasoning, Role, ToolCall, Turn
+from turngate.gateway.domain.serialization import Json
 
 _WE_BEGAN = Words("(You wrote first.)")
 _NO_RESULT = "[result unavailable]"

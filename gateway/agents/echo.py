@@ -11,9 +11,9 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 
-from gateway.agents.spec import AgentSpec
-from gateway.domain.messages import AgentEvent, Attachment, Done, Origin, Role, Text, Turn, Usage
-from gateway.stores.session_files import written_size
+from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.messages import AgentEvent, Attachment, Done, Origin, Role, Text, Turn, Usage
+from turngate.gateway.stores.session_files import written_size
 
 # Words with the blanks after them. A long text comes in as many pieces, each of more words.
 _WORDS = re.compile(r"\s*\S+\s*|\s+")

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
-from gateway import __version__
-from gateway.agents.spec import AgentSpec
-from gateway.domain.errors import ConfigError
-from gateway.domain.text import cut, folded
+from turngate.gateway import __version__
+from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.errors import ConfigError
+from turngate.gateway.domain.text import cut, folded
 
 _LONGEST_WORDS = 300
 _HIDDEN = "***"

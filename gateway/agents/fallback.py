@@ -14,9 +14,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.domain.messages import AgentEvent, Turn, TurnId, Usage
-from gateway.domain.ports.adapter import Agent, HearsOfEndings, TakesWords
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from turngate.gateway.domain.messages import AgentEvent, Turn, TurnId, Usage
+from turngate.gateway.domain.ports.adapter import Agent, HearsOfEndings, TakesWords
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 

@@ -17,9 +17,9 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 import aiohttp
 import structlog
 
-from gateway.agents.endpoint import Endpoint, endpoint
-from gateway.agents.http_events import said
-from gateway.agents.json_protocol import (
+from turngate.gateway.agents.endpoint import Endpoint, endpoint
+from turngate.gateway.agents.http_events import said
+from turngate.gateway.agents.json_protocol import (
     STOP,
     answer_document,
     ending_document,
@@ -28,12 +28,12 @@ from gateway.agents.json_protocol import (
     turn_document,
     written,
 )
-from gateway.agents.model_call import ModelServer, Patience, Refusal
-from gateway.agents.spec import AgentSpec
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
-from gateway.domain.messages import AgentEvent, Done, SessionEnded, Turn, TurnId
-from gateway.domain.serialization import Json
-from gateway.observability.logs import Action
+from turngate.gateway.agents.model_call import ModelServer, Patience, Refusal
+from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
+from turngate.gateway.domain.messages import AgentEvent, Done, SessionEnded, Turn, TurnId
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.observability.logs import Action
 
 _BUSY = frozenset({408, 425, 429})
 _ANSWER_TRIES = 3

@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator
 
 import aiohttp
 
-from gateway.agents.bounded_output import Output
-from gateway.agents.sse import EventReader, EventTooLong, ServerEvent
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.domain.messages import Text
+from turngate.gateway.agents.bounded_output import Output
+from turngate.gateway.agents.sse import EventReader, EventTooLong, ServerEvent
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from turngate.gateway.domain.messages import Text
 
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 _NAMELESS = "message"

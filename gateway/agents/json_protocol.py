@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import structlog
 
-from gateway.domain.errors import AgentError
-from gateway.domain.messages import (
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Ask,
     Done,
@@ -34,9 +34,9 @@ from gateway.domain.messages import (
     Turn,
     Usage,
 )
-from gateway.domain.serialization import Json, to_dict
-from gateway.domain.text import cut, folded
-from gateway.observability.logs import Action
+from turngate.gateway.domain.serialization import Json, to_dict
+from turngate.gateway.domain.text import cut, folded
+from turngate.gateway.observability.logs import Action
 
 _MOST_MONEY = 1e12
 _LONGEST_WORDS = 300

@@ -16,9 +16,9 @@ from email.utils import parsedate_to_datetime
 
 import aiohttp
 
-from gateway.agents.endpoint import Endpoint
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, TurngateError
-from gateway.domain.serialization import Json
+from turngate.gateway.agents.endpoint import Endpoint
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, TurngateError
+from turngate.gateway.domain.serialization import Json
 
 _LONGEST_COMPLAINT = 64_000
 _LONGEST_PAUSE = 24 * 3600.0

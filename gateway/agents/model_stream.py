@@ -14,11 +14,11 @@ from typing import Protocol
 
 import aiohttp
 
-from gateway.agents.model_call import Refusal
-from gateway.agents.sse import EventReader, EventTooLong, ServerEvent
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.domain.messages import AgentEvent, Done
-from gateway.domain.serialization import Json
+from turngate.gateway.agents.model_call import Refusal
+from turngate.gateway.agents.sse import EventReader, EventTooLong, ServerEvent
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from turngate.gateway.domain.messages import AgentEvent, Done
+from turngate.gateway.domain.serialization import Json
 
 LONGEST_WHOLE = 16_000_000
 """In bytes, of an answer that comes in one piece."""

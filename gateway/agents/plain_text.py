@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-from gateway.domain.messages import Attachment, Entry, InboundMessage, Media, Origin, Role
-from gateway.domain.text import cut, folded
-from gateway.rules.history_cleaning import SUMMARY_MARK
+from turngate.gateway.domain.messages import Attachment, Entry, InboundMessage, Media, Origin, Role
+from turngate.gateway.domain.text import cut, folded
+from turngate.gateway.rules.history_cleaning import SUMMARY_MARK
 
 NOTHING_SAID = "(nothing in words)"
 

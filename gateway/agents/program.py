@@ -18,9 +18,9 @@ from pathlib import Path
 
 import structlog
 
-from gateway.agents.guardian import LENGTH_DIGITS
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.observability.logs import Action
+from turngate.gateway.agents.guardian import LENGTH_DIGITS
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from turngate.gateway.observability.logs import Action
 
 # Its guardian asks a program to end, and a moment later ends it. What takes longer than this hangs in the kernel.
 _LONGEST_END = 0.9

@@ -17,12 +17,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import get_args
 
-from gateway.agents.json_protocol import event_of
-from gateway.agents.spec import AgentSpec
-from gateway.domain.errors import AgentError, ConfigError
-from gateway.domain.messages import AgentEvent, Done, SessionEnded, Text, Turn
-from gateway.domain.ports.adapter import Agent, Closes, TakesAnswers, TakesWords
-from gateway.domain.serialization import Json
+from turngate.gateway.agents.json_protocol import event_of
+from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.errors import AgentError, ConfigError
+from turngate.gateway.domain.messages import AgentEvent, Done, SessionEnded, Text, Turn
+from turngate.gateway.domain.ports.adapter import Agent, Closes, TakesAnswers, TakesWords
+from turngate.gateway.domain.serialization import Json
 
 _EVENTS = get_args(AgentEvent)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from gateway.domain.serialization import Json
+from turngate.gateway.domain.serialization import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

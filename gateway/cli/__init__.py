@@ -2,7 +2,21 @@
 
 import typer
 
-from gateway.cli import backup, chat, check, config, pair, queue, run, service, sessions, slack, status, usage, web
+from turngate.gateway.cli import (
+    backup,
+    chat,
+    check,
+    config,
+    pair,
+    queue,
+    run,
+    service,
+    sessions,
+    slack,
+    status,
+    usage,
+    web,
+)
 
 app = typer.Typer(
     no_args_is_help=True,

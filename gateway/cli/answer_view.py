@@ -15,8 +15,8 @@ from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.text import Text
 
-from gateway.cli.printable import printable, printable_line
-from gateway.domain.messages import Tool, ToolStatus
+from turngate.gateway.cli.printable import printable, printable_line
+from turngate.gateway.domain.messages import Tool, ToolStatus
 
 _CODE_THEME = "ansi_dark"
 _WAITING = "…"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import ConfigFile, Json, StateDir
 
 _MOVED = "Nothing has run since the backup was made: go on with its open work, and read what was written since."
 
@@ -18,11 +18,11 @@ def backup(
     json: Json = False,
 ) -> None:
     """Copy the database into one file, verified, while the daemon works or without it. Holds no keys, no secrets."""
-    from gateway.cli.backup_text import print_backup, refuse_target
-    from gateway.cli.progress import Progress
-    from gateway.cli.state_access import state_of
-    from gateway.daemon.state_dir import StateDir as Folder
-    from gateway.stores.sqlite.backup import back_up
+    from turngate.gateway.cli.backup_text import print_backup, refuse_target
+    from turngate.gateway.cli.progress import Progress
+    from turngate.gateway.cli.state_access import state_of
+    from turngate.gateway.daemon.state_dir import StateDir as Folder
+    from turngate.gateway.stores.sqlite.backup import back_up
 
     state = Folder(state_of(config, state_dir).folder.absolute())
     refuse_target(file, state.path, force=force)
@@ -40,12 +40,12 @@ def restore(
     json: Json = False,
 ) -> None:
     """Put a backup in the place of the database once it is verified; what was there is kept. Stop the daemon first."""
-    from gateway.cli.backup_text import print_restored
-    from gateway.cli.progress import Progress
-    from gateway.cli.state_access import state_of
-    from gateway.daemon.state_dir import take_lock
-    from gateway.daemon.system_clock import SystemClock
-    from gateway.stores.sqlite.restore import restore as put_back
+    from turngate.gateway.cli.backup_text import print_restored
+    from turngate.gateway.cli.progress import Progress
+    from turngate.gateway.cli.state_access import state_of
+    from turngate.gateway.daemon.state_dir import take_lock
+    from turngate.gateway.daemon.system_clock import SystemClock
+    from turngate.gateway.stores.sqlite.restore import restore as put_back
 
     with take_lock(state_of(config, state_dir).folder, patience=1.0) as lock, Progress() as progress:
         restored = put_back(file, lock.state.database, SystemClock().now(), moved=moved, tell=progress)

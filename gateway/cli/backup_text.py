@@ -6,13 +6,13 @@ from pathlib import Path
 
 import typer
 
-from gateway.cli.sessions_text import print_document
-from gateway.cli.tables import age, counted
-from gateway.daemon.state_dir import StateDir
-from gateway.domain.errors import Refused
-from gateway.domain.serialization import Json
-from gateway.stores.sqlite.restore import Restored
-from gateway.stores.sqlite.verify import Contents
+from turngate.gateway.cli.sessions_text import print_document
+from turngate.gateway.cli.tables import age, counted
+from turngate.gateway.daemon.state_dir import StateDir
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.stores.sqlite.restore import Restored
+from turngate.gateway.stores.sqlite.verify import Contents
 
 
 def refuse_target(file: Path, state: Path, *, force: bool) -> None:

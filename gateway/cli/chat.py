@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.options import ConfigFile, StateDir
-from gateway.cli.printable import printable_line
+from turngate.gateway.cli.options import ConfigFile, StateDir
+from turngate.gateway.cli.printable import printable_line
 
 _LONGEST_NAME = 64
 
@@ -33,10 +33,10 @@ def chat(
     Without a terminal, all of standard input is one message, and the answer alone goes to standard output; a line that
     is a command (/new) stands for itself.
     """
-    from config.load import load
-    from gateway.cli.chat_connection import chat_line
-    from gateway.cli.chat_piped import answer_piped, read_piped
-    from gateway.cli.chat_terminal import converse
+    from turngate.config.load import load
+    from turngate.gateway.cli.chat_connection import chat_line
+    from turngate.gateway.cli.chat_piped import answer_piped, read_piped
+    from turngate.gateway.cli.chat_terminal import converse
 
     folder = load(config, state_dir, secrets=False).config.state_dir
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from config.schema import Config
-from gateway.daemon.control.chat_events import ChatCommand, ChatEvent, Hello, event_of
-from gateway.daemon.control.client import ControlClient, result_of
-from gateway.daemon.control.connect import reach
-from gateway.daemon.state_dir import Lock
-from gateway.domain.errors import Unreachable
-from gateway.domain.serialization import Json
+from turngate.config.schema import Config
+from turngate.gateway.daemon.control.chat_events import ChatCommand, ChatEvent, Hello, event_of
+from turngate.gateway.daemon.control.client import ControlClient, result_of
+from turngate.gateway.daemon.control.connect import reach
+from turngate.gateway.daemon.state_dir import Lock
+from turngate.gateway.domain.errors import Unreachable
+from turngate.gateway.domain.serialization import Json
 
 if TYPE_CHECKING:
-    from gateway.daemon.app import Gateway
+    from turngate.gateway.daemon.app import Gateway
 
 
 class ChatLine:
@@ -96,7 +96,7 @@ class _Inside:
 
 @contextmanager
 def _gateway_inside(config: Config, lock: Lock) -> Iterator[None]:
-    from gateway.observability.logs import configure_logging
+    from turngate.gateway.observability.logs import configure_logging
 
     configure_logging("error", sys.stderr)
     started: Future[_Inside] = Future()
@@ -128,7 +128,7 @@ def _work(config: Config, lock: Lock, started: Future[_Inside], ended: Future[No
 
 
 async def _live(config: Config, lock: Lock, started: Future[_Inside]) -> None:
-    from gateway.daemon.app import running
+    from turngate.gateway.daemon.app import running
 
     leaving = asyncio.Event()
     async with running(config, lock, doors=False) as gateway:

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Collection
 from typing import BinaryIO
 
-from gateway.cli.chat_connection import ChatLine
-from gateway.cli.printable import printable
-from gateway.daemon.control.chat_events import LARGEST_MESSAGE, NotStored
-from gateway.domain.errors import Refused, Unreachable
-from gateway.domain.live_view import Arrived, Began, FellBehind, Settled
-from gateway.domain.messages import Part, TurnId
+from turngate.gateway.cli.chat_connection import ChatLine
+from turngate.gateway.cli.printable import printable
+from turngate.gateway.daemon.control.chat_events import LARGEST_MESSAGE, NotStored
+from turngate.gateway.domain.errors import Refused, Unreachable
+from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Settled
+from turngate.gateway.domain.messages import Part, TurnId
 
 _COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:\s.*)?")
 

@@ -13,16 +13,16 @@ from types import FrameType
 from rich.console import Console
 from rich.text import Text
 
-from gateway.cli.answer_view import AnswerView
-from gateway.cli.chat_connection import ChatLine
-from gateway.cli.line_editor import LineEditor
-from gateway.cli.printable import printable_line
-from gateway.daemon.control.chat_events import ChatEvent, NotStored
-from gateway.daemon.state_dir import StateDir
-from gateway.domain.errors import Unreachable
-from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
-from gateway.domain.messages import Text as Words
-from gateway.domain.messages import Tool
+from turngate.gateway.cli.answer_view import AnswerView
+from turngate.gateway.cli.chat_connection import ChatLine
+from turngate.gateway.cli.line_editor import LineEditor
+from turngate.gateway.cli.printable import printable_line
+from turngate.gateway.daemon.control.chat_events import ChatEvent, NotStored
+from turngate.gateway.daemon.state_dir import StateDir
+from turngate.gateway.domain.errors import Unreachable
+from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
+from turngate.gateway.domain.messages import Text as Words
+from turngate.gateway.domain.messages import Tool
 
 _BETWEEN_LOOKS = 0.05
 _STOP = "/stop"

@@ -4,21 +4,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.exits import Exit
-from gateway.cli.options import ConfigFile, StateDir
-from gateway.cli.printable import printable
-from gateway.domain.errors import ConfigError
+from turngate.gateway.cli.exits import Exit
+from turngate.gateway.cli.options import ConfigFile, StateDir
+from turngate.gateway.cli.printable import printable
+from turngate.gateway.domain.errors import ConfigError
 
 if TYPE_CHECKING:
-    from config.load import Loaded
-    from config.schema import Access, Config
+    from turngate.config.load import Loaded
+    from turngate.config.schema import Access, Config
 
 Online = Annotated[bool, typer.Option("--online", help="Also ask each platform who we are and what is wrong.")]
 
 
 def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online = False) -> None:
     """Validate the config: every mistake at once, each with its place and its cure."""
-    from config.load import load
+    from turngate.config.load import load
 
     loaded = load(config, state_dir)
     for warning in dict.fromkeys((*loaded.warnings, *_under_strict_unit(loaded))):
@@ -35,8 +35,8 @@ def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online 
 
 
 def _under_strict_unit(loaded: "Loaded") -> tuple[str, ...]:
-    from config.load import too_strict
-    from gateway.cli.systemd_units import is_strict
+    from turngate.config.load import too_strict
+    from turngate.gateway.cli.systemd_units import is_strict
 
     return too_strict(loaded.config) if loaded.file and is_strict(loaded.file.absolute()) else ()
 
@@ -45,8 +45,8 @@ def _make_agents(loaded: "Loaded") -> None:
     """Some mistakes only show then. Nobody is asked anything."""
     import asyncio
 
-    from gateway.daemon.agent_pool import Staff
-    from gateway.observability.observer import Observer
+    from turngate.gateway.daemon.agent_pool import Staff
+    from turngate.gateway.observability.observer import Observer
 
     async def make() -> None:
         staff = Staff(Observer())
@@ -67,7 +67,7 @@ def _works(config: "Config") -> bool:
 
 async def _examine(config: "Config") -> bool:
     """Whether every account would work."""
-    from gateway.daemon.platforms import examined
+    from turngate.gateway.daemon.platforms import examined
 
     works, count = True, 0
     async for (platform, account), findings in examined(config):

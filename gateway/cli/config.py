@@ -2,7 +2,7 @@
 
 import typer
 
-from gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import ConfigFile, Json, StateDir
 
 app = typer.Typer(name="config", no_args_is_help=True, help="Show the config, or the schema it follows.")
 
@@ -10,8 +10,8 @@ app = typer.Typer(name="config", no_args_is_help=True, help="Show the config, or
 @app.command()
 def show(config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
     """Print the effective config, with secrets masked."""
-    from config.load import load
-    from config.show import as_json, as_yaml
+    from turngate.config.load import load
+    from turngate.config.show import as_json, as_yaml
 
     loaded = load(config, state_dir)
     if json:
@@ -26,6 +26,6 @@ def schema(config: ConfigFile = None, state_dir: StateDir = None) -> None:
     """Print the JSON Schema of the config, for editors. It is the same whatever the file says."""
     from json import dumps
 
-    from config.show import json_schema
+    from turngate.config.show import json_schema
 
     typer.echo(dumps(json_schema(), indent=2))

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from gateway.domain.errors import ConfigError, StateInUse, StoreError, TurngateError, Unauthorized
+from turngate.gateway.domain.errors import ConfigError, StateInUse, StoreError, TurngateError, Unauthorized
 
 
 class Exit(IntEnum):

@@ -12,9 +12,9 @@ from typing import TextIO
 
 import typer
 
-from gateway.cli.tables import counted
-from gateway.domain.errors import Refused
-from gateway.domain.serialization import Json
+from turngate.gateway.cli.tables import counted
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.serialization import Json
 
 
 @contextmanager

@@ -19,7 +19,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 def duration(written: str) -> timedelta:
     """As in the config: 90s, 30m, 24h, 7d."""
-    from config.fields import duration_of
+    from turngate.config.fields import duration_of
 
     try:
         return duration_of(written)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import ConfigFile, Json, StateDir
 
 if TYPE_CHECKING:
-    from gateway.domain.serialization import Json as Document
+    from turngate.gateway.domain.serialization import Json as Document
 
 app = typer.Typer(name="pair", no_args_is_help=True, help="See who asks to talk to the bot; let people in or out.")
 
@@ -17,7 +17,7 @@ app = typer.Typer(name="pair", no_args_is_help=True, help="See who asks to talk 
 @app.command("list")
 def list_(config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
     """Everybody who was let in by a pairing code, and everybody who waits for it."""
-    from gateway.cli.pair_text import print_people
+    from turngate.gateway.cli.pair_text import print_people
 
     _print("pair.list", {}, print_people, config, state_dir, json)
 
@@ -30,7 +30,7 @@ def approve(
     json: Json = False,
 ) -> None:
     """Let in whoever was given this code. Five wrong ones lock this command for an hour."""
-    from gateway.cli.pair_text import print_approved
+    from turngate.gateway.cli.pair_text import print_approved
 
     _print("pair.approve", {"code": code}, print_approved, config, state_dir, json)
 
@@ -43,7 +43,7 @@ def revoke(
     json: Json = False,
 ) -> None:
     """Let somebody in no longer. Who is in the config stays allowed by it."""
-    from gateway.cli.pair_text import print_revoked
+    from turngate.gateway.cli.pair_text import print_revoked
 
     _print("pair.revoke", {"who": who}, print_revoked, config, state_dir, json)
 
@@ -56,8 +56,8 @@ def _print(
     state_dir: Path | None,
     json: bool,
 ) -> None:
-    from gateway.cli.sessions_text import print_document
-    from gateway.cli.state_access import state_of
+    from turngate.gateway.cli.sessions_text import print_document
+    from turngate.gateway.cli.state_access import state_of
 
     found = state_of(config, state_dir).ask(verb, args)
     if json:

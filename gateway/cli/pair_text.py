@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from gateway.cli.printable import printable_line
-from gateway.cli.tables import age, line, local_time, table, terminal
-from gateway.domain.serialization import Json
+from turngate.gateway.cli.printable import printable_line
+from turngate.gateway.cli.tables import age, line, local_time, table, terminal
+from turngate.gateway.domain.serialization import Json
 
 
 def print_people(found: Json) -> None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import ConfigFile, Json, StateDir
 
 if TYPE_CHECKING:
-    from gateway.domain.serialization import Json as Document
+    from turngate.gateway.domain.serialization import Json as Document
 
 app = typer.Typer(name="queue", no_args_is_help=True, help="See work that waits or was given up; retry or drop it.")
 
@@ -19,7 +19,7 @@ Row = Annotated[str, typer.Argument(metavar="ID", help="As `queue list` calls it
 @app.command("list")
 def list_(config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
     """Everything that is on its way, failed, was refused or has died."""
-    from gateway.cli.queue_text import print_queue
+    from turngate.gateway.cli.queue_text import print_queue
 
     _print("queue.list", print_queue, config, state_dir, json)
 
@@ -27,7 +27,7 @@ def list_(config: ConfigFile = None, state_dir: StateDir = None, json: Json = Fa
 @app.command()
 def show(row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
     """One of them, with its words and what happened to it."""
-    from gateway.cli.queue_text import print_row
+    from turngate.gateway.cli.queue_text import print_row
 
     _print("queue.show", print_row, config, state_dir, json, row)
 
@@ -35,7 +35,7 @@ def show(row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: 
 @app.command()
 def retry(row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
     """Take something that failed, died or was refused back to work."""
-    from gateway.cli.queue_text import print_retried
+    from turngate.gateway.cli.queue_text import print_retried
 
     _print("queue.retry", print_retried, config, state_dir, json, row)
 
@@ -43,7 +43,7 @@ def retry(row: Row, config: ConfigFile = None, state_dir: StateDir = None, json:
 @app.command()
 def drop(row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
     """Give something up for good. A message loses its words."""
-    from gateway.cli.queue_text import print_dropped
+    from turngate.gateway.cli.queue_text import print_dropped
 
     _print("queue.drop", print_dropped, config, state_dir, json, row)
 
@@ -55,7 +55,7 @@ def trace(
     json: Json = False,
 ) -> None:
     """Tell one message's life, step by step, with times."""
-    from gateway.cli.queue_text import print_trace
+    from turngate.gateway.cli.queue_text import print_trace
 
     _print("trace", print_trace, config, state_dir, json, message)
 
@@ -68,8 +68,8 @@ def _print(
     json: bool,
     row: str | None = None,
 ) -> None:
-    from gateway.cli.sessions_text import print_document
-    from gateway.cli.state_access import state_of
+    from turngate.gateway.cli.sessions_text import print_document
+    from turngate.gateway.cli.state_access import state_of
 
     found = state_of(config, state_dir).ask(verb, {} if row is None else {"id": row})
     if json:

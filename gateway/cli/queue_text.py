@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from gateway.cli.printable import printable
-from gateway.cli.tables import line, place, table, terminal
-from gateway.domain.serialization import Json
+from turngate.gateway.cli.printable import printable
+from turngate.gateway.cli.tables import line, place, table, terminal
+from turngate.gateway.domain.serialization import Json
 
 _STYLES = {"dead": "bold red", "failed": "red", "refused": "yellow", "sent": "green", "done": "green"}
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Never
 
 import typer
 
-from gateway.cli.exits import exit_of
-from gateway.cli.options import ConfigFile, StateDir
-from gateway.cli.printable import printable
-from gateway.daemon.state_dir import take_lock
-from gateway.domain.errors import ConfigError, TurngateError
+from turngate.gateway.cli.exits import exit_of
+from turngate.gateway.cli.options import ConfigFile, StateDir
+from turngate.gateway.cli.printable import printable
+from turngate.gateway.daemon.state_dir import take_lock
+from turngate.gateway.domain.errors import ConfigError, TurngateError
 
 if TYPE_CHECKING:
-    from config.load import Loaded, Service
+    from turngate.config.load import Loaded, Service
 
 _PATIENCE = 2.0  # a short command may be at work in the state folder
 
@@ -30,8 +30,8 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
         signal.signal(each, _leave)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # the daemon hears of it when it can do something
 
-    from config.load import load, service
-    from gateway.daemon.sd_notify import is_journal
+    from turngate.config.load import load, service
+    from turngate.gateway.daemon.sd_notify import is_journal
 
     surroundings = service()
     to_journal = is_journal(sys.stderr.fileno(), surroundings.journal)
@@ -55,7 +55,7 @@ def _run(load: Callable[[], Loaded], service: Service, *, to_journal: bool) -> N
     with take_lock(loaded.config.state_dir, patience=_PATIENCE) as lock:
         import asyncio
 
-        from gateway.daemon.process import Daemon
+        from turngate.gateway.daemon.process import Daemon
 
         daemon = Daemon(loaded, load, lock, service)
         try:
@@ -68,7 +68,7 @@ def _run(load: Callable[[], Loaded], service: Service, *, to_journal: bool) -> N
 
 def _tell_journal(text: str, *, priority: int) -> None:
     """Others read it, too: where the mistakes are, and not what the file says there, which `turngate check` shows."""
-    from config.problems import without_values
+    from turngate.config.problems import without_values
 
     for line in without_values(text).splitlines():
         typer.echo(f"<{priority}>{printable(line)}", err=True)

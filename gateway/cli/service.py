@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.options import ConfigFile, StateDir
+from turngate.gateway.cli.options import ConfigFile, StateDir
 
 if TYPE_CHECKING:
-    from gateway.cli.systemd_units import Flavour, Unit
+    from turngate.gateway.cli.systemd_units import Flavour, Unit
 
 app = typer.Typer(name="service", no_args_is_help=True, help="Run the gateway under systemd.")
 
@@ -52,7 +52,7 @@ def install(
     into: Into = None,
 ) -> None:
     """Write the unit where systemd finds it, and say what to do next."""
-    from gateway.cli import systemd_units as units
+    from turngate.gateway.cli import systemd_units as units
 
     flavour = _flavour(user, instances=instances)
     unit = _unit(config, state_dir, flavour, run_as)
@@ -79,7 +79,7 @@ def uninstall(
     into: Into = None,
 ) -> None:
     """Remove what `install` wrote. The config and the state folder stay, wherever they are."""
-    from gateway.cli import systemd_units as units
+    from turngate.gateway.cli import systemd_units as units
 
     flavour = _flavour(user, instances=instances)
     removed = units.uninstall(flavour, into or _folder(flavour))
@@ -96,8 +96,8 @@ def uninstall(
 
 
 def _unit(config: Path | None, state_dir: Path | None, flavour: "Flavour", run_as: str | None) -> "Unit":
-    from config.load import load
-    from gateway.cli.systemd_units import Flavour, Unit
+    from turngate.config.load import load
+    from turngate.gateway.cli.systemd_units import Flavour, Unit
 
     loaded = load(config, state_dir, secrets=False)
     if loaded.config.programs() and not _is_user(flavour) and run_as is None:
@@ -123,7 +123,7 @@ def _unit(config: Path | None, state_dir: Path | None, flavour: "Flavour", run_a
 def _flavour(user: bool | None, *, instances: bool) -> "Flavour":
     import os
 
-    from gateway.cli.systemd_units import Flavour
+    from turngate.gateway.cli.systemd_units import Flavour
 
     if instances:
         return Flavour.INSTANCES
@@ -136,7 +136,7 @@ def _is_user(flavour: "Flavour") -> bool:
 
 
 def _folder(flavour: "Flavour") -> Path:
-    from config.load import config_home
-    from gateway.cli.systemd_units import SYSTEM_FOLDER
+    from turngate.config.load import config_home
+    from turngate.gateway.cli.systemd_units import SYSTEM_FOLDER
 
     return config_home() / "systemd" / "user" if _is_user(flavour) else SYSTEM_FOLDER

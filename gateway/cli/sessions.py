@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.options import ConfigFile, Json, StateDir, duration
+from turngate.gateway.cli.options import ConfigFile, Json, StateDir, duration
 
 if TYPE_CHECKING:
-    from gateway.domain.serialization import Json as JsonValue
+    from turngate.gateway.domain.serialization import Json as JsonValue
 
 app = typer.Typer(name="sessions", no_args_is_help=True, help="List, read, search and tidy up conversations.")
 
@@ -38,8 +38,8 @@ def list_(
     json: Json = False,
 ) -> None:
     """List sessions, the one used last first."""
-    from gateway.cli.sessions_text import print_document, print_sessions
-    from gateway.cli.state_access import state_of
+    from turngate.gateway.cli.sessions_text import print_document, print_sessions
+    from turngate.gateway.cli.state_access import state_of
 
     most = limit or (None if json else _SHOWN_TO_PEOPLE + 1)
     wanted = {"active_within": active_within, "archived": archived, "key": key, "owner": owner, "limit": most}
@@ -59,8 +59,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Print one conversation."""
-    from gateway.cli.sessions_text import print_conversation, print_document
-    from gateway.cli.state_access import state_of
+    from turngate.gateway.cli.sessions_text import print_conversation, print_document
+    from turngate.gateway.cli.state_access import state_of
 
     entries: list[JsonValue] = []
     shown = state_of(config, state_dir).ask("sessions.show", {"id": session, "last": last}, entries.append)
@@ -80,8 +80,8 @@ def search(
     json: Json = False,
 ) -> None:
     """Find messages, the newest first."""
-    from gateway.cli.sessions_text import print_document, print_hits
-    from gateway.cli.state_access import state_of
+    from turngate.gateway.cli.sessions_text import print_document, print_hits
+    from turngate.gateway.cli.state_access import state_of
 
     hits = state_of(config, state_dir).items("sessions.search", {"words": " ".join(words), "limit": limit})
     if json:
@@ -100,8 +100,8 @@ def export(
     state_dir: StateDir = None,
 ) -> None:
     """Write one conversation as JSON lines: the session, then each entry, then a closing line."""
-    from gateway.cli.export_file import exported_to
-    from gateway.cli.state_access import state_of
+    from turngate.gateway.cli.export_file import exported_to
+    from turngate.gateway.cli.state_access import state_of
 
     is_seen = output is None and sys.stdout.isatty()
     with exported_to(output) as write:
@@ -153,8 +153,8 @@ def delete(
     json: Json = False,
 ) -> None:
     """Delete a session with everything that was said in it. Nothing brings it back."""
-    from gateway.cli.sessions_text import described
-    from gateway.cli.state_access import state_of
+    from turngate.gateway.cli.sessions_text import described
+    from turngate.gateway.cli.state_access import state_of
 
     if not yes and not sys.stdin.isatty():
         raise typer.BadParameter("there is no terminal to ask on; pass --yes if it shall be deleted")
@@ -190,8 +190,8 @@ def prune(
     Clean up now, as the sweep does every hour: delete empty sessions and what is not to be kept, put old ones away,
     forget finished work. Important ones are spared. What is not given here is as the config says.
     """
-    from gateway.cli.sessions_text import print_document, print_pruned
-    from gateway.cli.state_access import state_of
+    from turngate.gateway.cli.sessions_text import print_document, print_pruned
+    from turngate.gateway.cli.state_access import state_of
 
     ages = {
         "empty_after": empty_after,
@@ -210,8 +210,8 @@ def _do(
     verb: str, done: str, config: Path | None, state_dir: Path | None, json: bool, **args: str | bool | None
 ) -> None:
     """One change to one session, and what it is now."""
-    from gateway.cli.sessions_text import described, print_document
-    from gateway.cli.state_access import state_of
+    from turngate.gateway.cli.sessions_text import described, print_document
+    from turngate.gateway.cli.state_access import state_of
 
     changed = state_of(config, state_dir).ask(verb, args)
     if json:

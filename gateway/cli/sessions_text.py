@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from gateway.cli.printable import printable, printable_line
-from gateway.cli.tables import age, counted, line, local_time, place, short_id, table, terminal
-from gateway.domain.serialization import Json
+from turngate.gateway.cli.printable import printable, printable_line
+from turngate.gateway.cli.tables import age, counted, line, local_time, place, short_id, table, terminal
+from turngate.gateway.domain.serialization import Json
 
 _NARROW = 70
 _TITLE = 60

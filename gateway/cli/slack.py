@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.options import ConfigFile, StateDir
+from turngate.gateway.cli.options import ConfigFile, StateDir
 
 app = typer.Typer(name="slack", no_args_is_help=True, help="Set up an app at Slack.")
 
@@ -29,9 +29,9 @@ def manifest(config: ConfigFile = None, state_dir: StateDir = None, url: Url = N
     """Print the manifest that makes an app at https://api.slack.com/apps, with exactly the scopes and events in use."""
     import json
 
-    from adapters.slack.app.manifest import LONGEST_NAME, Command
-    from adapters.slack.app.manifest import manifest as made
-    from gateway.commands import COMMANDS
+    from turngate.adapters.slack.app.manifest import LONGEST_NAME, Command
+    from turngate.adapters.slack.app.manifest import manifest as made
+    from turngate.gateway.commands import COMMANDS
 
     if url is not None and not url.startswith("https://"):
         raise typer.BadParameter("Slack sends to https:// only", param_hint="--url")

@@ -15,26 +15,26 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
-from config.load import load
-from gateway.daemon.control.client import ControlClient
-from gateway.daemon.control.connect import ask, reach
-from gateway.daemon.control.pair import pair_requests
-from gateway.daemon.control.queue import queue_requests
-from gateway.daemon.control.requests import Requests
-from gateway.daemon.control.sessions import Change, session_requests
-from gateway.daemon.control.status import status_requests
-from gateway.daemon.control.usage import usage_requests
-from gateway.daemon.state_dir import StateDir, read_or_make_key
-from gateway.daemon.sweep import clean_up
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import Refused
-from gateway.domain.ports.store import Pruned
-from gateway.domain.serialization import Json
-from gateway.inbound.pairing import Pairing
-from gateway.observability.observer import Observer
-from gateway.rules.session_lifecycle import CleanUpRules
-from gateway.stores.session_files import FileRules, Files
-from gateway.stores.sqlite import SqliteStore
+from turngate.config.load import load
+from turngate.gateway.daemon.control.client import ControlClient
+from turngate.gateway.daemon.control.connect import ask, reach
+from turngate.gateway.daemon.control.pair import pair_requests
+from turngate.gateway.daemon.control.queue import queue_requests
+from turngate.gateway.daemon.control.requests import Requests
+from turngate.gateway.daemon.control.sessions import Change, session_requests
+from turngate.gateway.daemon.control.status import status_requests
+from turngate.gateway.daemon.control.usage import usage_requests
+from turngate.gateway.daemon.state_dir import StateDir, read_or_make_key
+from turngate.gateway.daemon.sweep import clean_up
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.ports.store import Pruned
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.inbound.pairing import Pairing
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.session_lifecycle import CleanUpRules
+from turngate.gateway.stores.session_files import FileRules, Files
+from turngate.gateway.stores.sqlite import SqliteStore
 
 _SILENCE = 2.0
 

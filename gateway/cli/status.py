@@ -1,15 +1,15 @@
 """`turngate status`: how the daemon is, and what waits."""
 
-from gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import ConfigFile, Json, StateDir
 
 
 def status(config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
     """Show the daemon, its accounts, what is being worked on and what waits; and what is wrong, if something is."""
-    from gateway.cli.sessions_text import print_document
-    from gateway.cli.state_access import state_of
-    from gateway.cli.status_text import print_status, print_that_none_can_run
-    from gateway.daemon.control.status import DaemonStatus, StoreStatus, status_json
-    from gateway.domain.errors import StoreError
+    from turngate.gateway.cli.sessions_text import print_document
+    from turngate.gateway.cli.state_access import state_of
+    from turngate.gateway.cli.status_text import print_status, print_that_none_can_run
+    from turngate.gateway.daemon.control.status import DaemonStatus, StoreStatus, status_json
+    from turngate.gateway.domain.errors import StoreError
 
     state = state_of(config, state_dir)
     try:

@@ -8,9 +8,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from gateway.cli.printable import printable_line
-from gateway.cli.tables import age, line, table, terminal
-from gateway.domain.serialization import Json
+from turngate.gateway.cli.printable import printable_line
+from turngate.gateway.cli.tables import age, line, table, terminal
+from turngate.gateway.domain.serialization import Json
 
 
 def print_status(status: Json, folder: Path) -> None:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
-from gateway.domain.errors import Refused
+from turngate.gateway.domain.errors import Refused
 
 SYSTEM_FOLDER = Path("/etc/systemd/system")
 AGENTS = "agents.conf"
@@ -166,7 +166,7 @@ def _line(line: str, changes: dict[str, str]) -> str:
 def _program() -> str:
     """The command beside this Python; without one, the package itself."""
     command = Path(sys.executable).with_name("turngate")
-    return _word(str(command)) if command.exists() else f"{_word(sys.executable)} -m gateway"
+    return _word(str(command)) if command.exists() else f"{_word(sys.executable)} -m turngate"
 
 
 def _word(path: str) -> str:

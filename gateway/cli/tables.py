@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gateway.cli.printable import printable_line
-from gateway.domain.serialization import Json
+from turngate.gateway.cli.printable import printable_line
+from turngate.gateway.domain.serialization import Json
 
 _SHORT_ID = 10
 _PIPED_WIDTH = 160

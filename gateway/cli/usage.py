@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import ConfigFile, Json, StateDir
 
 
 def usage(
@@ -18,9 +18,9 @@ def usage(
     json: Json = False,
 ) -> None:
     """Show how many tokens were used, and what they cost."""
-    from gateway.cli.sessions_text import print_document
-    from gateway.cli.state_access import state_of
-    from gateway.cli.usage_text import print_usage
+    from turngate.gateway.cli.sessions_text import print_document
+    from turngate.gateway.cli.state_access import state_of
+    from turngate.gateway.cli.usage_text import print_usage
 
     found = state_of(config, state_dir).ask("usage", {"by": by, "since": since})
     if json:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 from rich.text import Text
 
-from gateway.cli.tables import counted, line, table, terminal
-from gateway.domain.serialization import Json
-from gateway.rules.budgets import money
+from turngate.gateway.cli.tables import counted, line, table, terminal
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.rules.budgets import money
 
 _MOST_SHOWN = 50
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import ConfigFile, Json, StateDir
 
 app = typer.Typer(name="web", no_args_is_help=True, help="Open the web chat of the running daemon.")
 
@@ -15,8 +15,8 @@ def web() -> None:
 @app.command()
 def link(config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
     """Print a fresh link that lets one browser in, once."""
-    from gateway.cli.sessions_text import print_document
-    from gateway.cli.state_access import state_of
+    from turngate.gateway.cli.sessions_text import print_document
+    from turngate.gateway.cli.state_access import state_of
 
     made = state_of(config, state_dir).ask_daemon("web.link")
     if json:

@@ -1,7 +1,7 @@
 """The chat commands: one registry for every way in, one small file per family."""
 
-from gateway.commands import about, agent, conversation, pair, turn, usage
-from gateway.commands.registry import Registry
+from turngate.gateway.commands import about, agent, conversation, pair, turn, usage
+from turngate.gateway.commands.registry import Registry
 
 _FAMILIES = (about, agent, conversation, turn, usage, pair)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.commands.registry import Answer, Command, Request
-from gateway.domain.text import clean_label
+from turngate.gateway.commands.registry import Answer, Command, Request
+from turngate.gateway.domain.text import clean_label
 
 
 async def _status(request: Request) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from gateway.commands.registry import Answer, Command, Request
+from turngate.gateway.commands.registry import Answer, Command, Request
 
 
 async def _agent(request: Request) -> Answer:

@@ -4,10 +4,10 @@ Commands about conversations: /new, /resume, /sessions, /title, /compact. They r
 
 from __future__ import annotations
 
-from gateway.commands.registry import Answer, Command, Request
-from gateway.domain.messages import Session
-from gateway.domain.ports.store import SessionFilter
-from gateway.domain.text import clean_label
+from turngate.gateway.commands.registry import Answer, Command, Request
+from turngate.gateway.domain.messages import Session
+from turngate.gateway.domain.ports.store import SessionFilter
+from turngate.gateway.domain.text import clean_label
 
 _MOST_LISTED = 20
 _MOST_SEARCHED = 200

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gateway.commands.registry import Answer, Command, Request
-from gateway.domain.errors import Refused
-from gateway.domain.messages import ChatType
-from gateway.domain.pairing_records import Approved, Pending
-from gateway.inbound.pairing import way_of
+from turngate.gateway.commands.registry import Answer, Command, Request
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import ChatType
+from turngate.gateway.domain.pairing_records import Approved, Pending
+from turngate.gateway.inbound.pairing import way_of
 
 _USAGE = "`/pair list`, `/pair approve CODE` or `/pair revoke WHO`."
 _MOST_LISTED = 50

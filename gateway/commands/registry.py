@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from gateway.domain.messages import Entry, EntryId, InboundMessage, InboxId, Session, SessionId
-from gateway.domain.ports.store import Store
-from gateway.inbound.pairing import Pairing
-from gateway.rules.budgets import Standing
+from turngate.gateway.domain.messages import Entry, EntryId, InboundMessage, InboxId, Session, SessionId
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.inbound.pairing import Pairing
+from turngate.gateway.rules.budgets import Standing
 
 # A slash, a word, and then nothing or a blank: "/etc/hosts" and "/2" are text.
 _FORM = re.compile(r"/(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:\s+(?P<argument>.*))?", re.DOTALL)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import dropwhile, takewhile
 
-from gateway.commands.registry import Again, Answer, Command, Request
-from gateway.domain.messages import Entry, Origin, Role
+from turngate.gateway.commands.registry import Again, Answer, Command, Request
+from turngate.gateway.domain.messages import Entry, Origin, Role
 
 _BUSY = "A turn is running or waiting here. /stop it first, or wait for its answer."
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.commands.registry import Answer, Command, Request
-from gateway.domain.messages import Cost, CostStatus, Tokens
-from gateway.rules.budgets import money
+from turngate.gateway.commands.registry import Answer, Command, Request
+from turngate.gateway.domain.messages import Cost, CostStatus, Tokens
+from turngate.gateway.rules.budgets import money
 
 
 async def _usage(request: Request) -> Answer:

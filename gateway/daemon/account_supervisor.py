@@ -18,14 +18,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 
-from gateway.domain.crashpoints import crashpoint
-from gateway.domain.errors import GapRemains, Refused, Retryable, StoreError, TurngateError, Unauthorized
-from gateway.domain.messages import InboundMessage
-from gateway.domain.ports.adapter import Adapter, CatchesUp, Clock, Moment, Receive, TellsProgress
-from gateway.domain.ports.store import Store
-from gateway.observability.error_text import reason_of
-from gateway.observability.observer import Observer
-from gateway.stores.waiting_store import until_stored
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import GapRemains, Refused, Retryable, StoreError, TurngateError, Unauthorized
+from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.ports.adapter import Adapter, CatchesUp, Clock, Moment, Receive, TellsProgress
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.observability.error_text import reason_of
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.stores.waiting_store import until_stored
 
 MOST_REFUSALS = 3
 REFUSALS_COUNT_FOR = timedelta(minutes=10)

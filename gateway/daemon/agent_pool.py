@@ -10,16 +10,16 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit, urlunsplit
 
-from config.load import given_to_programs
-from config.schema import Agent as AgentConfig
-from config.schema import Config
-from gateway.agents import AgentSpec, load_agent
-from gateway.agents.fallback import Chain, Link
-from gateway.domain.messages import Model
-from gateway.domain.ports.adapter import Agent, Closes
-from gateway.observability.observer import Observer
-from gateway.rules.policy import Employed
-from gateway.rules.pricing import Prices
+from turngate.config.load import given_to_programs
+from turngate.config.schema import Agent as AgentConfig
+from turngate.config.schema import Config
+from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.agents.fallback import Chain, Link
+from turngate.gateway.domain.messages import Model
+from turngate.gateway.domain.ports.adapter import Agent, Closes
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.policy import Employed
+from turngate.gateway.rules.pricing import Prices
 
 # Kinds that only talk: a turn may run again after a crash unless the config says otherwise, and they have no use for a
 # folder to work in.

@@ -16,53 +16,53 @@ from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
 
-from adapters.screens import Screens
-from config.access import AccessEntry, Whom
-from config.schema import Access as AccessConfig
-from config.schema import Config
-from gateway import __version__
-from gateway.commands import COMMANDS
-from gateway.daemon.account_supervisor import AccountState, Supervisor
-from gateway.daemon.agent_pool import Staff
-from gateway.daemon.backups import Backups
-from gateway.daemon.catch_up_chats import places_of
-from gateway.daemon.control.chat import chat_requests
-from gateway.daemon.control.chat_events import ChatCommand
-from gateway.daemon.control.pair import pair_requests
-from gateway.daemon.control.queue import queue_requests
-from gateway.daemon.control.requests import Args, Line
-from gateway.daemon.control.server import ControlServer
-from gateway.daemon.control.sessions import session_requests
-from gateway.daemon.control.status import status_requests
-from gateway.daemon.control.usage import usage_requests
-from gateway.daemon.health import Health
-from gateway.daemon.metrics_snapshot import Scraping
-from gateway.daemon.platforms import AccountName, accounts_called_each_time, connected, homes_of, platforms_of
-from gateway.daemon.reload import Reloading, backup_rules, delivery_rules, file_rules, lane_rules
-from gateway.daemon.session_end_notices import Endings
-from gateway.daemon.shutdown import CUT_OFF, say_that_it_goes_on
-from gateway.daemon.state_dir import Lock, read_or_make_key
-from gateway.daemon.sweep import Sweep, is_busy
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.crashpoints import crashpoint
-from gateway.domain.errors import Refused
-from gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
-from gateway.domain.ports.adapter import Adapter
-from gateway.domain.ports.store import SessionFilter
-from gateway.domain.serialization import Json
-from gateway.observability.metrics import METRICS_TYPE
-from gateway.observability.observer import Observer
-from gateway.outbound.delivery import Delivery
-from gateway.outbound.splitting import Fitting
-from gateway.pipeline import Pipeline
-from gateway.rules import outcomes as replies
-from gateway.rules.authorization import Access, Allowed, Direct, Groups
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.routing import Route
-from gateway.stores.session_files import Files
-from gateway.stores.sqlite import SqliteStore
-from gateway.turns.attachments import Attachments
-from gateway.web import Needs, WebServer
+from turngate.adapters.screens import Screens
+from turngate.config.access import AccessEntry, Whom
+from turngate.config.schema import Access as AccessConfig
+from turngate.config.schema import Config
+from turngate.gateway import __version__
+from turngate.gateway.commands import COMMANDS
+from turngate.gateway.daemon.account_supervisor import AccountState, Supervisor
+from turngate.gateway.daemon.agent_pool import Staff
+from turngate.gateway.daemon.backups import Backups
+from turngate.gateway.daemon.catch_up_chats import places_of
+from turngate.gateway.daemon.control.chat import chat_requests
+from turngate.gateway.daemon.control.chat_events import ChatCommand
+from turngate.gateway.daemon.control.pair import pair_requests
+from turngate.gateway.daemon.control.queue import queue_requests
+from turngate.gateway.daemon.control.requests import Args, Line
+from turngate.gateway.daemon.control.server import ControlServer
+from turngate.gateway.daemon.control.sessions import session_requests
+from turngate.gateway.daemon.control.status import status_requests
+from turngate.gateway.daemon.control.usage import usage_requests
+from turngate.gateway.daemon.health import Health
+from turngate.gateway.daemon.metrics_snapshot import Scraping
+from turngate.gateway.daemon.platforms import AccountName, accounts_called_each_time, connected, homes_of, platforms_of
+from turngate.gateway.daemon.reload import Reloading, backup_rules, delivery_rules, file_rules, lane_rules
+from turngate.gateway.daemon.session_end_notices import Endings
+from turngate.gateway.daemon.shutdown import CUT_OFF, say_that_it_goes_on
+from turngate.gateway.daemon.state_dir import Lock, read_or_make_key
+from turngate.gateway.daemon.sweep import Sweep, is_busy
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
+from turngate.gateway.domain.ports.adapter import Adapter
+from turngate.gateway.domain.ports.store import SessionFilter
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.observability.metrics import METRICS_TYPE
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.delivery import Delivery
+from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.pipeline import Pipeline
+from turngate.gateway.rules import outcomes as replies
+from turngate.gateway.rules.authorization import Access, Allowed, Direct, Groups
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.routing import Route
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.turns.attachments import Attachments
+from turngate.gateway.web import Needs, WebServer
 
 _CONCERNED_FOR = timedelta(days=7)
 _FOR_LAST_WORDS = timedelta(seconds=2)

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gateway.domain.errors import StoreError, StoreUnavailable, TurngateError
-from gateway.domain.ports.adapter import Clock
-from gateway.observability.error_text import reason_of
-from gateway.observability.observer import Observer
+from turngate.gateway.domain.errors import StoreError, StoreUnavailable, TurngateError
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.observability.error_text import reason_of
+from turngate.gateway.observability.observer import Observer
 
 LOOKS_EVERY = timedelta(minutes=1)
 FIRST_AFTER = timedelta(minutes=5)

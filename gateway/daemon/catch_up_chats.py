@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from gateway.domain.messages import ChatType, SessionSource
-from gateway.domain.ports.adapter import Places
-from gateway.domain.ports.store import SessionFilter, Store
-from gateway.rules.authorization import Access, Allowed
-from gateway.rules.policy import Policy
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.ports.adapter import Places
+from turngate.gateway.domain.ports.store import SessionFilter, Store
+from turngate.gateway.rules.authorization import Access, Allowed
+from turngate.gateway.rules.policy import Policy
 
 _REMEMBERED_FOR = timedelta(days=90)
 _MOST_CONVERSATIONS = 10_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.adapter import Clock
 
 WAIT_AFTER_JUMP = timedelta(hours=1)
 

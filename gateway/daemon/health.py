@@ -8,15 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gateway.daemon.account_supervisor import AccountReport, AccountState, Supervisor
-from gateway.daemon.backups import Backups
-from gateway.daemon.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus
-from gateway.domain.errors import StoreError, StoreUnavailable
-from gateway.domain.ports.adapter import Clock
-from gateway.observability.observer import Observer
-from gateway.stores.sqlite import SqliteStore
-from gateway.turns.lanes import Lanes
-from gateway.web import Readiness
+from turngate.gateway.daemon.account_supervisor import AccountReport, AccountState, Supervisor
+from turngate.gateway.daemon.backups import Backups
+from turngate.gateway.daemon.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus
+from turngate.gateway.domain.errors import StoreError, StoreUnavailable
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.turns.lanes import Lanes
+from turngate.gateway.web import Readiness
 
 _PROBE_HOLDS = 1.0
 # A disk that hangs and a lock that is held keep a write waiting; whoever only asks is told that.

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gateway.daemon.account_supervisor import AccountReport, AccountState
-from gateway.daemon.health import Health
-from gateway.domain.errors import StoreError
-from gateway.observability.metrics import AccountGauges, Now
+from turngate.gateway.daemon.account_supervisor import AccountReport, AccountState
+from turngate.gateway.daemon.health import Health
+from turngate.gateway.domain.errors import StoreError
+from turngate.gateway.observability.metrics import AccountGauges, Now
 
 PATIENCE = timedelta(seconds=1)
 

@@ -13,12 +13,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import Protocol
 
-from adapters.telling import Finding, MenuEntry
-from config.schema import ByHttp, ByWebhook, Config, DiscordAccount, SlackAccount, TelegramAccount
-from gateway.commands import COMMANDS
-from gateway.domain.errors import ConfigError
-from gateway.domain.ports.adapter import Adapter, Clock, Places, nowhere
-from gateway.rules.context_prompt import HomeChannel
+from turngate.adapters.telling import Finding, MenuEntry
+from turngate.config.schema import ByHttp, ByWebhook, Config, DiscordAccount, SlackAccount, TelegramAccount
+from turngate.gateway.commands import COMMANDS
+from turngate.gateway.domain.errors import ConfigError
+from turngate.gateway.domain.ports.adapter import Adapter, Clock, Places, nowhere
+from turngate.gateway.rules.context_prompt import HomeChannel
 
 AccountName = tuple[str, str]
 AnyAccount = TelegramAccount | DiscordAccount | SlackAccount
@@ -157,7 +157,7 @@ def _menu() -> tuple[MenuEntry, ...]:
 
 def _load(platform: str) -> ModuleType:
     try:
-        return import_module(f"adapters.{platform}")
+        return import_module(f"turngate.adapters.{platform}")
     except ModuleNotFoundError as exc:
         cure = f"install turngate[{platform}]"
         raise ConfigError(f"platforms.{platform}: its library {exc.name} is not installed; {cure}") from exc

@@ -17,17 +17,17 @@ from datetime import timedelta
 
 import typer
 
-from config.load import Loaded, Service, likes_colours
-from config.problems import without_values
-from gateway.daemon.account_supervisor import AccountState
-from gateway.daemon.app import Gateway, running, working
-from gateway.daemon.control.status import DaemonStatus, StoreStatus
-from gateway.daemon.sd_notify import Systemd
-from gateway.daemon.state_dir import Lock
-from gateway.domain.errors import ConfigError, TurngateError, Unauthorized
-from gateway.observability.log_writer import Sink
-from gateway.observability.logs import Log, form_of, lost_lines, tell_crashes
-from gateway.observability.loop_watchdog import StallProbe
+from turngate.config.load import Loaded, Service, likes_colours
+from turngate.config.problems import without_values
+from turngate.gateway.daemon.account_supervisor import AccountState
+from turngate.gateway.daemon.app import Gateway, running, working
+from turngate.gateway.daemon.control.status import DaemonStatus, StoreStatus
+from turngate.gateway.daemon.sd_notify import Systemd
+from turngate.gateway.daemon.state_dir import Lock
+from turngate.gateway.domain.errors import ConfigError, TurngateError, Unauthorized
+from turngate.gateway.observability.log_writer import Sink
+from turngate.gateway.observability.logs import Log, form_of, lost_lines, tell_crashes
+from turngate.gateway.observability.loop_watchdog import StallProbe
 
 TO_CLOSE = timedelta(seconds=4.5)
 """For everything that comes after the drain."""

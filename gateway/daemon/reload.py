@@ -11,18 +11,18 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from config.diff import difference
-from config.schema import Config
-from gateway.daemon.agent_pool import Staff
-from gateway.daemon.backups import BackupRules, Backups
-from gateway.daemon.state_dir import StateDir
-from gateway.daemon.sweep import Sweep
-from gateway.observability.observer import Observer
-from gateway.outbound.delivery import DeliveryRules
-from gateway.pipeline import Pipeline
-from gateway.rules.policy import Employed, Policy
-from gateway.stores.session_files import FileRules
-from gateway.turns.lanes import LaneRules, WhenBusy
+from turngate.config.diff import difference
+from turngate.config.schema import Config
+from turngate.gateway.daemon.agent_pool import Staff
+from turngate.gateway.daemon.backups import BackupRules, Backups
+from turngate.gateway.daemon.state_dir import StateDir
+from turngate.gateway.daemon.sweep import Sweep
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.delivery import DeliveryRules
+from turngate.gateway.pipeline import Pipeline
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.stores.session_files import FileRules
+from turngate.gateway.turns.lanes import LaneRules, WhenBusy
 
 _UNTIL_RESTART = ("state_dir", "storage", "platforms", "web")
 

@@ -11,14 +11,14 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from gateway.domain.errors import StoreError, UnknownSession
-from gateway.domain.messages import Entry, Session
-from gateway.domain.ports.adapter import Clock, HearsOfEndings
-from gateway.domain.ports.store import Ending, Store
-from gateway.observability.observer import Observer
-from gateway.rules.policy import Employed, Policy
-from gateway.stores.session_files import Files
-from gateway.turns.agent_input import concluded
+from turngate.gateway.domain.errors import StoreError, UnknownSession
+from turngate.gateway.domain.messages import Entry, Session
+from turngate.gateway.domain.ports.adapter import Clock, HearsOfEndings
+from turngate.gateway.domain.ports.store import Ending, Store
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.turns.agent_input import concluded
 
 MOST_TRIES = 3
 PATIENCE = timedelta(minutes=1)

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 
-from gateway.domain.errors import Refused, StoreError
-from gateway.domain.messages import InboundMessage, Part, SessionKey
-from gateway.pipeline import Pipeline
-from gateway.rules import outcomes as replies
+from turngate.gateway.domain.errors import Refused, StoreError
+from turngate.gateway.domain.messages import InboundMessage, Part, SessionKey
+from turngate.gateway.pipeline import Pipeline
+from turngate.gateway.rules import outcomes as replies
 
 CUT_OFF = "the gateway is being restarted"
 

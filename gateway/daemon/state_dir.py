@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from gateway.domain.errors import StateInUse, StoreDamaged, StoreUnavailable
+from turngate.gateway.domain.errors import StateInUse, StoreDamaged, StoreUnavailable
 
 _KEY_SIZE = 32
 _PAUSE = 0.02

@@ -14,17 +14,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gateway.daemon.clock_jump import Steadiness
-from gateway.domain.crashpoints import crashpoint
-from gateway.domain.errors import StoreError, StoreUnavailable, UnknownSession
-from gateway.domain.messages import LARGEST_NUMBER, EndReason, PartState, Session, SessionId
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import Opening, Pruned, Store
-from gateway.observability.observer import Observer
-from gateway.pipeline import Pipeline
-from gateway.rules.policy import Policy
-from gateway.rules.session_lifecycle import CleanUpRules
-from gateway.stores.session_files import Files
+from turngate.gateway.daemon.clock_jump import Steadiness
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import StoreError, StoreUnavailable, UnknownSession
+from turngate.gateway.domain.messages import LARGEST_NUMBER, EndReason, PartState, Session, SessionId
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import Opening, Pruned, Store
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.pipeline import Pipeline
+from turngate.gateway.rules.policy import Policy
+from turngate.gateway.rules.session_lifecycle import CleanUpRules
+from turngate.gateway.stores.session_files import Files
 
 # Dead letters too: an operator may send them all the same.
 _UNSENT = PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD

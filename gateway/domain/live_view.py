@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from gateway.domain.messages import AgentEvent, Part, SessionSource, Tool, TurnId
+from turngate.gateway.domain.messages import AgentEvent, Part, SessionSource, Tool, TurnId
 
 
 @dataclass(slots=True, kw_only=True)

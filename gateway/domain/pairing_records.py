@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from gateway.domain.messages import MAIN_ACCOUNT, Part, SessionSource
+from turngate.gateway.domain.messages import MAIN_ACCOUNT, Part, SessionSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

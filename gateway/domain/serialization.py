@@ -17,8 +17,8 @@ from enum import Enum
 from functools import cache
 from typing import TypeVar
 
-from gateway.domain.errors import MalformedRecord
-from gateway.domain.messages import LARGEST_NUMBER
+from turngate.gateway.domain.errors import MalformedRecord
+from turngate.gateway.domain.messages import LARGEST_NUMBER
 
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gateway.domain.messages import CostStatus, Spent, Tokens
+from turngate.gateway.domain.messages import CostStatus, Spent, Tokens
 
 LAST_DAY = "9999-12-31"
 _MOST_BELIEVED = 1e9  # dollars for one turn: whoever reports more has no idea

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from gateway.domain.errors import Refused, StoreError
-from gateway.domain.messages import ChatType, InboundMessage, Part, SessionKey
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import Accepted, Store
-from gateway.inbound.background_messages import Overheard
-from gateway.inbound.bot_loop_guard import Standoff
-from gateway.inbound.pairing import Pairing
-from gateway.observability.observer import Observer
-from gateway.rules.authorization import LONGEST_TEXT, SAID, Refusal, authorize
-from gateway.rules.policy import Policy
+from turngate.gateway.domain.errors import Refused, StoreError
+from turngate.gateway.domain.messages import ChatType, InboundMessage, Part, SessionKey
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import Accepted, Store
+from turngate.gateway.inbound.background_messages import Overheard
+from turngate.gateway.inbound.bot_loop_guard import Standoff
+from turngate.gateway.inbound.pairing import Pairing
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.authorization import LONGEST_TEXT, SAID, Refusal, authorize
+from turngate.gateway.rules.policy import Policy
 
 MOST_ROWS_A_MINUTE = 60
 """For each account, directly and in chats. What is more is counted and not written down."""

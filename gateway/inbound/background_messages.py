@@ -6,8 +6,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gateway.domain.messages import InboundMessage, SessionSource
-from gateway.domain.text import cut
+from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.text import cut
 
 LONGEST_REMARK = 500
 MOST_CHARACTERS = 8000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from gateway.domain.messages import SessionSource
+from turngate.gateway.domain.messages import SessionSource
 
 MOST_IN_A_ROW = 3
 FORGOTTEN_AFTER = 3600.0

@@ -15,9 +15,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from gateway.domain.errors import Refused
-from gateway.domain.messages import MAIN_ACCOUNT, Part, SessionSource
-from gateway.domain.pairing_records import Approval, Approved, Guess, Invitation, Judged, Pending, People, Person
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import MAIN_ACCOUNT, Part, SessionSource
+from turngate.gateway.domain.pairing_records import (
+    Approval,
+    Approved,
+    Guess,
+    Invitation,
+    Judged,
+    Pending,
+    People,
+    Person,
+)
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Nothing that could be taken for something else: no I beside 1, no O beside 0."""

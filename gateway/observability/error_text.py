@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 
-from gateway.domain.errors import TurngateError
+from turngate.gateway.domain.errors import TurngateError
 
 
 def reason_of(error: BaseException) -> str:

@@ -20,9 +20,9 @@ from typing import Any, TextIO
 
 import structlog
 
-from gateway.daemon.sd_notify import is_journal
-from gateway.observability.error_text import place_of
-from gateway.observability.log_dedup import Repeats
+from turngate.gateway.daemon.sd_notify import is_journal
+from turngate.gateway.observability.error_text import place_of
+from turngate.gateway.observability.log_dedup import Repeats
 
 Fields = MutableMapping[str, Any]
 Write = Callable[[str], object]

@@ -16,7 +16,7 @@ from datetime import timedelta
 from itertools import islice
 from types import FrameType
 
-from gateway.observability.observer import Observer
+from turngate.gateway.observability.observer import Observer
 
 ALLOWED = timedelta(milliseconds=500)
 """What people do not notice is not worth a line."""

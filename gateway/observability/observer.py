@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from gateway.domain.errors import AgentError, Refused, TurngateError
-from gateway.domain.messages import Part, SessionId, SessionSource, TurnId
-from gateway.domain.ports.store import Accepted, Begun, Outcome, Pruned
-from gateway.domain.usage import Spending
-from gateway.observability.error_text import place_of, reason_of
-from gateway.observability.logs import Action, tell_bug
-from gateway.observability.metrics import Metrics
+from turngate.gateway.domain.errors import AgentError, Refused, TurngateError
+from turngate.gateway.domain.messages import Part, SessionId, SessionSource, TurnId
+from turngate.gateway.domain.ports.store import Accepted, Begun, Outcome, Pruned
+from turngate.gateway.domain.usage import Spending
+from turngate.gateway.observability.error_text import place_of, reason_of
+from turngate.gateway.observability.logs import Action, tell_bug
+from turngate.gateway.observability.metrics import Metrics
 
 _MOST_BEGUN = 20_000
 

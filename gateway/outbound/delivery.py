@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from gateway.domain.crashpoints import crashpoint
-from gateway.domain.errors import (
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import (
     AlreadySettled,
     Refused,
     Retryable,
@@ -28,8 +28,8 @@ from gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.domain.messages import LARGEST_NUMBER, File, Part, PartId, PartState, Sent, SessionSource, TurnId
-from gateway.domain.ports.adapter import (
+from turngate.gateway.domain.messages import LARGEST_NUMBER, File, Part, PartId, PartState, Sent, SessionSource, TurnId
+from turngate.gateway.domain.ports.adapter import (
     Adapter,
     AsksWithButtons,
     Clock,
@@ -41,14 +41,14 @@ from gateway.domain.ports.adapter import (
     SendsFiles,
     can,
 )
-from gateway.domain.ports.store import Store
-from gateway.observability.error_text import whole_reason
-from gateway.observability.observer import Observer
-from gateway.outbound.live_message import Showing, Stage
-from gateway.outbound.preview import Preview, follower_of, harmless
-from gateway.outbound.rate_limiter import Governor
-from gateway.stores.session_files import discard, is_there
-from gateway.stores.waiting_store import until_stored
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.observability.error_text import whole_reason
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.live_message import Showing, Stage
+from turngate.gateway.outbound.preview import Preview, follower_of, harmless
+from turngate.gateway.outbound.rate_limiter import Governor
+from turngate.gateway.stores.session_files import discard, is_there
+from turngate.gateway.stores.waiting_store import until_stored
 
 _OPEN = (PartState.PENDING, PartState.SENDING, PartState.FAILED)
 _REPEAT = "(possible repeat)\n\n"

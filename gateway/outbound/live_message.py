@@ -15,15 +15,22 @@ from datetime import timedelta
 from functools import partial
 from typing import Protocol, TypeVar, runtime_checkable
 
-from gateway.domain.crashpoints import crashpoint
-from gateway.domain.errors import Retryable, Throttled, TurngateError, Undeliverable, Unreachable
-from gateway.domain.messages import AgentEvent, Part, Sent, SessionSource, TurnId
-from gateway.domain.ports.adapter import Adapter, EditsMessages, FindsPreviews, ShowsDrafts, StreamsNatively, can
-from gateway.domain.ports.store import LOST_PREVIEW, Store
-from gateway.observability.observer import Observer
-from gateway.outbound.preview_text import MARK, Story, Words
-from gateway.outbound.rate_limiter import Governor
-from gateway.stores.waiting_store import until_stored
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import Retryable, Throttled, TurngateError, Undeliverable, Unreachable
+from turngate.gateway.domain.messages import AgentEvent, Part, Sent, SessionSource, TurnId
+from turngate.gateway.domain.ports.adapter import (
+    Adapter,
+    EditsMessages,
+    FindsPreviews,
+    ShowsDrafts,
+    StreamsNatively,
+    can,
+)
+from turngate.gateway.domain.ports.store import LOST_PREVIEW, Store
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.preview_text import MARK, Story, Words
+from turngate.gateway.outbound.rate_limiter import Governor
+from turngate.gateway.stores.waiting_store import until_stored
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeGuard, runtime_checkable
 
-from gateway.domain.messages import AgentEvent, ChatType, Part, SessionSource
-from gateway.domain.ports.adapter import (
+from turngate.gateway.domain.messages import AgentEvent, ChatType, Part, SessionSource
+from turngate.gateway.domain.ports.adapter import (
     Adapter,
     FindsPreviews,
     FollowsTurns,
@@ -22,9 +22,9 @@ from gateway.domain.ports.adapter import (
     ShowsTyping,
     can,
 )
-from gateway.domain.ports.store import LOST_PREVIEW
-from gateway.observability.observer import Observer
-from gateway.outbound.live_message import (
+from turngate.gateway.domain.ports.store import LOST_PREVIEW
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.live_message import (
     Draft,
     Drafter,
     EditedMessage,
@@ -35,7 +35,7 @@ from gateway.outbound.live_message import (
     Streamer,
     in_time,
 )
-from gateway.outbound.preview_text import STILL_WORKING
+from turngate.gateway.outbound.preview_text import STILL_WORKING
 
 _TYPING_EVERY = 4.0
 _SILENT_FOR = 30.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.domain.messages import AgentEvent, Text, Tool, ToolStatus
-from gateway.domain.ports.adapter import Limits
-from gateway.outbound.rendering import beginning
+from turngate.gateway.domain.messages import AgentEvent, Text, Tool, ToolStatus
+from turngate.gateway.domain.ports.adapter import Limits
+from turngate.gateway.outbound.rendering import beginning
 
 MARK = " …"
 """Behind what is not finished."""

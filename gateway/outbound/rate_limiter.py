@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway.domain.errors import Throttled
-from gateway.domain.messages import SessionSource
-from gateway.domain.ports.adapter import Limits, Rate
+from turngate.gateway.domain.errors import Throttled
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.ports.adapter import Limits, Rate
 
 _LONGEST_PAUSE = 86400.0
 _AN_INSTANT = 1e-6

@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gateway.domain.errors import Refused, StoreError
-from gateway.domain.messages import Part, SessionId
-from gateway.domain.ports.adapter import Limits
-from gateway.domain.ports.store import Outcome
-from gateway.observability.observer import Observer
-from gateway.outbound.delivery import ROOM_FOR_MARK, Delivery
-from gateway.outbound.rendering import beginning, split
-from gateway.stores.session_files import Files
+from turngate.gateway.domain.errors import Refused, StoreError
+from turngate.gateway.domain.messages import Part, SessionId
+from turngate.gateway.domain.ports.adapter import Limits
+from turngate.gateway.domain.ports.store import Outcome
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.delivery import ROOM_FOR_MARK, Delivery
+from turngate.gateway.outbound.rendering import beginning, split
+from turngate.gateway.stores.session_files import Files
 
 _IN_FILE = "\n\n*(This is the beginning. All of it is in the file.)*"
 # What is shown of a text that comes as a file: enough to know whether to open it.

@@ -12,8 +12,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gateway.domain.messages import LOCAL_PLATFORM, WEB_PLATFORM, ChatType, InboundMessage, MessageKind, SessionSource
-from gateway.domain.pairing_records import Person
+from turngate.gateway.domain.messages import (
+    LOCAL_PLATFORM,
+    WEB_PLATFORM,
+    ChatType,
+    InboundMessage,
+    MessageKind,
+    SessionSource,
+)
+from turngate.gateway.domain.pairing_records import Person
 
 LONGEST_TEXT = 1_000_000
 """More than any platform lets a person write; what is longer is a file or an attack."""

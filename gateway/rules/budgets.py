@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from gateway.domain.usage import By, Payer, Spending, Used
+from turngate.gateway.domain.usage import By, Payer, Spending, Used
 
 _WHOLE_CENTS = 0.01
 _MOST_DAYS = 3

@@ -11,11 +11,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, ChatType, EndReason, ResetNotice, SessionSource
-from gateway.domain.serialization import Json
-from gateway.domain.text import LONGEST_LABEL, cut, folded
-from gateway.inbound.background_messages import LONGEST_REMARK, Remark
-from gateway.rules.redaction import Redactor
+from turngate.gateway.domain.messages import (
+    LOCAL_PLATFORM,
+    MAIN_ACCOUNT,
+    ChatType,
+    EndReason,
+    ResetNotice,
+    SessionSource,
+)
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.text import LONGEST_LABEL, cut, folded
+from turngate.gateway.inbound.background_messages import LONGEST_REMARK, Remark
+from turngate.gateway.rules.redaction import Redactor
 
 # A goal is a person's own words to the agent, not the name of something, so it has room.
 _LONGEST_GOAL = 2000

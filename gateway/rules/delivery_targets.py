@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gateway.domain.errors import Refused
-from gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, SessionSource
-from gateway.rules.context_prompt import HomeChannel
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, SessionSource
+from turngate.gateway.rules.context_prompt import HomeChannel
 
 ORIGIN = "origin"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
-from gateway.domain.messages import Block, Entry, MediaType, Origin, Role, Text
+from turngate.gateway.domain.messages import Block, Entry, MediaType, Origin, Role, Text
 
 _BREADCRUMBS = {kind: Text(f"[{kind.value}]") for kind in MediaType}
 SUMMARY_MARK = "[summary of what was said before]"

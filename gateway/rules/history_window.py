@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
-from gateway.domain.messages import Entry, Origin, Role, Text
-from gateway.rules.history_cleaning import shown
+from turngate.gateway.domain.messages import Entry, Origin, Role, Text
+from turngate.gateway.rules.history_cleaning import shown
 
 _RESULT_UNAVAILABLE = (Text("[result unavailable]"),)
 _OVERHEAD = 4  # tokens that a role, a call or a file costs beyond its words

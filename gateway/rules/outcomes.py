@@ -11,10 +11,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.domain.messages import EndReason, Entry, File, InboundMessage, Media, Origin, Part, Role, Session, Text
-from gateway.domain.ports.store import LOST_PREVIEW, Begun, Outcome
-from gateway.rules.policy import Policy
-from gateway.turns.agent_run import Conversation, Ending
+from turngate.gateway.domain.messages import (
+    EndReason,
+    Entry,
+    File,
+    InboundMessage,
+    Media,
+    Origin,
+    Part,
+    Role,
+    Session,
+    Text,
+)
+from turngate.gateway.domain.ports.store import LOST_PREVIEW, Begun, Outcome
+from turngate.gateway.rules.policy import Policy
+from turngate.gateway.turns.agent_run import Conversation, Ending
 
 _WHY_ENDED = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "with the day"}
 _NOTHING_SAID = "(The agent had nothing to say.)"

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 
-from gateway.domain.messages import Model, Session, SessionKey, SessionSource
-from gateway.domain.ports.adapter import Agent
-from gateway.domain.ports.store import Opening
-from gateway.rules.authorization import Access
-from gateway.rules.budgets import Budgets
-from gateway.rules.context_prompt import HomeChannel
-from gateway.rules.history_window import HistoryRules
-from gateway.rules.pricing import Prices
-from gateway.rules.redaction import Redactor
-from gateway.rules.routing import MAIN_AGENT, Route, agent_for, route_of
-from gateway.rules.session_keys import build_session_key, owner_of
-from gateway.rules.session_lifecycle import ResetPolicies
-from gateway.turns.agent_run import Patience
+from turngate.gateway.domain.messages import Model, Session, SessionKey, SessionSource
+from turngate.gateway.domain.ports.adapter import Agent
+from turngate.gateway.domain.ports.store import Opening
+from turngate.gateway.rules.authorization import Access
+from turngate.gateway.rules.budgets import Budgets
+from turngate.gateway.rules.context_prompt import HomeChannel
+from turngate.gateway.rules.history_window import HistoryRules
+from turngate.gateway.rules.pricing import Prices
+from turngate.gateway.rules.redaction import Redactor
+from turngate.gateway.rules.routing import MAIN_AGENT, Route, agent_for, route_of
+from turngate.gateway.rules.session_keys import build_session_key, owner_of
+from turngate.gateway.rules.session_lifecycle import ResetPolicies
+from turngate.gateway.turns.agent_run import Patience
 
 _NOT_SHOWN = 20
 

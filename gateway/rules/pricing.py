@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gateway.domain.messages import Cost, CostStatus, Entry, Origin, Role, Spent, Tokens, Turn
-from gateway.rules.history_window import estimate_text_tokens, estimate_tokens
+from turngate.gateway.domain.messages import Cost, CostStatus, Entry, Origin, Role, Spent, Tokens, Turn
+from turngate.gateway.rules.history_window import estimate_text_tokens, estimate_tokens
 
 BY_AGENT = "agent"
 BY_CONFIG = "config"

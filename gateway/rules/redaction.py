@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 
-from gateway.domain.messages import (
+from turngate.gateway.domain.messages import (
     Block,
     Entry,
     InboundMessage,
@@ -29,7 +29,7 @@ from gateway.domain.messages import (
     Text,
     Turn,
 )
-from gateway.domain.serialization import Json
+from turngate.gateway.domain.serialization import Json
 
 _KEY_BYTES = 32
 _SHORTEST_IN_TEXT = 6

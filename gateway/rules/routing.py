@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gateway.domain.messages import SessionSource
+from turngate.gateway.domain.messages import SessionSource
 
 MAIN_AGENT = "main"
 

@@ -4,7 +4,7 @@ Session keys: which conversation a message belongs to. The only place where keys
 A key is routing, never authorisation. It holds real ids, so it stays out of logs and prompts.
 """
 
-from gateway.domain.messages import MAIN_ACCOUNT, ChatType, SessionKey, SessionSource
+from turngate.gateway.domain.messages import MAIN_ACCOUNT, ChatType, SessionKey, SessionSource
 
 _SHARED = "*"
 

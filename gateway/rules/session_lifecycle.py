@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from gateway.domain.messages import (
+from turngate.gateway.domain.messages import (
     ChatType,
     Cost,
     CostStatus,
@@ -28,7 +28,7 @@ from gateway.domain.messages import (
     SessionSource,
     Spent,
 )
-from gateway.domain.ports.store import Opening
+from turngate.gateway.domain.ports.store import Opening
 
 _AUTOMATIC = (EndReason.IDLE, EndReason.DAILY)
 _PREVIEW_LENGTH = 120

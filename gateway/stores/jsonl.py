@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from gateway.domain.errors import MalformedRecord
-from gateway.domain.messages import EndReason, Entry, EntryId, Session, SessionId, SessionSource
-from gateway.domain.serialization import Json, from_dict, to_dict
-from gateway.rules.session_keys import build_session_key
-from gateway.rules.session_lifecycle import moved_mark, with_moved_marks
+from turngate.gateway.domain.errors import MalformedRecord
+from turngate.gateway.domain.messages import EndReason, Entry, EntryId, Session, SessionId, SessionSource
+from turngate.gateway.domain.serialization import Json, from_dict, to_dict
+from turngate.gateway.rules.session_keys import build_session_key
+from turngate.gateway.rules.session_lifecycle import moved_mark, with_moved_marks
 
 _FORMAT = 1
 

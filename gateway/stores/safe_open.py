@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from gateway.domain.errors import Refused
+from turngate.gateway.domain.errors import Refused
 
 NOT_INSIDE = "it is no plain file in the folder of this conversation"
 

@@ -19,10 +19,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from gateway.domain.errors import Refused, StoreUnavailable, Unreachable
-from gateway.domain.messages import Attachment, File, SessionId
-from gateway.domain.text import LONGEST_LABEL, cut, folded
-from gateway.stores.safe_open import opened_inside
+from turngate.gateway.domain.errors import Refused, StoreUnavailable, Unreachable
+from turngate.gateway.domain.messages import Attachment, File, SessionId
+from turngate.gateway.domain.text import LONGEST_LABEL, cut, folded
+from turngate.gateway.stores.safe_open import opened_inside
 
 LONGEST_SILENCE = 60.0
 """Seconds without a byte after which nothing more is expected."""

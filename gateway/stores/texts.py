@@ -5,7 +5,7 @@ import re
 import unicodedata
 from typing import TypeVar
 
-from gateway.domain.serialization import from_dict, to_dict
+from turngate.gateway.domain.serialization import from_dict, to_dict
 
 T = TypeVar("T")
 

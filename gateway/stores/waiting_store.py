@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from gateway.domain.errors import StoreUnavailable
-from gateway.observability.observer import Observer
+from turngate.gateway.domain.errors import StoreUnavailable
+from turngate.gateway.observability.observer import Observer
 
 T = TypeVar("T")
 

@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gateway.commands.registry import Again
-from gateway.domain.messages import Attachment, EndReason, Entry, InboundMessage, Media, Session, SessionEnded, Turn
-from gateway.domain.ports.store import Begun, Claim
-from gateway.inbound.background_messages import Remark
-from gateway.rules import outcomes as replies
-from gateway.rules.context_prompt import PromptFacts, context_prompt
-from gateway.rules.history_window import estimate_text_tokens, window
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.redaction import Redactor
-from gateway.stores.session_files import Files
-from gateway.turns.batch import Running
+from turngate.gateway.commands.registry import Again
+from turngate.gateway.domain.messages import (
+    Attachment,
+    EndReason,
+    Entry,
+    InboundMessage,
+    Media,
+    Session,
+    SessionEnded,
+    Turn,
+)
+from turngate.gateway.domain.ports.store import Begun, Claim
+from turngate.gateway.inbound.background_messages import Remark
+from turngate.gateway.rules import outcomes as replies
+from turngate.gateway.rules.context_prompt import PromptFacts, context_prompt
+from turngate.gateway.rules.history_window import estimate_text_tokens, window
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.redaction import Redactor
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.turns.batch import Running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

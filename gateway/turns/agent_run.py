@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
-from gateway.domain.crashpoints import crashpoint
-from gateway.domain.errors import AgentError, AgentRefused, Refused, StoreError
-from gateway.domain.messages import (
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import AgentError, AgentRefused, Refused, StoreError
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Ask,
     Done,
@@ -28,12 +28,12 @@ from gateway.domain.messages import (
     Turn,
     Usage,
 )
-from gateway.domain.ports.adapter import Agent, Clock
-from gateway.domain.text import clean_label
-from gateway.observability.observer import Observer
-from gateway.rules.redaction import StreamRestorer
-from gateway.stores.session_files import clean_name
-from gateway.turns.answer import Restore, Said
+from turngate.gateway.domain.ports.adapter import Agent, Clock
+from turngate.gateway.domain.text import clean_label
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.redaction import StreamRestorer
+from turngate.gateway.stores.session_files import clean_name
+from turngate.gateway.turns.answer import Restore, Said
 
 SECONDS_TO_LET_GO = 5.0
 """For an agent that was told to stop. Then it is left to itself, and its lane goes on."""

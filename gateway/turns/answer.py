@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
 
-from gateway.domain.errors import AgentError
-from gateway.domain.messages import (
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Ask,
     Cost,
@@ -29,7 +29,7 @@ from gateway.domain.messages import (
     ToolStatus,
     Usage,
 )
-from gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.adapter import Clock
 
 LONGEST_ANSWER = 2_000_000
 """In characters, tools and thoughts included: an agent that never stops talking must not fill memory and disk."""

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
-from gateway.domain.errors import Refused, Retryable, Throttled, TurngateError
-from gateway.domain.messages import Attachment, Entry, InboundMessage, SessionId
-from gateway.domain.ports.adapter import FetchesFiles
-from gateway.domain.ports.store import Store
-from gateway.observability.error_text import reason_of
-from gateway.observability.observer import Observer
-from gateway.outbound.delivery import Delivery
-from gateway.rules.policy import Policy
-from gateway.stores.session_files import Files, clean_name, too_large
-from gateway.stores.waiting_store import until_stored
-from gateway.turns.batch import Running
+from turngate.gateway.domain.errors import Refused, Retryable, Throttled, TurngateError
+from turngate.gateway.domain.messages import Attachment, Entry, InboundMessage, SessionId
+from turngate.gateway.domain.ports.adapter import FetchesFiles
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.observability.error_text import reason_of
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.delivery import Delivery
+from turngate.gateway.rules.policy import Policy
+from turngate.gateway.stores.session_files import Files, clean_name, too_large
+from turngate.gateway.stores.waiting_store import until_stored
+from turngate.gateway.turns.batch import Running
 
 LONGEST_FETCH = 300.0
 """Seconds for all files of a turn together; what has not come by then is not waited for."""

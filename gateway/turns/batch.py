@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from gateway.domain.messages import InboundMessage, InboxId, TurnId
-from gateway.domain.ports.store import InboxItem
-from gateway.turns.slots import Slot
+from turngate.gateway.domain.messages import InboundMessage, InboxId, TurnId
+from turngate.gateway.domain.ports.store import InboxItem
+from turngate.gateway.turns.slots import Slot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from gateway.domain.errors import UnknownSession, UnknownWork
-from gateway.domain.messages import InboundMessage, Part, SessionId, SessionSource, Spent, Turn
-from gateway.domain.ports.adapter import Clock, TellsWhoAnswered, can
-from gateway.domain.ports.store import Begun, Outcome, Store
-from gateway.domain.usage import By, Payer, Spending
-from gateway.observability.observer import Observer
-from gateway.rules import outcomes as replies
-from gateway.rules.budgets import Standing, Today, why_not
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.pricing import counted, priced
-from gateway.stores.waiting_store import until_stored
+from turngate.gateway.domain.errors import UnknownSession, UnknownWork
+from turngate.gateway.domain.messages import InboundMessage, Part, SessionId, SessionSource, Spent, Turn
+from turngate.gateway.domain.ports.adapter import Clock, TellsWhoAnswered, can
+from turngate.gateway.domain.ports.store import Begun, Outcome, Store
+from turngate.gateway.domain.usage import By, Payer, Spending
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules import outcomes as replies
+from turngate.gateway.rules.budgets import Standing, Today, why_not
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.pricing import counted, priced
+from turngate.gateway.stores.waiting_store import until_stored
 
 USED_UP = "the budget of the day is used up"
 

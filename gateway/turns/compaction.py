@@ -16,8 +16,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
-from gateway.domain.errors import Refused, StoreError
-from gateway.domain.messages import (
+from turngate.gateway.domain.errors import Refused, StoreError
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Entry,
     InboundMessage,
@@ -30,16 +30,16 @@ from gateway.domain.messages import (
     Turn,
     TurnId,
 )
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import Outcome, Store
-from gateway.observability.observer import Observer
-from gateway.rules.budgets import why_not
-from gateway.rules.history_cleaning import SUMMARY_MARK
-from gateway.rules.history_window import estimate_text_tokens, estimate_tokens, middle, talk_in
-from gateway.rules.policy import Employed, Policy
-from gateway.stores.waiting_store import until_stored
-from gateway.turns.agent_run import Conversation, Ending
-from gateway.turns.billing import Till
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import Outcome, Store
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.budgets import why_not
+from turngate.gateway.rules.history_cleaning import SUMMARY_MARK
+from turngate.gateway.rules.history_window import estimate_text_tokens, estimate_tokens, middle, talk_in
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.stores.waiting_store import until_stored
+from turngate.gateway.turns.agent_run import Conversation, Ending
+from turngate.gateway.turns.billing import Till
 
 HEADING = f"{SUMMARY_MARK}\n\n"
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from gateway.domain.errors import Refused
-from gateway.domain.messages import (
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import (
     Entry,
     InboundMessage,
     MessageKind,
@@ -22,16 +22,16 @@ from gateway.domain.messages import (
     SessionSource,
     Text,
 )
-from gateway.domain.pairing_records import Person
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import Store
-from gateway.observability.observer import Observer
-from gateway.outbound.delivery import Delivery
-from gateway.outbound.splitting import Fitting
-from gateway.rules.authorization import authorize
-from gateway.rules.delivery_targets import Target, read_target
-from gateway.rules.policy import Policy
-from gateway.stores.waiting_store import until_stored
+from turngate.gateway.domain.pairing_records import Person
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.delivery import Delivery
+from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.rules.authorization import authorize
+from turngate.gateway.rules.delivery_targets import Target, read_target
+from turngate.gateway.rules.policy import Policy
+from turngate.gateway.stores.waiting_store import until_stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

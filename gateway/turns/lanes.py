@@ -14,9 +14,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from gateway.domain.messages import InboundMessage, InboxId, SessionKey
-from gateway.turns.batch import Running, Stored
-from gateway.turns.slots import Slot, Slots
+from turngate.gateway.domain.messages import InboundMessage, InboxId, SessionKey
+from turngate.gateway.turns.batch import Running, Stored
+from turngate.gateway.turns.slots import Slot, Slots
 
 _MOST_PAUSES = 10
 """A stream of messages that never pauses for long enough is answered after so many pauses."""

@@ -10,10 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from gateway.commands import COMMANDS
-from gateway.domain.messages import Does, InboundMessage, MessageKind, Part, PartId, Question, SessionKey, TurnId
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import Choice
+from turngate.gateway.commands import COMMANDS
+from turngate.gateway.domain.messages import (
+    Does,
+    InboundMessage,
+    MessageKind,
+    Part,
+    PartId,
+    Question,
+    SessionKey,
+    TurnId,
+)
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import Choice
 
 MOST_OPEN = 10_000
 """Of all turns together. Past it the oldest is forgotten as if its time were over."""

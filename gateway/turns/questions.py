@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
-from gateway.commands import COMMANDS
-from gateway.commands.registry import Answer, Call, Command, Request
-from gateway.domain.errors import AgentError, Refused, StoreUnavailable
-from gateway.domain.messages import (
+from turngate.gateway.commands import COMMANDS
+from turngate.gateway.commands.registry import Answer, Call, Command, Request
+from turngate.gateway.domain.errors import AgentError, Refused, StoreUnavailable
+from turngate.gateway.domain.messages import (
     LARGEST_NUMBER,
     Ask,
     Button,
@@ -34,16 +34,16 @@ from gateway.domain.messages import (
     SessionKey,
     TurnId,
 )
-from gateway.domain.ports.adapter import Agent, Clock, LetsOthersAnswer, TakesAnswers, can
-from gateway.domain.ports.store import Asked, Begun, Choice, InboxItem, Outcome, Store
-from gateway.observability.observer import Observer
-from gateway.outbound.splitting import Fitting
-from gateway.rules import outcomes as replies
-from gateway.rules.policy import Policy
-from gateway.stores.waiting_store import until_stored
-from gateway.turns.agent_run import Answered, PutQuestion
-from gateway.turns.batch import Running
-from gateway.turns.question_index import OpenQuestions
+from turngate.gateway.domain.ports.adapter import Agent, Clock, LetsOthersAnswer, TakesAnswers, can
+from turngate.gateway.domain.ports.store import Asked, Begun, Choice, InboxItem, Outcome, Store
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.rules import outcomes as replies
+from turngate.gateway.rules.policy import Policy
+from turngate.gateway.stores.waiting_store import until_stored
+from turngate.gateway.turns.agent_run import Answered, PutQuestion
+from turngate.gateway.turns.batch import Running
+from turngate.gateway.turns.question_index import OpenQuestions
 
 MOST_OPTIONS = 20
 LONGEST_LABEL = 64

@@ -7,25 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from gateway.commands import COMMANDS
-from gateway.commands.registry import Again, Call, Request
-from gateway.domain.messages import InboundMessage, InboxId, MessageKind, Part, SessionKey
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import Begun, Outcome, Store
-from gateway.inbound.pairing import Pairing
-from gateway.observability.logs import Action
-from gateway.observability.observer import Observer
-from gateway.outbound.splitting import Fitting
-from gateway.rules import outcomes as replies
-from gateway.rules.authorization import authorize
-from gateway.rules.history_window import estimate_tokens
-from gateway.rules.policy import Employed, Policy
-from gateway.stores.waiting_store import until_stored
-from gateway.turns.agent_input import Briefing, claimed
-from gateway.turns.batch import Running
-from gateway.turns.billing import Till
-from gateway.turns.compaction import Compaction
-from gateway.turns.lanes import Lanes, Place
+from turngate.gateway.commands import COMMANDS
+from turngate.gateway.commands.registry import Again, Call, Request
+from turngate.gateway.domain.messages import InboundMessage, InboxId, MessageKind, Part, SessionKey
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import Begun, Outcome, Store
+from turngate.gateway.inbound.pairing import Pairing
+from turngate.gateway.observability.logs import Action
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.rules import outcomes as replies
+from turngate.gateway.rules.authorization import authorize
+from turngate.gateway.rules.history_window import estimate_tokens
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.stores.waiting_store import until_stored
+from turngate.gateway.turns.agent_input import Briefing, claimed
+from turngate.gateway.turns.batch import Running
+from turngate.gateway.turns.billing import Till
+from turngate.gateway.turns.compaction import Compaction
+from turngate.gateway.turns.lanes import Lanes, Place
 
 _BEGIN_AT_ONCE = 64
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.domain.messages import InboundMessage
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import Begun, Store
-from gateway.inbound.pairing import Pairing
-from gateway.observability.observer import Observer
-from gateway.outbound.splitting import Fitting
-from gateway.rules.policy import Employed, Policy
-from gateway.stores.waiting_store import until_stored
-from gateway.turns.agent_input import Briefing
-from gateway.turns.agent_run import Conversation, Ending, Hands
-from gateway.turns.batch import Running
-from gateway.turns.cross_chat import Elsewhere
-from gateway.turns.questions import Questions
-from gateway.turns.steering import Steering
+from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import Begun, Store
+from turngate.gateway.inbound.pairing import Pairing
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.stores.waiting_store import until_stored
+from turngate.gateway.turns.agent_input import Briefing
+from turngate.gateway.turns.agent_run import Conversation, Ending, Hands
+from turngate.gateway.turns.batch import Running
+from turngate.gateway.turns.cross_chat import Elsewhere
+from turngate.gateway.turns.questions import Questions
+from turngate.gateway.turns.steering import Steering
 
 
 @dataclass(slots=True)

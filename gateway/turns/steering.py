@@ -12,15 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.domain.errors import Refused
-from gateway.domain.messages import InboundMessage, TurnId
-from gateway.domain.ports.adapter import Agent, TakesWords, can
-from gateway.domain.ports.store import Store
-from gateway.observability.observer import Observer
-from gateway.rules import outcomes as replies
-from gateway.stores.waiting_store import until_stored
-from gateway.turns.agent_run import Conversation
-from gateway.turns.batch import Stored
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import InboundMessage, TurnId
+from turngate.gateway.domain.ports.adapter import Agent, TakesWords, can
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules import outcomes as replies
+from turngate.gateway.stores.waiting_store import until_stored
+from turngate.gateway.turns.agent_run import Conversation
+from turngate.gateway.turns.batch import Stored
 
 
 @dataclass(slots=True, kw_only=True)

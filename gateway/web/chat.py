@@ -14,17 +14,24 @@ from typing import assert_never
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from gateway.domain.errors import MalformedRecord, Refused, Retryable, StoreError, TurngateError, UnknownSession
-from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled, Shown, Watch
-from gateway.domain.messages import Session, SessionKey
-from gateway.domain.ports.store import SessionFilter
-from gateway.domain.text import clean_label
-from gateway.rules.session_keys import owner_of
-from gateway.web import frames
-from gateway.web import transcript_cursor as transcripts
-from gateway.web.dependencies import Needs
-from gateway.web.frames import Archive, Delete, Earlier, Frame, Open, Rename, Say
-from gateway.web.transcript_cursor import Seen
+from turngate.gateway.domain.errors import (
+    MalformedRecord,
+    Refused,
+    Retryable,
+    StoreError,
+    TurngateError,
+    UnknownSession,
+)
+from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled, Shown, Watch
+from turngate.gateway.domain.messages import Session, SessionKey
+from turngate.gateway.domain.ports.store import SessionFilter
+from turngate.gateway.domain.text import clean_label
+from turngate.gateway.rules.session_keys import owner_of
+from turngate.gateway.web import frames
+from turngate.gateway.web import transcript_cursor as transcripts
+from turngate.gateway.web.dependencies import Needs
+from turngate.gateway.web.frames import Archive, Delete, Earlier, Frame, Open, Rename, Say
+from turngate.gateway.web.transcript_cursor import Seen
 
 MOST_TABS = 256
 LONGEST_MESSAGE = 1_000_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from gateway.domain.live_view import Screens
-from gateway.domain.messages import InboundMessage, SessionId, SessionKey, SessionSource
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import Store
+from turngate.gateway.domain.live_view import Screens
+from turngate.gateway.domain.messages import InboundMessage, SessionId, SessionKey, SessionSource
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gateway.domain.errors import MalformedRecord
-from gateway.domain.live_view import Live
-from gateway.domain.messages import (
+from turngate.gateway.domain.errors import MalformedRecord
+from turngate.gateway.domain.live_view import Live
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Ask,
     Entry,
@@ -27,8 +27,8 @@ from gateway.domain.messages import (
     Text,
     Tool,
 )
-from gateway.domain.serialization import Json
-from gateway.domain.text import clean_label
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.text import clean_label
 
 Frame = dict[str, Json]
 T = TypeVar("T")

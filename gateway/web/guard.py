@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 
-from gateway.domain.errors import Refused
-from gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.ports.adapter import Clock
 
 COOKIE_LASTS = timedelta(days=30)
 LINK_LASTS = timedelta(hours=24)

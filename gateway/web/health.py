@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from gateway.web.dependencies import Needs
+from turngate.gateway.web.dependencies import Needs
 
 PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 

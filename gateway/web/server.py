@@ -10,12 +10,12 @@ from http import HTTPStatus
 
 from aiohttp import hdrs, web
 
-from gateway.domain.errors import AddressTaken, ConfigError
-from gateway.web import health
-from gateway.web.assets import Asset, read_assets
-from gateway.web.chat import Chat
-from gateway.web.dependencies import Needs
-from gateway.web.guard import COOKIE_LASTS, Guard, KeptOut, OneTimeLinks
+from turngate.gateway.domain.errors import AddressTaken, ConfigError
+from turngate.gateway.web import health
+from turngate.gateway.web.assets import Asset, read_assets
+from turngate.gateway.web.chat import Chat
+from turngate.gateway.web.dependencies import Needs
+from turngate.gateway.web.guard import COOKIE_LASTS, Guard, KeptOut, OneTimeLinks
 
 _SECONDS_TO_STOP = 2.0
 _BACKLOG = 256

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.domain.messages import Entry, Session, SessionId
-from gateway.domain.ports.store import Store
+from turngate.gateway.domain.messages import Entry, Session, SessionId
+from turngate.gateway.domain.ports.store import Store
 
 ENTRIES_A_PAGE = 200
 # An entry may hold a million characters; a page must stay what a browser can be sent.

@@ -209,7 +209,7 @@ def test_the_vocabulary_imports_the_standard_library_only() -> None:
 BAD = [
     (named_platforms, "if platform == 'telegram': ...\n"),
     (named_platforms, "# Discord wants it so\n"),
-    (named_platforms, "from adapters.slack import x\n"),
+    (named_platforms, "from turngate.adapters.slack import x\n"),
     (named_platforms, "x = WEB_PLATFORM\n"),
     (named_platforms, "# for the web chat\n"),
     (named_platforms, "import local\n"),
@@ -247,7 +247,7 @@ BAD = [
     (own_clocks, "import time\ncall(key=time.time)\n"),
     (own_clocks, "from time import monotonic\n"),
     (foreign_imports, "import aiohttp.web\n"),
-    (foreign_imports, "from gateway.domain.errors import TurngateError\n"),
+    (foreign_imports, "from turngate.gateway.domain.errors import TurngateError\n"),
     (foreign_imports, "from . import errors\n"),
 ]
 

@@ -34,26 +34,26 @@ SDKS = [
 DRIVERS = ["aiosqlite", "sqlite3", "asyncpg"]
 
 OFFENCES = [
-    ("errors", "gateway.domain.messages", DOWNWARDS),
-    ("errors", "gateway.domain.serialization", DOWNWARDS),
-    ("dicts", "gateway.domain.ports.adapter", DOWNWARDS),
-    ("model", "gateway.domain.ports.adapter", DOWNWARDS),
-    ("ports", "gateway.rules.session_lifecycle", DOWNWARDS),
-    ("ports", "gateway.rules.session_keys", DOWNWARDS),
-    ("sessions", "gateway.rules.session_keys", DOWNWARDS),
-    ("keys", "gateway.rules.redaction", DOWNWARDS),
-    ("privacy", "gateway.rules.session_lifecycle", DOWNWARDS),
-    ("sessions", "gateway.rules.history_window", DOWNWARDS),
-    ("privacy", "gateway.rules.context_prompt", DOWNWARDS),
-    ("hygiene", "gateway.rules.history_window", DOWNWARDS),
-    ("history", "gateway.rules.context_prompt", DOWNWARDS),
-    ("prompt", "gateway.rules.history_window", DOWNWARDS),
-    ("history", "gateway.stores", DOWNWARDS),
-    ("ports", "gateway.stores.sqlite", DOWNWARDS),
-    ("stores/memory/store", "gateway.stores.sqlite", STRANGERS),
+    ("errors", "turngate.gateway.domain.messages", DOWNWARDS),
+    ("errors", "turngate.gateway.domain.serialization", DOWNWARDS),
+    ("dicts", "turngate.gateway.domain.ports.adapter", DOWNWARDS),
+    ("model", "turngate.gateway.domain.ports.adapter", DOWNWARDS),
+    ("ports", "turngate.gateway.rules.session_lifecycle", DOWNWARDS),
+    ("ports", "turngate.gateway.rules.session_keys", DOWNWARDS),
+    ("sessions", "turngate.gateway.rules.session_keys", DOWNWARDS),
+    ("keys", "turngate.gateway.rules.redaction", DOWNWARDS),
+    ("privacy", "turngate.gateway.rules.session_lifecycle", DOWNWARDS),
+    ("sessions", "turngate.gateway.rules.history_window", DOWNWARDS),
+    ("privacy", "turngate.gateway.rules.context_prompt", DOWNWARDS),
+    ("hygiene", "turngate.gateway.rules.history_window", DOWNWARDS),
+    ("history", "turngate.gateway.rules.context_prompt", DOWNWARDS),
+    ("prompt", "turngate.gateway.rules.history_window", DOWNWARDS),
+    ("history", "turngate.gateway.stores", DOWNWARDS),
+    ("ports", "turngate.gateway.stores.sqlite", DOWNWARDS),
+    ("stores/memory/store", "turngate.gateway.stores.sqlite", STRANGERS),
     ("stores/sqlite/rows", "tests.oracle_store", STRANGERS),
-    ("model", "gateway.domain.errors", VOCABULARY),
-    ("model", "gateway.domain.serialization", VOCABULARY),
+    ("model", "turngate.gateway.domain.errors", VOCABULARY),
+    ("model", "turngate.gateway.domain.serialization", VOCABULARY),
     *(("sessions", sdk, CORE) for sdk in SDKS),
     *(("ports", driver, CORE) for driver in DRIVERS),
     *(
@@ -63,40 +63,49 @@ OFFENCES = [
     ("prompt", "sqlite3", CORE),
     ("stores/memory/store", "sqlite3", CORE),
     ("stores/sqlite/rows", "httpx", CORE),
-    ("pipeline", "gateway.stores", DOWNWARDS),
-    ("lanes", "gateway.pipeline", DOWNWARDS),
-    ("delivery", "gateway.turns.lanes", DOWNWARDS),
-    ("commands/turn", "gateway.turns.agent_run", DOWNWARDS),
-    ("web/chat", "gateway.stores", DOWNWARDS),
+    ("pipeline", "turngate.gateway.stores", DOWNWARDS),
+    ("lanes", "turngate.gateway.pipeline", DOWNWARDS),
+    ("delivery", "turngate.gateway.turns.lanes", DOWNWARDS),
+    ("commands/turn", "turngate.gateway.turns.agent_run", DOWNWARDS),
+    ("web/chat", "turngate.gateway.stores", DOWNWARDS),
     ("turns", "aiohttp", CORE),
-    ("adapters.screens", "gateway.pipeline", ADAPTERS),
-    ("adapters.screens", "gateway.rules.redaction", ADAPTERS),
-    ("cli/check", "gateway.__main__", DOWNWARDS),
-    ("control/server", "gateway.daemon.app", DOWNWARDS),
-    ("control/sessions", "gateway.cli", DOWNWARDS),
-    ("stores/memory/store", "gateway.daemon.control.requests", DOWNWARDS),
-    ("state_dir", "gateway.domain.ports.adapter", DOWNWARDS),
-    ("control/reach", "config.load", CORE),
+    ("turngate.adapters.screens", "turngate.gateway.pipeline", ADAPTERS),
+    ("turngate.adapters.screens", "turngate.gateway.rules.redaction", ADAPTERS),
+    ("cli/check", "turngate.gateway.__main__", DOWNWARDS),
+    ("control/server", "turngate.gateway.daemon.app", DOWNWARDS),
+    ("control/sessions", "turngate.gateway.cli", DOWNWARDS),
+    ("stores/memory/store", "turngate.gateway.daemon.control.requests", DOWNWARDS),
+    ("state_dir", "turngate.gateway.domain.ports.adapter", DOWNWARDS),
+    ("control/reach", "turngate.config.load", CORE),
     ("control/client", "rich", CORE),
-    *(("web/chat", module, DOWNWARDS) for module in ("gateway.stores", "gateway.cli", "gateway.agents")),
-    ("stores/memory/store", "gateway.web", DOWNWARDS),
-    ("watching", "gateway.domain.ports.adapter", DOWNWARDS),
+    *(
+        ("web/chat", module, DOWNWARDS)
+        for module in ("turngate.gateway.stores", "turngate.gateway.cli", "turngate.gateway.agents")
+    ),
+    ("stores/memory/store", "turngate.gateway.web", DOWNWARDS),
+    ("watching", "turngate.gateway.domain.ports.adapter", DOWNWARDS),
     ("watching", "aiohttp", CORE),
-    ("web/chat", "config.load", CORE),
-    ("stores/memory/store", "gateway.cli", DOWNWARDS),
-    ("model", "config.schema", CORE),
-    ("sessions", "config.schema", CORE),
-    ("stores/memory/store", "config.load", CORE),
-    ("__main__", "config.load", CORE),
+    ("web/chat", "turngate.config.load", CORE),
+    ("stores/memory/store", "turngate.gateway.cli", DOWNWARDS),
+    ("model", "turngate.config.schema", CORE),
+    ("sessions", "turngate.config.schema", CORE),
+    ("stores/memory/store", "turngate.config.load", CORE),
+    ("__main__", "turngate.config.load", CORE),
     ("cli/check", "pydantic", CORE),
     ("cli/check", "aiohttp", CORE),
     *(
-        ("config.schema", module, CONFIG)
-        for module in ("gateway.cli", "gateway.stores", "gateway.rules.context_prompt")
+        ("turngate.config.schema", module, CONFIG)
+        for module in ("turngate.gateway.cli", "turngate.gateway.stores", "turngate.gateway.rules.context_prompt")
     ),
     *(
-        ("config.load", module, CONFIG)
-        for module in ("gateway.rules.session_keys", "gateway.rules.redaction", "typer", "sqlite3", "aiohttp")
+        ("turngate.config.load", module, CONFIG)
+        for module in (
+            "turngate.gateway.rules.session_keys",
+            "turngate.gateway.rules.redaction",
+            "typer",
+            "sqlite3",
+            "aiohttp",
+        )
     ),
 ]
 
@@ -131,7 +140,7 @@ def add_import(house: Path, module: str, imported: str) -> None:
 
 
 def full_name(module: str) -> str:
-    """The table says `stores/memory/store` for what is in gateway/, and `config.load` for the rest."""
+    """The table says `stores/memory/store` for what is in gateway/, and `turngate.config.load` for the rest."""
     return module if module.startswith(("config.", "adapters.")) else f"gateway.{module.replace('/', '.')}"
 
 

@@ -17,10 +17,10 @@ from itertools import count
 from pathlib import Path
 from statistics import quantiles
 
-from gateway.daemon.system_clock import SystemClock
-from gateway.stores.sqlite import SqliteStore
 from tests.benchmarks.population import DRIVEN, key_of, populate_in_a_child, source_of
 from tests.benchmarks.turns import Measured, drive
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.stores.sqlite import SqliteStore
 
 _PER_SESSION = 100
 _QUIET_SECONDS = 5.0

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from tests.simulators.telegram import TOKENS
 
-TURNGATE = [sys.executable, "-m", "gateway"]
+TURNGATE = [sys.executable, "-m", "turngate"]
 IDLE_SECONDS = 3.0
 
 

@@ -13,11 +13,11 @@ import time
 from itertools import count
 from pathlib import Path
 
-from gateway.domain.messages import Entry, InboundMessage
-from gateway.domain.serialization import to_dict
-from gateway.stores.sqlite.connection import PRAGMAS
-from gateway.stores.sqlite.rows import message_json
 from tests.benchmarks.population import key_of
+from turngate.gateway.domain.messages import Entry, InboundMessage
+from turngate.gateway.domain.serialization import to_dict
+from turngate.gateway.stores.sqlite.connection import PRAGMAS
+from turngate.gateway.stores.sqlite.rows import message_json
 
 
 class Floor:

@@ -24,15 +24,15 @@ from datetime import timedelta
 
 import aiohttp
 
-from gateway.agents import AgentSpec, load_agent
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import AgentEvent, Session, SessionId, SessionKey, Text, Turn, TurnId
-from gateway.domain.ports.adapter import Agent, Closes
-from gateway.observability.observer import Observer
-from gateway.rules.redaction import Redactor, new_key
-from gateway.turns.agent_run import Conversation, Patience
 from tests.fakes import NOON, dm, message
 from tests.simulators.running import Remote, as_process
+from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import AgentEvent, Session, SessionId, SessionKey, Text, Turn, TurnId
+from turngate.gateway.domain.ports.adapter import Agent, Closes
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.redaction import Redactor, new_key
+from turngate.gateway.turns.agent_run import Conversation, Patience
 
 PATHS = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}
 SESSION = Session(

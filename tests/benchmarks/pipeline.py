@@ -21,21 +21,31 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import AgentEvent, Done, InboundMessage, MessageKind, Part, Sent, SessionSource, Text, Turn
-from gateway.domain.ports.store import Claim, Outcome
-from gateway.observability.logs import configure_logging
-from gateway.observability.observer import Observer
-from gateway.outbound.delivery import Delivery, DeliveryRules
-from gateway.outbound.splitting import Fitting
-from gateway.pipeline import Pipeline
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.redaction import new_key
-from gateway.stores.session_files import Files
-from gateway.stores.sqlite import SqliteStore
-from gateway.turns.attachments import Attachments
-from gateway.turns.lanes import LaneRules
 from tests.fakes import RecordingAdapter, assistant, user
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    Done,
+    InboundMessage,
+    MessageKind,
+    Part,
+    Sent,
+    SessionSource,
+    Text,
+    Turn,
+)
+from turngate.gateway.domain.ports.store import Claim, Outcome
+from turngate.gateway.observability.logs import configure_logging
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
+from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.pipeline import Pipeline
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.redaction import new_key
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.turns.attachments import Attachments
+from turngate.gateway.turns.lanes import LaneRules
 
 Say = Callable[[InboundMessage], Awaitable[None]]
 

@@ -16,16 +16,16 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import ChatType, Entry, Role, Session, SessionId, SessionKey, SessionSource, Text
-from gateway.rules.session_keys import build_session_key
-from gateway.rules.session_lifecycle import interacted
-from gateway.stores.sqlite import SqliteStore
-from gateway.stores.sqlite.entry_table import EntryTable, within_bounds
-from gateway.stores.sqlite.recent_entries import RecentEntries
-from gateway.stores.sqlite.search_index import SearchIndex
-from gateway.stores.sqlite.session_table import SessionTable
-from gateway.stores.sqlite.store import LIVE_ENTRIES
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import ChatType, Entry, Role, Session, SessionId, SessionKey, SessionSource, Text
+from turngate.gateway.rules.session_keys import build_session_key
+from turngate.gateway.rules.session_lifecycle import interacted
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.stores.sqlite.entry_table import EntryTable, within_bounds
+from turngate.gateway.stores.sqlite.recent_entries import RecentEntries
+from turngate.gateway.stores.sqlite.search_index import SearchIndex
+from turngate.gateway.stores.sqlite.session_table import SessionTable
+from turngate.gateway.stores.sqlite.store import LIVE_ENTRIES
 
 DRIVEN = 100
 _AT_ONCE = 5000

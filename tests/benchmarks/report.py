@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gateway.daemon.system_clock import SystemClock
-from gateway.stores.sqlite import SqliteStore
 from tests.benchmarks.population import populate_in_a_child
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.stores.sqlite import SqliteStore
 
 RESULTS = Path(__file__).with_name("results.json")
 README = Path(__file__).parents[2] / "README.md"

@@ -68,7 +68,7 @@ async def _start(sim: Remote, people: list[str], folder: Path) -> asyncio.subpro
         "web: {listen: null}\nturns: {debounce: 0ms, when_busy: follow_up}\ndelivery: {stream: false}\n"
         f"access: {{allow: [{allow}]}}\n"
     )
-    profiled = [sys.executable, "-m", "cProfile", "-o", str(folder / "profile"), "-m", "gateway", "run"]
+    profiled = [sys.executable, "-m", "cProfile", "-o", str(folder / "profile"), "-m", "turngate", "run"]
     daemon = await asyncio.create_subprocess_exec(
         *profiled,
         "--config",

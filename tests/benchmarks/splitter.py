@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from markdown_it import MarkdownIt
 
-from gateway.outbound.rendering import split
+from turngate.gateway.outbound.rendering import split
 
 _SIZE, _LARGEST, _TRIES = 1_000_000, 4096, 5
 _PROSE = "The quick brown fox jumps over the lazy dog. It was **bold** and [a link](http://x.y/z).\nOne more line.\n\n"

@@ -23,8 +23,10 @@ from itertools import count
 from pathlib import Path
 from statistics import quantiles
 
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import (
+from tests.benchmarks.floor import Floor
+from tests.benchmarks.population import DRIVEN, key_of, populate_in_a_child, said, source_of
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import (
     InboundMessage,
     Part,
     ResetPolicy,
@@ -35,11 +37,9 @@ from gateway.domain.messages import (
     Spent,
     Tokens,
 )
-from gateway.domain.ports.store import Claim, Opening, Outcome
-from gateway.domain.usage import Payer
-from gateway.stores.sqlite import SqliteStore, recent_entries, session_table
-from tests.benchmarks.floor import Floor
-from tests.benchmarks.population import DRIVEN, key_of, populate_in_a_child, said, source_of
+from turngate.gateway.domain.ports.store import Claim, Opening, Outcome
+from turngate.gateway.domain.usage import Payer
+from turngate.gateway.stores.sqlite import SqliteStore, recent_entries, session_table
 
 Place = tuple[SessionSource, SessionKey]
 

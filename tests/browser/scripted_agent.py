@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from gateway.domain.messages import AgentEvent, Text, Tool, ToolStatus
+from turngate.gateway.domain.messages import AgentEvent, Text, Tool, ToolStatus
 
 MARKDOWN = """\
 # Moving the archive

@@ -26,7 +26,7 @@ class Daemon:
         self._command = [
             sys.executable,
             "-m",
-            "gateway",
+            "turngate",
             "run",
             "--config",
             str(config),

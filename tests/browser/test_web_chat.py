@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from gateway.domain.errors import Refused, StoreUnavailable
-from gateway.domain.messages import Origin, Role, SessionSource
-from gateway.rules.session_keys import build_session_key
-from gateway.web.chat import LONGEST_MESSAGE
 from tests.browser.conftest import Gateway
 from tests.fakes import said
+from turngate.gateway.domain.errors import Refused, StoreUnavailable
+from turngate.gateway.domain.messages import Origin, Role, SessionSource
+from turngate.gateway.rules.session_keys import build_session_key
+from turngate.gateway.web.chat import LONGEST_MESSAGE
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 

@@ -6,9 +6,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from gateway.stores.sqlite import SqliteStore
 from tests.fakes import FrozenClock, message
 from tests.talk import key_of
+from turngate.gateway.stores.sqlite import SqliteStore
 
 
 async def main() -> None:

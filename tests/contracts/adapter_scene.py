@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import is_hypothesis_test
 
-from config.access import AccessEntry
-from config.schema import Access, Config, Turns, Web
-from gateway.daemon.app import Gateway, running
-from gateway.daemon.state_dir import take_lock
-from gateway.domain.errors import Refused, TurngateError, Unauthorized
-from gateway.domain.messages import MAIN_ACCOUNT, InboundMessage, Part, PartId, SessionSource
-from gateway.domain.ports.adapter import Adapter, Receive
 from tests.contracts.adapters import UNDER_TEST, AdapterUnderTest
 from tests.simulators.running import PATIENCE, Remote
+from turngate.config.access import AccessEntry
+from turngate.config.schema import Access, Config, Turns, Web
+from turngate.gateway.daemon.app import Gateway, running
+from turngate.gateway.daemon.state_dir import take_lock
+from turngate.gateway.domain.errors import Refused, TurngateError, Unauthorized
+from turngate.gateway.domain.messages import MAIN_ACCOUNT, InboundMessage, Part, PartId, SessionSource
+from turngate.gateway.domain.ports.adapter import Adapter, Receive
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 

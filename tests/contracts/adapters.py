@@ -16,11 +16,21 @@ from typing import Protocol
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from adapters import discord, slack, telegram
-from adapters.slack.app.needs import EVENTS, SCOPES
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import MAIN_ACCOUNT, SessionSource
-from gateway.domain.ports.adapter import (
+from tests.simulators.common import Simulator
+from tests.simulators.discord import TOKENS as DISCORD_TOKENS
+from tests.simulators.discord import Discord
+from tests.simulators.running import Remote, in_process
+from tests.simulators.scripted import Scripted
+from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM, Patience
+from tests.simulators.slack import Settings as SlackSettings
+from tests.simulators.slack import Slack
+from tests.simulators.telegram import TOKENS as TELEGRAM_TOKENS
+from tests.simulators.telegram import Telegram
+from turngate.adapters import discord, slack, telegram
+from turngate.adapters.slack.app.needs import EVENTS, SCOPES
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import MAIN_ACCOUNT, SessionSource
+from turngate.gateway.domain.ports.adapter import (
     Adapter,
     AsksWithButtons,
     CatchesUp,
@@ -32,16 +42,6 @@ from gateway.domain.ports.adapter import (
     ShowsTyping,
     TellsProgress,
 )
-from tests.simulators.common import Simulator
-from tests.simulators.discord import TOKENS as DISCORD_TOKENS
-from tests.simulators.discord import Discord
-from tests.simulators.running import Remote, in_process
-from tests.simulators.scripted import Scripted
-from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM, Patience
-from tests.simulators.slack import Settings as SlackSettings
-from tests.simulators.slack import Slack
-from tests.simulators.telegram import TOKENS as TELEGRAM_TOKENS
-from tests.simulators.telegram import Telegram
 
 CAPABILITIES = (
     AsksWithButtons,

@@ -19,12 +19,6 @@ from typing import Protocol
 
 from aiohttp import web
 
-from gateway.agents import AgentSpec, load_agent
-from gateway.agents.json_protocol import turn_document
-from gateway.domain.errors import AgentError
-from gateway.domain.messages import Turn, Usage
-from gateway.domain.ports.adapter import Agent, Closes
-from gateway.domain.serialization import to_dict
 from tests.acp_rig import AcpRig
 from tests.contracts import scripted_agent
 from tests.programs import ENV
@@ -32,6 +26,12 @@ from tests.simulators.common import Simulator
 from tests.simulators.http_agent import Document, Service, hang_up, say, service, streaming
 from tests.simulators.models import KEY, Models
 from tests.simulators.running import Remote, in_process
+from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.agents.json_protocol import turn_document
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.messages import Turn, Usage
+from turngate.gateway.domain.ports.adapter import Agent, Closes
+from turngate.gateway.domain.serialization import to_dict
 
 
 class Can(Enum):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.ports.store import Store
-from gateway.stores.sqlite import SqliteStore
 from tests.fakes import FrozenClock
 from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.stores.sqlite import SqliteStore
 
 CAP = 20
 

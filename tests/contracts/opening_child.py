@@ -7,9 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-from gateway.domain.errors import StoreError
-from gateway.stores.sqlite import SqliteStore
 from tests.fakes import FrozenClock
+from turngate.gateway.domain.errors import StoreError
+from turngate.gateway.stores.sqlite import SqliteStore
 
 
 async def main() -> None:

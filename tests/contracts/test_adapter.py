@@ -18,7 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.domain.errors import (
+from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, for_adapters, gateway, listening, only_our_errors, part
+from tests.contracts.adapters import CAPABILITIES, OTHER_ACCOUNT, AdapterUnderTest
+from tests.fakes import FrozenClock
+from tests.oracle_store import MemoryStore
+from tests.simulators.running import PATIENCE
+from turngate.gateway.domain.errors import (
     GapRemains,
     NotSent,
     Refused,
@@ -28,8 +33,8 @@ from gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.domain.messages import MAIN_ACCOUNT, Attachment, Button, File, MediaType, MessageKind
-from gateway.domain.ports.adapter import (
+from turngate.gateway.domain.messages import MAIN_ACCOUNT, Attachment, Button, File, MediaType, MessageKind
+from turngate.gateway.domain.ports.adapter import (
     AsksWithButtons,
     CatchesUp,
     EditsMessages,
@@ -40,12 +45,7 @@ from gateway.domain.ports.adapter import (
     ShowsTyping,
     TellsProgress,
 )
-from gateway.rules.session_keys import build_session_key
-from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, for_adapters, gateway, listening, only_our_errors, part
-from tests.contracts.adapters import CAPABILITIES, OTHER_ACCOUNT, AdapterUnderTest
-from tests.fakes import FrozenClock
-from tests.oracle_store import MemoryStore
-from tests.simulators.running import PATIENCE
+from turngate.gateway.rules.session_keys import build_session_key
 
 BYTES = bytes(range(256)) * 500
 

@@ -17,8 +17,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.domain.messages import (
+from tests.contracts.agents import UNDER_TEST, AgentUnderTest, Can, OtherEnd, Script, Then
+from tests.fakes import NOON, assistant, dm, message, user
+from tests.simulators.running import PATIENCE
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Attachment,
     Done,
@@ -39,9 +42,6 @@ from gateway.domain.messages import (
     TurnId,
     Usage,
 )
-from tests.contracts.agents import UNDER_TEST, AgentUnderTest, Can, OtherEnd, Script, Then
-from tests.fakes import NOON, assistant, dm, message, user
-from tests.simulators.running import PATIENCE
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 WORDS = tuple(f"word{number} " for number in range(20))

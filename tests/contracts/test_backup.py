@@ -15,25 +15,25 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.crashpoints import UPKEEP_POINTS
-from gateway.domain.errors import Refused, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
-from gateway.domain.messages import InboxState, PartState, Sent
-from gateway.stores.sqlite import SqliteStore
-from gateway.stores.sqlite.backup import back_up
-from gateway.stores.sqlite.post_restore import REASON
-from gateway.stores.sqlite.restore import restore
-from gateway.stores.sqlite.verify import CHECKED, verify
 from tests.contracts.test_sqlite import asked, opened, tamper
 from tests.fakes import NOON, dm, message
 from tests.talk import begin, exchange, key_of, texts
+from turngate.gateway.domain.crashpoints import UPKEEP_POINTS
+from turngate.gateway.domain.errors import Refused, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from turngate.gateway.domain.messages import InboxState, PartState, Sent
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.stores.sqlite.backup import back_up
+from turngate.gateway.stores.sqlite.post_restore import REASON
+from turngate.gateway.stores.sqlite.restore import restore
+from turngate.gateway.stores.sqlite.verify import CHECKED, verify
 
 RESTORE_STEPS = [point for point in UPKEEP_POINTS if point.startswith("restore")]
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from gateway.domain.crashpoints import arm
-from gateway.stores.sqlite.restore import restore
+from turngate.gateway.domain.crashpoints import arm
+from turngate.gateway.stores.sqlite.restore import restore
 from tests.fakes import NOON
 arm(lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == sys.argv[1] else None)
 restore(Path(sys.argv[2]), Path(sys.argv[3]), NOON)
@@ -41,8 +41,8 @@ restore(Path(sys.argv[2]), Path(sys.argv[3]), NOON)
 WITHOUT_ROOM = """
 import resource, sys
 from pathlib import Path
-from gateway.domain.errors import StoreError
-from gateway.stores.sqlite.backup import back_up
+from turngate.gateway.domain.errors import StoreError
+from turngate.gateway.stores.sqlite.backup import back_up
 resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 try:
     back_up(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -16,12 +16,19 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.control.client import ControlClient
-from gateway.daemon.control.protocol import LARGEST_LINE, decode, encode
-from gateway.daemon.control.requests import Args, Line
-from gateway.daemon.control.server import MOST_CONNECTIONS, ControlServer, may_connect
-from gateway.domain.errors import Refused, StoreDamaged, StoreError, StoreUnavailable, TurngateError, Unreachable
-from gateway.domain.serialization import Json
+from turngate.gateway.daemon.control.client import ControlClient
+from turngate.gateway.daemon.control.protocol import LARGEST_LINE, decode, encode
+from turngate.gateway.daemon.control.requests import Args, Line
+from turngate.gateway.daemon.control.server import MOST_CONNECTIONS, ControlServer, may_connect
+from turngate.gateway.domain.errors import (
+    Refused,
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+    TurngateError,
+    Unreachable,
+)
+from turngate.gateway.domain.serialization import Json
 
 
 async def echo(args: Args, line: Line) -> Json:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from adapters.screens import Screens
-from gateway.daemon.control.chat import chat_requests
-from gateway.daemon.control.chat_events import (
+from tests.fakes import FrozenClock
+from turngate.adapters.screens import Screens
+from turngate.gateway.daemon.control.chat import chat_requests
+from turngate.gateway.daemon.control.chat_events import (
     LARGEST_MESSAGE,
     ChatCommand,
     ChatEvent,
@@ -21,12 +22,12 @@ from gateway.daemon.control.chat_events import (
     event_json,
     event_of,
 )
-from gateway.daemon.control.client import ControlClient
-from gateway.daemon.control.protocol import decode, encode
-from gateway.daemon.control.server import ControlServer
-from gateway.domain.errors import MalformedRecord, Refused, StoreUnavailable
-from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
-from gateway.domain.messages import (
+from turngate.gateway.daemon.control.client import ControlClient
+from turngate.gateway.daemon.control.protocol import decode, encode
+from turngate.gateway.daemon.control.server import ControlServer
+from turngate.gateway.domain.errors import MalformedRecord, Refused, StoreUnavailable
+from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
+from turngate.gateway.domain.messages import (
     InboundMessage,
     Part,
     PartId,
@@ -37,8 +38,7 @@ from gateway.domain.messages import (
     ToolStatus,
     TurnId,
 )
-from gateway.domain.serialization import Json
-from tests.fakes import FrozenClock
+from turngate.gateway.domain.serialization import Json
 
 COMMANDS = (ChatCommand(name="help", summary="what can be said"),)
 CLI = SessionSource.terminal()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.daemon.control.queue import queue_requests
-from gateway.daemon.control.requests import carry_out
-from gateway.domain.errors import AlreadySettled, Refused, UnknownWork
-from gateway.domain.messages import InboxState, Part, PartId, PartState, Sent
-from gateway.domain.ports.store import InboxItem, Outcome, Store
-from gateway.domain.serialization import Json
 from tests.fakes import NOON, FrozenClock, assistant, dm, message
 from tests.talk import begin, exchange, key_of, opening
+from turngate.gateway.daemon.control.queue import queue_requests
+from turngate.gateway.daemon.control.requests import carry_out
+from turngate.gateway.domain.errors import AlreadySettled, Refused, UnknownWork
+from turngate.gateway.domain.messages import InboxState, Part, PartId, PartState, Sent
+from turngate.gateway.domain.ports.store import InboxItem, Outcome, Store
+from turngate.gateway.domain.serialization import Json
 
 ROW = {"id", "key", "state", "age_s", "attempts", "reason"}
 STEP = {"at", "step", "detail"}

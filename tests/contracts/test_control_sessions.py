@@ -9,16 +9,22 @@ from typing import cast
 
 import pytest
 
-from gateway.daemon.control.requests import Requests, carry_out
-from gateway.daemon.control.sessions import session_requests
-from gateway.daemon.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus, status_requests
-from gateway.domain.errors import MalformedRecord, Refused, UnknownSession
-from gateway.domain.messages import Cost, CostStatus, Entry, Role, SessionKey, Spent, Tokens, ToolCall
-from gateway.domain.ports.store import Store
-from gateway.domain.serialization import Json
-from gateway.stores.session_files import Files
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.talk import begin, exchange, key_of
+from turngate.gateway.daemon.control.requests import Requests, carry_out
+from turngate.gateway.daemon.control.sessions import session_requests
+from turngate.gateway.daemon.control.status import (
+    AccountStatus,
+    BackupStatus,
+    DaemonStatus,
+    StoreStatus,
+    status_requests,
+)
+from turngate.gateway.domain.errors import MalformedRecord, Refused, UnknownSession
+from turngate.gateway.domain.messages import Cost, CostStatus, Entry, Role, SessionKey, Spent, Tokens, ToolCall
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.stores.session_files import Files
 
 SESSION = {
     *("id", "key", "title", "preview", "started_at", "last_interaction_at", "updated_at", "messages", "archived"),

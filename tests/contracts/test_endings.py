@@ -8,8 +8,10 @@ from datetime import time, timedelta
 
 import pytest
 
-from gateway.domain.errors import UnknownSession
-from gateway.domain.messages import (
+from tests.fakes import FrozenClock, assistant, dm, message, said
+from tests.talk import begin, exchange, key_of, opening
+from turngate.gateway.domain.errors import UnknownSession
+from turngate.gateway.domain.messages import (
     ChatType,
     EndReason,
     Entry,
@@ -21,10 +23,8 @@ from gateway.domain.messages import (
     SessionSource,
     Text,
 )
-from gateway.domain.ports.store import Claim, Outcome, Store
-from gateway.rules.session_lifecycle import ResetPolicies
-from tests.fakes import FrozenClock, assistant, dm, message, said
-from tests.talk import begin, exchange, key_of, opening
+from turngate.gateway.domain.ports.store import Claim, Outcome, Store
+from turngate.gateway.rules.session_lifecycle import ResetPolicies
 
 HOUR = timedelta(hours=1)
 EVER = timedelta(days=36_500)

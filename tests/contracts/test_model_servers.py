@@ -18,12 +18,18 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gateway.agents import AgentSpec
-from gateway.agents.anthropic import AnthropicAgent
-from gateway.agents.model_call import Patience
-from gateway.agents.openai import OpenAiAgent
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, TurngateError
-from gateway.domain.messages import (
+from tests.contracts.test_agent import PNG, text_of, turn
+from tests.fakes import NOON, assistant, user
+from tests.simulators.common import Simulator
+from tests.simulators.models import KEY, Models
+from tests.simulators.models.wire import WAYS
+from tests.simulators.running import Remote, in_process
+from turngate.gateway.agents import AgentSpec
+from turngate.gateway.agents.anthropic import AnthropicAgent
+from turngate.gateway.agents.model_call import Patience
+from turngate.gateway.agents.openai import OpenAiAgent
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, TurngateError
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Attachment,
     Done,
@@ -38,12 +44,6 @@ from gateway.domain.messages import (
     Turn,
     Usage,
 )
-from tests.contracts.test_agent import PNG, text_of, turn
-from tests.fakes import NOON, assistant, user
-from tests.simulators.common import Simulator
-from tests.simulators.models import KEY, Models
-from tests.simulators.models.wire import WAYS
-from tests.simulators.running import Remote, in_process
 
 MAKERS = {"openai": OpenAiAgent, "anthropic": AnthropicAgent}
 METHODS = {"openai": "completions", "anthropic": "messages"}

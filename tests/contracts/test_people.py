@@ -10,14 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.errors import Refused
-from gateway.domain.messages import Attachment, InboxState, MediaType, Part, PartState, ReplyTo, Sent
-from gateway.domain.pairing_records import Person
-from gateway.domain.ports.store import Store
-from gateway.inbound.pairing import ALPHABET, BY_COMMAND, CODE_LENGTH, MOST_PENDING, MOST_WRONG, WELCOME, Pairing
-from gateway.stores.sqlite import SqliteStore
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.talk import begin, key_of
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import Attachment, InboxState, MediaType, Part, PartState, ReplyTo, Sent
+from turngate.gateway.domain.pairing_records import Person
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.inbound.pairing import (
+    ALPHABET,
+    BY_COMMAND,
+    CODE_LENGTH,
+    MOST_PENDING,
+    MOST_WRONG,
+    WELCOME,
+    Pairing,
+)
+from turngate.gateway.stores.sqlite import SqliteStore
 
 KEY = b"k" * 32
 WRONG = "WRNGWRNG"

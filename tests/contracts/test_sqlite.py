@@ -21,8 +21,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.errors import AlreadySettled, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
-from gateway.domain.messages import (
+from tests.fakes import FrozenClock, assistant, dm, message, user
+from tests.talk import begin, exchange, key_of, opening, texts
+from turngate.gateway.domain.errors import AlreadySettled, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from turngate.gateway.domain.messages import (
     Entry,
     InboxId,
     InboxState,
@@ -33,11 +35,9 @@ from gateway.domain.messages import (
     SessionId,
     ToolCall,
 )
-from gateway.domain.ports.store import Accepted, Claim, Outcome
-from gateway.stores.sqlite import SqliteStore, search_index
-from gateway.stores.sqlite.migrations import APPLICATION_ID, migrate, our_scripts
-from tests.fakes import FrozenClock, assistant, dm, message, user
-from tests.talk import begin, exchange, key_of, opening, texts
+from turngate.gateway.domain.ports.store import Accepted, Claim, Outcome
+from turngate.gateway.stores.sqlite import SqliteStore, search_index
+from turngate.gateway.stores.sqlite.migrations import APPLICATION_ID, migrate, our_scripts
 
 
 @pytest.fixture

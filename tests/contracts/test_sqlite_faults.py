@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.errors import StoreDamaged, StoreUnavailable
-from gateway.stores.sqlite import SqliteStore
 from tests.crash.disk_faults import contents, cut_log, leave_killed, log_of, replace_by_a_copy
 from tests.fakes import FrozenClock, message
 from tests.talk import key_of
+from turngate.gateway.domain.errors import StoreDamaged, StoreUnavailable
+from turngate.gateway.stores.sqlite import SqliteStore
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.messages import PartState, ResetPolicy, Sent, Session
-from gateway.rules.session_lifecycle import ResetPolicies
-from gateway.stores.sqlite import SqliteStore
-from gateway.stores.sqlite.migrations import migrate, our_scripts
-from gateway.stores.sqlite.rows import SESSION_COLUMNS
 from tests.fakes import NOON, FrozenClock, dm
 from tests.talk import exchange, key_of
+from turngate.gateway.domain.messages import PartState, ResetPolicy, Sent, Session
+from turngate.gateway.rules.session_lifecycle import ResetPolicies
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.stores.sqlite.migrations import migrate, our_scripts
+from turngate.gateway.stores.sqlite.rows import SESSION_COLUMNS
 
 IDLE = ResetPolicies(default=ResetPolicy(idle_after=timedelta(hours=1)))
 EVER = timedelta(days=9999)

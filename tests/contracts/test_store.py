@@ -10,8 +10,12 @@ from datetime import datetime, time, timedelta
 
 import pytest
 
-from gateway.domain.errors import AlreadySettled, Refused, UnknownEntry, UnknownSession, UnknownWork
-from gateway.domain.messages import (
+from tests.contracts.conftest import CAP
+from tests.fakes import NOON, FrozenClock, assistant, dm, message, said, user
+from tests.oracle_store import MemoryStore
+from tests.talk import begin, exchange, key_of, opening, texts
+from turngate.gateway.domain.errors import AlreadySettled, Refused, UnknownEntry, UnknownSession, UnknownWork
+from turngate.gateway.domain.messages import (
     Attachment,
     Button,
     ChatType,
@@ -44,13 +48,18 @@ from gateway.domain.messages import (
     ToolCall,
     TurnId,
 )
-from gateway.domain.ports.store import AccountRecord, Choice, Claim, Depth, Outcome, QuestionState, SessionFilter, Store
-from gateway.rules.session_keys import build_session_key
-from gateway.stores.sqlite import SqliteStore
-from tests.contracts.conftest import CAP
-from tests.fakes import NOON, FrozenClock, assistant, dm, message, said, user
-from tests.oracle_store import MemoryStore
-from tests.talk import begin, exchange, key_of, opening, texts
+from turngate.gateway.domain.ports.store import (
+    AccountRecord,
+    Choice,
+    Claim,
+    Depth,
+    Outcome,
+    QuestionState,
+    SessionFilter,
+    Store,
+)
+from turngate.gateway.rules.session_keys import build_session_key
+from turngate.gateway.stores.sqlite import SqliteStore
 
 HOUR = timedelta(hours=1)
 IDLE = ResetPolicy(idle_after=HOUR)

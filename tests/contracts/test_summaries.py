@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gateway.domain.errors import UnknownSession
-from gateway.domain.messages import Entry, EntryId, Origin, Role, Session, Text
-from gateway.domain.ports.store import Claim, Store
 from tests.fakes import message, said, user
 from tests.talk import begin, exchange, key_of, opening
+from turngate.gateway.domain.errors import UnknownSession
+from turngate.gateway.domain.messages import Entry, EntryId, Origin, Role, Session, Text
+from turngate.gateway.domain.ports.store import Claim, Store
 
 SUMMARY = said(Role.USER, "it was about fish", origin=Origin.SUMMARY)
 

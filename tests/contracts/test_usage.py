@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.domain.errors import AlreadySettled, UnknownWork
-from gateway.domain.messages import LARGEST_NUMBER, Cost, CostStatus, InboxState, Session, Spent, Tokens
-from gateway.domain.ports.store import Outcome, Store
-from gateway.domain.usage import By, Payer, Spending, Used
 from tests.fakes import assistant, dm, message
 from tests.talk import begin
+from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
+from turngate.gateway.domain.messages import LARGEST_NUMBER, Cost, CostStatus, InboxState, Session, Spent, Tokens
+from turngate.gateway.domain.ports.store import Outcome, Store
+from turngate.gateway.domain.usage import By, Payer, Spending, Used
 
 ANN = Payer(day="2026-05-04", platform="telegram", account="main", chat="42", user="42", agent="main")
 SPENT = Spent(

@@ -23,14 +23,14 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from config.access import AccessEntry, Whom
-from config.schema import Access, Agent, Config, DiscordAccount, Platforms, Reset, Sessions, Turns, Web
-from gateway.daemon.app import Gateway, running
-from gateway.daemon.state_dir import take_lock
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.crashpoints import arm
-from gateway.observability.logs import configure_logging
 from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM
+from turngate.config.access import AccessEntry, Whom
+from turngate.config.schema import Access, Agent, Config, DiscordAccount, Platforms, Reset, Sessions, Turns, Web
+from turngate.gateway.daemon.app import Gateway, running
+from turngate.gateway.daemon.state_dir import take_lock
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.crashpoints import arm
+from turngate.gateway.observability.logs import configure_logging
 
 TELEGRAM = "telegram"
 SLACK = "slack"
@@ -65,12 +65,12 @@ def adapter_for(kind: str, url: str) -> Any | None:
     if kind == DISCORD:
         return None
     if kind == SLACK:
-        slack = import_module("adapters.slack")
+        slack = import_module("turngate.adapters.slack")
         account = slack.Account(bot_token="xoxb-main", app_token="xapp-main", api_url=f"{url}/api/")  # noqa: S106
         return slack.SlackAdapter(account, SystemClock())
     if kind != TELEGRAM:
         return ADAPTERS[kind](url)
-    telegram, simulator = import_module("adapters.telegram"), import_module("tests.simulators.telegram")
+    telegram, simulator = import_module("turngate.adapters.telegram"), import_module("tests.simulators.telegram")
     return telegram.TelegramAdapter(telegram.Account(token=simulator.TOKENS["main"], api_url=url), SystemClock())
 
 

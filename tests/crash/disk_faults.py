@@ -27,7 +27,7 @@ time.sleep(600)
 _STORES_AND_WAITS = """
 import asyncio, sys, time
 from pathlib import Path
-from gateway.stores.sqlite import SqliteStore
+from turngate.gateway.stores.sqlite import SqliteStore
 from tests.fakes import FrozenClock, message
 from tests.talk import key_of
 

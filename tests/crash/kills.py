@@ -8,9 +8,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.domain.crashpoints import POINTS
 from tests.crash.daemon import DISCORD, SLACK
 from tests.crash.rig import PATIENCE, Rig, Verdict
+from turngate.gateway.domain.crashpoints import POINTS
 
 # The adapter's own: before the platform is told, and after.
 ALL_POINTS = (*POINTS[:2], "acking", "acked", *POINTS[2:])

@@ -20,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from gateway.daemon.control.client import ControlClient
 from tests.crash.daemon import DISCORD, PERSON, PERSON_ON_SLACK, PERSON_ON_TELEGRAM, SLACK, TELEGRAM
 from tests.crash.power import Power
+from turngate.gateway.daemon.control.client import ControlClient
 
 PATIENCE = 60.0
 REPEAT = "(possible repeat"
@@ -256,7 +256,7 @@ class Rig:
         return not waiting
 
     def _ask(self, *words: str) -> dict[str, object]:
-        command = [sys.executable, "-m", "gateway", *words, "--json", "--state-dir", str(self.state)]
+        command = [sys.executable, "-m", "turngate", *words, "--json", "--state-dir", str(self.state)]
         return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
     def ask_quickly(self, do: str) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from tests.crash.power import Power
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from gateway.stores.session_files import Files
-from gateway.domain.messages import Attachment, File, MediaType, SessionId
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.domain.messages import Attachment, File, MediaType, SessionId
 
 async def chunks():
     yield b"all of it"

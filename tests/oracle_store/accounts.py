@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.domain.messages import SessionSource
-from gateway.domain.ports.store import AccountRecord
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.ports.store import AccountRecord
 
 
 class MemoryAccounts:

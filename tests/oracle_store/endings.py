@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from gateway.domain.messages import Session, SessionId
-from gateway.domain.ports.store import LONGEST_PUT_OFF
+from turngate.gateway.domain.messages import Session, SessionId
+from turngate.gateway.domain.ports.store import LONGEST_PUT_OFF
 
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.domain.errors import AlreadySettled, UnknownWork
-from gateway.domain.messages import InboundMessage, InboxId, InboxState, SessionKey, TurnId
-from gateway.domain.ports.store import Accepted, InboxItem
-from gateway.stores.texts import scrub, scrubbed
+from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
+from turngate.gateway.domain.messages import InboundMessage, InboxId, InboxState, SessionKey, TurnId
+from turngate.gateway.domain.ports.store import Accepted, InboxItem
+from turngate.gateway.stores.texts import scrub, scrubbed
 
 _AT_WORK = (InboxState.WAITING, InboxState.RUNNING)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from gateway.domain.errors import AlreadySettled, UnknownWork
-from gateway.domain.messages import Part, PartId, PartState, Sent, SessionId, TurnId
-from gateway.domain.ports.store import InboxItem, Step
-from gateway.stores.texts import on_one_line, scrubbed
+from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
+from turngate.gateway.domain.messages import Part, PartId, PartState, Sent, SessionId, TurnId
+from turngate.gateway.domain.ports.store import InboxItem, Step
+from turngate.gateway.stores.texts import on_one_line, scrubbed
 
 _UNSENT = (PartState.PENDING, PartState.SENDING, PartState.FAILED)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.domain.messages import Part, SessionSource
-from gateway.domain.pairing_records import Approval, Approved, Guess, Invitation, Judged, Pending, Person
-from gateway.stores.texts import scrubbed
+from turngate.gateway.domain.messages import Part, SessionSource
+from turngate.gateway.domain.pairing_records import Approval, Approved, Guess, Invitation, Judged, Pending, Person
+from turngate.gateway.stores.texts import scrubbed
 
 
 @dataclass(slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.domain.messages import Does, InboxId, Part, PartId, SessionId, TurnId
-from gateway.domain.ports.store import Asked, Choice, QuestionState
+from turngate.gateway.domain.messages import Does, InboxId, Part, PartId, SessionId, TurnId
+from turngate.gateway.domain.ports.store import Asked, Choice, QuestionState
 
 
 class MemoryQuestions:

@@ -6,10 +6,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.domain.errors import Refused, UnknownSession
-from gateway.domain.messages import EndReason, Opened, ResetPolicy, Session, SessionId, SessionKey, SessionSource
-from gateway.domain.ports.store import Opening, SessionFilter
-from gateway.rules.session_lifecycle import (
+from tests.oracle_store.endings import MemoryEndings
+from turngate.gateway.domain.errors import Refused, UnknownSession
+from turngate.gateway.domain.messages import (
+    EndReason,
+    Opened,
+    ResetPolicy,
+    Session,
+    SessionId,
+    SessionKey,
+    SessionSource,
+)
+from turngate.gateway.domain.ports.store import Opening, SessionFilter
+from turngate.gateway.rules.session_lifecycle import (
     Decision,
     due_before,
     end_session,
@@ -20,8 +29,7 @@ from gateway.rules.session_lifecycle import (
     tombstone,
     touched,
 )
-from gateway.stores.texts import scrub, scrubbed
-from tests.oracle_store.endings import MemoryEndings
+from turngate.gateway.stores.texts import scrub, scrubbed
 
 IsBusy = Callable[[SessionId], bool]
 

@@ -12,7 +12,19 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 
-from gateway.domain.messages import (
+from tests.oracle_store.accounts import MemoryAccounts
+from tests.oracle_store.endings import MemoryEndings
+from tests.oracle_store.inbox import MemoryInbox
+from tests.oracle_store.outbox import MemoryOutbox
+from tests.oracle_store.people import MemoryPeople
+from tests.oracle_store.questions import MemoryQuestions
+from tests.oracle_store.sessions import MemorySessions, may_be_due
+from tests.oracle_store.transcripts import MemoryTranscripts
+from tests.oracle_store.turns import MemoryTurns
+from tests.oracle_store.upkeep import MemoryUpkeep
+from tests.oracle_store.usage import MemoryUsage
+from tests.oracle_store.work import MemoryWork
+from turngate.gateway.domain.messages import (
     Block,
     EndReason,
     Entry,
@@ -32,9 +44,9 @@ from gateway.domain.messages import (
     Spent,
     TurnId,
 )
-from gateway.domain.pairing_records import Approval, Approved, Invitation, Judged, Pending, Person
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import (
+from turngate.gateway.domain.pairing_records import Approval, Approved, Invitation, Judged, Pending, Person
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import (
     Accepted,
     AccountRecord,
     Asked,
@@ -54,21 +66,9 @@ from gateway.domain.ports.store import (
     Trace,
     Transcript,
 )
-from gateway.domain.usage import LAST_DAY, By, Payer, Used
-from gateway.rules.session_lifecycle import answered
-from gateway.stores import jsonl
-from tests.oracle_store.accounts import MemoryAccounts
-from tests.oracle_store.endings import MemoryEndings
-from tests.oracle_store.inbox import MemoryInbox
-from tests.oracle_store.outbox import MemoryOutbox
-from tests.oracle_store.people import MemoryPeople
-from tests.oracle_store.questions import MemoryQuestions
-from tests.oracle_store.sessions import MemorySessions, may_be_due
-from tests.oracle_store.transcripts import MemoryTranscripts
-from tests.oracle_store.turns import MemoryTurns
-from tests.oracle_store.upkeep import MemoryUpkeep
-from tests.oracle_store.usage import MemoryUsage
-from tests.oracle_store.work import MemoryWork
+from turngate.gateway.domain.usage import LAST_DAY, By, Payer, Used
+from turngate.gateway.rules.session_lifecycle import answered
+from turngate.gateway.stores import jsonl
 
 LIVE_ENTRIES = 2000
 

@@ -6,14 +6,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.domain.errors import Refused, UnknownEntry
-from gateway.domain.messages import Block, EndReason, Entry, EntryId, Origin, Session, SessionId, Spent
-from gateway.domain.ports.store import Hit, Transcript
-from gateway.rules.history_window import live_start
-from gateway.rules.session_lifecycle import answered, interacted, preview_of, spared_summary, touched, with_moved_marks
-from gateway.stores import jsonl
-from gateway.stores.texts import contains_words, query_words, scrubbed
 from tests.oracle_store.sessions import MemorySessions
+from turngate.gateway.domain.errors import Refused, UnknownEntry
+from turngate.gateway.domain.messages import Block, EndReason, Entry, EntryId, Origin, Session, SessionId, Spent
+from turngate.gateway.domain.ports.store import Hit, Transcript
+from turngate.gateway.rules.history_window import live_start
+from turngate.gateway.rules.session_lifecycle import (
+    answered,
+    interacted,
+    preview_of,
+    spared_summary,
+    touched,
+    with_moved_marks,
+)
+from turngate.gateway.stores import jsonl
+from turngate.gateway.stores.texts import contains_words, query_words, scrubbed
 
 
 class MemoryTranscripts:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.domain.errors import AlreadySettled, UnknownWork
-from gateway.domain.messages import Entry, EntryId, InboxId, SessionId, TurnId
-from gateway.domain.ports.store import Claim, Outcome, Step
-from gateway.stores.texts import on_one_line, scrub
+from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
+from turngate.gateway.domain.messages import Entry, EntryId, InboxId, SessionId, TurnId
+from turngate.gateway.domain.ports.store import Claim, Outcome, Step
+from turngate.gateway.stores.texts import on_one_line, scrub
 
 
 @dataclass(slots=True)

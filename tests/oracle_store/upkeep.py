@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from gateway.domain.messages import EndReason, InboxState, Session
-from gateway.domain.ports.store import Pruned
-from gateway.rules.session_lifecycle import is_disused, is_empty, is_over, said_before
 from tests.oracle_store.inbox import MemoryInbox
 from tests.oracle_store.outbox import MemoryOutbox
 from tests.oracle_store.people import MemoryPeople
@@ -15,6 +12,9 @@ from tests.oracle_store.questions import MemoryQuestions
 from tests.oracle_store.sessions import MemorySessions
 from tests.oracle_store.transcripts import MemoryTranscripts
 from tests.oracle_store.turns import MemoryTurns
+from turngate.gateway.domain.messages import EndReason, InboxState, Session
+from turngate.gateway.domain.ports.store import Pruned
+from turngate.gateway.rules.session_lifecycle import is_disused, is_empty, is_over, said_before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.domain.messages import Spent
-from gateway.domain.usage import By, Payer, Spending, Used
-from gateway.stores.texts import scrubbed
+from turngate.gateway.domain.messages import Spent
+from turngate.gateway.domain.usage import By, Payer, Spending, Used
+from turngate.gateway.stores.texts import scrubbed
 
 
 class MemoryUsage:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from gateway.domain.messages import Entry, EntryId, InboxId, InboxState, Opened, Part, SessionId, TurnId
-from gateway.domain.ports.store import Begun, Claim, InboxItem, Opening, Outcome, Step, Trace
 from tests.oracle_store.inbox import MemoryInbox
 from tests.oracle_store.outbox import MemoryOutbox
 from tests.oracle_store.questions import MemoryQuestions
 from tests.oracle_store.sessions import MemorySessions
 from tests.oracle_store.transcripts import MemoryTranscripts
 from tests.oracle_store.turns import MemoryTurns
+from turngate.gateway.domain.messages import Entry, EntryId, InboxId, InboxState, Opened, Part, SessionId, TurnId
+from turngate.gateway.domain.ports.store import Begun, Claim, InboxItem, Opening, Outcome, Step, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

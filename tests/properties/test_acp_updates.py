@@ -8,9 +8,9 @@ from acp.schema import SessionNotification
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.agents.acp.updates import Enclosed, Reading
-from gateway.agents.acp.wire import parsed
-from gateway.domain.serialization import to_dict
+from turngate.gateway.agents.acp.updates import Enclosed, Reading
+from turngate.gateway.agents.acp.wire import parsed
+from turngate.gateway.domain.serialization import to_dict
 
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
 anything = st.recursive(

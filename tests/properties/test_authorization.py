@@ -8,11 +8,11 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from config.wake_words import parse_wake_word
-from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
-from gateway.domain.pairing_records import Person
-from gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal, authorize
 from tests.fakes import NOON
+from turngate.config.wake_words import parse_wake_word
+from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+from turngate.gateway.domain.pairing_records import Person
+from turngate.gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal, authorize
 
 # Few values, so that they often meet.
 ids = st.sampled_from(["1", "2", "-100", "９", "1 ", "", "ann"]) | st.text(max_size=3)

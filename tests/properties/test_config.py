@@ -9,10 +9,10 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from config.schema import Config, Section
-from config.show import as_yaml
-from config.unsupported import NOT_BUILT_YET
 from tests.configs import checked, config_of
+from turngate.config.schema import Config, Section
+from turngate.config.show import as_yaml
+from turngate.config.unsupported import NOT_BUILT_YET
 
 EXAMPLE = (Path(__file__).parents[2] / "config" / "turngate.example.yaml").read_text()
 CANARY = "canary-51a7"

@@ -9,12 +9,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.domain.messages import ChatType, SessionSource
-from gateway.domain.serialization import Json
-from gateway.domain.text import clean_label
-from gateway.inbound.background_messages import Remark
-from gateway.rules.context_prompt import HomeChannel, PromptFacts, context_prompt
 from tests.properties.test_redaction import AROUND, CANARIES, Canary, bare, phone_numbers, redactor
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.text import clean_label
+from turngate.gateway.inbound.background_messages import Remark
+from turngate.gateway.rules.context_prompt import HomeChannel, PromptFacts, context_prompt
 
 MODERATE = settings(max_examples=200, deadline=None)
 UNSEEN = "\0\n\r\t\x0b\x0c\x1b\x1c\x85\u00ad\u061c\u200b\u200d\u2028\u2029\u202e\u2066\ufeff\ufe0f\U000e0041\ud800"

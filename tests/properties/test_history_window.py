@@ -9,8 +9,9 @@ from datetime import timedelta
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gateway.domain.messages import Block, Entry, Media, MediaType, Origin, Reasoning, Role, Text, ToolCall
-from gateway.rules.history_window import (
+from tests.fakes import NOON, assistant, user
+from turngate.gateway.domain.messages import Block, Entry, Media, MediaType, Origin, Reasoning, Role, Text, ToolCall
+from turngate.gateway.rules.history_window import (
     HistoryRules,
     estimate_text_tokens,
     estimate_tokens,
@@ -19,7 +20,6 @@ from gateway.rules.history_window import (
     talk_in,
     window,
 )
-from tests.fakes import NOON, assistant, user
 
 UNAVAILABLE = (Text("[result unavailable]"),)
 

@@ -8,13 +8,13 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.agents.anthropic import _Message
-from gateway.agents.model_call import Refusal
-from gateway.agents.model_stream import Answer
-from gateway.agents.openai import _Completion
-from gateway.domain.errors import AgentError
-from gateway.domain.messages import Reasoning, Text, Tool, Usage
-from gateway.domain.serialization import to_dict
+from turngate.gateway.agents.anthropic import _Message
+from turngate.gateway.agents.model_call import Refusal
+from turngate.gateway.agents.model_stream import Answer
+from turngate.gateway.agents.openai import _Completion
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.messages import Reasoning, Text, Tool, Usage
+from turngate.gateway.domain.serialization import to_dict
 
 KEYS = {
     "openai": [

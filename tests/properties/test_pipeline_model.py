@@ -18,13 +18,23 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
-from gateway.domain.messages import AgentEvent, Done, InboundMessage, InboxState, Part, PartState, Sent, Text, Turn
-from gateway.rules.outcomes import TOO_MANY
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import HurriedLoop, LoopClock
 from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    Done,
+    InboundMessage,
+    InboxState,
+    Part,
+    PartState,
+    Sent,
+    Text,
+    Turn,
+)
+from turngate.gateway.rules.outcomes import TOO_MANY
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from gateway.cli.answer_view import AnswerView
-from gateway.cli.printable import printable, printable_line
-from gateway.cli.tables import line, table
 from tests.tiny_terminal import TinyTerminal
+from turngate.gateway.cli.answer_view import AnswerView
+from turngate.gateway.cli.printable import printable, printable_line
+from turngate.gateway.cli.tables import line, table
 
 BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 TEXTS = st.text(st.characters()) | st.text(st.sampled_from("\x1b[]0;m\x07\x9b\u202e\r\n\t ab&#x;|*`>-1.")).map(str)

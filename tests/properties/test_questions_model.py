@@ -20,8 +20,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
-from gateway.domain.messages import (
+from tests.at_work import AtWork, at_desk, at_work, policy_for
+from tests.fakes import RecordingAdapter, dm
+from tests.hurry import HurriedLoop, LoopClock
+from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Ask,
     Does,
@@ -37,11 +41,7 @@ from gateway.domain.messages import (
     Turn,
     TurnId,
 )
-from gateway.turns.lanes import LaneRules
-from tests.at_work import AtWork, at_desk, at_work, policy_for
-from tests.fakes import RecordingAdapter, dm
-from tests.hurry import HurriedLoop, LoopClock
-from tests.oracle_store import MemoryStore
+from turngate.gateway.turns.lanes import LaneRules
 
 T = TypeVar("T")
 

@@ -13,9 +13,19 @@ from itertools import pairwise
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from gateway.domain.messages import ChatType, Entry, Media, MediaType, Reasoning, Role, SessionSource, Text, ToolCall
-from gateway.rules.redaction import _SIGN, Redactor, StreamRestorer, _shapes
 from tests.fakes import NOON
+from turngate.gateway.domain.messages import (
+    ChatType,
+    Entry,
+    Media,
+    MediaType,
+    Reasoning,
+    Role,
+    SessionSource,
+    Text,
+    ToolCall,
+)
+from turngate.gateway.rules.redaction import _SIGN, Redactor, StreamRestorer, _shapes
 
 KEY = bytes(range(32))
 PSEUDONYM = re.compile("(?:user|chat|thread|role|phone|email)_[0-9a-f]{16}")

@@ -10,9 +10,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from gateway.outbound.rendering import beginning, join, split
-from gateway.outbound.rendering.blocks import flat_fences, parsed_fences
-from gateway.outbound.rendering.graphemes import is_boundary
+from turngate.gateway.outbound.rendering import beginning, join, split
+from turngate.gateway.outbound.rendering.blocks import flat_fences, parsed_fences
+from turngate.gateway.outbound.rendering.graphemes import is_boundary
 
 Measure = Callable[[str], int]
 

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.domain import messages as model
-from gateway.domain.errors import MalformedRecord
-from gateway.domain.messages import LARGEST_NUMBER, AgentEvent, Entry, Session
-from gateway.domain.serialization import from_dict, to_dict
 from tests.fakes import user
+from turngate.gateway.domain import messages as model
+from turngate.gateway.domain.errors import MalformedRecord
+from turngate.gateway.domain.messages import LARGEST_NUMBER, AgentEvent, Entry, Session
+from turngate.gateway.domain.serialization import from_dict, to_dict
 
 TYPES = [thing for thing in vars(model).values() if isinstance(thing, type) and is_dataclass(thing)]
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.domain.errors import Refused
-from gateway.domain.messages import SessionId
-from gateway.stores.safe_open import opened_inside
-from gateway.stores.session_files import Files, clean_name
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import SessionId
+from turngate.gateway.stores.safe_open import opened_inside
+from turngate.gateway.stores.session_files import Files, clean_name
 
 STEPS = st.sampled_from(["..", ".", "", "work", "a", "link", "up", "secret", "/", "~", "\x00", "é", " "])
 PATHS = st.one_of(st.lists(STEPS, max_size=8).map("/".join), st.text(max_size=40))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gateway.domain.messages import ChatType, SessionKey, SessionSource
-from gateway.rules.session_keys import build_session_key
+from turngate.gateway.domain.messages import ChatType, SessionKey, SessionSource
+from turngate.gateway.rules.session_keys import build_session_key
 
 PIECES = ":%*/-0127aäЖ你😀\x00\x1f\x7f\x85\ud800\udfff"
 LURES = [

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.domain.messages import EndReason, ResetPolicy, Session, SessionId, SessionKey
-from gateway.domain.ports.store import Opening
-from gateway.rules.session_lifecycle import (
+from tests.fakes import NOON, dm
+from turngate.gateway.domain.messages import EndReason, ResetPolicy, Session, SessionId, SessionKey
+from turngate.gateway.domain.ports.store import Opening
+from turngate.gateway.rules.session_lifecycle import (
     daily_reset_on,
     end_session,
     interacted,
@@ -27,7 +28,6 @@ from gateway.rules.session_lifecycle import (
     reset_due,
     resumed,
 )
-from tests.fakes import NOON, dm
 
 INSTANT = timedelta(microseconds=1)
 HOUR = timedelta(hours=1)

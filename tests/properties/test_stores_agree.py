@@ -11,8 +11,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.domain.errors import Refused
-from gateway.domain.messages import (
+from tests.fakes import NOON, FrozenClock, assistant, dm, message, said
+from tests.oracle_store import MemoryStore
+from tests.talk import begin, exchange, key_of, opening, texts
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import (
     Cost,
     CostStatus,
     Entry,
@@ -30,13 +33,10 @@ from gateway.domain.messages import (
     Text,
     Tokens,
 )
-from gateway.domain.pairing_records import Approval, Invitation, Person
-from gateway.domain.ports.store import Claim, Outcome, SessionFilter, Store
-from gateway.domain.usage import By, Payer
-from gateway.stores.sqlite import SqliteStore
-from tests.fakes import NOON, FrozenClock, assistant, dm, message, said
-from tests.oracle_store import MemoryStore
-from tests.talk import begin, exchange, key_of, opening, texts
+from turngate.gateway.domain.pairing_records import Approval, Invitation, Person
+from turngate.gateway.domain.ports.store import Claim, Outcome, SessionFilter, Store
+from turngate.gateway.domain.usage import By, Payer
+from turngate.gateway.stores.sqlite import SqliteStore
 
 IDLE = ResetPolicy(idle_after=timedelta(hours=1))
 CAP = 8

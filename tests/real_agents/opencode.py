@@ -20,12 +20,12 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
-from gateway.agents import AgentSpec
-from gateway.agents.acp.agent import AcpAgent, make
-from gateway.domain.messages import AgentEvent, Ask, Entry, Text, Tool, ToolStatus
 from tests.acp_rig import AcpRig, heard, words
 from tests.fakes import assistant, user
 from tests.real_agents.model import ToolModel
+from turngate.gateway.agents import AgentSpec
+from turngate.gateway.agents.acp.agent import AcpAgent, make
+from turngate.gateway.domain.messages import AgentEvent, Ask, Entry, Text, Tool, ToolStatus
 
 PACKAGE = "opencode-ai@1.18.33"
 COMMAND = {"command": "echo made > made.txt", "description": "Makes a file"}

@@ -13,8 +13,6 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.daemon.shutdown import GOES_ON
-from gateway.daemon.state_dir import take_lock
 from tests.real_agents.model import ToolModel
 from tests.real_systemd.machine import (
     CONFIG,
@@ -34,6 +32,8 @@ from tests.service import until_told
 from tests.simulators.running import Remote, as_process
 from tests.simulators.telegram import TOKENS
 from tests.telegram_daemon import PERSON, bot, config
+from turngate.gateway.daemon.shutdown import GOES_ON
+from turngate.gateway.daemon.state_dir import take_lock
 
 STRANGER = "72002"
 STATE = Path("/var/lib/turngate")

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.agents import load_agent
-from gateway.agents.acp import agent as acp_agent
-from gateway.agents.acp.agent import AcpAgent
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
-from gateway.domain.messages import (
+from tests.acp_rig import AcpRig, heard, is_running, words
+from tests.fakes import assistant, message, user
+from turngate.gateway.agents import load_agent
+from turngate.gateway.agents.acp import agent as acp_agent
+from turngate.gateway.agents.acp.agent import AcpAgent
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Ask,
     Attachment,
@@ -28,9 +30,7 @@ from gateway.domain.messages import (
     Turn,
     Usage,
 )
-from gateway.domain.ports.adapter import Closes, TakesAnswers
-from tests.acp_rig import AcpRig, heard, is_running, words
-from tests.fakes import assistant, message, user
+from turngate.gateway.domain.ports.adapter import Closes, TakesAnswers
 
 
 @pytest.fixture

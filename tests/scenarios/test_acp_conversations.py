@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.system_clock import SystemClock
-from gateway.rules.policy import Employed, Policy
-from gateway.stores.session_files import Files
-from gateway.stores.sqlite import SqliteStore
 from tests.acp_rig import AcpRig, is_running
 from tests.at_work import AtWork, at_work
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.stores.sqlite import SqliteStore
 
 CHILD = """
 import asyncio, pathlib, sys

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from config.schema import Config
-from gateway.daemon.app import Gateway, running
-from gateway.daemon.state_dir import take_lock
-from gateway.domain.errors import Refused
-from gateway.domain.messages import ChatType, InboundMessage, InboxState, SessionSource
-from gateway.domain.ports.adapter import Receive
 from tests.configs import config_of
 from tests.fakes import NOON, RecordingAdapter
+from turngate.config.schema import Config
+from turngate.gateway.daemon.app import Gateway, running
+from turngate.gateway.daemon.state_dir import take_lock
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import ChatType, InboundMessage, InboxState, SessionSource
+from turngate.gateway.domain.ports.adapter import Receive
 
 HERE = SessionSource.browser("desk")
 

@@ -6,10 +6,14 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.agents.fallback import Chain, Link
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import AgentError, AgentUnavailable
-from gateway.domain.messages import (
+from tests.at_work import AtWork, at_desk, at_work, numbers
+from tests.fakes import RecordingAdapter, ScriptedAgent
+from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
+from turngate.gateway.agents.fallback import Chain, Link
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import AgentError, AgentUnavailable
+from turngate.gateway.domain.messages import (
     AgentEvent,
     CostStatus,
     Done,
@@ -21,18 +25,14 @@ from gateway.domain.messages import (
     Tokens,
     Usage,
 )
-from gateway.domain.messages import Turn as AgentTurn
-from gateway.domain.ports.adapter import Agent
-from gateway.domain.usage import By, Payer
-from gateway.rules.authorization import Access, Direct
-from gateway.rules.budgets import Budget, Budgets
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.pricing import Prices
-from gateway.stores.sqlite import SqliteStore
-from tests.at_work import AtWork, at_desk, at_work, numbers
-from tests.fakes import RecordingAdapter, ScriptedAgent
-from tests.hurry import LoopClock, hurried, later
-from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.messages import Turn as AgentTurn
+from turngate.gateway.domain.ports.adapter import Agent
+from turngate.gateway.domain.usage import By, Payer
+from turngate.gateway.rules.authorization import Access, Direct
+from turngate.gateway.rules.budgets import Budget, Budgets
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.pricing import Prices
+from turngate.gateway.stores.sqlite import SqliteStore
 
 MODEL = Model(name="gpt", provider="openai", base_url="http://127.0.0.1/v1")
 PRICES = Prices(input=1.0, output=10.0)

@@ -186,8 +186,8 @@ def test_a_config_that_is_wrong_at_the_start_is_told_in_full_only_to_whoever_sta
 def test_a_bug_at_the_top_says_where_it_is_and_nothing_that_was_said(tmp_path: Path) -> None:
     program = """
 import sys
-from gateway.__main__ import main
-from gateway.cli import app
+from turngate.gateway.__main__ import main
+from turngate.gateway.cli import app
 
 @app.command()
 def broken():

@@ -9,8 +9,12 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.domain.errors import StoreUnavailable
-from gateway.domain.messages import (
+from tests.at_work import AtWork, at_desk, at_work, policy_for
+from tests.fakes import ScriptedAgent
+from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.errors import StoreUnavailable
+from turngate.gateway.domain.messages import (
     AgentEvent,
     ChatType,
     Done,
@@ -21,13 +25,9 @@ from gateway.domain.messages import (
     SessionSource,
     Text,
 )
-from gateway.domain.messages import Turn as AgentTurn
-from gateway.domain.ports.store import Accepted, Choice, SessionFilter, Store
-from gateway.turns.lanes import LaneRules
-from tests.at_work import AtWork, at_desk, at_work, policy_for
-from tests.fakes import ScriptedAgent
-from tests.hurry import LoopClock, hurried, later
-from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.messages import Turn as AgentTurn
+from turngate.gateway.domain.ports.store import Accepted, Choice, SessionFilter, Store
+from turngate.gateway.turns.lanes import LaneRules
 
 
 async def echo(turn: AgentTurn) -> AsyncIterator[AgentEvent]:

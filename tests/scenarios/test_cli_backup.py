@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.stores.sqlite.verify import verify
 from tests.commands import PATIENCE, daemon, in_terminal, turngate
 from tests.contracts.test_backup import filled, flip
+from turngate.gateway.stores.sqlite.verify import verify
 
 
 @pytest.fixture

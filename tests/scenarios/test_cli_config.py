@@ -148,7 +148,7 @@ def test_what_is_shown_is_a_valid_file(home: Path) -> None:
 
 
 def test_the_module_does_the_same_as_the_command(home: Path) -> None:
-    result = run(home, "check", command=(sys.executable, "-m", "gateway"))
+    result = run(home, "check", command=(sys.executable, "-m", "turngate"))
 
     assert result.returncode == 0
     assert result.stdout == run(home, "check").stdout
@@ -165,7 +165,7 @@ def test_help_lists_what_is_built_and_nothing_else(home: Path) -> None:
 
 LISTED = """
 import sys
-from gateway.__main__ import main
+from turngate.gateway.__main__ import main
 try:
     main()
 finally:
@@ -191,13 +191,21 @@ def test_help_imports_nothing_of_ours_but_the_commands_themselves(home: Path) ->
 
     for result in (helped, listed):
         ours = {name for name in result.stderr.split() if name.startswith(("gateway.", "adapters", "config"))}
-        assert {name for name in ours if not name.startswith("gateway.cli")} == {
-            "gateway.__main__",
-            "gateway.domain.errors",
-            "gateway.observability.error_text",
-            "gateway.daemon.state_dir",
+        assert {name for name in ours if not name.startswith("turngate.gateway.cli")} == {
+            "turngate.gateway.__main__",
+            "turngate.gateway.domain.errors",
+            "turngate.gateway.observability.error_text",
+            "turngate.gateway.daemon.state_dir",
         }
-        assert ours & {"gateway.cli.state_access", "gateway.cli.tables", "gateway.cli.chat_connection"} == set()
+        assert (
+            ours
+            & {
+                "turngate.gateway.cli.state_access",
+                "turngate.gateway.cli.tables",
+                "turngate.gateway.cli.chat_connection",
+            }
+            == set()
+        )
         assert {"rich.live", "rich.status", "readline", "structlog"} & set(result.stderr.split()) == set()
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.state_dir import read_or_make_key, take_lock
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import PartState
-from gateway.inbound.pairing import MOST_WRONG, Pairing
-from gateway.stores.sqlite import SqliteStore
 from tests.commands import daemon, in_terminal, turngate
 from tests.fakes import dm
+from turngate.gateway.daemon.state_dir import read_or_make_key, take_lock
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import PartState
+from turngate.gateway.inbound.pairing import MOST_WRONG, Pairing
+from turngate.gateway.stores.sqlite import SqliteStore
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.state_dir import take_lock
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import InboxId, SessionSource
-from gateway.domain.ports.store import Opening
-from gateway.rules.session_keys import build_session_key
-from gateway.stores.sqlite import SqliteStore
 from tests.commands import daemon, in_terminal, turngate
 from tests.contracts.test_control_queue import ROW, STEP
 from tests.fakes import message
+from turngate.gateway.daemon.state_dir import take_lock
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import InboxId, SessionSource
+from turngate.gateway.domain.ports.store import Opening
+from turngate.gateway.rules.session_keys import build_session_key
+from turngate.gateway.stores.sqlite import SqliteStore
 
 HERE = SessionSource.terminal(None)
 

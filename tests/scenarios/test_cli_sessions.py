@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.state_dir import take_lock
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import Session
-from gateway.domain.ports.store import Outcome, Store
-from gateway.stores.session_files import Files
-from gateway.stores.sqlite import SqliteStore
 from tests.commands import errors_without_reader, in_terminal, scripted_gateway, turngate
 from tests.contracts.test_control_sessions import ENTRY, SESSION, STATUS, TOKENS
 from tests.fakes import assistant, dm, message
 from tests.talk import begin, exchange
+from turngate.gateway.daemon.state_dir import take_lock
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import Session
+from turngate.gateway.domain.ports.store import Outcome, Store
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.stores.sqlite import SqliteStore
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b2J\u202egnp.exe\u2066 [bold]x[/bold] :smile: \r\n\x00end"
 # What a terminal would act on: every control but the newline, and whatever turns the writing round.

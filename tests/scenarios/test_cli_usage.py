@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.state_dir import take_lock
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import Cost, CostStatus, Spent, Tokens
-from gateway.domain.ports.store import Outcome
-from gateway.domain.usage import Payer
-from gateway.stores.sqlite import SqliteStore
 from tests.commands import daemon, turngate
 from tests.fakes import message
 from tests.talk import begin
+from turngate.gateway.daemon.state_dir import take_lock
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import Cost, CostStatus, Spent, Tokens
+from turngate.gateway.domain.ports.store import Outcome
+from turngate.gateway.domain.usage import Payer
+from turngate.gateway.stores.sqlite import SqliteStore
 
 ANN = Payer(day="2026-05-04", platform="telegram", account="main", chat="-100", user="42", agent="main")
 SPENT = Spent(tokens=Tokens(input=1200, output=300, cache_read=50), cost=Cost(usd=0.25, status=CostStatus.REPORTED))

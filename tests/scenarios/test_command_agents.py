@@ -9,15 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from gateway.agents import AgentSpec, load_agent
-from gateway.agents.bounded_output import MOST_OUTPUT
-from gateway.agents.command import JsonlCommand, TextCommand
-from gateway.domain.errors import AgentError, AgentRefused, ConfigError
-from gateway.domain.messages import Ask, Attachment, Done, MediaType, Reasoning, Text, Tool, ToolStatus, TurnId, Usage
-from gateway.domain.ports.adapter import TakesAnswers, TakesWords
-from gateway.turns.answer import LONGEST_ANSWER
 from tests.fakes import message
 from tests.programs import ENV, Heard, heard, is_gone, program, turn_in
+from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.agents.bounded_output import MOST_OUTPUT
+from turngate.gateway.agents.command import JsonlCommand, TextCommand
+from turngate.gateway.domain.errors import AgentError, AgentRefused, ConfigError
+from turngate.gateway.domain.messages import (
+    Ask,
+    Attachment,
+    Done,
+    MediaType,
+    Reasoning,
+    Text,
+    Tool,
+    ToolStatus,
+    TurnId,
+    Usage,
+)
+from turngate.gateway.domain.ports.adapter import TakesAnswers, TakesWords
+from turngate.gateway.turns.answer import LONGEST_ANSWER
 
 
 def text_agent(body: str, **more: object) -> TextCommand:

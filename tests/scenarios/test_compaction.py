@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import AgentError
-from gateway.domain.messages import AgentEvent, Ask, Done, Entry, File, Origin, Role, Text, Tokens, Usage
-from gateway.domain.messages import Turn as AgentTurn
-from gateway.domain.ports.adapter import Agent
-from gateway.domain.usage import By
-from gateway.rules.budgets import Budget, Budgets
-from gateway.rules.history_window import HistoryRules
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.pricing import Prices
-from gateway.stores.sqlite import SqliteStore
-from gateway.turns.compaction import HEADING
 from tests.at_work import AtWork, at_desk, at_work
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.messages import AgentEvent, Ask, Done, Entry, File, Origin, Role, Text, Tokens, Usage
+from turngate.gateway.domain.messages import Turn as AgentTurn
+from turngate.gateway.domain.ports.adapter import Agent
+from turngate.gateway.domain.usage import By
+from turngate.gateway.rules.budgets import Budget, Budgets
+from turngate.gateway.rules.history_window import HistoryRules
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.pricing import Prices
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.turns.compaction import HEADING
 
 # Every message and every answer weighs 104 tokens, the context some 200: the eighth answer passes the threshold, and of
 # all that was said by then the first four turns fit the headroom.

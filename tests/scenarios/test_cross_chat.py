@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import AgentEvent, ChatType, Done, Origin, Send, SessionSource, Text, Turn
-from gateway.rules.authorization import Access, Allowed
-from gateway.rules.context_prompt import HomeChannel
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.routing import Route
-from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_work
 from tests.fakes import FrozenClock, RecordingAdapter, ScriptedAgent
 from tests.oracle_store import MemoryStore
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import AgentEvent, ChatType, Done, Origin, Send, SessionSource, Text, Turn
+from turngate.gateway.rules.authorization import Access, Allowed
+from turngate.gateway.rules.context_prompt import HomeChannel
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.routing import Route
+from turngate.gateway.stores.sqlite import SqliteStore
 
 ANN = SessionSource(platform="chatter", chat_id="1", user_id="1")
 OPS = SessionSource(platform="chatter", chat_type=ChatType.GROUP, chat_id="ops")

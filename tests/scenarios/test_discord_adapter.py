@@ -13,10 +13,16 @@ from typing import Any
 
 import pytest
 
-from adapters import discord
-from adapters.telling import MenuEntry
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import (
+from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, listening, listening_as_supervised, part
+from tests.contracts.adapters import DiscordUnderTest
+from tests.fakes import FrozenClock, WrongClock
+from tests.oracle_store import MemoryStore
+from tests.simulators.discord import CHANNEL, GUILD, TOKENS
+from tests.simulators.running import PATIENCE, Remote
+from turngate.adapters import discord
+from turngate.adapters.telling import MenuEntry
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import (
     Refused,
     Retryable,
     StoreUnavailable,
@@ -25,15 +31,9 @@ from gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.domain.messages import Button, ChatType, File, InboundMessage, MessageKind, SessionSource, TurnId
-from gateway.domain.ports.adapter import Clock
-from gateway.rules.session_keys import build_session_key
-from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, listening, listening_as_supervised, part
-from tests.contracts.adapters import DiscordUnderTest
-from tests.fakes import FrozenClock, WrongClock
-from tests.oracle_store import MemoryStore
-from tests.simulators.discord import CHANNEL, GUILD, TOKENS
-from tests.simulators.running import PATIENCE, Remote
+from turngate.gateway.domain.messages import Button, ChatType, File, InboundMessage, MessageKind, SessionSource, TurnId
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.rules.session_keys import build_session_key
 
 ME = "<@7001>"
 ANN, HERE, FORUM = "81001", str(CHANNEL), "9015"
@@ -107,7 +107,7 @@ async def test_intents_that_are_switched_off_end_the_run_with_the_page_to_open(a
 
 async def test_messages_without_their_words_are_told_of_once(at: Scene, caplog: pytest.LogCaptureFixture) -> None:
     ear = Ear()
-    with caplog.at_level(logging.WARNING, "adapters.discord"):
+    with caplog.at_level(logging.WARNING, "turngate.adapters.discord"):
         async with at.listening(ear):
             for _ in range(3):
                 await at.sim.say("", chat=HERE, user=ANN)

@@ -7,16 +7,16 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from adapters.discord.account import Account, Patience
-from adapters.discord.check import examine
-from adapters.discord.permissions import allowed_in, invitation, lacking
-from adapters.telling import Finding
-from gateway.daemon import platforms as accounts
 from tests.configs import config_of
 from tests.simulators.common import Simulator
 from tests.simulators.discord import CHANNEL, GUILD, TOKENS, Discord
 from tests.simulators.discord.permissions import BITS
 from tests.simulators.running import Remote, in_process
+from turngate.adapters.discord.account import Account, Patience
+from turngate.adapters.discord.check import examine
+from turngate.adapters.discord.permissions import allowed_in, invitation, lacking
+from turngate.adapters.telling import Finding
+from turngate.gateway.daemon import platforms as accounts
 
 SOON = Patience(answer=2.0)
 WRONG = "somebody-else"

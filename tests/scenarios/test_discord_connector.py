@@ -20,11 +20,11 @@ from discord.gateway import DiscordWebSocket
 from discord.http import Route
 from yarl import URL
 
-from adapters.discord import Account
-from adapters.discord.connector import Connector
 from tests.simulators.common import Simulator
 from tests.simulators.discord import CHANNEL, TOKENS, Discord
 from tests.simulators.running import PATIENCE, Remote, in_process
+from turngate.adapters.discord import Account
+from turngate.adapters.discord.connector import Connector
 
 ANN, HERE = "42", str(CHANNEL)
 SOURCES = Path(discord.__file__).parent

@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from adapters.download import Downloads, is_public
-from gateway.domain.errors import Refused, Throttled, TurngateError, Unreachable
+from turngate.adapters.download import Downloads, is_public
+from turngate.gateway.domain.errors import Refused, Throttled, TurngateError, Unreachable
 
 PATIENCE = 30.0
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from adapters.download import Downloads
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import Refused, StoreUnavailable, Unreachable
-from gateway.domain.messages import (
+from tests.at_work import AtWork, at_work, policy_for
+from tests.fakes import FileAdapter, RecordingAdapter, ScriptedAgent
+from tests.oracle_store import MemoryStore
+from turngate.adapters.download import Downloads
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import Refused, StoreUnavailable, Unreachable
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Attachment,
     Done,
@@ -30,14 +33,11 @@ from gateway.domain.messages import (
     ToolStatus,
     Turn,
 )
-from gateway.domain.ports.adapter import Agent
-from gateway.domain.ports.store import Begun, Claim, Store
-from gateway.rules.policy import Employed, Policy
-from gateway.stores.session_files import FileRules, Files
-from gateway.stores.sqlite import SqliteStore
-from tests.at_work import AtWork, at_work, policy_for
-from tests.fakes import FileAdapter, RecordingAdapter, ScriptedAgent
-from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.ports.adapter import Agent
+from turngate.gateway.domain.ports.store import Begun, Claim, Store
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.stores.session_files import FileRules, Files
+from turngate.gateway.stores.sqlite import SqliteStore
 
 PATIENCE = 30.0
 RULES = FileRules(largest=1000, largest_out=1000, per_message=3)

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from gateway.agents import AgentSpec, load_agent
-from gateway.agents.http import HttpAgent
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
-from gateway.domain.messages import Ask, Done, Text, TurnId, Usage
-from gateway.domain.ports.adapter import TakesAnswers, TakesWords
 from tests.programs import Heard, heard, turn_in
 from tests.simulators.http_agent import Answer, Document, Service, hang_up, say, service, streaming
+from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.agents.http import HttpAgent
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
+from turngate.gateway.domain.messages import Ask, Done, Text, TurnId, Usage
+from turngate.gateway.domain.ports.adapter import TakesAnswers, TakesWords
 
 TURN = turn_in(Path("/work"), "hello")
 

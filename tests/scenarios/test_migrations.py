@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.stores.sqlite.migrations import APPLICATION_ID, Script, migrate, our_scripts
-from gateway.stores.sqlite.verify import verify
 from tests.commands import PATIENCE, ROOT, environment, turngate
 from tests.contracts.test_backup import filled
+from turngate.gateway.stores.sqlite.migrations import APPLICATION_ID, Script, migrate, our_scripts
+from turngate.gateway.stores.sqlite.verify import verify
 
 NEWEST = max(number for number, _ in our_scripts())
 MADE_UP: list[Script] = [
@@ -41,7 +41,7 @@ LARGE: Script = (NEWEST + 1, "CREATE TABLE large (x);\nINSERT INTO large VALUES 
 # Dies at the point of a migration that it is told by number; 0: at none.
 ARMED = """
 import os, signal, sys
-from gateway.domain.crashpoints import arm
+from turngate.gateway.domain.crashpoints import arm
 left = int(sys.argv.pop(1))
 def tell(name):
     global left
@@ -50,10 +50,10 @@ def tell(name):
         os.kill(os.getpid(), signal.SIGKILL)
 arm(tell)
 """
-STARTS = f"{ARMED}\nfrom gateway.__main__ import main\nmain()\n"
+STARTS = f"{ARMED}\nfrom turngate.gateway.__main__ import main\nmain()\n"
 MIGRATES = f"""{ARMED}
 import json, sqlite3
-from gateway.stores.sqlite.migrations import migrate
+from turngate.gateway.stores.sqlite.migrations import migrate
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
 migrate(db, [tuple(script) for script in json.load(sys.stdin)])
 db.close()

@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from gateway.agents import AgentSpec, load_agent
-from gateway.agents.fallback import Chain, Link
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import ChatType, SessionSource, Text
-from gateway.domain.ports.adapter import Closes
-from gateway.observability.observer import Observer
-from gateway.rules.redaction import new_key
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.oracle_store import MemoryStore
 from tests.simulators.common import Simulator
 from tests.simulators.models import KEY, Models
 from tests.simulators.running import PATIENCE, Remote, in_process
+from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.agents.fallback import Chain, Link
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import ChatType, SessionSource, Text
+from turngate.gateway.domain.ports.adapter import Closes
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.redaction import new_key
 
 METHODS = {"openai": "completions", "anthropic": "messages"}
 WORDS = [f"word{number} " for number in range(30)]

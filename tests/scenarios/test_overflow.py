@@ -8,20 +8,20 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
-from gateway.daemon.control.queue import queue_requests
-from gateway.daemon.control.requests import carry_out
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import StoreUnavailable
-from gateway.domain.messages import AgentEvent, Done, InboxId, InboxState, Text, Turn
-from gateway.domain.ports.store import Store
-from gateway.domain.serialization import Json
-from gateway.rules.outcomes import TOO_MANY
-from gateway.stores.sqlite import SqliteStore
-from gateway.turns.lanes import LaneRules, WhenBusy
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
+from turngate.gateway.daemon.control.queue import queue_requests
+from turngate.gateway.daemon.control.requests import carry_out
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import StoreUnavailable
+from turngate.gateway.domain.messages import AgentEvent, Done, InboxId, InboxState, Text, Turn
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.rules.outcomes import TOO_MANY
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.turns.lanes import LaneRules, WhenBusy
 
 AT_MOST_THREE = LaneRules(debounce=timedelta(0), waiting_per_session=3)
 FOLLOWING = LaneRules(debounce=timedelta(0), waiting_per_session=3, when_busy=WhenBusy.FOLLOW_UP)

@@ -12,9 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import AgentError, Refused, StoreUnavailable, Throttled
-from gateway.domain.messages import (
+from tests.at_work import AtWork, at_desk, at_work, policy_for
+from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
+from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import AgentError, Refused, StoreUnavailable, Throttled
+from turngate.gateway.domain.messages import (
     AgentEvent,
     ChatType,
     Done,
@@ -35,16 +39,12 @@ from gateway.domain.messages import (
     Turn,
     Usage,
 )
-from gateway.domain.ports.store import Accepted, Choice, Store
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.routing import Route
-from gateway.rules.session_lifecycle import ResetPolicies
-from gateway.stores.sqlite import SqliteStore
-from gateway.turns.lanes import LaneRules, WhenBusy
-from tests.at_work import AtWork, at_desk, at_work, policy_for
-from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
-from tests.hurry import LoopClock, hurried, later
-from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.ports.store import Accepted, Choice, Store
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.routing import Route
+from turngate.gateway.rules.session_lifecycle import ResetPolicies
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.turns.lanes import LaneRules, WhenBusy
 
 KEY = bytes(range(32))
 IDLE_AFTER_AN_HOUR = ResetPolicies(default=ResetPolicy(idle_after=timedelta(hours=1)))

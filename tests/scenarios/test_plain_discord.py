@@ -11,10 +11,6 @@ from typing import Any
 
 import pytest
 
-from adapters import discord
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import Undeliverable
-from gateway.domain.messages import ChatType, MessageKind, SessionSource
 from tests.contracts.adapter_scene import LONG_AGO, Ear, listening, part
 from tests.simulators.plain_discord import (
     BOT,
@@ -28,6 +24,10 @@ from tests.simulators.plain_discord import (
     plain_discord,
 )
 from tests.simulators.running import PATIENCE
+from turngate.adapters import discord
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.messages import ChatType, MessageKind, SessionSource
 
 DIRECT = SessionSource(platform="discord", chat_id=DM, user_id=PERSON)
 IN_CHANNEL = SessionSource(platform="discord", chat_type=ChatType.GROUP, chat_id=CHANNEL, user_id=PERSON, scope=GUILD)

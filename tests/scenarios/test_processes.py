@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.agents.program import Program, said_status, start
-from gateway.domain.errors import AgentError, AgentRefused
 from tests.programs import ENV, is_gone, program
+from turngate.gateway.agents.program import Program, said_status, start
+from turngate.gateway.domain.errors import AgentError, AgentRefused
 
 DAEMON = """
 if os.fork() == 0:
@@ -257,7 +257,7 @@ prctl(38, ctypes.c_ulong(1), *[ctypes.c_ulong(0)] * 3)
 sys.path[:0] = {path!r}
 import asyncio
 import os
-from gateway.agents.program import start
+from turngate.gateway.agents.program import start
 async def main():
     running = await start(["sh", "-c", "echo ready; sleep 1000 & setsid sleep 1000"], env={env!r}, cwd=".")
     say((await running.stdout.readline()).decode().strip())

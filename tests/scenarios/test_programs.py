@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from gateway.agents import AgentSpec, load_agent
-from gateway.daemon.system_clock import SystemClock
-from gateway.rules.policy import Employed, Policy
-from gateway.stores.session_files import Files
-from gateway.turns.answer import LONGEST_ANSWER
 from tests.at_work import AtWork, at_desk, at_work
 from tests.fakes import FileAdapter
 from tests.oracle_store import MemoryStore
 from tests.programs import ENV, is_gone, program
+from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.turns.answer import LONGEST_ANSWER
 
 TELL = "import json\ndef tell(**event): say(json.dumps(event))\n"
 

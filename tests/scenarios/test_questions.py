@@ -12,10 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.agents.fallback import Chain, Link
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import AgentUnavailable, StoreUnavailable
-from gateway.domain.messages import (
+from tests.at_work import AtWork, at_desk, at_work, policy_for
+from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
+from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
+from turngate.gateway.agents.fallback import Chain, Link
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import AgentUnavailable, StoreUnavailable
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Ask,
     ChatType,
@@ -32,14 +36,10 @@ from gateway.domain.messages import (
     Turn,
     TurnId,
 )
-from gateway.domain.ports.store import QuestionState, Store
-from gateway.rules.policy import Policy
-from gateway.stores.sqlite import SqliteStore
-from gateway.turns.questions import LONGEST_LABEL, MOST_OPTIONS, RUN_AGAIN
-from tests.at_work import AtWork, at_desk, at_work, policy_for
-from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
-from tests.hurry import LoopClock, hurried, later
-from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.ports.store import QuestionState, Store
+from turngate.gateway.rules.policy import Policy
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.turns.questions import LONGEST_LABEL, MOST_OPTIONS, RUN_AGAIN
 
 DEPLOY = Ask(id="a1", text="Deploy now?", options=("Yes", "No"))
 

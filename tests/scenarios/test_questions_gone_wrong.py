@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.errors import Throttled, Undeliverable
-from gateway.domain.messages import (
+from tests.at_work import at_desk, at_work, policy_for
+from tests.fakes import RecordingAdapter, ScriptedAgent
+from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
+from tests.scenarios.test_questions import DEPLOY, Asking, Buttoned, asked, cautious, life, press, settled, talking
+from turngate.gateway.domain.errors import Throttled, Undeliverable
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Ask,
     Attachment,
@@ -29,14 +34,9 @@ from gateway.domain.messages import (
     Turn,
     TurnId,
 )
-from gateway.turns.lanes import LaneRules
-from gateway.turns.question_index import MOST_OPEN
-from gateway.turns.questions import LONGEST_QUESTION, MOST_AT_ONCE
-from tests.at_work import at_desk, at_work, policy_for
-from tests.fakes import RecordingAdapter, ScriptedAgent
-from tests.hurry import LoopClock, hurried, later
-from tests.oracle_store import MemoryStore
-from tests.scenarios.test_questions import DEPLOY, Asking, Buttoned, asked, cautious, life, press, settled, talking
+from turngate.gateway.turns.lanes import LaneRules
+from turngate.gateway.turns.question_index import MOST_OPEN
+from turngate.gateway.turns.questions import LONGEST_QUESTION, MOST_AT_ONCE
 
 TWO = DEPLOY, Ask(id="a2", text="And tell Bob?", options=("Sure", "No"))
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import AgentEvent, Done, InboxState, Origin, Text, Tool, ToolStatus, Turn
-from gateway.domain.ports.store import Begun, InboxItem
-from gateway.rules.outcomes import MOST_ATTEMPTS, given_up
-from gateway.rules.policy import Policy
-from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import NOON, ScriptedAgent, message
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import AgentEvent, Done, InboxState, Origin, Text, Tool, ToolStatus, Turn
+from turngate.gateway.domain.ports.store import Begun, InboxItem
+from turngate.gateway.rules.outcomes import MOST_ATTEMPTS, given_up
+from turngate.gateway.rules.policy import Policy
+from turngate.gateway.stores.sqlite import SqliteStore
 
 TOO_OFTEN = "I tried 3 times to answer this and was cut off each time, so I leave it. Write again, or /retry."
 NOT_AGAIN = "I was interrupted while working on this, and doing it again could do harm. /retry does it all the same."

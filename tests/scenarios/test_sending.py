@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.messages import Done, InboxState, Part, PartState, Sent, Text
-from gateway.domain.ports.adapter import Agent
-from gateway.rules.authorization import Access, Allowed
-from gateway.stores.sqlite import SqliteStore
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import ScriptedAgent
 from tests.simulators.running import PATIENCE, Remote, as_process
 from tests.simulators.scripted_adapter import PLATFORM, EditingAdapter, FindingAdapter, ScriptedAdapter
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.messages import Done, InboxState, Part, PartState, Sent, Text
+from turngate.gateway.domain.ports.adapter import Agent
+from turngate.gateway.rules.authorization import Access, Allowed
+from turngate.gateway.stores.sqlite import SqliteStore
 
 ANN = Access(allow=(Allowed(platform=PLATFORM, person="ann"),))
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.shutdown import GOES_ON
 from tests.commands import PATIENCE, ROOT, TURNGATE, environment, turngate
 from tests.service import (
     Listener,
@@ -27,6 +26,7 @@ from tests.simulators.common import Simulator
 from tests.simulators.running import Remote, in_process
 from tests.simulators.telegram import TOKENS, Telegram
 from tests.telegram_daemon import PERSON, bot, config, daemon
+from turngate.gateway.daemon.shutdown import GOES_ON
 
 STRANGER = "72002"
 # The echo agent takes more than a second for so many words.
@@ -223,7 +223,7 @@ def test_who_finds_the_folder_taken_has_imported_nothing_heavy(tmp_path: Path) -
     assert running.stdout is not None
     assert "The gateway runs" in running.stdout.readline()
     second = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "gateway", "run", "--config", str(file), "--state-dir", str(state)],
+        [sys.executable, "-X", "importtime", "-m", "turngate", "run", "--config", str(file), "--state-dir", str(state)],
         env=environment(tmp_path),
         cwd=Path(TURNGATE).parent,
         capture_output=True,
@@ -236,7 +236,7 @@ def test_who_finds_the_folder_taken_has_imported_nothing_heavy(tmp_path: Path) -
 
     imported = {line.rpartition("|")[2].strip() for line in second.stderr.splitlines() if "import time:" in line}
     assert second.returncode == 73
-    assert "gateway.daemon.state_dir" in imported
+    assert "turngate.gateway.daemon.state_dir" in imported
     assert not imported & {"asyncio", "aiohttp", "aiogram", "aiosqlite", "sqlite3", "structlog", "prometheus_client"}
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from gateway.agents import AgentSpec, load_agent
-from gateway.domain.errors import AgentError, AgentUnavailable
-from gateway.domain.ports.adapter import Agent, Closes, HearsOfEndings
 from tests.acp_rig import AcpRig, heard, words
 from tests.programs import ENDING, ENV, is_gone, program
 from tests.simulators.http_agent import Document, service
+from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.domain.errors import AgentError, AgentUnavailable
+from turngate.gateway.domain.ports.adapter import Agent, Closes, HearsOfEndings
 
 TOLD = {
     "type": "session_end",

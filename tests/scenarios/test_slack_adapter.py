@@ -12,10 +12,15 @@ from typing import Any
 
 import pytest
 
-from adapters import slack
-from adapters.telling import MenuEntry
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import (
+from tests.contracts.adapter_scene import Ear, Scene, listening, part
+from tests.contracts.adapters import SlackUnderTest
+from tests.fakes import FrozenClock, WrongClock
+from tests.oracle_store import MemoryStore
+from tests.simulators.running import Remote
+from turngate.adapters import slack
+from turngate.adapters.telling import MenuEntry
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import (
     GapRemains,
     NotSent,
     Refused,
@@ -25,13 +30,17 @@ from gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.domain.messages import Button, ChatType, File, MessageKind, SessionSource, Tool, ToolStatus, TurnId
-from gateway.domain.ports.adapter import Clock, Places, nowhere
-from tests.contracts.adapter_scene import Ear, Scene, listening, part
-from tests.contracts.adapters import SlackUnderTest
-from tests.fakes import FrozenClock, WrongClock
-from tests.oracle_store import MemoryStore
-from tests.simulators.running import Remote
+from turngate.gateway.domain.messages import (
+    Button,
+    ChatType,
+    File,
+    MessageKind,
+    SessionSource,
+    Tool,
+    ToolStatus,
+    TurnId,
+)
+from turngate.gateway.domain.ports.adapter import Clock, Places, nowhere
 
 ANN = "U71001"
 CHANNEL = SessionSource(
@@ -773,7 +782,7 @@ async def test_a_pause_that_slack_asks_for_is_made_while_catching_up(at: Scene) 
 
 async def test_too_much_to_catch_up_with_is_said_to_be_a_gap(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     # Ten thousand messages would show the same, a minute later.
-    monkeypatch.setattr("adapters.slack.catch_up.MOST_MESSAGES", 250)
+    monkeypatch.setattr("turngate.adapters.slack.catch_up.MOST_MESSAGES", 250)
     for number in range(450):
         await at.say(str(number))
     found = list[str]()
@@ -792,7 +801,7 @@ async def test_what_takes_too_long_to_catch_up_with_is_said_to_be_a_gap(
     at: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Five minutes of reading would show the same.
-    monkeypatch.setattr("adapters.slack.catch_up.LONGEST", 0.0)
+    monkeypatch.setattr("turngate.adapters.slack.catch_up.LONGEST", 0.0)
     await at.say()
 
     with pytest.raises(GapRemains):

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from adapters.slack.account import Account, Http, Patience
-from adapters.slack.app.needs import EVENTS, SCOPES
-from adapters.slack.check import examine
-from adapters.telling import Finding
 from tests.simulators.common import Simulator
 from tests.simulators.running import Remote, in_process
 from tests.simulators.slack import Slack
+from turngate.adapters.slack.account import Account, Http, Patience
+from turngate.adapters.slack.app.needs import EVENTS, SCOPES
+from turngate.adapters.slack.check import examine
+from turngate.adapters.telling import Finding
 
 PATIENCE = Patience(connect=2.0, answer=2.0)
 ABOUT_EVENTS = (

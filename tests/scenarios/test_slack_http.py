@@ -16,14 +16,14 @@ from io import BytesIO
 import aiohttp
 import pytest
 
-from adapters import slack
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import AddressTaken, Refused, Retryable, StoreUnavailable, Unauthorized
-from gateway.domain.messages import Button, MessageKind
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import SlackUnderTest
 from tests.fakes import FrozenClock
 from tests.oracle_store import MemoryStore
+from turngate.adapters import slack
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import AddressTaken, Refused, Retryable, StoreUnavailable, Unauthorized
+from turngate.gateway.domain.messages import Button, MessageKind
 
 SECRET = "main-signing-secret"  # noqa: S105 - the simulator's
 ANN = "U71001"

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from adapters import slack
-from adapters.slack.check import examine
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import Undeliverable
-from gateway.domain.messages import ChatType, SessionSource
-from gateway.domain.ports.adapter import LocatesChats, Places, nowhere
 from tests.contracts.adapter_scene import part
+from turngate.adapters import slack
+from turngate.adapters.slack.check import examine
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.ports.adapter import LocatesChats, Places, nowhere
 
 Json = dict[str, Any]
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.errors import Unreachable
-from gateway.domain.messages import Part, Sent, Text
-from gateway.domain.ports.adapter import Limits
-from gateway.outbound.delivery import ROOM_FOR_MARK
-from gateway.outbound.rendering import join
-from gateway.outbound.splitting import Fitting
-from gateway.stores.session_files import Files
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import FrozenClock, RecordingAdapter, ScriptedAgent
 from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.errors import Unreachable
+from turngate.gateway.domain.messages import Part, Sent, Text
+from turngate.gateway.domain.ports.adapter import Limits
+from turngate.gateway.outbound.delivery import ROOM_FOR_MARK
+from turngate.gateway.outbound.rendering import join
+from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.stores.session_files import Files
 
 SMALL = Limits(largest_part=200, measure=len, edit_every=timedelta(seconds=1))
 CODE = "```python\n" + "\n".join(f"    value_{n} = {n}" for n in range(40)) + "\n```"

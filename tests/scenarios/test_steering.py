@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncGenerator
 from datetime import timedelta
 
-from gateway.domain.messages import AgentEvent, Done, InboxState, Text, Turn, TurnId, Usage
-from gateway.turns.lanes import LaneRules, WhenBusy
 from tests.at_work import at_work, policy_for
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.messages import AgentEvent, Done, InboxState, Text, Turn, TurnId, Usage
+from turngate.gateway.turns.lanes import LaneRules, WhenBusy
 
 STEERING = LaneRules(when_busy=WhenBusy.STEER, debounce=timedelta(0))
 

@@ -7,20 +7,20 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from gateway.daemon.app import running
-from gateway.daemon.state_dir import take_lock
-from gateway.daemon.sweep import Sweep, is_busy
-from gateway.domain.messages import Ask, EndReason, ResetPolicy, Text
-from gateway.rules.history_window import HistoryRules
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.session_lifecycle import ResetPolicies
-from gateway.stores.session_files import Files
-from gateway.turns.lanes import LaneRules
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.configs import config_of
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
+from turngate.gateway.daemon.app import running
+from turngate.gateway.daemon.state_dir import take_lock
+from turngate.gateway.daemon.sweep import Sweep, is_busy
+from turngate.gateway.domain.messages import Ask, EndReason, ResetPolicy, Text
+from turngate.gateway.rules.history_window import HistoryRules
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.session_lifecycle import ResetPolicies
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.turns.lanes import LaneRules
 
 IDLE = ResetPolicies(default=ResetPolicy(idle_after=timedelta(hours=1)))
 

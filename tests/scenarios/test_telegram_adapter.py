@@ -10,14 +10,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from adapters import telegram
-from adapters.telegram.normalise import HANDLED
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.errors import Refused, Retryable, StoreUnavailable, Unauthorized, Undeliverable
-from gateway.domain.messages import Attachment, Button, ChatType, File, MediaType, MessageKind, SessionSource
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import TelegramUnderTest
 from tests.simulators.telegram import TOKENS
+from turngate.adapters import telegram
+from turngate.adapters.telegram.normalise import HANDLED
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.errors import Refused, Retryable, StoreUnavailable, Unauthorized, Undeliverable
+from turngate.gateway.domain.messages import Attachment, Button, ChatType, File, MediaType, MessageKind, SessionSource
 
 GROUP = SessionSource(platform="telegram", chat_id="-5001", user_id="71001", chat_type=ChatType.GROUP)
 FORUM = SessionSource(platform="telegram", chat_id="-1000000005002", user_id="71001", chat_type=ChatType.GROUP)

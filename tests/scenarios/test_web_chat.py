@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar
 
-from gateway.domain.errors import Refused, StoreUnavailable
-from gateway.domain.messages import AgentEvent, Entry, Origin, Part, Role, SessionSource, Text, ToolStatus
-from gateway.domain.ports.store import SessionFilter
-from gateway.rules.session_keys import build_session_key
-from gateway.web.chat import LONGEST_MESSAGE
-from gateway.web.transcript_cursor import ENTRIES_A_PAGE
 from tests.fakes import user
 from tests.talk import exchange
 from tests.web_door import Door, echo, open_door, tool
+from turngate.gateway.domain.errors import Refused, StoreUnavailable
+from turngate.gateway.domain.messages import AgentEvent, Entry, Origin, Part, Role, SessionSource, Text, ToolStatus
+from turngate.gateway.domain.ports.store import SessionFilter
+from turngate.gateway.rules.session_keys import build_session_key
+from turngate.gateway.web.chat import LONGEST_MESSAGE
+from turngate.gateway.web.transcript_cursor import ENTRIES_A_PAGE
 
 PATIENCE = 5.0
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientResponse, ClientSession, CookieJar, TCPConnector, WSServerHandshakeError
 
-from gateway.domain.errors import AddressTaken, ConfigError
-from gateway.web import Readiness, WebServer
-from gateway.web.chat import MOST_TABS
 from tests.web_door import Door, needs_of, open_door
+from turngate.gateway.domain.errors import AddressTaken, ConfigError
+from turngate.gateway.web import Readiness, WebServer
+from turngate.gateway.web.chat import MOST_TABS
 
 
 @pytest.fixture

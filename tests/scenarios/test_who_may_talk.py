@@ -12,11 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.app import running
-from gateway.daemon.control.queue import queue_requests
-from gateway.daemon.control.requests import carry_out
-from gateway.daemon.state_dir import take_lock
-from gateway.domain.messages import (
+from tests.at_work import AtWork, at_work, numbers, policy_for
+from tests.commands import turngate
+from tests.configs import config_of
+from tests.fakes import FrozenClock, RecordingAdapter, ScriptedAgent, dm, message
+from tests.oracle_store import MemoryStore
+from turngate.gateway.daemon.app import running
+from turngate.gateway.daemon.control.queue import queue_requests
+from turngate.gateway.daemon.control.requests import carry_out
+from turngate.gateway.daemon.state_dir import take_lock
+from turngate.gateway.domain.messages import (
     ChatType,
     Done,
     InboundMessage,
@@ -27,16 +32,11 @@ from gateway.domain.messages import (
     SessionSource,
     Text,
 )
-from gateway.domain.ports.adapter import Receive
-from gateway.inbound.admission import MOST_ROWS_A_MINUTE
-from gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal
-from gateway.stores.sqlite import SqliteStore
-from gateway.turns.lanes import LaneRules
-from tests.at_work import AtWork, at_work, numbers, policy_for
-from tests.commands import turngate
-from tests.configs import config_of
-from tests.fakes import FrozenClock, RecordingAdapter, ScriptedAgent, dm, message
-from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.ports.adapter import Receive
+from turngate.gateway.inbound.admission import MOST_ROWS_A_MINUTE
+from turngate.gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.turns.lanes import LaneRules
 
 ANN = Allowed(platform="telegram", person="ann")
 OPS = Allowed(platform="telegram", chat="-100")

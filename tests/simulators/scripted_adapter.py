@@ -14,9 +14,9 @@ from typing import Any
 
 import aiohttp
 
-from gateway.daemon.system_clock import SystemClock
-from gateway.domain.crashpoints import crashpoint
-from gateway.domain.errors import (
+from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import (
     GapRemains,
     NotSent,
     Refused,
@@ -27,7 +27,7 @@ from gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.domain.messages import (
+from turngate.gateway.domain.messages import (
     MAIN_ACCOUNT,
     Attachment,
     InboundMessage,
@@ -37,7 +37,7 @@ from gateway.domain.messages import (
     Sent,
     SessionSource,
 )
-from gateway.domain.ports.adapter import Limits, Moment, Receive
+from turngate.gateway.domain.ports.adapter import Limits, Moment, Receive
 
 PLATFORM = "scripted"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.agents.acp.session_map import Held, Memory, is_rewound, unheard
-from gateway.domain.messages import Entry, Origin, Role
 from tests.fakes import assistant, said, user
+from turngate.gateway.agents.acp.session_map import Held, Memory, is_rewound, unheard
+from turngate.gateway.domain.messages import Entry, Origin, Role
 
 HELD = Held(session="x", through=2, asked=1, context="c", cost=0.5)
 

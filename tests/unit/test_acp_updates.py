@@ -8,9 +8,9 @@ import math
 import pytest
 from acp.schema import PermissionOption, PromptResponse, SessionNotification, ToolCallUpdate
 
-from gateway.agents.acp.questions import labels
-from gateway.agents.acp.updates import LONGEST_INPUT, LONGEST_OUTPUT, Enclosed, Heard, Reading
-from gateway.domain.messages import File, Text, Tool, ToolStatus, Usage
+from turngate.gateway.agents.acp.questions import labels
+from turngate.gateway.agents.acp.updates import LONGEST_INPUT, LONGEST_OUTPUT, Enclosed, Heard, Reading
+from turngate.gateway.domain.messages import File, Text, Tool, ToolStatus, Usage
 
 
 def read(*updates: dict[str, object], reading: Reading | None = None) -> list[Heard]:

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from gateway.agents.acp import wire
-from gateway.agents.acp.wire import Wire, parsed
+from turngate.gateway.agents.acp import wire
+from turngate.gateway.agents.acp.wire import Wire, parsed
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gateway.domain.messages import SessionSource
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.routing import Route
 from tests.fakes import ScriptedAgent
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.routing import Route
 
 ANN = SessionSource(platform="telegram", chat_id="1", user_id="1")
 

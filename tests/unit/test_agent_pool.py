@@ -8,10 +8,10 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from gateway.daemon.agent_pool import Staff
-from gateway.observability.observer import Observer
 from tests.configs import config_of
 from tests.hurry import hurried
+from turngate.gateway.daemon.agent_pool import Staff
+from turngate.gateway.observability.observer import Observer
 
 
 class Own:

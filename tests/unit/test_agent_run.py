@@ -9,8 +9,11 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.domain.errors import AgentError, AgentRefused, Refused, StoreUnavailable
-from gateway.domain.messages import (
+from tests.at_work import numbers
+from tests.fakes import NOON, FrozenClock, ScriptedAgent, Step, dm, message
+from tests.hurry import hurried, later
+from turngate.gateway.domain.errors import AgentError, AgentRefused, Refused, StoreUnavailable
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Ask,
     Cost,
@@ -33,14 +36,11 @@ from gateway.domain.messages import (
     TurnId,
     Usage,
 )
-from gateway.domain.ports.adapter import Agent
-from gateway.observability.observer import Observer
-from gateway.rules.redaction import Redactor
-from gateway.turns.agent_run import NOT_AVAILABLE, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Patience
-from gateway.turns.answer import LONGEST_ANSWER, Said
-from tests.at_work import numbers
-from tests.fakes import NOON, FrozenClock, ScriptedAgent, Step, dm, message
-from tests.hurry import hurried, later
+from turngate.gateway.domain.ports.adapter import Agent
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.redaction import Redactor
+from turngate.gateway.turns.agent_run import NOT_AVAILABLE, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Patience
+from turngate.gateway.turns.answer import LONGEST_ANSWER, Said
 
 IDLE = Patience(idle=timedelta(minutes=30))
 STARTED, DONE, FAILED = ToolStatus.STARTED, ToolStatus.DONE, ToolStatus.FAILED

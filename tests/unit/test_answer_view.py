@@ -7,9 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from gateway.cli.answer_view import AnswerView, rest_after, split_last_block
-from gateway.domain.messages import Tool, ToolStatus
 from tests.tiny_terminal import TinyTerminal
+from turngate.gateway.cli.answer_view import AnswerView, rest_after, split_last_block
+from turngate.gateway.domain.messages import Tool, ToolStatus
 
 LONG = """Here is a **long** one.
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
-from gateway.domain.pairing_records import Person
-from gateway.rules.authorization import Access, Allowed, Decision, Direct, Groups, Refusal, authorize
 from tests.fakes import message
+from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+from turngate.gateway.domain.pairing_records import Person
+from turngate.gateway.rules.authorization import Access, Allowed, Decision, Direct, Groups, Refusal, authorize
 
 DM = SessionSource(platform="telegram", chat_id="42", user_id="42", user_name="Ann")
 GROUP = SessionSource(platform="telegram", chat_type=ChatType.GROUP, chat_id="-100", user_id="42", scope="9")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.domain.messages import ChatType, InboundMessage, SessionSource
-from gateway.inbound.background_messages import LONGEST_REMARK, MOST_CHARACTERS, MOST_PLACES, Overheard
 from tests.fakes import message
+from turngate.gateway.domain.messages import ChatType, InboundMessage, SessionSource
+from turngate.gateway.inbound.background_messages import LONGEST_REMARK, MOST_CHARACTERS, MOST_PLACES, Overheard
 
 CHAT = SessionSource(platform="slack", chat_type=ChatType.CHANNEL, chat_id="C1", user_id="U1")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.backups import AGAIN_AFTER, FIRST_AFTER, BackupRules, Backups
-from gateway.domain.errors import StoreUnavailable
-from gateway.observability.observer import Observer
 from tests.at_work import numbers
 from tests.fakes import NOON, FrozenClock
+from turngate.gateway.daemon.backups import AGAIN_AFTER, FIRST_AFTER, BackupRules, Backups
+from turngate.gateway.domain.errors import StoreUnavailable
+from turngate.gateway.observability.observer import Observer
 
 DAY = timedelta(days=1)
 

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.agents.blocks import LARGEST_IN_ALL, LARGEST_PICTURE, LARGEST_TEXT, Content, Opener, Picture, Words
-from gateway.domain.messages import Attachment, MediaType
+from turngate.gateway.agents.blocks import (
+    LARGEST_IN_ALL,
+    LARGEST_PICTURE,
+    LARGEST_TEXT,
+    Content,
+    Opener,
+    Picture,
+    Words,
+)
+from turngate.gateway.domain.messages import Attachment, MediaType
 
 PNG = b"\x89PNG\r\n\x1a\n"
 PICTURES = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.domain.messages import ChatType, SessionSource
-from gateway.inbound.bot_loop_guard import MOST_CHATS, MOST_IN_A_ROW, Standoff
 from tests.fakes import FrozenClock
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.inbound.bot_loop_guard import MOST_CHATS, MOST_IN_A_ROW, Standoff
 
 CHAT = SessionSource(platform="telegram", chat_type=ChatType.GROUP, chat_id="-100", user_id="777")
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gateway.domain.messages import Cost, CostStatus, Spent, Tokens
-from gateway.domain.usage import By, Payer, Spending, Used
-from gateway.rules.budgets import Budget, Budgets, Today, money, why_not
+from turngate.gateway.domain.messages import Cost, CostStatus, Spent, Tokens
+from turngate.gateway.domain.usage import By, Payer, Spending, Used
+from turngate.gateway.rules.budgets import Budget, Budgets, Today, money, why_not
 
 DAY = "2026-05-04"
 ANN = Payer(day=DAY, platform="telegram", account="main", chat="-100", user="42", agent="main")

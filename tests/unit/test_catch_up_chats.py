@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gateway.daemon.catch_up_chats import places_of
-from gateway.domain.messages import ChatType, SessionSource
-from gateway.rules.authorization import Access, Allowed
-from gateway.rules.policy import Policy
 from tests.fakes import FrozenClock
 from tests.oracle_store import MemoryStore
 from tests.talk import exchange
+from turngate.gateway.daemon.catch_up_chats import places_of
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.rules.authorization import Access, Allowed
+from turngate.gateway.rules.policy import Policy
 
 ANN = SessionSource(platform="discord", chat_id="900", user_id="1", user_name="Ann")
 

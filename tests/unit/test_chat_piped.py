@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from gateway.cli.chat_piped import messages_in, read_piped
-from gateway.domain.errors import Refused
+from turngate.gateway.cli.chat_piped import messages_in, read_piped
+from turngate.gateway.domain.errors import Refused
 
 COMMANDS = {"new", "help"}
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.agents.chunk_assembly import Calls, Mender
-from gateway.domain.errors import AgentError
-from gateway.domain.messages import Tool, ToolStatus
+from turngate.gateway.agents.chunk_assembly import Calls, Mender
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.messages import Tool, ToolStatus
 
 DONE, FAILED, STARTED = ToolStatus.DONE, ToolStatus.FAILED, ToolStatus.STARTED
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.daemon.clock_jump import WAIT_AFTER_JUMP, Steadiness
 from tests.fakes import FrozenClock
+from turngate.gateway.daemon.clock_jump import WAIT_AFTER_JUMP, Steadiness
 
 
 def looks(clock: FrozenClock, steadiness: Steadiness, minutes: int) -> list[bool]:

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from config.access import AccessEntry, Whom
-from config.show import as_yaml
 from tests.configs import config_of, mistakes_in
+from turngate.config.access import AccessEntry, Whom
+from turngate.config.show import as_yaml
 
 OPS = AccessEntry(platform="telegram", id="-100", whom=Whom.CHAT)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from config.diff import difference
 from tests.configs import config_of
+from turngate.config.diff import difference
 
 SECRET = "sk-hush-hush"  # noqa: S105 - stands for one
 

@@ -9,11 +9,11 @@ import pytest
 import yaml
 from pydantic import SecretStr
 
-from config.schema import Config, DiscordAccount, Section, SlackAccount, TelegramAccount
-from config.show import as_yaml, json_schema, masked
-from config.unsupported import NOT_BUILT_YET
-from config.validate import section_at
 from tests.configs import config_of
+from turngate.config.schema import Config, DiscordAccount, Section, SlackAccount, TelegramAccount
+from turngate.config.show import as_yaml, json_schema, masked
+from turngate.config.unsupported import NOT_BUILT_YET
+from turngate.config.validate import section_at
 
 EXAMPLE = (Path(__file__).parents[2] / "config" / "turngate.example.yaml").read_text()
 ENVIRONMENT = dict.fromkeys(("TELEGRAM_BOT_TOKEN", "DISCORD_BOT_TOKEN", "SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"), "canary")

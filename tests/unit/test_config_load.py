@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from config.load import candidates, host_zone, load
-from config.schema import Config
-from gateway.domain.errors import ConfigError
+from turngate.config.load import candidates, host_zone, load
+from turngate.config.schema import Config
+from turngate.gateway.domain.errors import ConfigError
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from typing import get_args
 import pytest
 from pydantic import SecretStr
 
-from config.load import load
-from config.schema import Config, Section
-from config.show import as_json, as_yaml, json_schema, masked
-from config.warnings import SECRET_KEYS
-from gateway.domain.errors import ConfigError
 from tests.configs import checked, config_of, mistakes_in
+from turngate.config.load import load
+from turngate.config.schema import Config, Section
+from turngate.config.show import as_json, as_yaml, json_schema, masked
+from turngate.config.warnings import SECRET_KEYS
+from turngate.gateway.domain.errors import ConfigError
 
 CANARY = "canary-6f1d2c"
 HOW = "write ${NAME}, ${file:PATH} or ${credential:NAME}"

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from config.access import AccessEntry, Whom
-from config.fields import ListenAddress, written_duration, written_size
-from config.schema import Config, Log
-from gateway.domain.messages import ChatType, ResetPolicy
-from gateway.rules.budgets import Budget, Budgets
-from gateway.rules.history_window import HistoryRules
 from tests.configs import config_of
 from tests.fakes import dm
+from turngate.config.access import AccessEntry, Whom
+from turngate.config.fields import ListenAddress, written_duration, written_size
+from turngate.config.schema import Config, Log
+from turngate.gateway.domain.messages import ChatType, ResetPolicy
+from turngate.gateway.rules.budgets import Budget, Budgets
+from turngate.gateway.rules.history_window import HistoryRules
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n", "{}", "log: {}", "null", "%YAML 1.1\n---\n{}"])

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.domain.messages import ChatType, EndReason, ResetNotice, SessionId, SessionSource
-from gateway.domain.serialization import Json
-from gateway.domain.text import clean_label
-from gateway.rules.context_prompt import HomeChannel, PromptFacts, context_prompt
-from gateway.rules.redaction import Redactor
+from turngate.gateway.domain.messages import ChatType, EndReason, ResetNotice, SessionId, SessionSource
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.text import clean_label
+from turngate.gateway.rules.context_prompt import HomeChannel, PromptFacts, context_prompt
+from turngate.gateway.rules.redaction import Redactor
 
 GROUP_ID = "-1001234567890"
 HOME_ID = "-1009876543210"

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from collections import Counter
 
-from gateway.domain.crashpoints import POINTS, UPKEEP_POINTS, crashpoint
 from tests.commands import ROOT
+from turngate.gateway.domain.crashpoints import POINTS, UPKEEP_POINTS, crashpoint
 
 ARMED = """
-from gateway.domain.crashpoints import arm, crashpoint
+from turngate.gateway.domain.crashpoints import arm, crashpoint
 reached = []
 arm(reached.append)
 arm(lambda name: reached.append(name.upper()))
@@ -21,7 +21,7 @@ print(*reached)
 """
 FATAL = """
 import os
-from gateway.domain.crashpoints import arm, crashpoint
+from turngate.gateway.domain.crashpoints import arm, crashpoint
 arm(lambda name: os._exit(9) if name == "sending" else None)
 crashpoint("sent")
 print("still here", flush=True)

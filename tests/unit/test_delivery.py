@@ -10,8 +10,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from gateway.domain import crashpoints
-from gateway.domain.errors import (
+from tests.at_work import at_desk
+from tests.fakes import NOON, RecordingAdapter, assistant, message
+from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
+from tests.talk import begin
+from turngate.gateway.domain import crashpoints
+from turngate.gateway.domain.errors import (
     NotSent,
     Retryable,
     StoreUnavailable,
@@ -20,16 +25,11 @@ from gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.domain.messages import AgentEvent, Part, PartState, Sent, SessionSource, Text, TurnId
-from gateway.domain.ports.adapter import Adapter, Limits, Rate
-from gateway.domain.ports.store import Outcome, Store
-from gateway.observability.observer import Observer
-from gateway.outbound.delivery import Delivery, DeliveryRules
-from tests.at_work import at_desk
-from tests.fakes import NOON, RecordingAdapter, assistant, message
-from tests.hurry import LoopClock, hurried, later
-from tests.oracle_store import MemoryStore
-from tests.talk import begin
+from turngate.gateway.domain.messages import AgentEvent, Part, PartState, Sent, SessionSource, Text, TurnId
+from turngate.gateway.domain.ports.adapter import Adapter, Limits, Rate
+from turngate.gateway.domain.ports.store import Outcome, Store
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
 
 
 def now() -> float:

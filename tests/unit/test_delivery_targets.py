@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.domain.errors import Refused
-from gateway.domain.messages import SessionSource
-from gateway.rules.context_prompt import HomeChannel
-from gateway.rules.delivery_targets import Target, read_target
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.rules.context_prompt import HomeChannel
+from turngate.gateway.rules.delivery_targets import Target, read_target
 
 HERE = SessionSource(platform="telegram", chat_id="7", user_id="7")
 HOMES = (

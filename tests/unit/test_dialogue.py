@@ -9,9 +9,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.agents.blocks import Words
-from gateway.agents.dialogue import Utterance, dialogue, has_files
-from gateway.domain.messages import (
+from tests.fakes import NOON, assistant, dm, message, said, user
+from turngate.gateway.agents.blocks import Words
+from turngate.gateway.agents.dialogue import Utterance, dialogue, has_files
+from turngate.gateway.domain.messages import (
     Attachment,
     Entry,
     Media,
@@ -28,8 +29,7 @@ from gateway.domain.messages import (
     Turn,
     TurnId,
 )
-from gateway.turns.compaction import HEADING
-from tests.fakes import NOON, assistant, dm, message, said, user
+from turngate.gateway.turns.compaction import HEADING
 
 SESSION = Session(
     id=SessionId("s1"), key=SessionKey("k"), origin=dm(), started_at=NOON, last_interaction_at=NOON, updated_at=NOON

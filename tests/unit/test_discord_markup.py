@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adapters.discord.markup import LARGEST_TEXT, Marked, marked, plain, units
-from gateway.outbound.rendering import split
-from gateway.rules.redaction import Redactor
+from turngate.adapters.discord.markup import LARGEST_TEXT, Marked, marked, plain, units
+from turngate.gateway.outbound.rendering import split
+from turngate.gateway.rules.redaction import Redactor
 
 HIDDEN = "`\u200b`\u200b`"
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from adapters.discord.channels import Names, place_of
-from adapters.discord.contents import FileRef
-from adapters.discord.mentions import linked, readable, without_ids
-from adapters.discord.normalise import HANDLED, Me, lacks_content, normalise
-from gateway.domain.messages import InboundMessage
-from gateway.domain.serialization import from_dict, to_dict
+from turngate.adapters.discord.channels import Names, place_of
+from turngate.adapters.discord.contents import FileRef
+from turngate.adapters.discord.mentions import linked, readable, without_ids
+from turngate.adapters.discord.normalise import HANDLED, Me, lacks_content, normalise
+from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.serialization import from_dict, to_dict
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "discord").glob("*.json"))
 ME = Me(

@@ -9,25 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from gateway.commands import COMMANDS
-from gateway.commands.registry import Again, Call
-from gateway.domain.errors import AlreadySettled, StoreUnavailable
-from gateway.domain.messages import InboxState, Origin, Part, Role, SessionKey
-from gateway.domain.ports.store import Claim, Outcome, Store
-from gateway.inbound.pairing import Pairing
-from gateway.observability.observer import Observer
-from gateway.outbound.delivery import Delivery, DeliveryRules
-from gateway.outbound.splitting import Fitting
-from gateway.rules.outcomes import TOO_MANY, asked
-from gateway.rules.policy import Policy
-from gateway.stores.session_files import Files
-from gateway.turns.batch import Running, Stored
-from gateway.turns.lanes import LaneRules, Lanes
-from gateway.turns.recorder import Desk
 from tests.at_work import at_desk, policy_for
 from tests.fakes import ScriptedAgent, assistant, message
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
+from turngate.gateway.commands import COMMANDS
+from turngate.gateway.commands.registry import Again, Call
+from turngate.gateway.domain.errors import AlreadySettled, StoreUnavailable
+from turngate.gateway.domain.messages import InboxState, Origin, Part, Role, SessionKey
+from turngate.gateway.domain.ports.store import Claim, Outcome, Store
+from turngate.gateway.inbound.pairing import Pairing
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
+from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.rules.outcomes import TOO_MANY, asked
+from turngate.gateway.rules.policy import Policy
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.turns.batch import Running, Stored
+from turngate.gateway.turns.lanes import LaneRules, Lanes
+from turngate.gateway.turns.recorder import Desk
 
 
 class Odd:

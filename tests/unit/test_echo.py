@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.agents import AgentSpec, load_agent
-from gateway.domain.errors import ConfigError
-from gateway.domain.messages import (
+from tests.fakes import NOON, assistant, dm, message, said, user
+from tests.hurry import hurried
+from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.domain.errors import ConfigError
+from turngate.gateway.domain.messages import (
     Attachment,
     Done,
     MediaType,
@@ -22,8 +24,6 @@ from gateway.domain.messages import (
     TurnId,
     Usage,
 )
-from tests.fakes import NOON, assistant, dm, message, said, user
-from tests.hurry import hurried
 
 SESSION = Session(
     id=SessionId("s1"), key=SessionKey("k"), origin=dm(), started_at=NOON, last_interaction_at=NOON, updated_at=NOON

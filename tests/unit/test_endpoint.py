@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.agents import AgentSpec, load_agent
-from gateway.agents.endpoint import endpoint
-from gateway.domain.errors import ConfigError
+from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.agents.endpoint import endpoint
+from turngate.gateway.domain.errors import ConfigError
 
 for_both = pytest.mark.parametrize("kind", ["openai", "anthropic"])
 

@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from gateway.agents.fallback import Chain, Link
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from gateway.domain.messages import AgentEvent, Done, SessionEnded, Text, Turn, TurnId, Usage
-from gateway.domain.ports.adapter import HearsOfEndings, LetsOthersAnswer, TakesWords
 from tests.hurry import hurried
 from tests.programs import ENDING
 from tests.unit.test_agent_run import a_turn
+from turngate.gateway.agents.fallback import Chain, Link
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from turngate.gateway.domain.messages import AgentEvent, Done, SessionEnded, Text, Turn, TurnId, Usage
+from turngate.gateway.domain.ports.adapter import HearsOfEndings, LetsOthersAnswer, TakesWords
 
 BUSY, GONE = AgentUnavailable("too many ask at once", retry_after=7.0), AgentUnavailable("nobody answers there")
 NO_KEY = AgentRefused("401: no such key")

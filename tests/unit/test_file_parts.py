@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.errors import NotSent, Undeliverable, Unreachable
-from gateway.domain.messages import File, Part, PartState, Sent
-from gateway.domain.ports.adapter import Adapter
-from gateway.observability.observer import Observer
-from gateway.outbound.delivery import Delivery, DeliveryRules
-from gateway.stores.session_files import Files
 from tests.at_work import at_desk
 from tests.fakes import NOON, FileAdapter, FrozenClock, RecordingAdapter
 from tests.oracle_store import MemoryStore
 from tests.talk import opening
+from turngate.gateway.domain.errors import NotSent, Undeliverable, Unreachable
+from turngate.gateway.domain.messages import File, Part, PartState, Sent
+from turngate.gateway.domain.ports.adapter import Adapter
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
+from turngate.gateway.stores.session_files import Files
 
 PATIENCE = 20.0
 

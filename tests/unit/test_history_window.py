@@ -8,9 +8,16 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.domain.messages import Entry, Media, MediaType, Origin, Reasoning, Role, Text, ToolCall
-from gateway.rules.history_window import HistoryRules, estimate_text_tokens, estimate_tokens, live_start, middle, window
 from tests.fakes import NOON, assistant, said, user
+from turngate.gateway.domain.messages import Entry, Media, MediaType, Origin, Reasoning, Role, Text, ToolCall
+from turngate.gateway.rules.history_window import (
+    HistoryRules,
+    estimate_text_tokens,
+    estimate_tokens,
+    live_start,
+    middle,
+    window,
+)
 
 UNAVAILABLE = "[result unavailable]"
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.agents.json_protocol import event_of, read_event, turn_document, written
-from gateway.domain.errors import AgentError
-from gateway.domain.messages import (
+from tests.fakes import NOON, message, said, user
+from tests.programs import turn_in
+from turngate.gateway.agents.json_protocol import event_of, read_event, turn_document, written
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.messages import (
     Ask,
     Attachment,
     ChatType,
@@ -34,9 +36,7 @@ from gateway.domain.messages import (
     ToolStatus,
     Usage,
 )
-from gateway.rules.redaction import Redactor, new_key
-from tests.fakes import NOON, message, said, user
-from tests.programs import turn_in
+from turngate.gateway.rules.redaction import Redactor, new_key
 
 TURN = turn_in(Path("/work"))
 

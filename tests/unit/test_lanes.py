@@ -11,11 +11,11 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.domain.messages import InboxId, SessionKey, TurnId
-from gateway.turns.batch import Running, Stored
-from gateway.turns.lanes import LaneRules, Lanes, Place, WhenBusy
 from tests.fakes import message
 from tests.hurry import hurried, later
+from turngate.gateway.domain.messages import InboxId, SessionKey, TurnId
+from turngate.gateway.turns.batch import Running, Stored
+from turngate.gateway.turns.lanes import LaneRules, Lanes, Place, WhenBusy
 
 KEY = SessionKey("agent:main:web:dm:desk")
 OTHER = SessionKey("agent:main:web:dm:other")

@@ -9,15 +9,15 @@ from itertools import pairwise
 
 import pytest
 
-from gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
-from gateway.domain.messages import Part, Sent, SessionSource, Text, Tool, ToolStatus
-from gateway.domain.ports.adapter import Limits
-from gateway.domain.ports.store import LOST_PREVIEW
-from gateway.outbound.preview_text import Story
-from gateway.rules.outcomes import MAY_STAND_ABOVE
 from tests.fakes import NOON
 from tests.hurry import hurried, later
 from tests.unit.test_preview import Editing, TypingEditor, now, playing
+from turngate.gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
+from turngate.gateway.domain.messages import Part, Sent, SessionSource, Text, Tool, ToolStatus
+from turngate.gateway.domain.ports.adapter import Limits
+from turngate.gateway.domain.ports.store import LOST_PREVIEW
+from turngate.gateway.outbound.preview_text import Story
+from turngate.gateway.rules.outcomes import MAY_STAND_ABOVE
 
 LIMITS = Limits(largest_part=20, measure=len, edit_every=timedelta(seconds=1))
 

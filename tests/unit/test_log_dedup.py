@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.observability.log_dedup import FIRST_PAUSE, LONGEST_PAUSE, MOST_KEPT, Repeats
+from turngate.gateway.observability.log_dedup import FIRST_PAUSE, LONGEST_PAUSE, MOST_KEPT, Repeats
 
 
 class Clock:

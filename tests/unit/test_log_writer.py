@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from gateway.observability.log_writer import Sink
+from turngate.gateway.observability.log_writer import Sink
 
 PATIENCE = 30.0
 

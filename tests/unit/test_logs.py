@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import structlog
 
-from config.load import likes_colours, service
-from gateway.domain.errors import StoreUnavailable
-from gateway.observability.log_dedup import FIRST_PAUSE
-from gateway.observability.logs import Action, Form, Log, form_of, tell_crashes
-from gateway.observability.observer import Observer
+from turngate.config.load import likes_colours, service
+from turngate.gateway.domain.errors import StoreUnavailable
+from turngate.gateway.observability.log_dedup import FIRST_PAUSE
+from turngate.gateway.observability.logs import Action, Form, Log, form_of, tell_crashes
+from turngate.gateway.observability.observer import Observer
 
 CANARY = "canary"
 

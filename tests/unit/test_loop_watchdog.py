@@ -7,8 +7,8 @@ import threading
 import time
 from datetime import timedelta
 
-from gateway.observability.loop_watchdog import StallProbe
-from gateway.observability.observer import Observer
+from turngate.gateway.observability.loop_watchdog import StallProbe
+from turngate.gateway.observability.observer import Observer
 
 
 class Watching(Observer):

@@ -6,8 +6,9 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass
 
 import pytest
 
-from gateway.domain import messages as model
-from gateway.domain.messages import (
+from tests.fakes import NOON, dm
+from turngate.gateway.domain import messages as model
+from turngate.gateway.domain.messages import (
     ChatType,
     Cost,
     CostStatus,
@@ -25,7 +26,6 @@ from gateway.domain.messages import (
     Text,
     Tokens,
 )
-from tests.fakes import NOON, dm
 
 TYPES = [thing for thing in vars(model).values() if isinstance(thing, type) and is_dataclass(thing)]
 

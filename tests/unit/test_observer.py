@@ -9,15 +9,22 @@ from io import StringIO
 import pytest
 import structlog
 
-from gateway.domain.errors import AgentError, AgentUnavailable, NotSent, Refused, StoreUnavailable, Undeliverable
-from gateway.domain.messages import AgentEvent, ChatType, Done, InboundMessage, Part, SessionSource, Text, Turn
-from gateway.observability.error_text import place_of, reason_of, whole_reason
-from gateway.observability.logs import Action, Log, configure_logging
-from gateway.observability.observer import Observer
 from tests.at_work import at_work, numbers, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentUnavailable,
+    NotSent,
+    Refused,
+    StoreUnavailable,
+    Undeliverable,
+)
+from turngate.gateway.domain.messages import AgentEvent, ChatType, Done, InboundMessage, Part, SessionSource, Text, Turn
+from turngate.gateway.observability.error_text import place_of, reason_of, whole_reason
+from turngate.gateway.observability.logs import Action, Log, configure_logging
+from turngate.gateway.observability.observer import Observer
 
 CANARY = "canary"
 WHERE = SessionSource(
@@ -113,9 +120,9 @@ class TestNobodysWords:
         assert "test_observe.py:" in lines[1]
 
     async def test_our_own_adapters_keep_their_fixed_sentences_and_nothing_that_was_put_in(self, log: StringIO) -> None:
-        logging.getLogger("adapters.discord.intake").warning("switch on the Message Content Intent")
-        logging.getLogger("adapters.discord.intake").warning("somebody said %s", "canary")
-        logging.getLogger("adapters.slack.api.library").warning("a library of theirs says: canary")
+        logging.getLogger("turngate.adapters.discord.intake").warning("switch on the Message Content Intent")
+        logging.getLogger("turngate.adapters.discord.intake").warning("somebody said %s", "canary")
+        logging.getLogger("turngate.adapters.slack.api.library").warning("a library of theirs says: canary")
 
         assert "switch on the Message Content Intent" in log.getvalue()
         assert CANARY not in log.getvalue()

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.commands.turn import last_question
-from gateway.domain.messages import (
+from tests.at_work import policy_for
+from tests.fakes import NOON, ScriptedAgent, assistant, dm, message, said, user
+from turngate.gateway.commands.turn import last_question
+from turngate.gateway.domain.messages import (
     Attachment,
     EndReason,
     Entry,
@@ -22,11 +24,9 @@ from gateway.domain.messages import (
     SessionKey,
     Text,
 )
-from gateway.rules.outcomes import asked, broken, commanded, parts, words_before
-from gateway.stores.session_files import Files
-from gateway.turns.agent_input import heard
-from tests.at_work import policy_for
-from tests.fakes import NOON, ScriptedAgent, assistant, dm, message, said, user
+from turngate.gateway.rules.outcomes import asked, broken, commanded, parts, words_before
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.turns.agent_input import heard
 
 PHOTO = Attachment(type=MediaType.IMAGE, ref="file-id", path="/tmp/x.png", mime="image/png", name="x.png")  # noqa: S108
 NO_FILES = Files(Path("/no-files-here"))

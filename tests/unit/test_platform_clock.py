@@ -7,8 +7,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from adapters.platform_clock import TheirClock
 from tests.fakes import NOON, FrozenClock
+from turngate.adapters.platform_clock import TheirClock
 
 HOUR = timedelta(hours=1)
 

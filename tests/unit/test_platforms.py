@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from gateway.daemon.platforms import accounts_called_each_time, connected, homes_of, platforms_of
 from tests.configs import config_of
 from tests.fakes import FrozenClock
+from turngate.gateway.daemon.platforms import accounts_called_each_time, connected, homes_of, platforms_of
 
 SLACKS = """
 platforms:
@@ -76,7 +76,7 @@ async def test_each_workspace_is_an_adapter_of_its_own() -> None:
 
 
 def test_the_gateway_alone_imports_no_platform_s_library() -> None:
-    look = "import sys, gateway.daemon.app; print({'aiogram', 'discord', 'slack_bolt'} & set(sys.modules))"
+    look = "import sys, turngate.gateway.daemon.app; print({'aiogram', 'discord', 'slack_bolt'} & set(sys.modules))"
 
     result = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
 

@@ -11,20 +11,20 @@ from itertools import pairwise
 
 import pytest
 
-from gateway.domain.errors import NotSent, Retryable, Throttled, Unauthorized, Undeliverable, Unreachable
-from gateway.domain.messages import Done, Part, Reasoning, Sent, SessionSource, Text, Tool, ToolStatus
-from gateway.domain.ports.adapter import Adapter, Limits, Rate
-from gateway.domain.ports.store import LOST_PREVIEW, Begun, Outcome
-from gateway.observability.observer import Observer
-from gateway.outbound.delivery import Delivery, DeliveryRules
-from gateway.outbound.preview import Preview
-from gateway.outbound.preview_text import Words
-from gateway.rules.outcomes import MAY_STAND_ABOVE, in_place_of
 from tests.at_work import at_desk
 from tests.fakes import NOON, RecordingAdapter, assistant, message
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from tests.talk import begin
+from turngate.gateway.domain.errors import NotSent, Retryable, Throttled, Unauthorized, Undeliverable, Unreachable
+from turngate.gateway.domain.messages import Done, Part, Reasoning, Sent, SessionSource, Text, Tool, ToolStatus
+from turngate.gateway.domain.ports.adapter import Adapter, Limits, Rate
+from turngate.gateway.domain.ports.store import LOST_PREVIEW, Begun, Outcome
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
+from turngate.gateway.outbound.preview import Preview
+from turngate.gateway.outbound.preview_text import Words
+from turngate.gateway.rules.outcomes import MAY_STAND_ABOVE, in_place_of
 
 SECOND = timedelta(seconds=1)
 

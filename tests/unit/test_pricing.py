@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.domain.messages import (
+from tests.fakes import NOON, assistant, dm, message, said, user
+from turngate.gateway.domain.messages import (
     Cost,
     CostStatus,
     Entry,
@@ -19,10 +20,9 @@ from gateway.domain.messages import (
     Tokens,
     TurnId,
 )
-from gateway.domain.messages import Turn as AgentTurn
-from gateway.rules.history_window import estimate_text_tokens, estimate_tokens
-from gateway.rules.pricing import Prices, counted, priced
-from tests.fakes import NOON, assistant, dm, message, said, user
+from turngate.gateway.domain.messages import Turn as AgentTurn
+from turngate.gateway.rules.history_window import estimate_text_tokens, estimate_tokens
+from turngate.gateway.rules.pricing import Prices, counted, priced
 
 PRICES = Prices(input=1.0, output=10.0, cache_read=0.1, cache_write=2.0)
 REPORTED = Spent(tokens=Tokens(input=1_000_000, output=100_000, cache_read=10, cache_write=0), prompt_tokens=7)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.agents import AgentSpec, load_agent
-from gateway.domain.errors import ConfigError
-from gateway.domain.messages import Done, Text, Turn, Usage
-from gateway.domain.ports.adapter import Agent, Closes, HearsOfEndings, TakesAnswers, TakesWords
-from gateway.observability.error_text import whole_reason
 from tests.programs import ENDING, Heard, heard, turn_in
+from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.domain.errors import ConfigError
+from turngate.gateway.domain.messages import Done, Text, Turn, Usage
+from turngate.gateway.domain.ports.adapter import Agent, Closes, HearsOfEndings, TakesAnswers, TakesWords
+from turngate.gateway.observability.error_text import whole_reason
 
 TURN = turn_in(Path("/work"), "hello")
 Make = Callable[[str], Agent]
@@ -33,7 +33,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
 
 AS_THEY_COME = """
-from gateway.domain.messages import Text, Usage
+from turngate.gateway.domain.messages import Text, Usage
 class Mine:
     def __init__(self, options):
         self.word = options["word"]

@@ -7,9 +7,18 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.domain.messages import Button, Does, InboundMessage, MessageKind, Part, PartId, Question, SessionKey
-from gateway.turns.question_index import NOT_OPEN, TOO_LATE, OpenQuestions
 from tests.fakes import NOON, FrozenClock, dm, message
+from turngate.gateway.domain.messages import (
+    Button,
+    Does,
+    InboundMessage,
+    MessageKind,
+    Part,
+    PartId,
+    Question,
+    SessionKey,
+)
+from turngate.gateway.turns.question_index import NOT_OPEN, TOO_LATE, OpenQuestions
 
 KEY = SessionKey("agent:main:telegram:dm:42")
 HOUR = timedelta(hours=1)

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.domain.errors import Throttled
-from gateway.domain.messages import ChatType, SessionSource
-from gateway.domain.ports.adapter import Limits, Rate
-from gateway.outbound.rate_limiter import Governor
 from tests.at_work import at_desk
 from tests.hurry import hurried, later
+from turngate.gateway.domain.errors import Throttled
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.ports.adapter import Limits, Rate
+from turngate.gateway.outbound.rate_limiter import Governor
 
 
 def limits(*, per_chat: Rate | None = None, per_account: Rate | None = None) -> Limits:

@@ -7,9 +7,19 @@ import re
 
 import pytest
 
-from gateway.domain.messages import ChatType, Entry, Media, MediaType, Reasoning, Role, SessionSource, Text, ToolCall
-from gateway.rules.redaction import Redactor, new_key
 from tests.fakes import NOON, assistant, user
+from turngate.gateway.domain.messages import (
+    ChatType,
+    Entry,
+    Media,
+    MediaType,
+    Reasoning,
+    Role,
+    SessionSource,
+    Text,
+    ToolCall,
+)
+from turngate.gateway.rules.redaction import Redactor, new_key
 
 KEY = bytes(range(32))
 MEMBER = "123456789012345678"

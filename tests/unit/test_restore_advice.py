@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.stores.sqlite.restore_advice import cure_of, restore_command
+from turngate.gateway.stores.sqlite.restore_advice import cure_of, restore_command
 
 
 def test_the_newest_backup_of_the_schedule_is_named(tmp_path: Path) -> None:

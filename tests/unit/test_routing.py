@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.domain.messages import ChatType, ResetPolicy, Session, SessionId, SessionKey, SessionSource
-from gateway.rules.history_window import HistoryRules
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.routing import Route, agent_for
-from gateway.rules.session_lifecycle import ResetPolicies
 from tests.fakes import NOON, ScriptedAgent
+from turngate.gateway.domain.messages import ChatType, ResetPolicy, Session, SessionId, SessionKey, SessionSource
+from turngate.gateway.rules.history_window import HistoryRules
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.routing import Route, agent_for
+from turngate.gateway.rules.session_lifecycle import ResetPolicies
 
 GROUP = SessionSource(platform="slack", account="work", chat_type=ChatType.GROUP, chat_id="C1", user_id="U1")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.errors import Refused
-from gateway.stores.safe_open import NOT_INSIDE, opened_inside
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.stores.safe_open import NOT_INSIDE, opened_inside
 
 SECRET = b"secret"
 

@@ -6,13 +6,23 @@ import asyncio
 
 import pytest
 
-from adapters.screens import Screens, Watch
-from gateway.domain.errors import StoreUnavailable, Unreachable
-from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled, Shown
-from gateway.domain.messages import Done, InboundMessage, Part, PartId, SessionSource, Text, Tool, ToolStatus, TurnId
-from gateway.domain.ports.adapter import FindsSent, FollowsTurns
 from tests.fakes import NOON, FrozenClock
 from tests.hurry import hurried, later
+from turngate.adapters.screens import Screens, Watch
+from turngate.gateway.domain.errors import StoreUnavailable, Unreachable
+from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled, Shown
+from turngate.gateway.domain.messages import (
+    Done,
+    InboundMessage,
+    Part,
+    PartId,
+    SessionSource,
+    Text,
+    Tool,
+    ToolStatus,
+    TurnId,
+)
+from turngate.gateway.domain.ports.adapter import FindsSent, FollowsTurns
 
 HERE = SessionSource.browser("desk")
 TURN = TurnId(7)

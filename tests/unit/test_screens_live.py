@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from adapters.screens import Screens
-from gateway.domain.messages import WEB_PLATFORM, SessionSource, Text, Tool, ToolStatus, TurnId
 from tests.fakes import FrozenClock
+from turngate.adapters.screens import Screens
+from turngate.gateway.domain.messages import WEB_PLATFORM, SessionSource, Text, Tool, ToolStatus, TurnId
 
 TURN = TurnId(1)
 PLACE = SessionSource.browser("one")

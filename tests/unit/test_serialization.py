@@ -6,8 +6,9 @@ from datetime import time, timedelta, timezone
 
 import pytest
 
-from gateway.domain.errors import MalformedRecord
-from gateway.domain.messages import (
+from tests.fakes import NOON, message, user
+from turngate.gateway.domain.errors import MalformedRecord
+from turngate.gateway.domain.messages import (
     ChatType,
     Cost,
     Done,
@@ -29,8 +30,7 @@ from gateway.domain.messages import (
     ToolStatus,
     Usage,
 )
-from gateway.domain.serialization import from_dict, to_dict
-from tests.fakes import NOON, message, user
+from turngate.gateway.domain.serialization import from_dict, to_dict
 
 AT = "2026-05-04T12:00:00+00:00"
 

@@ -9,17 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.session_end_notices import Endings
-from gateway.domain.messages import AgentEvent, EndReason, Entry, Origin, Role, Session, SessionEnded, Text, Turn
-from gateway.observability.observer import Observer
-from gateway.rules.history_window import HistoryRules
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.routing import Route
-from gateway.stores.session_files import Files
 from tests.fakes import NOON, FrozenClock, ScriptedAgent, dm, message, said
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of
+from turngate.gateway.daemon.session_end_notices import Endings
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    EndReason,
+    Entry,
+    Origin,
+    Role,
+    Session,
+    SessionEnded,
+    Text,
+    Turn,
+)
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.history_window import HistoryRules
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.routing import Route
+from turngate.gateway.stores.session_files import Files
 
 KEY = bytes(32)
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.errors import Refused, StoreUnavailable, Unreachable
-from gateway.domain.messages import Attachment, File, MediaType, SessionId
-from gateway.stores import session_files as files_module
-from gateway.stores.session_files import FileRules, Files, clean_name, discard, is_there, written_size
+from turngate.gateway.domain.errors import Refused, StoreUnavailable, Unreachable
+from turngate.gateway.domain.messages import Attachment, File, MediaType, SessionId
+from turngate.gateway.stores import session_files as files_module
+from turngate.gateway.stores.session_files import FileRules, Files, clean_name, discard, is_there, written_size
 
 ANN = SessionId("s_ann")
 REPORT = Attachment(type=MediaType.DOCUMENT, ref="r", mime="application/pdf", name="Report.PDF")
@@ -170,8 +170,8 @@ class TestReceiving:
 LOCKED_FOLDERS = """
 import asyncio, concurrent.futures.thread, os, tempfile
 from pathlib import Path
-from gateway.stores.session_files import Files
-from gateway.domain.messages import SessionId
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.domain.messages import SessionId
 
 if os.getuid() == 0:
     os.setuid(65534)
@@ -189,9 +189,9 @@ with tempfile.TemporaryDirectory() as folder:
 FULL_DISK = """
 import asyncio, resource, signal, sys
 from pathlib import Path
-from gateway.domain.errors import StoreUnavailable
-from gateway.stores.session_files import Files
-from gateway.domain.messages import Attachment, File, MediaType, SessionId
+from turngate.gateway.domain.errors import StoreUnavailable
+from turngate.gateway.stores.session_files import Files
+from turngate.gateway.domain.messages import Attachment, File, MediaType, SessionId
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 root = Path(sys.argv[1])

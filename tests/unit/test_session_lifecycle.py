@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gateway.domain.messages import (
+from tests.fakes import NOON, assistant, dm, said, user
+from turngate.gateway.domain.messages import (
     ChatType,
     Cost,
     EndReason,
@@ -23,8 +24,8 @@ from gateway.domain.messages import (
     Spent,
     Tokens,
 )
-from gateway.domain.ports.store import Opening
-from gateway.rules.session_lifecycle import (
+from turngate.gateway.domain.ports.store import Opening
+from turngate.gateway.rules.session_lifecycle import (
     ResetPolicies,
     answered,
     daily_reset_on,
@@ -37,7 +38,6 @@ from gateway.rules.session_lifecycle import (
     reset_due,
     resumed,
 )
-from tests.fakes import NOON, assistant, dm, said, user
 
 KEY = SessionKey("agent:main:telegram:dm:42")
 FRESH = SessionId("fresh")

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from adapters.slack.account import EVENTS_PATH, Account, Http, Patience
+from turngate.adapters.slack.account import EVENTS_PATH, Account, Http, Patience
 
 CANARY = "canary-6f1d2c"
 

@@ -6,9 +6,9 @@ import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from adapters.slack.api import FormattingRefused, NotOffered, NotThere, ThreadGone, our_errors, word
-from adapters.slack.emoji import name_of
-from gateway.domain.errors import Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
+from turngate.adapters.slack.api import FormattingRefused, NotOffered, NotThere, ThreadGone, our_errors, word
+from turngate.adapters.slack.emoji import name_of
+from turngate.gateway.domain.errors import Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
 
 
 def answered(error: str | None, status: int = 200, **headers: str) -> SlackApiError:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from adapters.slack.identity import Kind, Place
-from adapters.slack.lookup_keys import About, about, about_message, assistants_thread
 from tests.unit.test_slack_normalise import raw
+from turngate.adapters.slack.identity import Kind, Place
+from turngate.adapters.slack.lookup_keys import About, about, about_message, assistants_thread
 
 ROOT = "1789999000.000500"
 

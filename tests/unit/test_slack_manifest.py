@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack.app.manifest import Command, manifest
-from adapters.slack.app.needs import APP_METHODS, EVENTS, METHODS, SCOPES, reason_for
-from adapters.slack.app.slash import TAKEN, command_behind, slash_for
-from adapters.slack.lookup_keys import assistants_thread
-from gateway.commands import COMMANDS
 from tests.simulators.slack import Slack
 from tests.unit.test_slack_normalise import GOLDEN, outcome, raw
+from turngate.adapters.slack.app.manifest import Command, manifest
+from turngate.adapters.slack.app.needs import APP_METHODS, EVENTS, METHODS, SCOPES, reason_for
+from turngate.adapters.slack.app.slash import TAKEN, command_behind, slash_for
+from turngate.adapters.slack.lookup_keys import assistants_thread
+from turngate.gateway.commands import COMMANDS
 
 ADAPTER = Path(__file__).parents[2] / "adapters" / "slack"
 SUBSCRIPTIONS = {"channel": "message.channels", "group": "message.groups", "im": "message.im", "mpim": "message.mpim"}
@@ -100,7 +100,7 @@ def test_no_command_has_a_name_that_slack_refuses() -> None:
 def test_the_command_prints_it_without_slack_s_library() -> None:
     look = (
         "import sys, runpy; sys.argv = ['turngate', 'slack', 'manifest', '--name', 'Ann']\n"
-        "try: runpy.run_module('gateway', run_name='__main__')\n"
+        "try: runpy.run_module('turngate', run_name='__main__')\n"
         "finally: print(sorted({'slack_bolt', 'slack_sdk', 'aiohttp'} & set(sys.modules)), file=sys.stderr)"
     )
 
@@ -112,6 +112,6 @@ def test_the_command_prints_it_without_slack_s_library() -> None:
 
 @pytest.mark.parametrize("wrong", [["--url", "http://example.org/"], ["--name", " "], ["--name", "N" * 36]])
 def test_what_slack_would_refuse_is_refused_at_once(wrong: list[str]) -> None:
-    asked = [sys.executable, "-m", "gateway", "slack", "manifest", *wrong]
+    asked = [sys.executable, "-m", "turngate", "slack", "manifest", *wrong]
 
     assert subprocess.run(asked, capture_output=True, check=False).returncode == 2

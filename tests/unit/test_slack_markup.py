@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adapters.slack.markup import LARGEST_SECTION, LONGEST_LABEL, marked, plain, question, size, unfinished
-from gateway.domain.messages import Button
 from tests.simulators.slack import blocks as block_kit
 from tests.simulators.slack.text import calls_everybody, kept, seen
+from turngate.adapters.slack.markup import LARGEST_SECTION, LONGEST_LABEL, marked, plain, question, size, unfinished
+from turngate.gateway.domain.messages import Button
 
 NAMES = {"U1": "ann"}
 

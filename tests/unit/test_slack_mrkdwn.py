@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.slack.markup import marked
-from adapters.slack.mrkdwn import readable
-from gateway.rules.redaction import Redactor, new_key
 from tests.simulators.slack.text import escaped, kept, typed
+from turngate.adapters.slack.markup import marked
+from turngate.adapters.slack.mrkdwn import readable
+from turngate.gateway.rules.redaction import Redactor, new_key
 
 READ = {
     "plain": "plain",

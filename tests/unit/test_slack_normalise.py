@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from adapters.slack.identity import Kind, Known, Me, Place
-from adapters.slack.normalise import from_history, moment, normalise
-from gateway.domain.messages import ChatType, InboundMessage, MessageKind
-from gateway.domain.serialization import from_dict, to_dict
+from turngate.adapters.slack.identity import Kind, Known, Me, Place
+from turngate.adapters.slack.normalise import from_history, moment, normalise
+from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind
+from turngate.gateway.domain.serialization import from_dict, to_dict
 
 FOLDER = Path(__file__).parents[1] / "golden" / "slack"
 GOLDEN = sorted(path.name.removesuffix(".raw.json") for path in FOLDER.glob("*.raw.json"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.turns.slots import Slot, Slots
+from turngate.gateway.turns.slots import Slot, Slots
 
 
 def is_free(slots: Slots) -> bool:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.state_dir import StateDir, read_or_make_key, take_lock
-from gateway.domain.errors import StateInUse, StoreDamaged, StoreUnavailable
+from turngate.gateway.daemon.state_dir import StateDir, read_or_make_key, take_lock
+from turngate.gateway.domain.errors import StateInUse, StoreDamaged, StoreUnavailable
 
 HOLDER = """
 import sys
 from pathlib import Path
-from gateway.daemon.state_dir import take_lock
+from turngate.gateway.daemon.state_dir import take_lock
 lock = take_lock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -186,12 +186,12 @@ def test_a_key_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 def test_the_module_can_be_taken_before_anything_heavy() -> None:
     listed = subprocess.run(
-        [sys.executable, "-c", "import sys, gateway.daemon.state_dir; print(*sys.modules)"],
+        [sys.executable, "-c", "import sys, turngate.gateway.daemon.state_dir; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
     )
 
     ours = {name for name in listed.stdout.split() if name.startswith("gateway")}
-    assert ours == {"gateway", "gateway.domain.errors", "gateway.daemon.state_dir"}
+    assert ours == {"gateway", "turngate.gateway.domain.errors", "turngate.gateway.daemon.state_dir"}
     assert "asyncio" not in listed.stdout.split()

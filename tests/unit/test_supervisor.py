@@ -11,14 +11,18 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.daemon.account_supervisor import (
+from tests.fakes import NOON, FrozenClock, dm, message
+from tests.hurry import LoopClock, hurried, later
+from tests.oracle_store import MemoryStore
+from tests.talk import key_of
+from turngate.gateway.daemon.account_supervisor import (
     MOST_CAUGHT_UP,
     MOST_REFUSALS,
     REFUSALS_COUNT_FOR,
     AccountState,
     Supervisor,
 )
-from gateway.domain.errors import (
+from turngate.gateway.domain.errors import (
     GapRemains,
     Refused,
     Retryable,
@@ -27,15 +31,11 @@ from gateway.domain.errors import (
     Unauthorized,
     Unreachable,
 )
-from gateway.domain.messages import InboundMessage, Part, Sent
-from gateway.domain.ports.adapter import Clock, Limits, Moment, Receive
-from gateway.domain.ports.store import Store
-from gateway.observability.observer import Observer
-from gateway.stores.sqlite import SqliteStore
-from tests.fakes import NOON, FrozenClock, dm, message
-from tests.hurry import LoopClock, hurried, later
-from tests.oracle_store import MemoryStore
-from tests.talk import key_of
+from turngate.gateway.domain.messages import InboundMessage, Part, Sent
+from turngate.gateway.domain.ports.adapter import Clock, Limits, Moment, Receive
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.stores.sqlite import SqliteStore
 
 Life = Callable[["Account", Receive], object]
 DEAF_AFTER = timedelta(seconds=60)

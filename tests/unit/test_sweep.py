@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from gateway.daemon.sweep import Sweep, sweep_files
-from gateway.domain.errors import StoreUnavailable, UnknownSession
-from gateway.domain.messages import ChatType, EndReason, InboxState, Part, ResetPolicy, Session, SessionId
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import Outcome, PolicyOf, Pruned
-from gateway.observability.observer import Observer
-from gateway.rules.policy import Employed, Policy
-from gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies
-from gateway.stores.session_files import FileRules, Files
 from tests.fakes import FrozenClock, ScriptedAgent, dm, message
 from tests.hurry import LoopClock, hurried
 from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of, opening, texts
+from turngate.gateway.daemon.sweep import Sweep, sweep_files
+from turngate.gateway.domain.errors import StoreUnavailable, UnknownSession
+from turngate.gateway.domain.messages import ChatType, EndReason, InboxState, Part, ResetPolicy, Session, SessionId
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import Outcome, PolicyOf, Pruned
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies
+from turngate.gateway.stores.session_files import FileRules, Files
 
 DAY = 86_400.0
 HOUR = 3600.0

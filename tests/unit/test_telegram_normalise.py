@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from aiogram.types import Update
 
-from adapters.telegram.normalise import HANDLED, Me, normalise
-from gateway.domain.messages import InboundMessage
-from gateway.domain.serialization import from_dict, to_dict
+from turngate.adapters.telegram.normalise import HANDLED, Me, normalise
+from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.serialization import from_dict, to_dict
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "telegram").glob("*.json"))
 ME = Me(id=7, username="turn_bot", account="main", commands=frozenset({"new", "stop"}))

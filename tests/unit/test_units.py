@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.exits import Exit
-from gateway.cli.systemd_units import AGENTS, Flavour, Unit, install, is_strict, uninstall
-from gateway.domain.errors import Refused
 from tests.commands import ROOT, turngate
+from turngate.gateway.cli.exits import Exit
+from turngate.gateway.cli.systemd_units import AGENTS, Flavour, Unit, install, is_strict, uninstall
+from turngate.gateway.domain.errors import Refused
 
 DRAIN = timedelta(minutes=3)
 EVERY_FLAVOUR = pytest.mark.parametrize("flavour", list(Flavour))

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from gateway.domain.errors import StoreDamaged, StoreUnavailable, UnknownSession
-from gateway.observability.observer import Observer
-from gateway.stores.waiting_store import until_stored
 from tests.hurry import hurried
+from turngate.gateway.domain.errors import StoreDamaged, StoreUnavailable, UnknownSession
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.stores.waiting_store import until_stored
 
 
 class Disk:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.errors import StoreDamaged
-from gateway.stores.sqlite.log_index import LogEnd
-from gateway.stores.sqlite.wal_mark import Left, Mark, identity, mark_of, refuse_lost_commits
+from turngate.gateway.domain.errors import StoreDamaged
+from turngate.gateway.stores.sqlite.log_index import LogEnd
+from turngate.gateway.stores.sqlite.wal_mark import Left, Mark, identity, mark_of, refuse_lost_commits
 
 SALT = bytes.fromhex("ffffffff01020304")
 NEXT_SALT = bytes.fromhex("0000000055667788")  # one more, round the corner, and the other half is random

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from gateway.domain.errors import MalformedRecord
-from gateway.domain.messages import SessionId, SessionSource, Text, Tool, ToolStatus
-from gateway.rules.session_lifecycle import Session
-from gateway.web import frames
-from gateway.web.frames import Archive, Delete, Earlier, Open, Rename, Say
 from tests.fakes import NOON
 from tests.talk import key_of
+from turngate.gateway.domain.errors import MalformedRecord
+from turngate.gateway.domain.messages import SessionId, SessionSource, Text, Tool, ToolStatus
+from turngate.gateway.rules.session_lifecycle import Session
+from turngate.gateway.web import frames
+from turngate.gateway.web.frames import Archive, Delete, Earlier, Open, Rename, Say
 
 PLACE = SessionSource.browser("one")
 

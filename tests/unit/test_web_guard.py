@@ -6,8 +6,8 @@ from http import HTTPStatus
 
 import pytest
 
-from gateway.web.guard import COOKIE_LASTS, LINK_LASTS, MOST_UNUSED_LINKS, Guard, KeptOut, OneTimeLinks
 from tests.fakes import FrozenClock
+from turngate.gateway.web.guard import COOKIE_LASTS, LINK_LASTS, MOST_UNUSED_LINKS, Guard, KeptOut, OneTimeLinks
 
 KEY = b"k" * 32
 

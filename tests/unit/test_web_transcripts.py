@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gateway.domain.messages import Entry, EntryId, Role, SessionId, Text
-from gateway.web.transcript_cursor import CHARACTERS_A_PAGE, ENTRIES_A_PAGE, Seen, _last_page
 from tests.fakes import said
+from turngate.gateway.domain.messages import Entry, EntryId, Role, SessionId, Text
+from turngate.gateway.web.transcript_cursor import CHARACTERS_A_PAGE, ENTRIES_A_PAGE, Seen, _last_page
 
 SESSION = SessionId("s")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from adapters.slack.app.needs import EVENTS, SCOPES
-from adapters.slack.app.slash import slash_for
+from turngate.adapters.slack.app.needs import EVENTS, SCOPES
+from turngate.adapters.slack.app.slash import slash_for
 
 Json = Mapping[str, object]
 

@@ -1,5 +1,5 @@
 """Any program that speaks the Agent Client Protocol: one process, one of its sessions for each of ours."""
 
-from gateway.agents.acp.agent import make
+from turngate.gateway.agents.acp.agent import make
 
 __all__ = ["make"]

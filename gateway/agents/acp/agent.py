@@ -13,16 +13,16 @@ from pathlib import Path
 
 from acp.schema import PromptResponse
 
-from gateway.agents.acp.peer import SECONDS_TO_BEGIN, Peer
-from gateway.agents.acp.process import Keeper
-from gateway.agents.acp.prompt import blocks
-from gateway.agents.acp.session_lookup import Opened, opened
-from gateway.agents.acp.session_map import Memory
-from gateway.agents.acp.turn_stream import Talk
-from gateway.agents.acp.updates import Enclosed, Heard
-from gateway.agents.spec import AgentSpec
-from gateway.domain.errors import AgentError, AgentUnavailable, ConfigError
-from gateway.domain.messages import AgentEvent, Done, File, SessionEnded, Turn, TurnId
+from turngate.gateway.agents.acp.peer import SECONDS_TO_BEGIN, Peer
+from turngate.gateway.agents.acp.process import Keeper
+from turngate.gateway.agents.acp.prompt import blocks
+from turngate.gateway.agents.acp.session_lookup import Opened, opened
+from turngate.gateway.agents.acp.session_map import Memory
+from turngate.gateway.agents.acp.turn_stream import Talk
+from turngate.gateway.agents.acp.updates import Enclosed, Heard
+from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.errors import AgentError, AgentUnavailable, ConfigError
+from turngate.gateway.domain.messages import AgentEvent, Done, File, SessionEnded, Turn, TurnId
 
 SECONDS_TO_STOP = 0.8
 """For an agent that was told to. What does not stop by then is ended with its program."""

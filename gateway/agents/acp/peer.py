@@ -42,14 +42,14 @@ from acp.schema import (
 )
 from acp.utils import notify_model, request_model_from_dict
 
-from gateway import __version__
-from gateway.agents.acp.prompt import Block, Takes
-from gateway.agents.acp.questions import cancelled
-from gateway.agents.acp.turn_stream import Talk
-from gateway.agents.acp.wire import Wire
-from gateway.agents.program import Program, said_status, start
-from gateway.agents.spec import AgentSpec
-from gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from turngate.gateway import __version__
+from turngate.gateway.agents.acp.prompt import Block, Takes
+from turngate.gateway.agents.acp.questions import cancelled
+from turngate.gateway.agents.acp.turn_stream import Talk
+from turngate.gateway.agents.acp.wire import Wire
+from turngate.gateway.agents.program import Program, said_status, start
+from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
 
 SECONDS_TO_BEGIN = 120.0
 """For its first answer, and to open a session: some are downloaded by the command that starts them."""

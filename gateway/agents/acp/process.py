@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.agents.acp.peer import Peer
-from gateway.agents.spec import AgentSpec
-from gateway.domain.errors import AgentUnavailable
+from turngate.gateway.agents.acp.peer import Peer
+from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.errors import AgentUnavailable
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 # A turn waits so long for a program that is to be started again; else another agent may do better.

@@ -21,7 +21,7 @@ from acp.schema import (
     TextContentBlock,
 )
 
-from gateway.agents.blocks import (
+from turngate.gateway.agents.blocks import (
     LARGEST_IN_ALL,
     LARGEST_PICTURE,
     LARGEST_TEXT,
@@ -30,10 +30,10 @@ from gateway.agents.blocks import (
     picture_type,
     read_start,
 )
-from gateway.agents.dialogue import Utterance, dialogue
-from gateway.agents.plain_text import spoken, stand_in
-from gateway.domain.messages import Attachment, Entry, InboundMessage, Turn
-from gateway.domain.text import cut
+from turngate.gateway.agents.dialogue import Utterance, dialogue
+from turngate.gateway.agents.plain_text import spoken, stand_in
+from turngate.gateway.domain.messages import Attachment, Entry, InboundMessage, Turn
+from turngate.gateway.domain.text import cut
 
 _BEFORE = "What was said before in this conversation, oldest first. It is over; answer only what comes after it."
 _MEANWHILE = "What was said in this conversation while you were not there, oldest first:"

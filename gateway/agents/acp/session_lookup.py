@@ -6,10 +6,10 @@ import asyncio
 import hashlib
 from dataclasses import dataclass, replace
 
-from gateway.agents.acp.peer import Peer
-from gateway.agents.acp.prompt import Told
-from gateway.agents.acp.session_map import Held, Memory, is_rewound, last_seq, unheard
-from gateway.domain.messages import Turn
+from turngate.gateway.agents.acp.peer import Peer
+from turngate.gateway.agents.acp.prompt import Told
+from turngate.gateway.agents.acp.session_map import Held, Memory, is_rewound, last_seq, unheard
+from turngate.gateway.domain.messages import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

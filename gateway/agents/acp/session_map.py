@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from gateway.domain.errors import MalformedRecord
-from gateway.domain.messages import Entry, Origin, Role
-from gateway.domain.serialization import from_dict, to_dict
+from turngate.gateway.domain.errors import MalformedRecord
+from turngate.gateway.domain.messages import Entry, Origin, Role
+from turngate.gateway.domain.serialization import from_dict, to_dict
 
 _LONGEST = 10_000
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -9,10 +9,10 @@ from itertools import count
 
 from acp.schema import PromptResponse, RequestPermissionRequest, RequestPermissionResponse, SessionNotification
 
-from gateway.agents.acp.questions import cancelled, labels, selected, unanswered
-from gateway.agents.acp.updates import Heard, Reading
-from gateway.domain.errors import AgentError
-from gateway.domain.messages import Ask
+from turngate.gateway.agents.acp.questions import cancelled, labels, selected, unanswered
+from turngate.gateway.agents.acp.updates import Heard, Reading
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.messages import Ask
 
 MOST_WAITING = 1000
 """Events that nobody has taken yet. Past it the agent's program is not listened to."""

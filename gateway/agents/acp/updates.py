@@ -29,7 +29,7 @@ from acp.schema import (
     UsageUpdate,
 )
 
-from gateway.domain.messages import AgentEvent, File, Reasoning, Text, Tool, ToolStatus, Usage
+from turngate.gateway.domain.messages import AgentEvent, File, Reasoning, Text, Tool, ToolStatus, Usage
 
 LONGEST_INPUT = 20_000
 LONGEST_OUTPUT = 8_000

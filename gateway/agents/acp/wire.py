@@ -11,8 +11,8 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 
-from gateway.agents.chunk_assembly import mended
-from gateway.domain.serialization import Json
+from turngate.gateway.agents.chunk_assembly import mended
+from turngate.gateway.domain.serialization import Json
 
 LONGEST_LINE = 32_000_000
 """In bytes: a picture fits, and a program that never ends its line does not fill memory."""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.daemon.control.chat_events import (
+from turngate.gateway.daemon.control.chat_events import (
     LARGEST_MESSAGE,
     ChatCommand,
     ChatEvent,
@@ -22,11 +22,11 @@ from gateway.daemon.control.chat_events import (
     Stored,
     event_json,
 )
-from gateway.daemon.control.requests import Line, Requests, taking
-from gateway.domain.errors import MalformedRecord, Refused, Retryable, StoreError
-from gateway.domain.live_view import Began, FellBehind, Happened, Screens, Shown, Watch
-from gateway.domain.messages import Ask, File, Text, Tool, TurnId
-from gateway.domain.serialization import Json, from_dict
+from turngate.gateway.daemon.control.requests import Line, Requests, taking
+from turngate.gateway.domain.errors import MalformedRecord, Refused, Retryable, StoreError
+from turngate.gateway.domain.live_view import Began, FellBehind, Happened, Screens, Shown, Watch
+from turngate.gateway.domain.messages import Ask, File, Text, Tool, TurnId
+from turngate.gateway.domain.serialization import Json, from_dict
 
 _LONGEST_BACKLOG = 10_000
 

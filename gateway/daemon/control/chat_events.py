@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.domain.errors import MalformedRecord
-from gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
-from gateway.domain.serialization import Json, from_dict, to_dict
+from turngate.gateway.domain.errors import MalformedRecord
+from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
+from turngate.gateway.domain.serialization import Json, from_dict, to_dict
 
 LARGEST_MESSAGE = 1024 * 1024
 """In bytes of UTF-8. More than this is a file, not a message."""

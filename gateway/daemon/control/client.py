@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from gateway.daemon.control.address import address_of
-from gateway.daemon.control.protocol import decode, encode, error_of
-from gateway.domain.errors import MalformedRecord, Unreachable
-from gateway.domain.serialization import Json
+from turngate.gateway.daemon.control.address import address_of
+from turngate.gateway.daemon.control.protocol import decode, encode, error_of
+from turngate.gateway.domain.errors import MalformedRecord, Unreachable
+from turngate.gateway.domain.serialization import Json
 
 _PIECE = 64 * 1024
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from gateway.daemon.control.client import ControlClient
-from gateway.daemon.control.requests import Requests, carry_out
-from gateway.daemon.state_dir import Lock, StateDir, take_lock
-from gateway.domain.errors import StateInUse, Unreachable
-from gateway.domain.serialization import Json
+from turngate.gateway.daemon.control.client import ControlClient
+from turngate.gateway.daemon.control.requests import Requests, carry_out
+from turngate.gateway.daemon.state_dir import Lock, StateDir, take_lock
+from turngate.gateway.domain.errors import StateInUse, Unreachable
+from turngate.gateway.domain.serialization import Json
 
 PATIENCE = 5.0
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.daemon.control.requests import Args, Line, Requests, taking
-from gateway.domain.pairing_records import Person
-from gateway.domain.serialization import Json
-from gateway.inbound.pairing import BY_COMMAND, Pairing
+from turngate.gateway.daemon.control.requests import Args, Line, Requests, taking
+from turngate.gateway.domain.pairing_records import Person
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.inbound.pairing import BY_COMMAND, Pairing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

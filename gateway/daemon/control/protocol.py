@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from gateway.domain.errors import MalformedRecord, Refused, Retryable, StoreError, TurngateError, Unreachable
-from gateway.domain.serialization import Json
+from turngate.gateway.domain.errors import MalformedRecord, Refused, Retryable, StoreError, TurngateError, Unreachable
+from turngate.gateway.domain.serialization import Json
 
 LARGEST_LINE = 16 * 1024 * 1024
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.daemon.control.requests import Args, Line, Requests, taking
-from gateway.domain.errors import Refused, TurngateError, UnknownSession, UnknownWork
-from gateway.domain.messages import LARGEST_NUMBER, InboxId, InboxState, Part, PartId, PartState, SessionKey
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import InboxItem, Step, Store, Trace
-from gateway.domain.serialization import Json
-from gateway.rules.authorization import Refusal
+from turngate.gateway.daemon.control.requests import Args, Line, Requests, taking
+from turngate.gateway.domain.errors import Refused, TurngateError, UnknownSession, UnknownWork
+from turngate.gateway.domain.messages import LARGEST_NUMBER, InboxId, InboxState, Part, PartId, PartState, SessionKey
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import InboxItem, Step, Store, Trace
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.rules.authorization import Refusal
 
 _MOST_LISTED = 1000
 _NOT_SENT = (PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
 
-from gateway.domain.errors import Refused
-from gateway.domain.serialization import Json, from_dict
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.serialization import Json, from_dict
 
 Args = Mapping[str, Json]
 T = TypeVar("T")

@@ -15,11 +15,11 @@ import struct
 from pathlib import Path
 from types import TracebackType
 
-from gateway.daemon.control.address import address_of
-from gateway.daemon.control.protocol import BUSY, FAILED, LARGEST_LINE, decode, encode, error_answer, refusal
-from gateway.daemon.control.requests import Requests, carry_out
-from gateway.domain.errors import MalformedRecord, StoreUnavailable, TurngateError
-from gateway.domain.serialization import Json
+from turngate.gateway.daemon.control.address import address_of
+from turngate.gateway.daemon.control.protocol import BUSY, FAILED, LARGEST_LINE, decode, encode, error_answer, refusal
+from turngate.gateway.daemon.control.requests import Requests, carry_out
+from turngate.gateway.domain.errors import MalformedRecord, StoreUnavailable, TurngateError
+from turngate.gateway.domain.serialization import Json
 
 MOST_CONNECTIONS = 64
 

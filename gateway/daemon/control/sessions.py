@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import partial
 
-from gateway.daemon.control.requests import Line, Requests, taking
-from gateway.daemon.control.usage import tokens_json
-from gateway.domain.errors import Refused, UnknownSession
-from gateway.domain.messages import CostStatus, Entry, Session, SessionId, SessionKey
-from gateway.domain.ports.store import Pruned, SessionFilter, Store
-from gateway.domain.serialization import Json, to_dict
-from gateway.domain.text import clean_label
-from gateway.rules.session_lifecycle import CleanUpRules
+from turngate.gateway.daemon.control.requests import Line, Requests, taking
+from turngate.gateway.daemon.control.usage import tokens_json
+from turngate.gateway.domain.errors import Refused, UnknownSession
+from turngate.gateway.domain.messages import CostStatus, Entry, Session, SessionId, SessionKey
+from turngate.gateway.domain.ports.store import Pruned, SessionFilter, Store
+from turngate.gateway.domain.serialization import Json, to_dict
+from turngate.gateway.domain.text import clean_label
+from turngate.gateway.rules.session_lifecycle import CleanUpRules
 
 _CANDIDATES_TOLD = 10
 

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.daemon.control.requests import Args, Line, Requests
-from gateway.domain.errors import StoreDamaged, StoreError
-from gateway.domain.ports.store import Depth, Store
-from gateway.domain.serialization import Json
+from turngate.gateway.daemon.control.requests import Args, Line, Requests
+from turngate.gateway.domain.errors import StoreDamaged, StoreError
+from turngate.gateway.domain.ports.store import Depth, Store
+from turngate.gateway.domain.serialization import Json
 
 _LONGEST_COUNT = 2.0
 """Seconds. On a disk that hangs, an answer without the numbers is better than none."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from gateway.daemon.control.requests import Line, Requests, taking
-from gateway.domain.errors import Refused
-from gateway.domain.messages import MAIN_ACCOUNT, Tokens
-from gateway.domain.ports.store import Store
-from gateway.domain.serialization import Json
-from gateway.domain.usage import By, Payer, Spending
+from turngate.gateway.daemon.control.requests import Line, Requests, taking
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import MAIN_ACCOUNT, Tokens
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.usage import By, Payer, Spending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

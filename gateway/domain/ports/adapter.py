@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Protocol, TypeGuard, TypeVar, runtime_checkable
 
-from gateway.domain.messages import (
+from turngate.gateway.domain.messages import (
     AgentEvent,
     Attachment,
     ChatType,

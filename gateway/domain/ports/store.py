@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from gateway.domain.messages import (
+from turngate.gateway.domain.messages import (
     Block,
     ChatType,
     EndReason,
@@ -34,8 +34,8 @@ from gateway.domain.messages import (
     Spent,
     TurnId,
 )
-from gateway.domain.pairing_records import People
-from gateway.domain.usage import LAST_DAY, By, Payer, Used
+from turngate.gateway.domain.pairing_records import People
+from turngate.gateway.domain.usage import LAST_DAY, By, Payer, Used
 
 LONGEST_PUT_OFF = timedelta(hours=1)
 """Nobody waits longer than this for another try to tell an agent of an ending."""

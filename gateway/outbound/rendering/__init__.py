@@ -6,6 +6,6 @@ that no reader stumbles: code stays code, links stay links, and what the parts s
 Turning Markdown into what the platform shows is the adapter's work.
 """
 
-from gateway.outbound.rendering.parts import Measure, beginning, join, split
+from turngate.gateway.outbound.rendering.parts import Measure, beginning, join, split
 
 __all__ = ["Measure", "beginning", "join", "split"]

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from gateway.outbound.rendering.blocks import Blocks, Fence
-from gateway.outbound.rendering.graphemes import last_boundary
-from gateway.outbound.rendering.inline import Inline, Span, Spans, find_inline, merged
+from turngate.gateway.outbound.rendering.blocks import Blocks, Fence
+from turngate.gateway.outbound.rendering.graphemes import last_boundary
+from turngate.gateway.outbound.rendering.inline import Inline, Span, Spans, find_inline, merged
 
 _PARAGRAPH_END = re.compile(r"\n(?:[ \t]*\r?\n)+")
 _SENTENCE_END = re.compile(r"""[.!?…]["'”’»)\]*_]*[ \n]+|[。！？][」』”’）]*""")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime, timedelta
 
-from gateway.domain.ports.store import AccountRecord
-from gateway.stores.sqlite.rows import Fetched, micros, moment
-from gateway.stores.texts import scrub
+from turngate.gateway.domain.ports.store import AccountRecord
+from turngate.gateway.stores.sqlite.rows import Fetched, micros, moment
+from turngate.gateway.stores.texts import scrub
 
 _COLUMNS = "received_at, behind, refused, refused_at"
 SELECT = f"SELECT {_COLUMNS} FROM accounts WHERE name = ?"

@@ -8,13 +8,13 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.domain.errors import StoreDamaged, StoreUnavailable
-from gateway.stores.sqlite.backup import keep_copy
-from gateway.stores.sqlite.file_identity import Presence
-from gateway.stores.sqlite.migrations import migrate, our_scripts, refuse_foreign, schema_of
-from gateway.stores.sqlite.restore import finish_restore
-from gateway.stores.sqlite.search_index import SearchIndex
-from gateway.stores.sqlite.wal_mark import mark_of
+from turngate.gateway.domain.errors import StoreDamaged, StoreUnavailable
+from turngate.gateway.stores.sqlite.backup import keep_copy
+from turngate.gateway.stores.sqlite.file_identity import Presence
+from turngate.gateway.stores.sqlite.migrations import migrate, our_scripts, refuse_foreign, schema_of
+from turngate.gateway.stores.sqlite.restore import finish_restore
+from turngate.gateway.stores.sqlite.search_index import SearchIndex
+from turngate.gateway.stores.sqlite.wal_mark import mark_of
 
 # FULL: with NORMAL a power cut takes acknowledged commits back.
 PRAGMAS = (

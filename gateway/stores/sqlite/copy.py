@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from gateway.domain.errors import Refused, StoreUnavailable
-from gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error
+from turngate.gateway.domain.errors import Refused, StoreUnavailable
+from turngate.gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error
 
 _PAGES = 1024
 _PATIENCE = 5.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime
 
-from gateway.domain.messages import Session
-from gateway.domain.ports.store import LONGEST_PUT_OFF, Ending
-from gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, micros, session_from_row
+from turngate.gateway.domain.messages import Session
+from turngate.gateway.domain.ports.store import LONGEST_PUT_OFF, Ending
+from turngate.gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, micros, session_from_row
 
 _COLUMNS = ", ".join(f"sessions.{name}" for name in f"{SESSION_COLUMNS}, checksum".split(", "))
 # What is put off for longer than anything ever is was put off by a clock that ran ahead.

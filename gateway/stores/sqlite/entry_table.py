@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.domain.errors import StoreDamaged, UnknownEntry
-from gateway.domain.messages import Block, Entry, EntryId, Origin, Session, SessionId
-from gateway.domain.ports.store import Transcript
-from gateway.rules.session_lifecycle import preview_of
-from gateway.stores.sqlite.recent_entries import RecentEntries
-from gateway.stores.sqlite.rows import (
+from turngate.gateway.domain.errors import StoreDamaged, UnknownEntry
+from turngate.gateway.domain.messages import Block, Entry, EntryId, Origin, Session, SessionId
+from turngate.gateway.domain.ports.store import Transcript
+from turngate.gateway.rules.session_lifecycle import preview_of
+from turngate.gateway.stores.sqlite.recent_entries import RecentEntries
+from turngate.gateway.stores.sqlite.rows import (
     ENTRY_COLUMNS,
     Fetched,
     checksum,
@@ -23,7 +23,7 @@ from gateway.stores.sqlite.rows import (
     micros,
     seq_of,
 )
-from gateway.stores.sqlite.search_index import SearchIndex
+from turngate.gateway.stores.sqlite.search_index import SearchIndex
 
 SELECT = f"SELECT seq, {ENTRY_COLUMNS}, checksum FROM entries"
 _COUNT = ENTRY_COLUMNS.count(",") + 2

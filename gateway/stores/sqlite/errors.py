@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from gateway.domain.errors import Refused, StoreDamaged, StoreError, StoreUnavailable
+from turngate.gateway.domain.errors import Refused, StoreDamaged, StoreError, StoreUnavailable
 
 FOREIGN_ERRORS = (sqlite3.Error, OSError, UnicodeError, OverflowError)
 # Our statements are fixed and tested: if one of them no longer fits the schema or finds no JSON, the file has changed.

@@ -11,9 +11,9 @@ import os
 import time
 from pathlib import Path
 
-from gateway.domain.errors import StoreDamaged
-from gateway.stores.sqlite.log_index import LogEnd, read_log_end
-from gateway.stores.sqlite.wal_mark import Left, Mark, identity, mark_of, refuse_lost_commits
+from turngate.gateway.domain.errors import StoreDamaged
+from turngate.gateway.stores.sqlite.log_index import LogEnd, read_log_end
+from turngate.gateway.stores.sqlite.wal_mark import Left, Mark, identity, mark_of, refuse_lost_commits
 
 _LOOKS, _PAUSE = 5, 0.02
 _NONE = LogEnd(b"\0" * 8, 0, 0)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.domain.errors import AlreadySettled, StoreDamaged, UnknownWork
-from gateway.domain.messages import InboundMessage, InboxId, SessionKey, TurnId
-from gateway.domain.ports.store import Accepted, InboxItem
-from gateway.stores.sqlite.rows import INBOX_COLUMNS, checksum, inbox_from_row, message_json, micros
-from gateway.stores.texts import scrub
+from turngate.gateway.domain.errors import AlreadySettled, StoreDamaged, UnknownWork
+from turngate.gateway.domain.messages import InboundMessage, InboxId, SessionKey, TurnId
+from turngate.gateway.domain.ports.store import Accepted, InboxItem
+from turngate.gateway.stores.sqlite.rows import INBOX_COLUMNS, checksum, inbox_from_row, message_json, micros
+from turngate.gateway.stores.texts import scrub
 
 # Neither what was said nor what people and places are called.
 _WORDLESS = (

@@ -10,8 +10,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from importlib import resources
 
-from gateway.domain.crashpoints import crashpoint
-from gateway.domain.errors import StoreDamaged, StoreTooNew
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import StoreDamaged, StoreTooNew
 
 # "TGAT": tells our files from any other SQLite database.
 APPLICATION_ID = 0x54474154

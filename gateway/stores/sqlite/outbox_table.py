@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.domain.errors import AlreadySettled, UnknownWork
-from gateway.domain.messages import Part, PartId, PartState, Sent, SessionId, TurnId
-from gateway.stores.sqlite import question_table
-from gateway.stores.sqlite.rows import PART_COLUMNS, checksum, micros, new_part, part_from_row, part_to_row
-from gateway.stores.sqlite.step_log import ADD_STEP, step_line
-from gateway.stores.texts import scrub
+from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
+from turngate.gateway.domain.messages import Part, PartId, PartState, Sent, SessionId, TurnId
+from turngate.gateway.stores.sqlite import question_table
+from turngate.gateway.stores.sqlite.rows import PART_COLUMNS, checksum, micros, new_part, part_from_row, part_to_row
+from turngate.gateway.stores.sqlite.step_log import ADD_STEP, step_line
+from turngate.gateway.stores.texts import scrub
 
 
 def put_out(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime
 
-from gateway.domain.errors import StoreDamaged
-from gateway.domain.messages import Part
-from gateway.domain.pairing_records import Approval, Approved, Guess, Invitation, Judged, Pending, Person
-from gateway.stores.sqlite import outbox_table
-from gateway.stores.sqlite.rows import Fetched, Value, checksum, micros, moment, source_from_json, source_json
-from gateway.stores.texts import scrub
+from turngate.gateway.domain.errors import StoreDamaged
+from turngate.gateway.domain.messages import Part
+from turngate.gateway.domain.pairing_records import Approval, Approved, Guess, Invitation, Judged, Pending, Person
+from turngate.gateway.stores.sqlite import outbox_table
+from turngate.gateway.stores.sqlite.rows import Fetched, Value, checksum, micros, moment, source_from_json, source_json
+from turngate.gateway.stores.texts import scrub
 
 APPROVED = "SELECT platform, account, id, at, by, checksum FROM people ORDER BY at, platform, account, id"
 PENDING = (

@@ -14,9 +14,9 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from gateway.stores.sqlite import turn_table
-from gateway.stores.sqlite.copy import as_ours
-from gateway.stores.sqlite.step_log import ADD_STEP, step_line
+from turngate.gateway.stores.sqlite import turn_table
+from turngate.gateway.stores.sqlite.copy import as_ours
+from turngate.gateway.stores.sqlite.step_log import ADD_STEP, step_line
 
 REASON = "restored from a backup, and may have been answered since"
 

@@ -6,12 +6,12 @@ import json
 import sqlite3
 from datetime import datetime
 
-from gateway.domain.errors import StoreDamaged
-from gateway.domain.messages import Does, InboxId, Part, PartId, TurnId
-from gateway.domain.ports.store import Asked, Choice, QuestionState
-from gateway.domain.serialization import from_dict, to_dict
-from gateway.stores.sqlite.rows import Fetched, checksum, micros
-from gateway.stores.texts import scrub
+from turngate.gateway.domain.errors import StoreDamaged
+from turngate.gateway.domain.messages import Does, InboxId, Part, PartId, TurnId
+from turngate.gateway.domain.ports.store import Asked, Choice, QuestionState
+from turngate.gateway.domain.serialization import from_dict, to_dict
+from turngate.gateway.stores.sqlite.rows import Fetched, checksum, micros
+from turngate.gateway.stores.texts import scrub
 
 COLUMNS = "part, body, state, option, answered_by, (SELECT sent_id FROM outbox WHERE n = part), checksum"
 

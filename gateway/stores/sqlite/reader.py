@@ -12,13 +12,22 @@ from typing import TypeVar
 
 import aiosqlite
 
-from gateway.domain.errors import StoreDamaged, StoreUnavailable, UnknownSession, UnknownWork
-from gateway.domain.messages import ChatType, EndReason, InboxId, InboxState, PartState, Session, SessionId, SessionKey
-from gateway.domain.ports.store import Depth, Hit, PolicyOf, SessionFilter, Step, Trace, Transcript
-from gateway.rules.session_lifecycle import due_before
-from gateway.stores.sqlite import entry_table
-from gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error
-from gateway.stores.sqlite.rows import (
+from turngate.gateway.domain.errors import StoreDamaged, StoreUnavailable, UnknownSession, UnknownWork
+from turngate.gateway.domain.messages import (
+    ChatType,
+    EndReason,
+    InboxId,
+    InboxState,
+    PartState,
+    Session,
+    SessionId,
+    SessionKey,
+)
+from turngate.gateway.domain.ports.store import Depth, Hit, PolicyOf, SessionFilter, Step, Trace, Transcript
+from turngate.gateway.rules.session_lifecycle import due_before
+from turngate.gateway.stores.sqlite import entry_table
+from turngate.gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error
+from turngate.gateway.stores.sqlite.rows import (
     INBOX_COLUMNS,
     PART_COLUMNS,
     SESSION_COLUMNS,
@@ -29,9 +38,9 @@ from gateway.stores.sqlite.rows import (
     part_from_row,
     session_from_row,
 )
-from gateway.stores.sqlite.search_index import SearchIndex, match_expression, words_of
-from gateway.stores.sqlite.step_log import read_steps
-from gateway.stores.texts import contains_words, query_words, scrub
+from turngate.gateway.stores.sqlite.search_index import SearchIndex, match_expression, words_of
+from turngate.gateway.stores.sqlite.step_log import read_steps
+from turngate.gateway.stores.texts import contains_words, query_words, scrub
 
 T = TypeVar("T")
 

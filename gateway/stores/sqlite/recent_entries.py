@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.domain.messages import Entry, Text
+from turngate.gateway.domain.messages import Entry, Text
 
 _SESSIONS = 256
 _CHARACTERS_OF_A_SESSION = 65_536

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from gateway.domain.crashpoints import crashpoint
-from gateway.domain.errors import Refused, StoreDamaged
-from gateway.stores.sqlite.copy import (
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import Refused, StoreDamaged
+from turngate.gateway.stores.sqlite.copy import (
     Tell,
     as_ours,
     copy_database,
@@ -26,9 +26,9 @@ from gateway.stores.sqlite.copy import (
     put_in_place,
     sync_folder,
 )
-from gateway.stores.sqlite.migrations import migrate, newest_schema, our_scripts
-from gateway.stores.sqlite.post_restore import let_rest
-from gateway.stores.sqlite.verify import Contents, verify
+from turngate.gateway.stores.sqlite.migrations import migrate, newest_schema, our_scripts
+from turngate.gateway.stores.sqlite.post_restore import let_rest
+from turngate.gateway.stores.sqlite.verify import Contents, verify
 
 _READY = ".restored-"
 _ASIDE = ".replaced-"

@@ -14,8 +14,8 @@ from functools import lru_cache, wraps
 from typing import Any, TypeVar
 from zlib import crc32
 
-from gateway.domain.errors import MalformedRecord, StoreDamaged
-from gateway.domain.messages import (
+from turngate.gateway.domain.errors import MalformedRecord, StoreDamaged
+from turngate.gateway.domain.messages import (
     LARGEST_NUMBER,
     Button,
     Cost,
@@ -41,9 +41,9 @@ from gateway.domain.messages import (
     Tokens,
     TurnId,
 )
-from gateway.domain.ports.store import InboxItem
-from gateway.domain.serialization import from_dict, to_dict
-from gateway.stores.texts import scrub
+from turngate.gateway.domain.ports.store import InboxItem
+from turngate.gateway.domain.serialization import from_dict, to_dict
+from turngate.gateway.stores.texts import scrub
 
 Value = str | int | None
 Row = Sequence[Value]

@@ -13,8 +13,8 @@ import re
 import sqlite3
 from collections.abc import Sequence
 
-from gateway.domain.errors import StoreDamaged
-from gateway.stores.texts import fold, is_unspaced
+from turngate.gateway.domain.errors import StoreDamaged
+from turngate.gateway.stores.texts import fold, is_unspaced
 
 # Twice what can be said between two rounds of upkeep under load, so that a lag never grows.
 _SLICE = 2048

@@ -11,13 +11,20 @@ from datetime import datetime
 from functools import cache
 from operator import itemgetter
 
-from gateway.domain.errors import Refused, UnknownSession
-from gateway.domain.messages import EndReason, Opened, Session, SessionId, SessionKey, SessionSource
-from gateway.domain.ports.store import Opening
-from gateway.rules.session_lifecycle import end_session, next_session, open_session, reset_due, resumed
-from gateway.stores.sqlite import ending_table
-from gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, Value, checksum, session_from_row, session_to_row
-from gateway.stores.texts import scrub, scrubbed
+from turngate.gateway.domain.errors import Refused, UnknownSession
+from turngate.gateway.domain.messages import EndReason, Opened, Session, SessionId, SessionKey, SessionSource
+from turngate.gateway.domain.ports.store import Opening
+from turngate.gateway.rules.session_lifecycle import end_session, next_session, open_session, reset_due, resumed
+from turngate.gateway.stores.sqlite import ending_table
+from turngate.gateway.stores.sqlite.rows import (
+    SESSION_COLUMNS,
+    Fetched,
+    Value,
+    checksum,
+    session_from_row,
+    session_to_row,
+)
+from turngate.gateway.stores.texts import scrub, scrubbed
 
 _SELECT = f"SELECT n, {SESSION_COLUMNS}, checksum FROM sessions"
 _COLUMNS = [*SESSION_COLUMNS.split(", "), "checksum"]

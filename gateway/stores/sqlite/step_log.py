@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from gateway.domain.ports.store import Step
-from gateway.stores.sqlite.rows import micros, moment
-from gateway.stores.texts import on_one_line
+from turngate.gateway.domain.ports.store import Step
+from turngate.gateway.stores.sqlite.rows import micros, moment
+from turngate.gateway.stores.texts import on_one_line
 
 # A part that is tried for a day has hundreds of steps; the newest are worth keeping.
 ADD_STEP = "steps = substr(steps, -8000) || ?"

@@ -17,8 +17,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from gateway.domain.errors import Refused, StoreDamaged, UnknownSession
-from gateway.domain.messages import (
+from turngate.gateway.domain.errors import Refused, StoreDamaged, UnknownSession
+from turngate.gateway.domain.messages import (
     Block,
     EndReason,
     Entry,
@@ -38,9 +38,9 @@ from gateway.domain.messages import (
     Spent,
     TurnId,
 )
-from gateway.domain.pairing_records import Approval, Approved, Invitation, Judged, Pending, Person
-from gateway.domain.ports.adapter import Clock
-from gateway.domain.ports.store import (
+from turngate.gateway.domain.pairing_records import Approval, Approved, Invitation, Judged, Pending, Person
+from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.store import (
     Accepted,
     AccountRecord,
     Asked,
@@ -60,10 +60,10 @@ from gateway.domain.ports.store import (
     Trace,
     Transcript,
 )
-from gateway.domain.usage import LAST_DAY, By, Payer, Spending, Used
-from gateway.rules.session_lifecycle import answered, said_before, touched
-from gateway.stores import jsonl
-from gateway.stores.sqlite import (
+from turngate.gateway.domain.usage import LAST_DAY, By, Payer, Spending, Used
+from turngate.gateway.rules.session_lifecycle import answered, said_before, touched
+from turngate.gateway.stores import jsonl
+from turngate.gateway.stores.sqlite import (
     account_table,
     ending_table,
     inbox_table,
@@ -74,22 +74,22 @@ from gateway.stores.sqlite import (
     upkeep,
     usage_table,
 )
-from gateway.stores.sqlite.account_table import AccountTable
-from gateway.stores.sqlite.backup import back_up_alongside
-from gateway.stores.sqlite.connection import open_database
-from gateway.stores.sqlite.copy import keep_a_descriptor
-from gateway.stores.sqlite.disk import complaint
-from gateway.stores.sqlite.entry_table import EntryTable
-from gateway.stores.sqlite.reader import Reader
-from gateway.stores.sqlite.recent_entries import RecentEntries
-from gateway.stores.sqlite.restore_advice import cure_of
-from gateway.stores.sqlite.rows import INBOX_COLUMNS, PART_COLUMNS, inbox_from_row, micros, part_from_row
-from gateway.stores.sqlite.search_index import SearchIndex
-from gateway.stores.sqlite.session_table import SessionTable
-from gateway.stores.sqlite.transcripts import Transcripts
-from gateway.stores.sqlite.turn_transactions import Work
-from gateway.stores.sqlite.writer import Committed, Writer
-from gateway.stores.texts import scrub
+from turngate.gateway.stores.sqlite.account_table import AccountTable
+from turngate.gateway.stores.sqlite.backup import back_up_alongside
+from turngate.gateway.stores.sqlite.connection import open_database
+from turngate.gateway.stores.sqlite.copy import keep_a_descriptor
+from turngate.gateway.stores.sqlite.disk import complaint
+from turngate.gateway.stores.sqlite.entry_table import EntryTable
+from turngate.gateway.stores.sqlite.reader import Reader
+from turngate.gateway.stores.sqlite.recent_entries import RecentEntries
+from turngate.gateway.stores.sqlite.restore_advice import cure_of
+from turngate.gateway.stores.sqlite.rows import INBOX_COLUMNS, PART_COLUMNS, inbox_from_row, micros, part_from_row
+from turngate.gateway.stores.sqlite.search_index import SearchIndex
+from turngate.gateway.stores.sqlite.session_table import SessionTable
+from turngate.gateway.stores.sqlite.transcripts import Transcripts
+from turngate.gateway.stores.sqlite.turn_transactions import Work
+from turngate.gateway.stores.sqlite.writer import Committed, Writer
+from turngate.gateway.stores.texts import scrub
 
 LIVE_ENTRIES = 2000
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.domain.messages import Block, EndReason, Entry, EntryId, Session, SessionId, Spent
-from gateway.rules.session_lifecycle import answered, spared_summary, touched, with_moved_marks
-from gateway.stores import jsonl
-from gateway.stores.sqlite import entry_table
-from gateway.stores.sqlite.entry_table import EntryTable
-from gateway.stores.sqlite.session_table import SessionTable
-from gateway.stores.texts import scrubbed
+from turngate.gateway.domain.messages import Block, EndReason, Entry, EntryId, Session, SessionId, Spent
+from turngate.gateway.rules.session_lifecycle import answered, spared_summary, touched, with_moved_marks
+from turngate.gateway.stores import jsonl
+from turngate.gateway.stores.sqlite import entry_table
+from turngate.gateway.stores.sqlite.entry_table import EntryTable
+from turngate.gateway.stores.sqlite.session_table import SessionTable
+from turngate.gateway.stores.texts import scrubbed
 
 
 class Transcripts:

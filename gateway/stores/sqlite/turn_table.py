@@ -6,11 +6,11 @@ import sqlite3
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.domain.errors import AlreadySettled, StoreDamaged, UnknownWork
-from gateway.domain.messages import TurnId
-from gateway.stores.sqlite.rows import checksum, micros
-from gateway.stores.sqlite.step_log import ADD_STEP, step_line
-from gateway.stores.texts import scrub
+from turngate.gateway.domain.errors import AlreadySettled, StoreDamaged, UnknownWork
+from turngate.gateway.domain.messages import TurnId
+from turngate.gateway.stores.sqlite.rows import checksum, micros
+from turngate.gateway.stores.sqlite.step_log import ADD_STEP, step_line
+from turngate.gateway.stores.texts import scrub
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

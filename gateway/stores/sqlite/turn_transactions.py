@@ -6,14 +6,21 @@ import sqlite3
 from dataclasses import replace
 from datetime import datetime
 
-from gateway.domain.messages import Entry, InboxId, InboxState, Opened, Part, Spent, TurnId
-from gateway.domain.ports.store import Begun, Claim, InboxItem, Outcome
-from gateway.domain.usage import Spending
-from gateway.rules.session_lifecycle import answered, interacted
-from gateway.stores.sqlite import entry_table, inbox_table, outbox_table, question_table, turn_table, usage_table
-from gateway.stores.sqlite.entry_table import EntryTable
-from gateway.stores.sqlite.session_table import SessionTable
-from gateway.stores.sqlite.transcripts import Transcripts
+from turngate.gateway.domain.messages import Entry, InboxId, InboxState, Opened, Part, Spent, TurnId
+from turngate.gateway.domain.ports.store import Begun, Claim, InboxItem, Outcome
+from turngate.gateway.domain.usage import Spending
+from turngate.gateway.rules.session_lifecycle import answered, interacted
+from turngate.gateway.stores.sqlite import (
+    entry_table,
+    inbox_table,
+    outbox_table,
+    question_table,
+    turn_table,
+    usage_table,
+)
+from turngate.gateway.stores.sqlite.entry_table import EntryTable
+from turngate.gateway.stores.sqlite.session_table import SessionTable
+from turngate.gateway.stores.sqlite.transcripts import Transcripts
 
 
 class Work:

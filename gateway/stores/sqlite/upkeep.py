@@ -9,15 +9,15 @@ from datetime import datetime
 from functools import partial
 from typing import Generic, TypeVar
 
-from gateway.domain.messages import EndReason, Session
-from gateway.domain.ports.store import Pruned
-from gateway.rules.session_lifecycle import is_disused, is_empty, is_over, tombstone
-from gateway.stores.sqlite import ending_table, inbox_table, outbox_table, people_table, question_table
-from gateway.stores.sqlite.entry_table import EntryTable, after_rewrite, has_entries
-from gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row
-from gateway.stores.sqlite.search_index import SearchIndex
-from gateway.stores.sqlite.session_table import SessionTable, has_open_work, has_running_turn
-from gateway.stores.sqlite.writer import Writer
+from turngate.gateway.domain.messages import EndReason, Session
+from turngate.gateway.domain.ports.store import Pruned
+from turngate.gateway.rules.session_lifecycle import is_disused, is_empty, is_over, tombstone
+from turngate.gateway.stores.sqlite import ending_table, inbox_table, outbox_table, people_table, question_table
+from turngate.gateway.stores.sqlite.entry_table import EntryTable, after_rewrite, has_entries
+from turngate.gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row
+from turngate.gateway.stores.sqlite.search_index import SearchIndex
+from turngate.gateway.stores.sqlite.session_table import SessionTable, has_open_work, has_running_turn
+from turngate.gateway.stores.sqlite.writer import Writer
 
 Position = TypeVar("Position", int, str)
 

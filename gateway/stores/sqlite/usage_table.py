@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 
-from gateway.domain.messages import LARGEST_NUMBER, Tokens
-from gateway.domain.usage import FIELDS, By, Payer, Spending, Used
-from gateway.stores.sqlite.rows import Fetched
-from gateway.stores.texts import scrub
+from turngate.gateway.domain.messages import LARGEST_NUMBER, Tokens
+from turngate.gateway.domain.usage import FIELDS, By, Payer, Spending, Used
+from turngate.gateway.stores.sqlite.rows import Fetched
+from turngate.gateway.stores.texts import scrub
 
 _COUNTS = ("turns", "estimated", "unpriced", "input", "output", "cache_read", "cache_write")
 # A sum past the largest number would become a float; it stays where it cannot grow.

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from gateway.domain.errors import StoreDamaged
-from gateway.stores.sqlite.copy import Tell, as_ours, nobody, reading
-from gateway.stores.sqlite.migrations import newest_schema, refuse_foreign, schema_of
-from gateway.stores.sqlite.rows import ENTRY_COLUMNS, SESSION_COLUMNS, checksum, moment
+from turngate.gateway.domain.errors import StoreDamaged
+from turngate.gateway.stores.sqlite.copy import Tell, as_ours, nobody, reading
+from turngate.gateway.stores.sqlite.migrations import newest_schema, refuse_foreign, schema_of
+from turngate.gateway.stores.sqlite.rows import ENTRY_COLUMNS, SESSION_COLUMNS, checksum, moment
 
 _ROWS = 128
 _INSTRUCTIONS = 200_000

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from gateway.domain.errors import StoreDamaged
-from gateway.stores.sqlite.log_index import LogEnd
+from turngate.gateway.domain.errors import StoreDamaged
+from turngate.gateway.stores.sqlite.log_index import LogEnd
 
 _FORM = struct.Struct("=8sQQQ8sII")
 _MAGIC = b"TGMARK 1"

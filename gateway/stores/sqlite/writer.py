@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from gateway.domain.crashpoints import crashpoint
-from gateway.domain.errors import StoreDamaged, StoreError, StoreUnavailable
-from gateway.stores.sqlite.connection import Database
-from gateway.stores.sqlite.disk import ROOM
-from gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error, is_locked, name_of
-from gateway.stores.sqlite.file_identity import Presence
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import StoreDamaged, StoreError, StoreUnavailable
+from turngate.gateway.stores.sqlite.connection import Database
+from turngate.gateway.stores.sqlite.disk import ROOM
+from turngate.gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error, is_locked, name_of
+from turngate.gateway.stores.sqlite.file_identity import Presence
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]

@@ -13,12 +13,12 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
-from config.schema import Access, Agent, Config, Sessions, Turns, Web
-from gateway.daemon.app import running
-from gateway.daemon.state_dir import take_lock
-from gateway.domain.messages import AgentEvent, Done, Text, Turn, Usage
-from gateway.observability.logs import configure_logging
 from tests.benchmarks.load.wire import PLATFORM, LoadAdapter
+from turngate.config.schema import Access, Agent, Config, Sessions, Turns, Web
+from turngate.gateway.daemon.app import running
+from turngate.gateway.daemon.state_dir import take_lock
+from turngate.gateway.domain.messages import AgentEvent, Done, Text, Turn, Usage
+from turngate.gateway.observability.logs import configure_logging
 
 
 class Waiting:

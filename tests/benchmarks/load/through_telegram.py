@@ -101,7 +101,7 @@ async def through_telegram(folder: Path) -> AsyncIterator[People]:
         "web: {listen: null}\naccess: {direct: open-dangerously}\nlog: {level: warning}\n"
         "agents: {main: {kind: python, object: 'tests.benchmarks.load.daemon:Waiting', repeatable: true}}\n"
     )
-    command = [sys.executable, "-m", "gateway", "run", "--config", str(config), "--state-dir", str(folder / "state")]
+    command = [sys.executable, "-m", "turngate", "run", "--config", str(config), "--state-dir", str(folder / "state")]
     try:
         async with started(*command) as daemon:
             api.people = People(api.say, daemon.pid, folder / "state")

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gateway.domain.errors import Refused
-from gateway.domain.messages import ChatType, InboundMessage, Part, Sent, SessionSource
-from gateway.domain.ports.adapter import Limits, Receive
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.messages import ChatType, InboundMessage, Part, Sent, SessionSource
+from turngate.gateway.domain.ports.adapter import Limits, Receive
 
 PLATFORM = "telegram"
 """By name only: these are the chats that `population.py` can fill beforehand."""
