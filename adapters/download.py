@@ -30,7 +30,9 @@ _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 _INTERNET = ipaddress.IPv6Network("2000::/3")
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[object, ...]]
+_AddressInfo = tuple[
+    int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[object, ...]
+]
 
 
 class _Forbidden(OSError):
@@ -55,7 +57,11 @@ class Downloads:
     resolver: AbstractResolver | None = field(default=None, repr=False)
 
     async def fetch(
-        self, url: str, *, headers: Mapping[str, str] | None = None, pages_are_refusals: bool = False
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        pages_are_refusals: bool = False,
     ) -> AsyncIterator[bytes]:
         """
         The bytes as they come. `headers` go to that server alone.
@@ -79,7 +85,9 @@ class Downloads:
     def _checked(self, url: str) -> URL:
         try:
             address = URL(url)
-            is_whole = address.raw_host is not None and address.user is None and address.password is None
+            is_whole = (
+                address.raw_host is not None and address.user is None and address.password is None
+            )
         except (ValueError, TypeError) as exc:
             raise Refused("the platform gave no proper address for it") from exc
         if not is_whole or not (self._is_own(address) or self._is_of_platform(address)):
@@ -90,7 +98,11 @@ class Downloads:
         return self.own_server is not None and address.origin() == URL(self.own_server).origin()
 
     def _is_of_platform(self, address: URL) -> bool:
-        return address.scheme == "https" and address.port == _HTTPS_PORT and address.raw_host in self.hosts
+        return (
+            address.scheme == "https"
+            and address.port == _HTTPS_PORT
+            and address.raw_host in self.hosts
+        )
 
     def _session(self, *, is_own: bool) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
@@ -103,7 +115,10 @@ class Downloads:
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(
-                total=self.longest, connect=_TO_CONNECT, sock_connect=_TO_CONNECT, sock_read=self.silence
+                total=self.longest,
+                connect=_TO_CONNECT,
+                sock_connect=_TO_CONNECT,
+                sock_read=self.silence,
             ),
             auto_decompress=False,
             trust_env=False,
@@ -159,7 +174,9 @@ def _our_errors() -> Iterator[None]:
 
 def _check(response: aiohttp.ClientResponse, *, pages_are_refusals: bool) -> None:
     if response.status == 429:
-        raise Throttled("the platform asks for a pause", retry_after=_pause(response.headers.get("Retry-After")))
+        raise Throttled(
+            "the platform asks for a pause", retry_after=_pause(response.headers.get("Retry-After"))
+        )
     if response.status >= 500:
         raise Unreachable(f"the platform has trouble of its own ({response.status})")
     if response.status != 200:
@@ -169,7 +186,11 @@ def _check(response: aiohttp.ClientResponse, *, pages_are_refusals: bool) -> Non
 
 
 def _pause(asked: str | None) -> float:
-    return min(float(asked), _LONGEST_PAUSE) if asked and asked.isascii() and asked.isdigit() else _PAUSE_IF_ASKED
+    return (
+        min(float(asked), _LONGEST_PAUSE)
+        if asked and asked.isascii() and asked.isdigit()
+        else _PAUSE_IF_ASKED
+    )
 
 
 def _is_page(piece: bytes) -> bool:

@@ -15,8 +15,25 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from turngate.gateway.domain.errors import Unreachable
-from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Live, Settled, Shown
-from turngate.gateway.domain.messages import AgentEvent, InboundMessage, Part, Sent, SessionSource, Text, Tool, TurnId
+from turngate.gateway.domain.live_view import (
+    Arrived,
+    Began,
+    FellBehind,
+    Happened,
+    Live,
+    Settled,
+    Shown,
+)
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    InboundMessage,
+    Part,
+    Sent,
+    SessionSource,
+    Text,
+    Tool,
+    TurnId,
+)
 from turngate.gateway.domain.ports.adapter import Clock, Limits, Receive
 
 # A screen that falls further behind than this is told to read the transcript anew instead.

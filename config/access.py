@@ -36,7 +36,9 @@ class AccessEntry:
         return f"{head}:{self.id}" if self.whom is Whom.USER else f"{head}:{self.whom}:{self.id}"
 
 
-_ENTRY = re.compile(r"(?P<platform>[^:/]+)(?:/(?P<account>[a-z0-9_-]+))?:(?:(?P<whom>chat|guild|team):)?(?P<id>[^:]+)")
+_ENTRY = re.compile(
+    r"(?P<platform>[^:/]+)(?:/(?P<account>[a-z0-9_-]+))?:(?:(?P<whom>chat|guild|team):)?(?P<id>[^:]+)"
+)
 _NUMBER = re.compile(r"[0-9]{1,30}")
 _IDS = {
     ("telegram", Whom.USER): _NUMBER,
@@ -63,7 +65,9 @@ def parse_entry(value: object) -> AccessEntry:
         return value
     written = matched(_ENTRY, value)
     if written is None:
-        raise ValueError('this is no entry; write PLATFORM:ID or PLATFORM/ACCOUNT:ID in quotes, e.g. "telegram:12345"')
+        raise ValueError(
+            'this is no entry; write PLATFORM:ID or PLATFORM/ACCOUNT:ID in quotes, e.g. "telegram:12345"'
+        )
     platform, whom = written["platform"], Whom(written["whom"] or Whom.USER)
     if platform not in _PLATFORMS:
         raise ValueError(_no_platform(platform))
@@ -78,19 +82,26 @@ def parse_entry(value: object) -> AccessEntry:
 def _no_platform(platform: str) -> str:
     if platform in ("local", "web"):
         return f"{platform} needs no entry: whoever sits at this machine is its admin; remove the entry"
-    return f"there is no platform {quoted(platform)}; {one_of(platform, _PLATFORMS, instead='write')}"
+    return (
+        f"there is no platform {quoted(platform)}; {one_of(platform, _PLATFORMS, instead='write')}"
+    )
 
 
 def _no_id(entry: AccessEntry) -> str:
     if entry.whom is not Whom.USER:
-        return (
-            f"{quoted(entry.id)} is no id of a {entry.whom} on {entry.platform}; names can change hands, write the id"
-        )
+        return f"{quoted(entry.id)} is no id of a {entry.whom} on {entry.platform}; names can change hands, write the id"
     other = next(
-        (kind for (name, kind), form in _IDS.items() if name == entry.platform and form.fullmatch(entry.id)), None
+        (
+            kind
+            for (name, kind), form in _IDS.items()
+            if name == entry.platform and form.fullmatch(entry.id)
+        ),
+        None,
     )
     if other:
-        return f"{quoted(entry.id)} is the id of a {other}; write {entry.platform}:{other}:{entry.id}"
+        return (
+            f"{quoted(entry.id)} is the id of a {other}; write {entry.platform}:{other}:{entry.id}"
+        )
     return (
         f"{quoted(entry.id)} is no id; user names can change hands, so write the id: on {entry.platform} "
         f"it is {_LOOKS[entry.platform]}"
@@ -111,13 +122,17 @@ def _bot(entry: AccessEntry) -> AccessEntry:
 
 def _place(entry: AccessEntry) -> AccessEntry:
     if entry.whom is Whom.USER:
-        raise ValueError("this is a person; a mode is for a chat, a guild or a team, such as telegram:chat:-100123")
+        raise ValueError(
+            "this is a person; a mode is for a chat, a guild or a team, such as telegram:chat:-100123"
+        )
     return entry
 
 
 _SHAPE = (
     PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "examples": ["telegram:12345", "slack/work:U2", "discord:guild:9"]}),
+    WithJsonSchema(
+        {"type": "string", "examples": ["telegram:12345", "slack/work:U2", "discord:guild:9"]}
+    ),
 )
 Allowed = Annotated[AccessEntry, BeforeValidator(parse_entry), *_SHAPE]
 Chat = Annotated[AccessEntry, BeforeValidator(lambda value: _place(parse_entry(value))), *_SHAPE]

@@ -39,8 +39,13 @@ def _missing_agents(document: Document) -> Iterator[tuple[Path, Mistake]]:
         what = "agents: there is no main, which answers where no route fits; add it"
         yield ("agents",), Mistake(document.place(("agents",)), what)
     sections = ("routes", "agents", "sessions")
-    for path, name in (each for key in sections for each in every_value(document.data.get(key), (key,))):
-        is_name = path[2:] in (("agent",), ("summariser",)) or path[2:3] in (("fallback",), ("choices",))
+    for path, name in (
+        each for key in sections for each in every_value(document.data.get(key), (key,))
+    ):
+        is_name = path[2:] in (("agent",), ("summariser",)) or path[2:3] in (
+            ("fallback",),
+            ("choices",),
+        )
         if is_name and isinstance(name, str) and name not in agents:
             what = f"{dotted(path)}: there is no agent {quoted(name)}; {one_of(name, agents, instead='write one of')}"
             yield path, Mistake(document.place(path), what)
@@ -60,7 +65,11 @@ def _programs_that_cannot_hear(document: Document) -> Iterator[tuple[Path, Mista
     """A program that reads words and nothing else would take the end of a session for a message."""
     agents = document.data.get("agents")
     for name, agent in agents.items() if isinstance(agents, dict) else ():
-        is_program = isinstance(agent, dict) and agent.get("kind") == "command" and agent.get("format") != "jsonl"
+        is_program = (
+            isinstance(agent, dict)
+            and agent.get("kind") == "command"
+            and agent.get("format") != "jsonl"
+        )
         if is_program and isinstance(agent, dict) and agent.get("session_end") is True:
             path: Path = ("agents", name, "session_end")
             what = f"{dotted(path)}: a program hears of it in JSON lines; write format: jsonl, or remove it"
@@ -69,7 +78,10 @@ def _programs_that_cannot_hear(document: Document) -> Iterator[tuple[Path, Mista
 
 def _repeated_accounts(document: Document) -> Iterator[tuple[Path, Mistake]]:
     for platform, accounts in _accounts(document):
-        names = [account.get("account", MAIN_ACCOUNT) if isinstance(account, dict) else None for account in accounts]
+        names = [
+            account.get("account", MAIN_ACCOUNT) if isinstance(account, dict) else None
+            for account in accounts
+        ]
         for at, name in enumerate(names):
             if isinstance(name, str) and name in names[:at]:
                 path: Path = ("platforms", platform, at)
@@ -79,7 +91,9 @@ def _repeated_accounts(document: Document) -> Iterator[tuple[Path, Mistake]]:
 
 def _slack_entries_without_workspace(document: Document) -> Iterator[tuple[Path, Mistake]]:
     """An id of Slack means a person only inside one workspace."""
-    if not any(platform == "slack" and len(accounts) > 1 for platform, accounts in _accounts(document)):
+    if not any(
+        platform == "slack" and len(accounts) > 1 for platform, accounts in _accounts(document)
+    ):
         return
     for path, value in every_value(document.data.get("access"), ("access",)):
         entry = path[-1] if path[1:2] == ("group_modes",) else value
@@ -93,7 +107,11 @@ def _slack_accounts_that_hear_nothing(document: Document) -> Iterator[tuple[Path
     """Socket Mode needs a token of its own."""
     for platform, accounts in _accounts(document):
         for at, account in enumerate(accounts if platform == "slack" else ()):
-            if isinstance(account, dict) and account.get("app_token") is None and account.get("receive") in _BY_SOCKET:
+            if (
+                isinstance(account, dict)
+                and account.get("app_token") is None
+                and account.get("receive") in _BY_SOCKET
+            ):
                 path: Path = ("platforms", "slack", at)
                 what = f"{dotted(path)} lacks the key app_token, which Socket Mode needs; add it, or {_BY_HTTP}"
                 yield path, Mistake(document.place(path), what)

@@ -28,6 +28,10 @@ def _changed(path: str, old: object, new: object) -> Iterator[str]:
 def _parts(value: object) -> Mapping[str, object] | None:
     if isinstance(value, BaseModel):
         return {name: getattr(value, name) for name in type(value).model_fields}
-    if isinstance(value, Mapping) and value and all(isinstance(each, BaseModel) for each in value.values()):
+    if (
+        isinstance(value, Mapping)
+        and value
+        and all(isinstance(each, BaseModel) for each in value.values())
+    ):
         return value
     return None

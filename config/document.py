@@ -66,4 +66,8 @@ def dotted(path: Path) -> str:
 
 
 def _word(key: str) -> str:
-    return key if key.isascii() and key.replace("-", "_").isidentifier() and len(key) <= 40 else quoted(key)
+    return (
+        key
+        if key.isascii() and key.replace("-", "_").isidentifier() and len(key) <= 40
+        else quoted(key)
+    )

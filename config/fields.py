@@ -35,7 +35,9 @@ _LARGEST = 10 * _BYTES["GB"]
 _SIZE = re.compile(r"(?P<amount>[0-9]{1,9})(?P<unit>kB|MB|GB)")
 _CLOCK = re.compile(r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])")
 _NAME = re.compile(r"[a-z0-9_-]+")
-_LISTEN = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[A-Za-z0-9.-]+)):(?P<port>[0-9]{1,5})")
+_LISTEN = re.compile(
+    r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[A-Za-z0-9.-]+)):(?P<port>[0-9]{1,5})"
+)
 _TRUTH = {"yes": True, "on": True, "no": False, "off": False}
 
 
@@ -89,10 +91,16 @@ Count = Annotated[int, Strict(), Field(ge=1, le=1_000_000_000), BeforeValidator(
 
 def _money(value: object) -> object:
     """A whole number is a sum of money, too."""
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else unambiguous(value)
+    return (
+        float(value)
+        if isinstance(value, int) and not isinstance(value, bool)
+        else unambiguous(value)
+    )
 
 
-Money = Annotated[float, Strict(), Field(ge=0, le=1_000_000, allow_inf_nan=False), BeforeValidator(_money)]
+Money = Annotated[
+    float, Strict(), Field(ge=0, le=1_000_000, allow_inf_nan=False), BeforeValidator(_money)
+]
 Share = Annotated[float, Strict(), Field(gt=0, le=1, allow_inf_nan=False), BeforeValidator(_money)]
 
 
@@ -125,12 +133,16 @@ def _name(text: str) -> str:
     return text
 
 
-Name = Annotated[Text, AfterValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"})]
+Name = Annotated[
+    Text, AfterValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"})
+]
 
 
 def _web_address(text: str) -> str:
     if not re.fullmatch(r"https?://[^\s/]+(?:/\S*)?", text):
-        raise ValueError(f"{quoted(text)} is no address; write one that starts with https:// or http://")
+        raise ValueError(
+            f"{quoted(text)} is no address; write one that starts with https:// or http://"
+        )
     return text
 
 
@@ -139,7 +151,9 @@ WebAddress = Annotated[Text, AfterValidator(_web_address)]
 
 def _socket_address(text: str) -> str:
     if not re.fullmatch(r"wss?://[^\s/]+(?:/\S*)?", text):
-        raise ValueError(f"{quoted(text)} is no address of a gateway; write one that starts with wss:// or ws://")
+        raise ValueError(
+            f"{quoted(text)} is no address of a gateway; write one that starts with wss:// or ws://"
+        )
     return text
 
 
@@ -168,7 +182,9 @@ def duration_of(value: object) -> timedelta:
     """What `90s`, `30m`, `24h` or `7d` says, in the config and on the command line. Raises ValueError with the cure."""
     written = matched(_DURATION, value)
     if written is None:
-        raise ValueError("this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms")
+        raise ValueError(
+            "this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
+        )
     # In milliseconds first: a timedelta of 999999999 days cannot be made, and so not be compared.
     length = int(written["amount"]) * _MILLISECONDS[written["unit"]]
     if length > _LONGEST / timedelta(milliseconds=1):
@@ -270,7 +286,9 @@ Zone = Annotated[
     Text,
     AfterValidator(_zone),
     BeforeValidator(_or_of_the_host),
-    WithJsonSchema({"anyOf": [{"type": "string", "examples": ["Europe/Berlin"]}, {"type": "null"}]}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "examples": ["Europe/Berlin"]}, {"type": "null"}]}
+    ),
 ]
 
 
@@ -303,7 +321,9 @@ def _variables(value: object, info: ValidationInfo) -> object:
     """The variables of those names, with their values."""
     if isinstance(value, dict):
         return value
-    if not isinstance(value, list | tuple) or not all(isinstance(unambiguous(name), str) for name in value):
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(unambiguous(name), str) for name in value
+    ):
         raise ValueError(_NAMES)
     around = _surroundings(info)
     return {str(name): SecretStr(around.variable(str(name))) for name in value}
@@ -337,7 +357,9 @@ def _listen(value: object) -> object:
         raise ValueError("this is no address to listen on; write 127.0.0.1:8765, or null for none")
     host = written["v6"] or written["host"]
     if not _is_loopback(host):
-        raise ValueError(f"{quoted(host)} can be reached from outside; write 127.0.0.1, and use a tunnel or a proxy")
+        raise ValueError(
+            f"{quoted(host)} can be reached from outside; write 127.0.0.1, and use a tunnel or a proxy"
+        )
     return ListenAddress(host, int(written["port"]))
 
 

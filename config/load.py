@@ -40,7 +40,11 @@ class Loaded:
         """What only shows when an agent is made, with its place in the file. Such an error begins with its key."""
         text = str(error)
         place = self.agents.get(text.partition(":")[0])
-        return error if place is None else ConfigError(located(str(self.file), Mistake(place, text)), words=error.words)
+        return (
+            error
+            if place is None
+            else ConfigError(located(str(self.file), Mistake(place, text)), words=error.words)
+        )
 
 
 def load(
@@ -60,7 +64,9 @@ def load(
     env = dict(os.environ) if environment is None else environment
     found, content = _find(file, env)
     folder = found.parent if found else Path()
-    surroundings = Surroundings(environment=env, folder=folder, zone=host_zone(env), keeps_secrets=not secrets)
+    surroundings = Surroundings(
+        environment=env, folder=folder, zone=host_zone(env), keeps_secrets=not secrets
+    )
     document = read_yaml(content)
     config = validate(document, surroundings, not_built)
     if not isinstance(config, Config):
@@ -68,8 +74,15 @@ def load(
     return Loaded(
         config=_with_overrides(config, document, surroundings, state_dir),
         file=found,
-        agents={dotted(path): place for path, place in document.values.items() if path[:1] == ("agents",)},
-        warnings=(*(located(str(found), doubt) for doubt in find_doubts(document)), *_doubts_of_unit(config, env)),
+        agents={
+            dotted(path): place
+            for path, place in document.values.items()
+            if path[:1] == ("agents",)
+        },
+        warnings=(
+            *(located(str(found), doubt) for doubt in find_doubts(document)),
+            *_doubts_of_unit(config, env),
+        ),
         credentials=tuple(dict.fromkeys(credentials_in(document.data))),
     )
 
@@ -162,10 +175,14 @@ def _read(path: Path) -> bytes | None:
         return None
     except (OSError, ValueError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else "not a path"
-        raise ConfigError(f"{path}: cannot be read ({reason}); check the path and its permissions") from None
+        raise ConfigError(
+            f"{path}: cannot be read ({reason}); check the path and its permissions"
+        ) from None
 
 
-def _with_overrides(config: Config, document: Document, surroundings: Surroundings, state_dir: Path | None) -> Config:
+def _with_overrides(
+    config: Config, document: Document, surroundings: Surroundings, state_dir: Path | None
+) -> Config:
     """What the command line and the environment say counts more than the file."""
     env = surroundings.environment
     folder = state_dir or _systemd_folder(env)
@@ -196,7 +213,9 @@ def _default_state_dir(surroundings: Surroundings) -> Path:
     try:
         return surroundings.path(str(DEFAULT_STATE_DIR))
     except ValueError:
-        raise ConfigError("state_dir: $HOME is not set, so there is no default; pass --state-dir") from None
+        raise ConfigError(
+            "state_dir: $HOME is not set, so there is no default; pass --state-dir"
+        ) from None
 
 
 def host_zone(env: Mapping[str, str], etc: Path = Path("/etc")) -> str:

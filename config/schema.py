@@ -133,7 +133,9 @@ class Route(Section):
 
 def _sendable(secret: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,256}", secret.get_secret_value()):
-        raise ValueError("Telegram takes letters, digits, _ and -, at most 256 of them; write another secret")
+        raise ValueError(
+            "Telegram takes letters, digits, _ and -, at most 256 of them; write another secret"
+        )
     return secret
 
 
@@ -287,7 +289,9 @@ class Sessions(Section):
 class Turns(Section):
     """How turns are taken."""
 
-    when_busy: Annotated[Literal["collect", "follow_up", "interrupt", "steer"], AsWritten] = "collect"
+    when_busy: Annotated[Literal["collect", "follow_up", "interrupt", "steer"], AsWritten] = (
+        "collect"
+    )
     debounce: Duration = timedelta(milliseconds=600)
     idle_timeout: SomeTime = timedelta(minutes=30)
     answer_within: SomeTime = timedelta(hours=1)
@@ -386,8 +390,13 @@ class Config(Section):
         rules, zone = self.sessions, self.timezone
         return ResetPolicies(
             default=rules.reset.policy(zone),
-            by_chat_type={ChatType(name): reset.policy(zone) for name, reset in rules.reset_by_chat_type.items()},
-            by_platform={name: reset.policy(zone) for name, reset in rules.reset_by_platform.items()},
+            by_chat_type={
+                ChatType(name): reset.policy(zone)
+                for name, reset in rules.reset_by_chat_type.items()
+            },
+            by_platform={
+                name: reset.policy(zone) for name, reset in rules.reset_by_platform.items()
+            },
         )
 
     def clean_up_rules(self) -> CleanUpRules:
@@ -402,7 +411,11 @@ class Config(Section):
 
     def programs(self) -> tuple[str, ...]:
         """The agents whose code runs on this machine, with whatever that code needs of it."""
-        return tuple(name for name, agent in self.agents.items() if agent.kind in ("command", "acp", "python"))
+        return tuple(
+            name
+            for name, agent in self.agents.items()
+            if agent.kind in ("command", "acp", "python")
+        )
 
     def history_rules(self) -> HistoryRules:
         """How much of a conversation agents are shown."""

@@ -52,7 +52,9 @@ class Surroundings:
             return _literal(written)
         reference = _REFERENCE.fullmatch(written)
         if not reference:
-            raise ValueError(f"this is no reference to a secret; {_HOW}, and nothing before or after it")
+            raise ValueError(
+                f"this is no reference to a secret; {_HOW}, and nothing before or after it"
+            )
         if self.keeps_secrets:
             return _UNKNOWN
         name = reference["name"]
@@ -74,7 +76,9 @@ class Surroundings:
 
     def _credential(self, name: str) -> str:
         if not _CREDENTIAL.fullmatch(name):
-            raise ValueError("this is no name of a credential; use the name given to LoadCredential=")
+            raise ValueError(
+                "this is no name of a credential; use the name given to LoadCredential="
+            )
         folder = self.environment.get("CREDENTIALS_DIRECTORY")
         if not folder:
             raise ValueError(
@@ -94,7 +98,11 @@ def credentials_in(written: object) -> Iterator[str]:
             yield from credentials_in(each)
     elif isinstance(written, str):
         reference = _REFERENCE.fullmatch(written)
-        if reference and reference["kind"] == "credential" and _CREDENTIAL.fullmatch(reference["name"]):
+        if (
+            reference
+            and reference["kind"] == "credential"
+            and _CREDENTIAL.fullmatch(reference["name"])
+        ):
             yield reference["name"]
 
 
@@ -112,7 +120,9 @@ def is_reference(written: str) -> bool:
 def _read(path: Path, what: str) -> str:
     try:
         if not path.is_file():
-            raise ValueError(f"{what} does not exist or is no plain file; create it, readable by this user only")
+            raise ValueError(
+                f"{what} does not exist or is no plain file; create it, readable by this user only"
+            )
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
     except OSError as exc:

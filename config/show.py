@@ -31,7 +31,9 @@ def as_json(config: Config) -> str:
 
 def json_schema() -> JsonSchemaValue:
     """For editors that complete and check as one types."""
-    schema = {"$schema": _Schema.schema_dialect} | Config.model_json_schema(schema_generator=_Schema)
+    schema = {"$schema": _Schema.schema_dialect} | Config.model_json_schema(
+        schema_generator=_Schema
+    )
     for line in NOT_BUILT_YET:
         key, _, value = line.partition(" = ")
         *above, name = key.split(".")

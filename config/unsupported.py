@@ -17,7 +17,9 @@ def find_not_built(document: Document, table: Iterable[str]) -> Iterator[tuple[P
     for path, value in every_value(document.data):
         for line in table:
             key, _, start = line.partition(" = ")
-            if not _fits(path, key) or not ((isinstance(value, str) and value.startswith(start)) or not start):
+            if not _fits(path, key) or not (
+                (isinstance(value, str) and value.startswith(start)) or not start
+            ):
                 continue
             place = document.values[path] if start else document.keys[path]
             what = f"{dotted(path)} {start}".rstrip()
@@ -27,16 +29,23 @@ def find_not_built(document: Document, table: Iterable[str]) -> Iterator[tuple[P
 def without(table: Iterable[str], data: dict[str, object]) -> dict[str, object]:
     """The data without the keys that this version would refuse."""
     keys = [line.split(".") for line in table if " = " not in line]
-    return {name: _kept(value, [key[1:] for key in keys if fnmatchcase(name, key[0])]) for name, value in data.items()}
+    return {
+        name: _kept(value, [key[1:] for key in keys if fnmatchcase(name, key[0])])
+        for name, value in data.items()
+    }
 
 
 def _kept(value: object, keys: list[list[str]]) -> object:
     if not isinstance(value, dict):
         return value
     below = {name: [key[1:] for key in keys if key and fnmatchcase(name, key[0])] for name in value}
-    return {name: _kept(inner, below[name]) for name, inner in value.items() if [] not in below[name]}
+    return {
+        name: _kept(inner, below[name]) for name, inner in value.items() if [] not in below[name]
+    }
 
 
 def _fits(path: Path, key: str) -> bool:
     steps = key.split(".")
-    return len(path) == len(steps) and all(fnmatchcase(str(step), form) for step, form in zip(path, steps, strict=True))
+    return len(path) == len(steps) and all(
+        fnmatchcase(str(step), form) for step, form in zip(path, steps, strict=True)
+    )

@@ -47,7 +47,9 @@ def validate(
     return config if config is not None and not mistakes else mistakes
 
 
-def _checked(document: Document, surroundings: Surroundings) -> tuple[Config | None, list[tuple[Path, Mistake]]]:
+def _checked(
+    document: Document, surroundings: Surroundings
+) -> tuple[Config | None, list[tuple[Path, Mistake]]]:
     data = {"timezone": None} | document.data
     try:
         return Config.model_validate(data, context=surroundings), []
@@ -113,7 +115,9 @@ def _in_words(error: ErrorDetails, value: Value) -> str:
         return f"this is too small; write {context['ge']} or more"
     if error["type"] == "less_than_equal":
         return f"this is too large; write {context['le']} or less"
-    return _WORDS.get(error["type"], "this cannot be used here; look at config/turngate.example.yaml")
+    return _WORDS.get(
+        error["type"], "this cannot be used here; look at config/turngate.example.yaml"
+    )
 
 
 def _no_choice(value: Value, choices: list[str]) -> str:

@@ -17,7 +17,10 @@ from turngate.config.fields import unambiguous
 _LONGEST = 200
 _MOST_REPEATED, _MOST_OPTIONAL = 2, 4
 # A class, an escaped character, what begins or ends a group, an alternative, a repetition. The rest stands for itself.
-_PIECE = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|\((?:\?[^)]*?[:=!>])?|\)|\||[*+?]|\{[0-9]*,?[0-9]*\}", re.DOTALL)
+_PIECE = re.compile(
+    r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|\((?:\?[^)]*?[:=!>])?|\)|\||[*+?]|\{[0-9]*,?[0-9]*\}",
+    re.DOTALL,
+)
 _REPEATS = re.compile(r"[*+]|\{[0-9]*,?[0-9]*\}")
 
 
@@ -37,9 +40,13 @@ def parse_wake_word(value: object) -> re.Pattern[str]:
             f"this is no regular expression ({exc.msg}); put a \\ before a sign that stands for itself"
         ) from None
     if pattern.search(""):
-        raise ValueError("this pattern fits an empty message, and so every message; write groups: all instead")
+        raise ValueError(
+            "this pattern fits an empty message, and so every message; write groups: all instead"
+        )
     if _may_take_for_ever(written):
-        raise ValueError("this pattern could take for ever on some messages; repeat single signs only, and seldom")
+        raise ValueError(
+            "this pattern could take for ever on some messages; repeat single signs only, and seldom"
+        )
     return pattern
 
 
@@ -69,5 +76,7 @@ WakeWord = Annotated[
     re.Pattern[str],
     BeforeValidator(parse_wake_word),
     PlainSerializer(lambda pattern: pattern.pattern, return_type=str),
-    WithJsonSchema({"type": "string", "format": "regex", "maxLength": _LONGEST, "examples": ["^hey bot"]}),
+    WithJsonSchema(
+        {"type": "string", "format": "regex", "maxLength": _LONGEST, "examples": ["^hey bot"]}
+    ),
 ]

@@ -17,18 +17,25 @@ def find_doubts(document: Document) -> list[Mistake]:
         if _is_literal_secret(path, value):
             cure = "keep it elsewhere and write ${NAME} or ${file:PATH}"
             doubts.append(
-                Mistake(document.values[path], f"warning: {dotted(path)}: a secret in the file itself; {cure}")
+                Mistake(
+                    document.values[path],
+                    f"warning: {dotted(path)}: a secret in the file itself; {cure}",
+                )
             )
         if _is_unused(document, path, value):
             doubts.append(
-                Mistake(document.keys[path], f"warning: {dotted(path)}: the echo agent does not use it; remove it")
+                Mistake(
+                    document.keys[path],
+                    f"warning: {dotted(path)}: the echo agent does not use it; remove it",
+                )
             )
         if path == ("access", "direct") and value == "open-dangerously":
             what = "warning: access.direct: DANGER: everybody who finds the bot can talk to it; write pairing instead"
             doubts.append(Mistake(document.values[path], what))
         if path[:1] == ("budgets",) and path[-1] == "usd_per_day" and value is not None:
             doubts += [
-                Mistake(document.values[path], _is_blind(path, name)) for name in _agents_without_price(document)
+                Mistake(document.values[path], _is_blind(path, name))
+                for name in _agents_without_price(document)
             ]
     return sorted(doubts)
 
@@ -46,12 +53,19 @@ def _agents_without_price(document: Document) -> list[str]:
     return [
         name
         for name, agent in described
-        if isinstance(agent, dict) and agent.get("kind", "echo") != "echo" and agent.get("price") is None
+        if isinstance(agent, dict)
+        and agent.get("kind", "echo") != "echo"
+        and agent.get("price") is None
     ]
 
 
 def _is_literal_secret(path: Path, value: Value) -> bool:
-    return bool(path) and path[-1] in SECRET_KEYS and isinstance(value, str) and not is_reference(value)
+    return (
+        bool(path)
+        and path[-1] in SECRET_KEYS
+        and isinstance(value, str)
+        and not is_reference(value)
+    )
 
 
 def _is_unused(document: Document, path: Path, value: Value) -> bool:

@@ -23,7 +23,14 @@ _BOM = "\ufeff"
 _LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
-_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_BOOLEANS = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,15}\.[0-9]{1,15}")
 _IS_TEXT = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:value", "tag:yaml.org,2002:merge"}
@@ -31,12 +38,21 @@ _IS_TEXT = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:value", "tag:yaml.org,20
 # PyYAML's words quote the file, which may hold a secret, and speak of tokens. These are ours.
 _SYNTAX = (
     ("'\\t'", "a tab; indent with spaces"),
-    ("mapping values are not allowed", "a colon where none can be; put the text in quotes, or check the indentation"),
+    (
+        "mapping values are not allowed",
+        "a colon where none can be; put the text in quotes, or check the indentation",
+    ),
     ("could not find expected ':'", "a line that is no key and no value; write key: value"),
     ("<stream end>", "the file ends inside quotes or brackets; close them"),
     ("end of stream", "the file ends inside quotes or brackets; close them"),
-    ("expected <block end>", "the indentation does not fit the lines above; align the keys of one section"),
-    ("that cannot start any token", "a character that cannot begin a value; put the text in quotes"),
+    (
+        "expected <block end>",
+        "the indentation does not fit the lines above; align the keys of one section",
+    ),
+    (
+        "that cannot start any token",
+        "a character that cannot begin a value; put the text in quotes",
+    ),
     ("unknown escape", "an unknown escape; inside double quotes write \\\\ for a backslash"),
 )
 _NO_YAML = "this is not YAML; check the indentation, the colons and the quotes here"
@@ -73,7 +89,9 @@ def _text_of(content: bytes) -> str:
         place = _place_of(content[: exc.start].decode(), exc.start)
         raise _Unreadable(place, "this is not UTF-8; save the file in that encoding") from None
     if text.startswith(_BOM):
-        raise _Unreadable(Place(1, 1), "the file starts with a byte order mark; save it as UTF-8 without one")
+        raise _Unreadable(
+            Place(1, 1), "the file starts with a byte order mark; save it as UTF-8 without one"
+        )
     odd = _UNREADABLE.search(text)
     if odd:
         name = f"U+{ord(odd.group()):04X}"
@@ -102,11 +120,16 @@ class _Reading:
         data = self._value(())
         self._next()
         if not isinstance(self._peek(), yaml.StreamEndEvent):
-            raise _Unreadable(_start(self._peek()), "a second document; keep one and remove the line of dashes")
+            raise _Unreadable(
+                _start(self._peek()), "a second document; keep one and remove the line of dashes"
+            )
         if isinstance(data, dict):
             self._document.data.update(data)
         elif data is not None:
-            self._complain(Place(*self._document.values[()]), "the file must hold keys with values; write key: value")
+            self._complain(
+                Place(*self._document.values[()]),
+                "the file must hold keys with values; write key: value",
+            )
             self._document.broken.add(())
         return self._document
 
@@ -114,7 +137,9 @@ class _Reading:
         event = self._next()
         self._document.values[path] = _start(event)
         if len(path) > _DEEPEST:
-            raise _Unreadable(_start(event), f"nested deeper than {_DEEPEST} levels; no key lies that deep")
+            raise _Unreadable(
+                _start(event), f"nested deeper than {_DEEPEST} levels; no key lies that deep"
+            )
         self._refuse_shorthands(event, path)
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(path)
@@ -126,7 +151,9 @@ class _Reading:
         if isinstance(event, yaml.AliasEvent):
             self._complain(_start(event), "an alias (*name); write the value out")
         elif getattr(event, "anchor", None) is not None:
-            self._complain(_start(event), "an anchor (&name); write the value out where it is needed")
+            self._complain(
+                _start(event), "an anchor (&name); write the value out where it is needed"
+            )
         elif getattr(event, "tag", None) is not None:
             self._complain(_start(event), "a tag (!name); write the value without it")
         else:
@@ -156,7 +183,10 @@ class _Reading:
             self._complain(place, "a merge key (<<); write the keys out")
         elif (*path, written) in self._document.keys:
             first = self._document.keys[*path, written]
-            self._complain(place, f"the key {quoted(written)} is here twice (first in line {first.line}); keep one")
+            self._complain(
+                place,
+                f"the key {quoted(written)} is here twice (first in line {first.line}); keep one",
+            )
         else:
             return written, place
         return None, place
@@ -193,8 +223,13 @@ class _Reading:
             take_or_look = self._loader.get_event if take else self._loader.peek_event
             event: yaml.Event = take_or_look()  # type: ignore[no-untyped-call]  # not in the stubs
         except yaml.MarkedYAMLError as exc:
-            raise _Unreadable(_spot(exc.problem_mark or self._loader.get_mark()), _in_our_words(exc)) from None
-        except (ValueError, OverflowError):  # an escape or a version with a number beyond all bounds
+            raise _Unreadable(
+                _spot(exc.problem_mark or self._loader.get_mark()), _in_our_words(exc)
+            ) from None
+        except (
+            ValueError,
+            OverflowError,
+        ):  # an escape or a version with a number beyond all bounds
             raise _Unreadable(_spot(self._loader.get_mark()), _NO_YAML) from None
         return event
 

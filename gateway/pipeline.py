@@ -58,7 +58,9 @@ class Pipeline:
         self.lanes = Lanes(self.lane_rules, self._handle, self.tasks)
         house = self.policy, self.store, self.observer, self.clock
         self.door = Doorkeeper(*house, self.delivery.take_up)
-        self.desk = Desk(*house, self.lanes, self.door.pairing, self.fitting, self.delivery.take_up, self.tasks)
+        self.desk = Desk(
+            *house, self.lanes, self.door.pairing, self.fitting, self.delivery.take_up, self.tasks
+        )
         self.questions = Questions(*house, self.fitting, self.tasks, self.take_up)
         self.errands = Errands(*house, self.questions, self.fitting, self.door.pairing)
 
@@ -74,45 +76,68 @@ class Pipeline:
         # The place is taken before the first await: nobody who comes later gets in front while this is being stored.
         # Whoever sent it may go away meanwhile; what is on disk by then is seen through all the same.
         accept = partial(self.store.accept, heard.message, key, choosing=heard.choosing)
-        place, storing = self.desk.place(key, heard.call), asyncio.ensure_future(self.door.admit(message, key, accept))
+        place, storing = (
+            self.desk.place(key, heard.call),
+            asyncio.ensure_future(self.door.admit(message, key, accept)),
+        )
         storing.add_done_callback(lambda _: self._stored(storing, place, heard))
         await asyncio.shield(storing)
         return crashpoint("accepted")
 
     def _stored(self, storing: asyncio.Future[Accepted | None], place: Place, heard: Heard) -> None:
-        accepted = None if storing.cancelled() or storing.exception() is not None else storing.result()
+        accepted = (
+            None if storing.cancelled() or storing.exception() is not None else storing.result()
+        )
         self.observer.stored(heard.message.source, accepted)
         if accepted is not None and not accepted.duplicate:
-            return place.take(batches.Stored(id=accepted.id, message=heard.message, alone=heard.call is not None))
+            return place.take(
+                batches.Stored(id=accepted.id, message=heard.message, alone=heard.call is not None)
+            )
         self.questions.give_back(heard)
         return place.leave()
 
     async def recover(self) -> None:
         """Go on with what an earlier run of the daemon left in the inbox, in the order in which it came."""
-        for item in await self.store.inbox(InboxState.WAITING, InboxState.RUNNING, limit=LARGEST_NUMBER):
+        for item in await self.store.inbox(
+            InboxState.WAITING, InboxState.RUNNING, limit=LARGEST_NUMBER
+        ):
             self.take_up(item)
 
     def take_up(self, item: InboxItem) -> None:
         """Go on with one of them."""
         call = self.questions.call_in(item.message) if item.turn is None else None
-        self.desk.place(item.key, call).take(batches.Stored.recovered_from(item, alone=call is not None))
+        self.desk.place(item.key, call).take(
+            batches.Stored.recovered_from(item, alone=call is not None)
+        )
 
     async def _handle(self, key: SessionKey, running: batches.Running) -> None:
         """A batch whose turn has come. Whatever happens to it, its lane goes on."""
         message, first = running.batch[-1].message, running.batch[0]
         call = self.questions.call_in(message) if first.alone else None
         try:
-            await (self._at_the_desk(key, running, call) if call or first.is_surplus else self._turn(running))
+            await (
+                self._at_the_desk(key, running, call)
+                if call or first.is_surplus
+                else self._turn(running)
+            )
         except Refused as exc:
-            self.observer.dropped(exc)  # its session was deleted meanwhile, or an earlier run had settled it
+            self.observer.dropped(
+                exc
+            )  # its session was deleted meanwhile, or an earlier run had settled it
         except StoreError as exc:
-            self.observer.store_failed(exc)  # damage: what only takes room or time is waited for where it is written
+            self.observer.store_failed(
+                exc
+            )  # damage: what only takes room or time is waited for where it is written
         except Exception as exc:  # noqa: BLE001 - the lane boundary: one message's bug is no other message's
             self.observer.bug(exc)
         self.delivery.settled(message.source, running.ids)
 
-    async def _at_the_desk(self, key: SessionKey, running: batches.Running, call: Call | None) -> None:
-        answer = await (self.desk.command(key, running, call) if call else self.desk.refuse(running))
+    async def _at_the_desk(
+        self, key: SessionKey, running: batches.Running, call: Call | None
+    ) -> None:
+        answer = await (
+            self.desk.command(key, running, call) if call else self.desk.refuse(running)
+        )
         if isinstance(answer, Again):
             return await self._turn(running, answer)
         running.answered()
@@ -124,28 +149,47 @@ class Pipeline:
         start, begun = self.clock.monotonic(), await self.desk.begin(running, messages, again)
         crashpoint("reset" if begun.opened.notice and begun.opened.is_new else "turn-started")
         try:
-            outcome = self.questions.given_up(begun, messages[-1]) or self.desk.till.refusal(messages[-1])
+            outcome = self.questions.given_up(begun, messages[-1]) or self.desk.till.refusal(
+                messages[-1]
+            )
             outcome = outcome or await self._converse(begun, messages, running)
         except Exception as exc:  # noqa: BLE001 - the lane boundary: the person hears of it, the lane goes on
             self.observer.bug(exc)
-            outcome = replies.in_place_of(begun.preview, replies.broken(messages[-1], self.clock.now()))
+            outcome = replies.in_place_of(
+                begun.preview, replies.broken(messages[-1], self.clock.now())
+            )
         crashpoint("turn-finishing")
         outgoing = await self.desk.finish(begun, outcome, messages[-1])
         crashpoint("turn-finished")
         self.questions.remember(*outgoing)
         running.answered()
-        agent, took = self.policy.agent_of(begun.opened.session).name, self.clock.monotonic() - start
+        agent, took = (
+            self.policy.agent_of(begun.opened.session).name,
+            self.clock.monotonic() - start,
+        )
         self.observer.turn_ended(begun, outcome, agent, took)
         await self.delivery.deliver(outgoing)
 
-    async def _converse(self, begun: Begun, messages: list[InboundMessage], running: batches.Running) -> Outcome:
+    async def _converse(
+        self, begun: Begun, messages: list[InboundMessage], running: batches.Running
+    ) -> Outcome:
         employed, files = self.policy.agent_of(begun.opened.session), self.attachments.files
         message = (messages := heard(begun.said, messages, files))[-1]
-        briefing = brief(self.policy, employed, begun, messages, files, self.door.overheard.take(message))
-        preview = self.delivery.preview(message.source, begun.turn, running.ids, shown_in=begun.preview)
-        conversation = Conversation(employed.agent, briefing.restore, preview.show, self.clock, self.observer)
+        briefing = brief(
+            self.policy, employed, begun, messages, files, self.door.overheard.take(message)
+        )
+        preview = self.delivery.preview(
+            message.source, begun.turn, running.ids, shown_in=begun.preview
+        )
+        conversation = Conversation(
+            employed.agent, briefing.restore, preview.show, self.clock, self.observer
+        )
         ending = await self.errands.see_through(conversation, briefing, begun, running)
-        words = replies.words_before(self.policy, begun.opened.session) + not_fetched(begun.said, running)
+        words = replies.words_before(self.policy, begun.opened.session) + not_fetched(
+            begun.said, running
+        )
         outcome = replies.outcome(conversation, ending, message, words, self.clock.now())
         outcome = self.desk.wrap_up(outcome, employed, briefing, message)
-        return await self.fitting.fit(replies.in_place_of(await preview.close(), outcome), begun.opened.session.id)
+        return await self.fitting.fit(
+            replies.in_place_of(await preview.close(), outcome), begun.opened.session.id
+        )

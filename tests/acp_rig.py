@@ -15,7 +15,17 @@ from pathlib import Path
 from tests.fakes import NOON, dm, message
 from turngate.gateway.agents import AgentSpec
 from turngate.gateway.agents.acp.agent import AcpAgent, make
-from turngate.gateway.domain.messages import AgentEvent, Ask, Entry, Session, SessionId, SessionKey, Text, Turn, TurnId
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    Ask,
+    Entry,
+    Session,
+    SessionId,
+    SessionKey,
+    Text,
+    Turn,
+    TurnId,
+)
 
 ENV = {"PATH": os.environ["PATH"], "HOME": "/", "PYTHONPATH": str(Path(__file__).parents[1])}
 
@@ -32,7 +42,14 @@ class AcpRig:
 
     def spec(self, *flags: str, **changes: object) -> AgentSpec:
         """As the operator would describe it."""
-        files = ("--journal", str(self._journal), "--state", str(self.state), "--script", str(self.script))
+        files = (
+            "--journal",
+            str(self._journal),
+            "--state",
+            str(self.state),
+            "--script",
+            str(self.script),
+        )
         argv = (sys.executable, "-m", "tests.simulators.acp_agent", *files, *flags)
         return replace(AgentSpec(name="main", kind="acp", argv=argv, env=ENV), **changes)  # type: ignore[arg-type]
 
@@ -82,7 +99,10 @@ class AcpRig:
 
     def working(self) -> int:
         """How many prompts are being answered by programs that run."""
-        begun, ended = Counter(map(_pid, self.asked("prompt"))), Counter(map(_pid, self.asked("end")))
+        begun, ended = (
+            Counter(map(_pid, self.asked("prompt"))),
+            Counter(map(_pid, self.asked("end"))),
+        )
         return sum(count for pid, count in (begun - ended).items() if is_running(pid))
 
 

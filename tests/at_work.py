@@ -54,11 +54,15 @@ class AtWork:
     observer: Observer
     _numbers: count[int]
 
-    async def say(self, text: str, *, source: SessionSource | None = None, id: str | None = None) -> None:  # noqa: A002
+    async def say(
+        self, text: str, *, source: SessionSource | None = None, id: str | None = None
+    ) -> None:  # noqa: A002
         """Returns when it is stored."""
         await self.pipeline.receive(self.message(text, source=source, id=id))
 
-    def message(self, text: str, *, source: SessionSource | None = None, id: str | None = None) -> InboundMessage:  # noqa: A002
+    def message(
+        self, text: str, *, source: SessionSource | None = None, id: str | None = None
+    ) -> InboundMessage:  # noqa: A002
         """With an id of its own."""
         id, source = id or f"m{next(self._numbers)}", source or at_desk()  # noqa: A001
         event = f"{source.chat_id}:{id}"
@@ -108,7 +112,9 @@ async def at_work(
                 store=store,
                 delivery=delivery,
                 fitting=Fitting(delivery=delivery, files=kept, observer=observer),
-                attachments=Attachments(files=kept, policy=policy, store=store, delivery=delivery, observer=observer),
+                attachments=Attachments(
+                    files=kept, policy=policy, store=store, delivery=delivery, observer=observer
+                ),
                 observer=observer,
                 clock=clock,
                 tasks=tasks,

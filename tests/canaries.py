@@ -19,7 +19,9 @@ class Canaries:
 
     def word(self, place: str) -> str:
         """The one of that place."""
-        return self.words.setdefault(place, f"Canary{len(self.words):03d}{place.replace('_', '').capitalize()}Xq")
+        return self.words.setdefault(
+            place, f"Canary{len(self.words):03d}{place.replace('_', '').capitalize()}Xq"
+        )
 
     def number(self, place: str, *, negative: bool = False) -> str:
         """The one of that place, as an id."""
@@ -34,7 +36,10 @@ class Canaries:
     def singing(self, *texts: str) -> dict[str, str]:
         """Which of them got out, each with the line in which it did."""
         lines = [line for text in texts for line in text.splitlines()]
-        heard = {place: [line for line in lines if word.lower() in line.lower()] for place, word in self.words.items()}
+        heard = {
+            place: [line for line in lines if word.lower() in line.lower()]
+            for place, word in self.words.items()
+        }
         return {place: found[0] for place, found in heard.items() if found}
 
 

@@ -56,7 +56,9 @@ class Failing:
         yield Reasoning(text=words["thought"])
         yield Text(words["output"])
         yield Tool(id="1", name=words["tool"], status=ToolStatus.STARTED, input=words["tool_input"])
-        yield Tool(id="1", name=words["tool"], status=ToolStatus.FAILED, output=words["tool_output"])
+        yield Tool(
+            id="1", name=words["tool"], status=ToolStatus.FAILED, output=words["tool_output"]
+        )
         if "break" in told:
             async for event in self._break(told.rpartition("break ")[2].split()[0], turn):
                 yield event

@@ -60,7 +60,10 @@ class Failing:
 
     def _turn(self, asked: Json) -> None:
         """`break X` in what was said picks how it ends."""
-        session, told = str(asked["params"]["sessionId"]), str(asked["params"]["prompt"][-1]["text"])  # type: ignore[index]
+        session, told = (
+            str(asked["params"]["sessionId"]),
+            str(asked["params"]["prompt"][-1]["text"]),
+        )  # type: ignore[index]
         how = told.rpartition("break ")[2].split()[0]
         self._tell_everything(session)
         match how:
@@ -89,20 +92,40 @@ class Failing:
     def _tell_everything(self, session: str) -> None:
         """One update of each kind."""
         words = self._words
-        text, secret = {"type": "text", "text": words["output"]}, {"path": words["path"], "key": words["tool_input"]}
+        text, secret = (
+            {"type": "text", "text": words["output"]},
+            {"path": words["path"], "key": words["tool_input"]},
+        )
         shown = [
             {"type": "content", "content": text},
             {"type": "diff", "path": words["path"], "newText": words["output"]},
         ]
-        tool = {"toolCallId": words["tool"], "title": words["tool"], "kind": "execute", "status": "in_progress"}
-        link = {"type": "resource_link", "uri": f"file:///nowhere/{words['path']}", "name": words["path"]}
+        tool = {
+            "toolCallId": words["tool"],
+            "title": words["tool"],
+            "kind": "execute",
+            "status": "in_progress",
+        }
+        link = {
+            "type": "resource_link",
+            "uri": f"file:///nowhere/{words['path']}",
+            "name": words["path"],
+        }
         for update in (
-            {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": words["thought"]}},
+            {
+                "sessionUpdate": "agent_thought_chunk",
+                "content": {"type": "text", "text": words["thought"]},
+            },
             {
                 "sessionUpdate": "plan",
                 "entries": [{"content": words["thought"], "priority": "low", "status": "pending"}],
             },
-            {"sessionUpdate": "tool_call", **tool, "rawInput": secret, "locations": [{"path": words["path"]}]},
+            {
+                "sessionUpdate": "tool_call",
+                **tool,
+                "rawInput": secret,
+                "locations": [{"path": words["path"]}],
+            },
             {
                 "sessionUpdate": "tool_call_update",
                 "toolCallId": words["tool"],
@@ -123,32 +146,56 @@ class Failing:
             },
             {"sessionUpdate": words["update"], "content": words["output"]},
         ):
-            self._say({"method": "session/update", "params": {"sessionId": session, "update": update}})
+            self._say(
+                {"method": "session/update", "params": {"sessionId": session, "update": update}}
+            )
 
     def _talk_nonsense(self, session: str) -> None:
         """Lines that are no message, messages that nobody understands, questions that nobody answers."""
         words = self._words
-        for line in (words["line"], f'"{words["line"]}"', f'{{"{words["line"]}": 1}}', f"\udcff{words['line']}"):
+        for line in (
+            words["line"],
+            f'"{words["line"]}"',
+            f'{{"{words["line"]}": 1}}',
+            f"\udcff{words['line']}",
+        ):
             sys.stdout.buffer.write(line.encode("utf-8", "surrogateescape") + b"\n")
         sys.stdout.flush()
         self._say({"method": "session/update", "params": words["line"]})
         self._say({"method": f"of/{words['update']}", "params": {words["update"]: words["line"]}})
         self._say({"id": words["line"], "result": words["line"]})
-        self._say({"id": 7_000_000, "error": {"code": 1, "message": words["error"], "data": words["data"]}})
+        self._say(
+            {
+                "id": 7_000_000,
+                "error": {"code": 1, "message": words["error"], "data": words["data"]},
+            }
+        )
         here = {"sessionId": session, "path": f"/nowhere/{words['path']}"}
-        for method in (f"of/{words['update']}", "fs/read_text_file", "fs/write_text_file", "terminal/create"):
+        for method in (
+            f"of/{words['update']}",
+            "fs/read_text_file",
+            "fs/write_text_file",
+            "terminal/create",
+        ):
             self._want(method, {**here, "content": words["output"], "command": words["line"]})
         self._want("session/request_permission", {"sessionId": session, "options": words["line"]})
 
     def _ask(self, session: str) -> None:
         """A person has to choose."""
         words = self._words
-        wanted = {"toolCallId": words["tool"], "title": words["question"], "rawInput": {"path": words["path"]}}
+        wanted = {
+            "toolCallId": words["tool"],
+            "title": words["question"],
+            "rawInput": {"path": words["path"]},
+        }
         options = [
             {"optionId": words["option"], "name": words["option"], "kind": "allow_once"},
             {"optionId": "no", "name": "No", "kind": "reject_once"},
         ]
-        self._want("session/request_permission", {"sessionId": session, "toolCall": wanted, "options": options})
+        self._want(
+            "session/request_permission",
+            {"sessionId": session, "toolCall": wanted, "options": options},
+        )
 
     def _want(self, method: str, params: Json) -> None:
         """Ask for something and wait for whatever comes."""
@@ -159,7 +206,11 @@ class Failing:
         self._say({"id": asked["id"], "result": result})
 
     def _fail(self, asked: Json, code: int) -> None:
-        error = {"code": code, "message": self._words["error"], "data": {"details": self._words["data"]}}
+        error = {
+            "code": code,
+            "message": self._words["error"],
+            "data": {"details": self._words["data"]},
+        }
         self._say({"id": asked["id"], "error": error})
 
     def _say(self, message: Json) -> None:

@@ -51,7 +51,9 @@ class Place:
 
     async def say(self, text: str, **more: object) -> str:
         """Returns what the platform calls it."""
-        return await self.sim.say(text, chat=self.chat, user=self.user, account=self.account, **more)
+        return await self.sim.say(
+            text, chat=self.chat, user=self.user, account=self.account, **more
+        )
 
     async def do(self, deed: str, **what: object) -> dict[str, str]:
         """Anything else that people do there."""
@@ -82,14 +84,22 @@ class Scene:
 
     def somebody(self, platform: str, who: str) -> Place:
         """One more who may talk, in a direct chat of his own. He is to be met before the config is written."""
-        chat, user = (self.canaries.number(f"{platform}_{what}_of_{who}") for what in ("chat", "id"))
+        chat, user = (
+            self.canaries.number(f"{platform}_{what}_of_{who}") for what in ("chat", "id")
+        )
         match platform:
             case "telegram":
                 place = Place(platform=platform, sim=self.telegram, chat=chat, user=chat)
             case "discord":
                 place = Place(platform=platform, sim=self.discord, chat=chat, user=user)
             case _:
-                place = Place(platform=platform, sim=self.slack, chat=f"D{chat}", user=f"U{user}", account=WORKSPACE)
+                place = Place(
+                    platform=platform,
+                    sim=self.slack,
+                    chat=f"D{chat}",
+                    user=f"U{user}",
+                    account=WORKSPACE,
+                )
         self.people.append(place)
         return place
 
@@ -127,14 +137,26 @@ class Scene:
         await self.telegram.do("bot", token=self.tokens["telegram"])
         await self.discord.do("bot", token=self.tokens["discord"])
         await self.slack.do(
-            "add_bot", name=WORKSPACE, token=self.tokens["slack"], app_token=self.tokens["app"], team=self.team
+            "add_bot",
+            name=WORKSPACE,
+            token=self.tokens["slack"],
+            app_token=self.tokens["app"],
+            team=self.team,
         )
-        names = {"first_name": word("first_name"), "last_name": word("last_name"), "username": word("username")}
+        names = {
+            "first_name": word("first_name"),
+            "last_name": word("last_name"),
+            "username": word("username"),
+        }
         await self.telegram.do("person", user=telegram.user, **names)
         await self.discord.do("person", user=discord.user, name=word("discord_name"))
         await slack.do("open", user=slack.user)
         await self.slack.do(
-            "person", account=WORKSPACE, user=slack.user, name=word("slack_name"), real_name=word("real_name")
+            "person",
+            account=WORKSPACE,
+            user=slack.user,
+            name=word("slack_name"),
+            real_name=word("real_name"),
         )
 
     def write(
@@ -154,7 +176,9 @@ class Scene:
         `telegram` and `slack` are more of what is said of these accounts, `sections` take the place of the usual ones.
         """
         self.direct = tuple(place for place in self.direct if place.platform in platforms)
-        self._asking |= {name: self.somebody("discord", f"asking_{name}") for name in agents if name != "main"}
+        self._asking |= {
+            name: self.somebody("discord", f"asking_{name}") for name in agents if name != "main"
+        }
         people = [f"{each.platform}:{each.user}" for each in self.people]
         routes = [
             f"{{match: {{platform: discord, chat: '{each.chat}'}}, agent: {name}}}"
@@ -212,7 +236,9 @@ class Scene:
 
         async def are_connected() -> bool:
             greeted = await self.discord.calls(method="dispatch", event="GUILD_CREATE")
-            return bool(greeted) and await self.slack.do("sockets", account=WORKSPACE) == int(is_at_slack)
+            return bool(greeted) and await self.slack.do("sockets", account=WORKSPACE) == int(
+                is_at_slack
+            )
 
         await self.discord.until(are_connected)
 

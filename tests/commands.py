@@ -23,10 +23,17 @@ BETWEEN_PRESSES = 5
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     """An empty home, and nothing of ours."""
-    return {"HOME": str(home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "xterm-256color"} | more
+    return {
+        "HOME": str(home),
+        "PATH": "/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+    } | more
 
 
-def turngate(state: Path, *arguments: str, said: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+def turngate(
+    state: Path, *arguments: str, said: str = "", **env: str
+) -> subprocess.CompletedProcess[str]:
     """Run it on a state folder, without a terminal. `said` is piped in."""
     return subprocess.run(
         [TURNGATE, *arguments, "--state-dir", str(state)],
@@ -129,7 +136,9 @@ class Terminal:
         """Everything that appeared until this did."""
         deadline = time.monotonic() + PATIENCE
         while (found := self.output.find(text, self._seen)) < 0:
-            assert self._read(deadline), f"{text!r} never appeared after {self.output[self._seen :]!r}"
+            assert self._read(deadline), (
+                f"{text!r} never appeared after {self.output[self._seen :]!r}"
+            )
         appeared = self.output[self._seen : found + len(text)]
         self._seen = found + len(text)
         return appeared

@@ -24,7 +24,9 @@ def checked(
 ) -> Config | list[str]:
     """The config, or every mistake as an operator reads it."""
     content = text.encode() if isinstance(text, str) else text
-    surroundings = Surroundings(environment={"HOME": "/home/ann"} | environment, folder=folder, zone="Europe/Berlin")
+    surroundings = Surroundings(
+        environment={"HOME": "/home/ann"} | environment, folder=folder, zone="Europe/Berlin"
+    )
     result = validate(read_yaml(content), surroundings, not_built)
     return result if isinstance(result, Config) else str(refusal(FILE, result)).splitlines()
 
@@ -36,7 +38,9 @@ def config_of(text: str, *, not_built: Iterable[str] = NOT_BUILT_YET, **environm
     return config
 
 
-def mistakes_in(text: str | bytes, *, not_built: Iterable[str] = NOT_BUILT_YET, **environment: str) -> list[str]:
+def mistakes_in(
+    text: str | bytes, *, not_built: Iterable[str] = NOT_BUILT_YET, **environment: str
+) -> list[str]:
     """Of a file with some."""
     mistakes = checked(text, not_built=not_built, **environment)
     assert isinstance(mistakes, list), "the file was accepted"

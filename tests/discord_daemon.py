@@ -21,7 +21,9 @@ access:
 
 def bot(sim: Remote, account: str = "main", *, token: str | None = None, more: str = "") -> str:
     """One account of the config."""
-    there = f"api_url: '{sim.url}/api/v10', gateway_url: '{sim.url.replace('http', 'ws', 1)}/gateway'"
+    there = (
+        f"api_url: '{sim.url}/api/v10', gateway_url: '{sim.url.replace('http', 'ws', 1)}/gateway'"
+    )
     files = f"cdn_url: '{sim.url}/cdn'"
     return f"    - {{account: {account}, token: '{token or TOKENS[account]}', {there}, {files}{more}}}\n"
 

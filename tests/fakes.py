@@ -76,10 +76,18 @@ class WrongClock:
 
 def dm(user: str = "42", *, platform: str = "telegram") -> SessionSource:
     """A direct message from one person."""
-    return SessionSource(platform=platform, chat_type=ChatType.DM, chat_id=user, user_id=user, user_name=f"Ann {user}")
+    return SessionSource(
+        platform=platform,
+        chat_type=ChatType.DM,
+        chat_id=user,
+        user_id=user,
+        user_name=f"Ann {user}",
+    )
 
 
-def message(text: str = "hello", *, id: str = "1", source: SessionSource | None = None) -> InboundMessage:  # noqa: A002
+def message(
+    text: str = "hello", *, id: str = "1", source: SessionSource | None = None
+) -> InboundMessage:  # noqa: A002
     """A plain message with the two names a platform may repeat it under."""
     source = source or dm()
     return InboundMessage(
@@ -180,7 +188,9 @@ class FileAdapter(RecordingAdapter):
     What was sent is kept with the bytes that could be read at that moment.
     """
 
-    def __init__(self, *outcomes: BaseException | None, **held: bytes | BaseException | list[Piece]) -> None:
+    def __init__(
+        self, *outcomes: BaseException | None, **held: bytes | BaseException | list[Piece]
+    ) -> None:
         super().__init__(*outcomes)
         self.held = held
         self.fetched: list[str] = []

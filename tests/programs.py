@@ -56,9 +56,16 @@ def is_gone(folder: Path) -> bool:
 def turn_in(folder: Path, text: str = "hello") -> Turn:
     """One message, in a session whose folder that is."""
     session = Session(
-        id=SessionId("s1"), key=SessionKey("k"), origin=dm(), started_at=NOON, last_interaction_at=NOON, updated_at=NOON
+        id=SessionId("s1"),
+        key=SessionKey("k"),
+        origin=dm(),
+        started_at=NOON,
+        last_interaction_at=NOON,
+        updated_at=NOON,
     )
-    return Turn(id=TurnId(7), session=session, source=dm(), messages=(message(text),), workdir=str(folder))
+    return Turn(
+        id=TurnId(7), session=session, source=dm(), messages=(message(text),), workdir=str(folder)
+    )
 
 
 ENDING = SessionEnded(

@@ -38,7 +38,11 @@ class Comparison(ctypes.Structure):
 
 def read(path: Path) -> Unit:
     """Its settings in order; what a later line says counts more."""
-    lines = [line.partition("=") for line in path.read_text().splitlines() if "=" in line and line[0] != "#"]
+    lines = [
+        line.partition("=")
+        for line in path.read_text().splitlines()
+        if "=" in line and line[0] != "#"
+    ]
     return [(key, value) for key, _, value in lines]
 
 
@@ -87,7 +91,9 @@ def allowed(unit: Unit) -> set[str]:
 
 def families(unit: Unit) -> set[str]:
     """The kinds of sockets that may be made."""
-    return {name for key, value in unit if key == "RestrictAddressFamilies" for name in value.split()}
+    return {
+        name for key, value in unit if key == "RestrictAddressFamilies" for name in value.split()
+    }
 
 
 def must(result: int, what: str) -> None:
@@ -122,7 +128,9 @@ def filter_calls(names: set[str], families: set[str]) -> None:
     for family in sorted(families):
         only = Comparison(argument=0, operator=_EQUAL, first=_FAMILIES[family])
         number = seccomp.seccomp_syscall_resolve_name(b"socket")
-        adding = seccomp.seccomp_rule_add_array(context, ctypes.c_uint32(_ALLOW), number, 1, ctypes.byref(only))
+        adding = seccomp.seccomp_rule_add_array(
+            context, ctypes.c_uint32(_ALLOW), number, 1, ctypes.byref(only)
+        )
         must(adding, family)
     must(seccomp.seccomp_load(context), "seccomp")
 

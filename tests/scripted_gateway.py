@@ -95,7 +95,9 @@ class Script:
         await self._send(message, answer, turn)
 
     async def _send(self, message: InboundMessage, text: str, turn: TurnId | None) -> None:
-        await self._screens.send(Part(id=PartId(1), target=message.source, text=text, turn=turn, reply_to=message.id))
+        await self._screens.send(
+            Part(id=PartId(1), target=message.source, text=text, turn=turn, reply_to=message.id)
+        )
 
 
 async def _web_link(args: Args, line: Line) -> Json:

@@ -16,7 +16,9 @@ async def until_told(sim: Remote, end: str, *, chat: str = PERSON) -> None:
     """The echo says last what it was told."""
 
     async def is_told() -> bool:
-        return any(each["chat"] == chat and each["text"].endswith(end) for each in await sim.messages())
+        return any(
+            each["chat"] == chat and each["text"].endswith(end) for each in await sim.messages()
+        )
 
     await sim.until(is_told)
 

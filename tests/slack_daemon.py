@@ -19,7 +19,9 @@ access:
 """
 
 
-def workspace(sim: Remote, account: str = "main", *, token: str | None = None, more: str = "") -> str:
+def workspace(
+    sim: Remote, account: str = "main", *, token: str | None = None, more: str = ""
+) -> str:
     """One account of the config."""
     tokens = f"bot_token: '{token or f'xoxb-{account}'}', app_token: xapp-{account}"
     return f"    - {{account: {account}, {tokens}, api_url: '{sim.url}/api/'{more}}}\n"
@@ -29,6 +31,8 @@ def config(folder: Path, *workspaces: str, more: str = "") -> Path:
     """A config file. `more` takes the place of what it says in other sections."""
     path = folder / "turngate.yaml"
     rest = _REST.format(person=PERSON, channel=CHANNEL)
-    kept = "\n".join(line for line in rest.splitlines() if not line or line.partition(":")[0] not in more)
+    kept = "\n".join(
+        line for line in rest.splitlines() if not line or line.partition(":")[0] not in more
+    )
     path.write_text(f"platforms:\n  slack:\n{''.join(workspaces)}{kept}\n{more}\n")
     return path

@@ -36,7 +36,9 @@ async def begin(store: Store, inbound: InboundMessage, policy: ResetPolicy | Non
     """Accept a message and start its turn."""
     asked = opening(inbound.source, policy)
     accepted = await store.accept(inbound, asked.key)
-    return await store.begin(Claim(inbox=(accepted.id,), opening=asked, entries=(user(inbound.text),), history=50))
+    return await store.begin(
+        Claim(inbox=(accepted.id,), opening=asked, entries=(user(inbound.text),), history=50)
+    )
 
 
 async def exchange(

@@ -31,7 +31,11 @@ def bot(sim: Remote, account: str = "main", *, token: str | None = None, more: s
 def config(folder: Path, *bots: str, more: str = "") -> Path:
     """A config file. `more` takes the place of what it says in other sections."""
     path = folder / "turngate.yaml"
-    rest = "\n".join(line for line in _REST.format(person=PERSON).splitlines() if line.partition(":")[0] not in more)
+    rest = "\n".join(
+        line
+        for line in _REST.format(person=PERSON).splitlines()
+        if line.partition(":")[0] not in more
+    )
     path.write_text(f"platforms:\n  telegram:\n{''.join(bots)}{rest}\n{more}\n")
     return path
 

@@ -86,7 +86,11 @@ class ScriptedPipeline:
             return
         self.received.append(message)
         self._waiting.setdefault(key, []).append(message)
-        handled = self._command(key, message) if message.text.startswith("/") else self._turn(key, message, accepted.id)
+        handled = (
+            self._command(key, message)
+            if message.text.startswith("/")
+            else self._turn(key, message, accepted.id)
+        )
         task = asyncio.create_task(handled)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -100,9 +104,16 @@ class ScriptedPipeline:
 
     async def _turn(self, key: SessionKey, message: InboundMessage, inbox: int) -> None:
         async with self._lanes.setdefault(key, asyncio.Lock()):
-            asked = Entry(role=Role.USER, content=(Text(message.text),), at=message.sent_at, message_id=message.id)
+            asked = Entry(
+                role=Role.USER,
+                content=(Text(message.text),),
+                at=message.sent_at,
+                message_id=message.id,
+            )
             opening = Opening(key=key, source=message.source, owner="web:browser")
-            begun = await self.store.begin(Claim(inbox=(inbox,), opening=opening, entries=(asked,), history=5))
+            begun = await self.store.begin(
+                Claim(inbox=(inbox,), opening=opening, entries=(asked,), history=5)
+            )
             self._waiting[key].remove(message)
             self.screens.turn_began(message.source, begun.turn, [message.id])
             said = Said()
@@ -157,21 +168,37 @@ class Said:
                 self.text += text
             case Tool(id=tool):
                 before = self.tools.get(tool)
-                self.tools[tool] = replace(event, input=event.input or (before.input if before else None))
+                self.tools[tool] = replace(
+                    event, input=event.input or (before.input if before else None)
+                )
 
     def entries(self, at: datetime) -> tuple[Entry, ...]:
         """As the transcript keeps it."""
-        calls = tuple(ToolCall(id=one.id, name=one.name, arguments=one.input or "{}") for one in self.tools.values())
-        asked = (Entry(role=Role.ASSISTANT, content=(), at=at, tool_calls=calls),) if calls else ()
-        results = tuple(
-            Entry(role=Role.TOOL, content=(Text(one.output or one.status.value),), at=at, tool_call_id=one.id)
+        calls = tuple(
+            ToolCall(id=one.id, name=one.name, arguments=one.input or "{}")
             for one in self.tools.values()
         )
-        return (*asked, *results, Entry(role=Role.ASSISTANT, content=(Text(self.text or "Stopped."),), at=at))
+        asked = (Entry(role=Role.ASSISTANT, content=(), at=at, tool_calls=calls),) if calls else ()
+        results = tuple(
+            Entry(
+                role=Role.TOOL,
+                content=(Text(one.output or one.status.value),),
+                at=at,
+                tool_call_id=one.id,
+            )
+            for one in self.tools.values()
+        )
+        return (
+            *asked,
+            *results,
+            Entry(role=Role.ASSISTANT, content=(Text(self.text or "Stopped."),), at=at),
+        )
 
 
 def _entry(role: Role, text: str, at: datetime, message_id: str | None = None) -> Entry:
-    return Entry(role=role, content=(Text(text),), at=at, origin=Origin.COMMAND, message_id=message_id)
+    return Entry(
+        role=role, content=(Text(text),), at=at, origin=Origin.COMMAND, message_id=message_id
+    )
 
 
 @dataclass

@@ -18,8 +18,23 @@ from turngate.adapters.discord.markup import LARGEST_TEXT, marked
 from turngate.adapters.discord.normalise import PLATFORM
 from turngate.adapters.discord.sending import Sender
 from turngate.adapters.platform_clock import TheirClock
-from turngate.gateway.domain.messages import Attachment, ChatType, InboundMessage, Part, Sent, SessionSource
-from turngate.gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive, nowhere
+from turngate.gateway.domain.messages import (
+    Attachment,
+    ChatType,
+    InboundMessage,
+    Part,
+    Sent,
+    SessionSource,
+)
+from turngate.gateway.domain.ports.adapter import (
+    Clock,
+    Limits,
+    Moment,
+    Places,
+    Rate,
+    Receive,
+    nowhere,
+)
 
 # Discord promises no figures, and names them with every answer: five messages in five seconds are what bots see in one
 # channel, and fifty requests a second in all (https://docs.discord.com/developers/topics/rate-limits).
@@ -48,7 +63,9 @@ class DiscordAdapter:
         self._reader = Reader(self._api, self._atlas, account, clock)
         self._sender = Sender(self._api, self._atlas, self._memory, self._interactions, clock)
         self._historian = Historian(self._api, self._atlas, self._reader, self._sender, places)
-        self._listener = Listener(account, patience, self._api, self._memory, self._historian, clock, self._theirs)
+        self._listener = Listener(
+            account, patience, self._api, self._memory, self._historian, clock, self._theirs
+        )
         self._downloader = Downloader(self._api, account, patience, self._theirs)
         self.limits = Limits(
             largest_part=LARGEST_TEXT,
@@ -65,7 +82,9 @@ class DiscordAdapter:
 
     async def run(self, receive: Receive) -> None:
         """As the port has it."""
-        async with Intake(self._reader, self._atlas, self._memory, self._interactions, receive) as intake:
+        async with Intake(
+            self._reader, self._atlas, self._memory, self._interactions, receive
+        ) as intake:
             await self._listener.listen(intake)
 
     async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:

@@ -26,7 +26,14 @@ from turngate.adapters.discord.account import Account, Patience
 from turngate.adapters.discord.channels import Payload
 from turngate.adapters.discord.connector import Connector
 from turngate.adapters.platform_clock import Told
-from turngate.gateway.domain.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
+from turngate.gateway.domain.errors import (
+    NotSent,
+    Throttled,
+    TurngateError,
+    Unauthorized,
+    Undeliverable,
+    Unreachable,
+)
 
 PORTAL = "https://discord.com/developers/applications"
 
@@ -34,7 +41,12 @@ _NOWHERE: Mapping[str, str] = MappingProxyType({})
 _PAUSE_IF_ASKED = 5.0
 _LONGEST_WAIT_INSIDE = 30.0
 
-_UNKNOWN_CHANNEL, _UNKNOWN_MESSAGE, _UNKNOWN_WEBHOOK, _UNKNOWN_INTERACTION = 10003, 10008, 10015, 10062
+_UNKNOWN_CHANNEL, _UNKNOWN_MESSAGE, _UNKNOWN_WEBHOOK, _UNKNOWN_INTERACTION = (
+    10003,
+    10008,
+    10015,
+    10062,
+)
 _ALREADY_ACKNOWLEDGED, _TOO_LARGE, _TOKEN_OVER = 40060, 40005, 50027
 _NO_ACCESS, _NO_DM, _NO_TEXT_HERE, _NO_PERMISSION = 50001, 50007, 50008, 50013
 _ARCHIVED, _HAS_THREAD, _LOCKED = 50083, 160004, 160005
@@ -99,7 +111,9 @@ class Api:
     `told` hears the date of every answer.
     """
 
-    def __init__(self, account: Account, patience: Patience, told: Told = lambda date: None) -> None:
+    def __init__(
+        self, account: Account, patience: Patience, told: Told = lambda date: None
+    ) -> None:
         self._account = account
         self._patience = patience
         self._told = told
@@ -139,17 +153,23 @@ class Api:
             _ATTEMPT.get().begun = False
             return _understood(await http.request(Route(verb, path, **where), **more))
 
-    async def object(self, verb: str, path: str, where: Mapping[str, str] = _NOWHERE, **more: Any) -> Payload:
+    async def object(
+        self, verb: str, path: str, where: Mapping[str, str] = _NOWHERE, **more: Any
+    ) -> Payload:
         """The same, for what is answered with one thing that has an id."""
         answer = await self.call(verb, path, where, **more)
         if not isinstance(answer, dict) or not isinstance(answer.get("id"), str | int):
             raise Unreachable("Discord gave an answer to another question")
         return answer
 
-    async def objects(self, verb: str, path: str, where: Mapping[str, str] = _NOWHERE, **more: Any) -> list[Payload]:
+    async def objects(
+        self, verb: str, path: str, where: Mapping[str, str] = _NOWHERE, **more: Any
+    ) -> list[Payload]:
         """The same, for what is answered with a list of them."""
         answer = await self.call(verb, path, where, **more)
-        if not isinstance(answer, list) or not all(isinstance(each, dict) and "id" in each for each in answer):
+        if not isinstance(answer, list) or not all(
+            isinstance(each, dict) and "id" in each for each in answer
+        ):
             raise Unreachable("Discord gave an answer to another question")
         return answer
 
@@ -191,7 +211,9 @@ def trace(told: Told = lambda date: None) -> aiohttp.TraceConfig:
     """What sees to it that discord.py asks once, and tells the dates of its answers."""
     config = aiohttp.TraceConfig()
 
-    async def note_date(_: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:
+    async def note_date(
+        _: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams
+    ) -> None:
         told(params.response.headers.get("Date"))
 
     config.on_request_start.append(_note_start)
@@ -200,7 +222,9 @@ def trace(told: Told = lambda date: None) -> aiohttp.TraceConfig:
     return config
 
 
-async def _note_start(_: aiohttp.ClientSession, __: SimpleNamespace, ___: aiohttp.TraceRequestStartParams) -> None:
+async def _note_start(
+    _: aiohttp.ClientSession, __: SimpleNamespace, ___: aiohttp.TraceRequestStartParams
+) -> None:
     with suppress(LookupError):  # a socket is opened outside any attempt
         _ATTEMPT.get().begun = True
 
@@ -260,7 +284,9 @@ def _identified(me: object) -> Payload:
 
 
 def _wrong_token() -> Unauthorized:
-    return Unauthorized(f"Discord refuses the token; reset it at {PORTAL}, page Bot, and copy it again")
+    return Unauthorized(
+        f"Discord refuses the token; reset it at {PORTAL}, page Bot, and copy it again"
+    )
 
 
 def _trouble(exc: _Trouble) -> TurngateError:
@@ -314,5 +340,8 @@ _KINDS: dict[int, tuple[type[Undeliverable], str]] = {
     _NO_TEXT_HERE: (OnlyPosts, "this channel takes no messages"),
     _ARCHIVED: (Archived, "the thread is archived"),
     _HAS_THREAD: (HasThread, "there is a thread already"),
-    _LOCKED: (Undeliverable, 'the thread is locked; the bot needs the permission "Manage Threads" there'),
+    _LOCKED: (
+        Undeliverable,
+        'the thread is locked; the bot needs the permission "Manage Threads" there',
+    ),
 }

@@ -14,7 +14,14 @@ from datetime import datetime
 from functools import partial
 
 from turngate.adapters.discord.api import Api
-from turngate.adapters.discord.channels import ANNOUNCEMENT, PUBLIC_THREAD, TEXT, VOICE, Payload, Place
+from turngate.adapters.discord.channels import (
+    ANNOUNCEMENT,
+    PUBLIC_THREAD,
+    TEXT,
+    VOICE,
+    Payload,
+    Place,
+)
 from turngate.adapters.discord.directory import Atlas, direct
 from turngate.adapters.discord.history_reader import History, patiently
 from turngate.adapters.discord.ids import checked, id_at, is_id
@@ -35,7 +42,9 @@ _WRITTEN_IN = (TEXT, VOICE, ANNOUNCEMENT)
 class Historian:
     """Of one bot."""
 
-    def __init__(self, api: Api, atlas: Atlas, reader: Reader, sender: Sender, places: Places) -> None:
+    def __init__(
+        self, api: Api, atlas: Atlas, reader: Reader, sender: Sender, places: Places
+    ) -> None:
         self._api = api
         self._atlas = atlas
         self._reader = reader
@@ -46,7 +55,9 @@ class Historian:
     async def read(self, since: datetime) -> AsyncIterator[InboundMessage]:
         """Oldest first, across all of them."""
         after = id_at(since)
-        histories = [History(self._api, place, after) for place in (await self._known(after)).values()]
+        histories = [
+            History(self._api, place, after) for place in (await self._known(after)).values()
+        ]
         await _at_once([history.begin for history in histories])
         if not await self._tell_time(histories):
             await _at_once([partial(history.look_back, since) for history in histories])
@@ -77,7 +88,9 @@ class Historian:
     async def newest(self, most: int) -> list[str]:
         """The channels in which there was a conversation last."""
         channels = [source.thread_id or source.chat_id for source in await self._places()]
-        return list(dict.fromkeys(each for each in channels if each is not None and is_id(each)))[:most]
+        return list(dict.fromkeys(each for each in channels if each is not None and is_id(each)))[
+            :most
+        ]
 
     async def _known(self, after: int) -> dict[str, Place]:
         """By channel. Of what cannot be seen any more nothing can be read."""
@@ -111,12 +124,19 @@ class Historian:
     async def _opened(self, person: str) -> str:
         return await patiently(lambda: self._sender.direct_with(person))
 
-    async def _find_channel(self, channel: str, source: SessionSource, after: int, found: dict[str, Place]) -> None:
+    async def _find_channel(
+        self, channel: str, source: SessionSource, after: int, found: dict[str, Place]
+    ) -> None:
         """A channel that is allowed is allowed with its threads."""
         place = await self._place(channel, source)
         if not place.takes_only_posts:
             found[channel] = place  # what is allowed is named after what is known, and may be both
-        if source.thread_id is None and source.user_id is None and place.guild is not None and not place.is_thread:
+        if (
+            source.thread_id is None
+            and source.user_id is None
+            and place.guild is not None
+            and not place.is_thread
+        ):
             for thread in await self._active_threads(place.guild):
                 if str(thread.get("parent_id")) == channel:
                     await self._add(thread, after, found)
@@ -128,12 +148,18 @@ class Historian:
         except Undeliverable:
             if source.scope is None:
                 raise
-            kind = {"type": TEXT} if source.thread_id is None else {"type": PUBLIC_THREAD, "parent_id": source.chat_id}
+            kind = (
+                {"type": TEXT}
+                if source.thread_id is None
+                else {"type": PUBLIC_THREAD, "parent_id": source.chat_id}
+            )
             self._atlas.note({"id": channel, "guild_id": source.scope, **kind})
             return await self._atlas.place(channel)
 
     async def _find_guild(self, guild: str, after: int, found: dict[str, Place]) -> None:
-        channels = await patiently(lambda: self._api.objects("GET", "/guilds/{guild_id}/channels", {"guild_id": guild}))
+        channels = await patiently(
+            lambda: self._api.objects("GET", "/guilds/{guild_id}/channels", {"guild_id": guild})
+        )
         for channel in channels:
             self._atlas.note({**channel, "guild_id": guild})
         for channel in channels:
@@ -150,7 +176,9 @@ class Historian:
     async def _active_threads(self, guild: str) -> list[Payload]:
         path = "/guilds/{guild_id}/threads/active"
         told = await patiently(lambda: self._api.call("GET", path, {"guild_id": guild}))
-        threads: list[Payload] = [{**thread, "guild_id": guild} for thread in (told or {}).get("threads") or ()]
+        threads: list[Payload] = [
+            {**thread, "guild_id": guild} for thread in (told or {}).get("threads") or ()
+        ]
         for thread in threads:
             self._atlas.note(thread)
         return threads

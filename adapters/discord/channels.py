@@ -62,7 +62,9 @@ class Names:
     roles: Mapping[str, str] = field(default_factory=dict)
 
 
-def place_of(channel: Payload, *, guild: Payload | None = None, parent: Payload | None = None) -> Place:
+def place_of(
+    channel: Payload, *, guild: Payload | None = None, parent: Payload | None = None
+) -> Place:
     """Of a channel as Discord shows it; without the other two their names are missing, and nothing else."""
     server = channel.get("guild_id") or (guild or {}).get("id")
     kind = int(channel.get("type") or TEXT)

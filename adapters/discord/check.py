@@ -9,7 +9,15 @@ from typing import Any
 import aiohttp
 
 from turngate.adapters.discord.account import Account, Patience
-from turngate.adapters.discord.channels import ANNOUNCEMENT, FORUM, MEDIA, TEXT, Payload, Place, place_of
+from turngate.adapters.discord.channels import (
+    ANNOUNCEMENT,
+    FORUM,
+    MEDIA,
+    TEXT,
+    Payload,
+    Place,
+    place_of,
+)
 from turngate.adapters.discord.permissions import allowed_in, invitation, lacking
 from turngate.adapters.telling import Finding
 from turngate.gateway.domain.errors import Throttled, TurngateError, Unauthorized, Unreachable
@@ -38,7 +46,9 @@ async def examine(account: Account, patience: Patience = Patience()) -> list[Fin
             findings.append(Finding(words=str(exc), is_error=True))
         except (AttributeError, KeyError, TypeError, ValueError):
             # Its answers are read as they come, so that a server of another kind is found out only here.
-            findings.append(Finding(words=f"{account.api_url} answers, but not as Discord does", is_error=True))
+            findings.append(
+                Finding(words=f"{account.api_url} answers, but not as Discord does", is_error=True)
+            )
     return findings
 
 
@@ -76,23 +86,33 @@ class _Api:
                     pause = float(response.headers.get("Retry-After", "1"))
                     raise Throttled("too many questions", retry_after=pause)
                 if response.status == 401:
-                    raise Unauthorized(f"Discord refuses the token; make a new one at {_PORTAL}, on the page Bot")
+                    raise Unauthorized(
+                        f"Discord refuses the token; make a new one at {_PORTAL}, on the page Bot"
+                    )
                 if response.status != 200:
                     kind = _NoSuchPage if response.status == 404 else Unreachable
-                    raise kind(f"Discord answers {response.status} to {path.partition('?')[0]}; is api_url right?")
+                    raise kind(
+                        f"Discord answers {response.status} to {path.partition('?')[0]}; is api_url right?"
+                    )
                 return await response.json()
         except (aiohttp.ClientError, TimeoutError, ValueError) as exc:
-            raise Unreachable(f"{self._base} gives no answer of Discord's; are the network and api_url right?") from exc
+            raise Unreachable(
+                f"{self._base} gives no answer of Discord's; are the network and api_url right?"
+            ) from exc
 
 
 async def _findings(api: _Api, account: Account) -> AsyncIterator[Finding]:
     me = await api.ask("/users/@me")
-    yield Finding(words=f"the token is right: this is {me.get('username') or 'a bot'}, id {me['id']}")
+    yield Finding(
+        words=f"the token is right: this is {me.get('username') or 'a bot'}, id {me['id']}"
+    )
     application = await api.ask_if_there("/applications/@me")
     if application is not None:
         for finding in _of_application(application):
             yield finding
-    gateway = await (api.ask("/gateway/bot") if account.gateway_url is None else api.ask_if_there("/gateway/bot"))
+    gateway = await (
+        api.ask("/gateway/bot") if account.gateway_url is None else api.ask_if_there("/gateway/bot")
+    )
     yield _of_starts(gateway or {})
     guilds = await api.ask_if_there("/users/@me/guilds?limit=200")
     if application is None or guilds is None:
@@ -118,7 +138,10 @@ def _of_application(application: Payload) -> Iterator[Finding]:
         words = f"it may not read messages: switch on Message Content Intent at {page}, or Discord turns it away"
         yield Finding(words=words, is_error=True)
     if application.get("bot_require_code_grant"):
-        yield Finding(words=f"nobody can invite it: switch off Requires OAuth2 Code Grant at {page}", is_error=True)
+        yield Finding(
+            words=f"nobody can invite it: switch off Requires OAuth2 Code Grant at {page}",
+            is_error=True,
+        )
 
 
 def _of_starts(gateway: Payload) -> Finding:
@@ -138,10 +161,18 @@ def _of_starts(gateway: Payload) -> Finding:
 async def _of_guild(api: _Api, guild: str, me: str, account: Account) -> list[Finding]:
     told = await api.ask(f"/guilds/{guild}")
     member = await api.ask(f"/guilds/{guild}/members/{me}")
-    channels = [each for each in await api.ask(f"/guilds/{guild}/channels") if each["type"] in _WRITTEN_IN]
+    channels = [
+        each for each in await api.ask(f"/guilds/{guild}/channels") if each["type"] in _WRITTEN_IN
+    ]
     may = {place_of(each): allowed_in(each, told, member, me) for each in channels}
-    seen = {place: lacking(allowed, threads=account.threads) for place, allowed in may.items() if allowed}
-    first = Finding(words=f"in {told['name']} (guild {guild}) it sees {len(seen)} of {len(channels)} channels")
+    seen = {
+        place: lacking(allowed, threads=account.threads)
+        for place, allowed in may.items()
+        if allowed
+    }
+    first = Finding(
+        words=f"in {told['name']} (guild {guild}) it sees {len(seen)} of {len(channels)} channels"
+    )
     return [first, *_of_channels(told["name"], seen)]
 
 

@@ -31,7 +31,9 @@ class Connector(aiohttp.TCPConnector):
         self._cdn = URL(account.cdn_url.rstrip("/"))
         self._gateway = URL(account.gateway_url) if account.gateway_url else None
         self._to_connect = to_connect
-        self._own = {url.origin() for url in (self._api, self._cdn, self._gateway) if url is not None}
+        self._own = {
+            url.origin() for url in (self._api, self._cdn, self._gateway) if url is not None
+        }
 
     def lead_gateway(self, told: str) -> URL:
         """Where the gateway is, after what the API at hand has said of it. The config knows better."""
@@ -63,7 +65,9 @@ class Connector(aiohttp.TCPConnector):
             return url if self._gateway is None else _below(self._gateway, "", url)
         if url.origin() in self._own:
             return url
-        raise aiohttp.InvalidURL(url, "this leads neither to Discord nor to what the config has in its place")
+        raise aiohttp.InvalidURL(
+            url, "this leads neither to Discord nor to what the config has in its place"
+        )
 
 
 def _is_discords(url: URL) -> bool:

@@ -34,7 +34,9 @@ class FileRef:
 
 def words_of(message: Payload) -> str:
     """Its text, and in brackets what else there is to read in it. Empty: nothing was said."""
-    return "\n".join(filter(None, (message.get("content"), *(f"[{thing}]" for thing in _things(message)))))
+    return "\n".join(
+        filter(None, (message.get("content"), *(f"[{thing}]" for thing in _things(message))))
+    )
 
 
 def attachments_of(message: Payload) -> tuple[Attachment, ...]:
@@ -66,7 +68,13 @@ def _embedded(embed: Payload) -> Iterator[str]:
     """What a card says. Of a link that Discord has looked up the address stands in the text already."""
     author, footer = embed.get("author") or {}, embed.get("footer") or {}
     fields = (f"{field['name']}: {field['value']}" for field in embed.get("fields") or ())
-    told = (author.get("name"), embed.get("title"), embed.get("description"), *fields, footer.get("text"))
+    told = (
+        author.get("name"),
+        embed.get("title"),
+        embed.get("description"),
+        *fields,
+        footer.get("text"),
+    )
     yield from filter(None, told)
 
 
@@ -91,7 +99,10 @@ def _files(message: Payload) -> Iterator[Payload]:
 def _attachment(message: Payload, file: Payload) -> Attachment:
     mime = (file.get("content_type") or "").partition(";")[0] or None
     where = FileRef(
-        channel=str(message["channel_id"]), message=str(message["id"]), attachment=str(file.get("id")), url=file["url"]
+        channel=str(message["channel_id"]),
+        message=str(message["id"]),
+        attachment=str(file.get("id")),
+        url=file["url"],
     )
     return Attachment(
         type=_KINDS.get((mime or "").partition("/")[0], MediaType.FILE),

@@ -55,7 +55,8 @@ class Atlas:
     def note(self, channel: Payload) -> None:
         """A channel or thread, as Discord shows it."""
         self._channels[str(channel["id"])] = {
-            name: channel.get(name) for name in ("id", "type", "name", "topic", "guild_id", "parent_id")
+            name: channel.get(name)
+            for name in ("id", "type", "name", "topic", "guild_id", "parent_id")
         }
         if channel.get("name") and channel.get("guild_id"):
             self._guild(str(channel["guild_id"])).channels[str(channel["id"])] = channel["name"]
@@ -73,7 +74,9 @@ class Atlas:
         server = guild or told.get("guild_id")
         parent = self._channels.get(str(told.get("parent_id")))
         known = self._guilds.get(str(server))
-        return place_of({**told, "guild_id": server}, guild=known.payload if known else None, parent=parent)
+        return place_of(
+            {**told, "guild_id": server}, guild=known.payload if known else None, parent=parent
+        )
 
     def names(self, guild: str | None) -> Names:
         """What things are called in a server."""
@@ -93,10 +96,14 @@ class Atlas:
 
     def _learn_guild(self, told: Payload, me: str) -> None:
         guild = self._guild(str(told["id"]))
-        guild.payload.update({name: told[name] for name in ("name", "premium_tier") if name in told})
+        guild.payload.update(
+            {name: told[name] for name in ("name", "premium_tier") if name in told}
+        )
         for role in told.get("roles") or ():
             self._learn_role(guild, role, me)
-        self._note_all((*(told.get("channels") or ()), *(told.get("threads") or ())), str(told["id"]))
+        self._note_all(
+            (*(told.get("channels") or ()), *(told.get("threads") or ())), str(told["id"])
+        )
 
     def _learn_role(self, guild: _Guild, role: Payload, me: str) -> None:
         guild.roles[str(role["id"])] = role["name"]

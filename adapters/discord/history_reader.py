@@ -65,7 +65,10 @@ class History:
         page = await self._newest()
         if len({message.get("timestamp") for message in page}) > 1:
             page = [message for message in page if sent_at(message) >= since]
-        self._page, self._is_whole = sorted(page, key=lambda message: int(message["id"]), reverse=True), True
+        self._page, self._is_whole = (
+            sorted(page, key=lambda message: int(message["id"]), reverse=True),
+            True,
+        )
 
     async def ids_tell_time(self) -> bool | None:
         """Discord's do, and what was said since some time is asked for by that. None if nothing here shows it."""

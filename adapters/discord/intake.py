@@ -73,7 +73,12 @@ class Intake:
     """Of one life of a bot. Leaving the block ends what it still does."""
 
     def __init__(
-        self, reader: Reader, atlas: Atlas, memory: Memory, interactions: Interactions, receive: Receive
+        self,
+        reader: Reader,
+        atlas: Atlas,
+        memory: Memory,
+        interactions: Interactions,
+        receive: Receive,
     ) -> None:
         self._reader = reader
         self._atlas = atlas
@@ -114,7 +119,11 @@ class Intake:
             channel = str(payload.get("channel_id") or payload["channel"]["id"])
             if event == "MESSAGE_CREATE":
                 self._memory.heard(channel, int(payload["id"]))
-            interaction = self._interactions.begin(payload, self._me) if event == "INTERACTION_CREATE" else None
+            interaction = (
+                self._interactions.begin(payload, self._me)
+                if event == "INTERACTION_CREATE"
+                else None
+            )
             if interaction is not None:
                 self.run_errand(partial(self._defer_in_time, interaction))
             self._enqueue(channel, (event, payload, interaction))
@@ -142,7 +151,9 @@ class Intake:
             self._count -= 1
         del self._waiting[channel]
 
-    async def _take(self, channel: str, event: str, payload: Payload, interaction: Interaction | None) -> None:
+    async def _take(
+        self, channel: str, event: str, payload: Payload, interaction: Interaction | None
+    ) -> None:
         message = await self._read(channel, event, payload)
         if message is None:
             return
@@ -157,7 +168,9 @@ class Intake:
         try:
             await self._receive(message)
         except Refused as exc:
-            self.run_errand(partial(self._interactions.decline, interaction, f"This is not taken: {exc}"))
+            self.run_errand(
+                partial(self._interactions.decline, interaction, f"This is not taken: {exc}")
+            )
         except TurngateError:
             await _harmless(partial(self._interactions.decline, interaction, _NOT_TAKEN))
             raise
@@ -167,7 +180,11 @@ class Intake:
     async def _read(self, channel: str, event: str, payload: Payload) -> InboundMessage | None:
         guild = payload.get("guild_id") or self._atlas.guild_of(channel)
         try:
-            place = direct(channel) if guild is None else await self._atlas.place(channel, guild=str(guild))
+            place = (
+                direct(channel)
+                if guild is None
+                else await self._atlas.place(channel, guild=str(guild))
+            )
         except Undeliverable:
             # Deleted meanwhile, or nobody tells of it. It was written all the same: whether it can be answered shows.
             place = Place(channel=channel, kind=TEXT, guild=str(guild))
@@ -179,7 +196,9 @@ class Intake:
         with _understanding():
             if not self._has_warned and lacks_content(message):
                 self._has_warned = True
-                _log.warning("messages come without their words: switch on the Message Content Intent of this bot")
+                _log.warning(
+                    "messages come without their words: switch on the Message Content Intent of this bot"
+                )
 
     async def _defer_in_time(self, interaction: Interaction) -> None:
         """However long it takes to store it."""

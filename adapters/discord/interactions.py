@@ -92,7 +92,9 @@ class Interactions:
                 interaction.is_deferred = True
                 return await self._call_back(interaction, {"type": _Answer.MESSAGE, "data": said})
         if interaction.is_press:
-            await self._api.call("POST", "/webhooks/{webhook_id}/{webhook_token}", interaction.hook, body=said)
+            await self._api.call(
+                "POST", "/webhooks/{webhook_id}/{webhook_token}", interaction.hook, body=said
+            )
         else:
             await self._api.call("PATCH", ORIGINAL, interaction.hook, body={"content": words})
         return None

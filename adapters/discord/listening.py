@@ -158,7 +158,9 @@ class Listener:
             await asyncio.sleep(self._patience.look)
             channels = dict.fromkeys((*self._memory.lately(_LOOKED_AT), *known))
             with suppress(Unreachable, NotSent, Throttled):
-                if self.pulse.began is not None and await self._has_missed(channels, self.pulse.began):
+                if self.pulse.began is not None and await self._has_missed(
+                    channels, self.pulse.began
+                ):
                     raise Deaf("Discord keeps the connection and says nothing of what people write")
 
     async def _has_missed(self, channels: Iterable[str], since: datetime) -> bool:
@@ -195,5 +197,7 @@ def _lines(gateway: object, now: datetime) -> tuple[str, int]:
             raise Unreachable("Discord has not said where its gateway is")
     if isinstance(left, int) and left < shards + _RESERVE and isinstance(milliseconds, int | float):
         until = now + timedelta(milliseconds=milliseconds)
-        raise Retryable(f"too many sessions were begun today; Discord takes new ones at {until:%H:%M} UTC")
+        raise Retryable(
+            f"too many sessions were begun today; Discord takes new ones at {until:%H:%M} UTC"
+        )
     return url, max(1, shards)

@@ -24,7 +24,9 @@ A text that fits by units fits both ways.
 _MOST_CALLS = 100
 _CALL = re.compile(r"<@(\d{1,20})>")
 # In front of a fence there may be quote marks and the mark of a list.
-_FENCE = re.compile(r"(?P<before>[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?)(?P<mark>`{3,}+|~{3,}+)(?P<info>.*)")
+_FENCE = re.compile(
+    r"(?P<before>[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?)(?P<mark>`{3,}+|~{3,}+)(?P<info>.*)"
+)
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+.#-]+")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _RULE = re.compile(r" {0,3}(?:-[ \t]*){3,}+| {0,3}(?:\*[ \t]*){3,}+| {0,3}(?:_[ \t]*){3,}+")
@@ -66,7 +68,11 @@ def units(text: str) -> int:
 def marked(markdown: str) -> Marked:
     """Convert. What would be nothing after that stays as it was written."""
     text = "\n".join(_converted(_scrubbed(markdown).split("\n"))).strip()
-    return Marked(text, tuple(dict.fromkeys(_CALL.findall(text)))[:_MOST_CALLS]) if text else plain(markdown)
+    return (
+        Marked(text, tuple(dict.fromkeys(_CALL.findall(text)))[:_MOST_CALLS])
+        if text
+        else plain(markdown)
+    )
 
 
 def plain(markdown: str) -> Marked:
@@ -76,7 +82,13 @@ def plain(markdown: str) -> Marked:
 
 def _scrubbed(text: str) -> str:
     """Half of a character is none, nor is NUL: Discord takes valid text only. It trims what is blank at both ends."""
-    return text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
+    return (
+        text.encode("utf-8", "replace")
+        .decode()
+        .replace("\r\n", "\n")
+        .replace("\r", "\n")
+        .replace("\0", "\ufffd")
+    )
 
 
 def _converted(lines: Sequence[str]) -> Iterator[str]:
@@ -128,7 +140,11 @@ def _code(opened: re.Match[str], lines: Iterable[str]) -> Iterator[str]:
 
 def _level_below(lines: Sequence[str], at: int) -> int:
     """Of a heading of one line that is underlined; 0 if it is none."""
-    if at + 1 >= len(lines) or lines[at + 1].lstrip(" ")[:1] not in ("=", "-") or _NO_TITLE.match(lines[at]):
+    if (
+        at + 1 >= len(lines)
+        or lines[at + 1].lstrip(" ")[:1] not in ("=", "-")
+        or _NO_TITLE.match(lines[at])
+    ):
         return 0
     is_first = at == 0 or not lines[at - 1].strip()
     underline = _UNDERLINE.fullmatch(lines[at + 1]) if is_first else None

@@ -18,7 +18,9 @@ _TOKEN = re.compile(
 )
 _NUMBERED = re.compile(r"<(?:@[!&]?|#)\d+>")
 # In code, and inside of addresses and words, a # begins no channel's name.
-_CHANNEL = re.compile(r"```.*?(?:```|\Z)|(?P<ticks>`+).*?(?P=ticks)|(?<![\w/#&<\\])#(?P<name>[\w-]{1,100})", re.DOTALL)
+_CHANNEL = re.compile(
+    r"```.*?(?:```|\Z)|(?P<ticks>`+).*?(?P=ticks)|(?<![\w/#&<\\])#(?P<name>[\w-]{1,100})", re.DOTALL
+)
 
 
 def readable(text: str, names: Names, *, bot: str, bot_name: str) -> str:

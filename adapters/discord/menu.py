@@ -21,7 +21,11 @@ _PATH = "/applications/{application_id}/commands"
 
 async def offer(api: Api, application: str, entries: Sequence[MenuEntry]) -> None:
     """Make Discord offer these and no others."""
-    wanted = [_command(entry) for entry in entries if entry.offered and _NAME.fullmatch(entry.name.lower())][:MOST]
+    wanted = [
+        _command(entry)
+        for entry in entries
+        if entry.offered and _NAME.fullmatch(entry.name.lower())
+    ][:MOST]
     where = {"application_id": application}
     offered = await api.objects("GET", _PATH, where)
     if sorted(map(_essence, offered)) != sorted(map(_essence, wanted)):
@@ -35,11 +39,18 @@ def _command(entry: MenuEntry) -> dict[str, Any]:
         "type": _CHAT_INPUT,
     }
     if entry.argument:
-        command["options"] = [{"type": _TEXT, "name": "text", "description": entry.argument[:_LONGEST]}]
+        command["options"] = [
+            {"type": _TEXT, "name": "text", "description": entry.argument[:_LONGEST]}
+        ]
     return command
 
 
 def _essence(command: Payload) -> str:
     """What people see of it; the rest Discord adds by itself."""
-    options = [(each.get("type"), each.get("name"), each.get("description")) for each in command.get("options") or ()]
-    return repr((command.get("type", _CHAT_INPUT), command.get("name"), command.get("description"), options))
+    options = [
+        (each.get("type"), each.get("name"), each.get("description"))
+        for each in command.get("options") or ()
+    ]
+    return repr(
+        (command.get("type", _CHAT_INPUT), command.get("name"), command.get("description"), options)
+    )

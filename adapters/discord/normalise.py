@@ -18,7 +18,13 @@ from turngate.adapters.discord.channels import Names, Payload, Place
 from turngate.adapters.discord.contents import attachments_of, forwarded_in, words_of
 from turngate.adapters.discord.ids import time_of
 from turngate.adapters.discord.mentions import readable
-from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+from turngate.gateway.domain.messages import (
+    ChatType,
+    InboundMessage,
+    MessageKind,
+    ReplyTo,
+    SessionSource,
+)
 
 PLATFORM = "discord"
 HANDLED = (
@@ -102,12 +108,20 @@ def _is_edit(message: Payload) -> bool:
     return bool(message.get("edited_timestamp")) and "author" in message
 
 
-def _said(message: Payload, place: Place, me: Me, names: Names, kind: MessageKind) -> InboundMessage | None:
-    attachments, words, is_forward = attachments_of(message), _words(message), bool(forwarded_in(message))
+def _said(
+    message: Payload, place: Place, me: Me, names: Names, kind: MessageKind
+) -> InboundMessage | None:
+    attachments, words, is_forward = (
+        attachments_of(message),
+        _words(message),
+        bool(forwarded_in(message)),
+    )
     is_own = str(message["author"]["id"]) == me.id
     if is_own or message.get("type", 0) not in _SPOKEN or not (words or attachments):
         return None
-    text = readable(words if is_forward else _without_call(words, me), names, bot=me.id, bot_name=me.name)
+    text = readable(
+        words if is_forward else _without_call(words, me), names, bot=me.id, bot_name=me.name
+    )
     command = None if is_forward else _command(text, me)
     reply_to = _reply_to(message, me, names)
     is_addressed = place.is_dm or (not is_forward and _is_called(message, me))
@@ -182,7 +196,12 @@ def _is_called(message: Payload, me: Me) -> bool:
 
 def _without_call(words: str, me: Me) -> str:
     """Whoever calls the bot does it at the beginning, and says then what it is about. A call alone stays."""
-    calls = "|".join(map(re.escape, (f"<@{me.id}>", f"<@!{me.id}>", *(f"<@&{role}>" for role in sorted(me.roles)))))
+    calls = "|".join(
+        map(
+            re.escape,
+            (f"<@{me.id}>", f"<@!{me.id}>", *(f"<@&{role}>" for role in sorted(me.roles))),
+        )
+    )
     return re.sub(rf"^\s*(?:{calls})[\s,:]*", "", words) or words
 
 
@@ -244,7 +263,11 @@ def _interacted(interaction: Payload, place: Place, me: Me, now: datetime) -> In
     if user is None:
         return None
     if interaction["type"] == _COMMAND and data.get("type", _CHAT_INPUT) == _CHAT_INPUT:
-        id_, text, kind = interaction["id"], " ".join((f"/{data['name']}", *_options(data))), MessageKind.COMMAND
+        id_, text, kind = (
+            interaction["id"],
+            " ".join((f"/{data['name']}", *_options(data))),
+            MessageKind.COMMAND,
+        )
     elif interaction["type"] == _PRESS and data.get("component_type", _BUTTON) == _BUTTON:
         id_, text, kind = interaction["message"]["id"], data["custom_id"], MessageKind.BUTTON
     else:
@@ -273,12 +296,16 @@ def _options(data: Payload) -> Iterator[str]:
 
 def _source(place: Place, me: Me, who: str | None, name: str | None) -> SessionSource:
     """A thread belongs to its parent, and what it is about is its name."""
-    there = SessionSource(platform=PLATFORM, account=me.account, chat_id=place.channel, user_id=who, user_name=name)
+    there = SessionSource(
+        platform=PLATFORM, account=me.account, chat_id=place.channel, user_id=who, user_name=name
+    )
     if place.is_dm:
         return there
     there = replace(there, scope=place.guild, chat_type=ChatType.GROUP)
     if not place.is_thread:
-        return replace(there, chat_name=_titled(place.guild_name, place.name), chat_topic=place.topic)
+        return replace(
+            there, chat_name=_titled(place.guild_name, place.name), chat_topic=place.topic
+        )
     return replace(
         there,
         chat_type=ChatType.THREAD,

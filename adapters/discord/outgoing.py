@@ -41,7 +41,9 @@ def reference_to(message: str) -> Body:
 
 def file_name(file: File) -> str:
     """It goes into a header of the request: one line, and no path."""
-    printable = "".join(each for each in file.name or PurePath(file.path).name if each.isprintable() and each != '"')
+    printable = "".join(
+        each for each in file.name or PurePath(file.path).name if each.isprintable() and each != '"'
+    )
     return printable.rpartition("/")[2][-_LONGEST_NAME:] or "file"
 
 
@@ -56,7 +58,15 @@ def nonce_of(part: Part) -> str | None:
     target = part.target
     facts: tuple[object, ...] = (part.turn, part.reply_to, target.chat_id, target.thread_id)
     if part.id:
-        facts = (part.id, part.created_at, target.chat_id, target.thread_id, part.ordinal, part.text, part.file)
+        facts = (
+            part.id,
+            part.created_at,
+            target.chat_id,
+            target.thread_id,
+            part.ordinal,
+            part.text,
+            part.file,
+        )
     return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()[:_LONGEST_NONCE]
 
 
@@ -64,7 +74,9 @@ def says_the_same(part: Part, message: Payload, body: Body) -> bool:
     """Whether a message of ours could be this part."""
     if _essence(str(message.get("content") or "")) != _essence(body["content"]):
         return False
-    if {button.nonce for button in part.buttons} != _nonces_in(message) or not _has_its_file(part, message):
+    if {button.nonce for button in part.buttons} != _nonces_in(message) or not _has_its_file(
+        part, message
+    ):
         return False
     answered = (message.get("message_reference") or {}).get("message_id")
     return answered is None or not is_id(part.reply_to) or answered == part.reply_to
@@ -87,12 +99,25 @@ def _letters(name: str) -> str:
 
 def _rows(buttons: tuple[Button, ...]) -> list[Body]:
     shown = [
-        {"type": _BUTTON, "style": _GREY, "label": each.label[:_LONGEST_LABEL] or "…", "custom_id": each.nonce}
+        {
+            "type": _BUTTON,
+            "style": _GREY,
+            "label": each.label[:_LONGEST_LABEL] or "…",
+            "custom_id": each.nonce,
+        }
         for each in buttons
     ]
-    return [{"type": _ROW, "components": shown[first : first + _PER_ROW]} for first in range(0, len(shown), _PER_ROW)]
+    return [
+        {"type": _ROW, "components": shown[first : first + _PER_ROW]}
+        for first in range(0, len(shown), _PER_ROW)
+    ]
 
 
 def _nonces_in(message: Payload) -> set[str]:
     rows = message.get("components") or ()
-    return {button["custom_id"] for row in rows for button in row.get("components") or () if "custom_id" in button}
+    return {
+        button["custom_id"]
+        for row in rows
+        for button in row.get("components") or ()
+        if "custom_id" in button
+    }

@@ -40,13 +40,21 @@ def lacking(allowed: int, *, threads: bool) -> list[str]:
 def allowed_in(channel: Payload, guild: Payload, member: Payload, user: str) -> int:
     """What somebody may do in a channel, by Discord's rules: roles first, and then what is said of the channel."""
     mine = {str(guild["id"]), *map(str, member.get("roles") or ())}
-    allowed = _either(int(role["permissions"]) for role in guild["roles"] if str(role["id"]) in mine)
+    allowed = _either(
+        int(role["permissions"]) for role in guild["roles"] if str(role["id"]) in mine
+    )
     if str(guild.get("owner_id")) == user or allowed & _ADMINISTRATOR:
         return _EVERYTHING
     overwrites: Sequence[Payload] = channel.get("permission_overwrites") or ()
     everybody = [each for each in overwrites if str(each["id"]) == str(guild["id"])]
-    roles = [each for each in overwrites if int(each["type"]) == _ROLE and str(each["id"]) in mine - {str(guild["id"])}]
-    person = [each for each in overwrites if int(each["type"]) == _MEMBER and str(each["id"]) == user]
+    roles = [
+        each
+        for each in overwrites
+        if int(each["type"]) == _ROLE and str(each["id"]) in mine - {str(guild["id"])}
+    ]
+    person = [
+        each for each in overwrites if int(each["type"]) == _MEMBER and str(each["id"]) == user
+    ]
     for said in (everybody, roles, person):
         allowed &= ~_either(int(each["deny"]) for each in said)
         allowed |= _either(int(each["allow"]) for each in said)
@@ -56,7 +64,11 @@ def allowed_in(channel: Payload, guild: Payload, member: Payload, user: str) -> 
 def invitation(application: str, *, threads: bool) -> str:
     """The page on which somebody lets the bot into a server, with its commands and all that it needs."""
     wanted = _either(needed(threads=threads).values())
-    asked = {"client_id": application, "scope": "bot applications.commands", "permissions": str(wanted)}
+    asked = {
+        "client_id": application,
+        "scope": "bot applications.commands",
+        "permissions": str(wanted),
+    }
     return f"https://discord.com/oauth2/authorize?{urlencode(asked)}"
 
 

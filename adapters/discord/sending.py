@@ -47,7 +47,9 @@ _MOST_PAGES = 20
 class Sender:
     """Of one bot."""
 
-    def __init__(self, api: Api, atlas: Atlas, memory: Memory, interactions: Interactions, clock: Clock) -> None:
+    def __init__(
+        self, api: Api, atlas: Atlas, memory: Memory, interactions: Interactions, clock: Clock
+    ) -> None:
         self._api = api
         self._atlas = atlas
         self._memory = memory
@@ -72,7 +74,9 @@ class Sender:
             try:
                 await self._api.call("PATCH", _MESSAGE, where, body=body)
             except Archived:
-                await self._api.call("PATCH", "/channels/{channel_id}", where, body={"archived": False})
+                await self._api.call(
+                    "PATCH", "/channels/{channel_id}", where, body={"archived": False}
+                )
                 await self._api.call("PATCH", _MESSAGE, where, body=body)
         return Sent(message_id=message_id, at=self._clock.now())
 
@@ -95,7 +99,9 @@ class Sender:
         channel = checked(target.chat_id) if is_first else await self._channel(target)
         path = _MESSAGE + "/reactions/{emoji}/@me"
         with suppress(Undeliverable):
-            await self._api.call("PUT", path, {"channel_id": channel, "message_id": message_id, "emoji": emoji})
+            await self._api.call(
+                "PUT", path, {"channel_id": channel, "message_id": message_id, "emoji": emoji}
+            )
 
     async def find_sent(self, part: Part, since: datetime) -> Sent | None:
         """
@@ -110,7 +116,11 @@ class Sender:
             forum = await self._forum(part.target)
             if forum is None and not self._memory.was_tried(nonce) and is_remembered:
                 return None
-            said = self._posts_in(forum, after) if forum else self._said_in(await self._channel(part.target), after)
+            said = (
+                self._posts_in(forum, after)
+                if forum
+                else self._said_in(await self._channel(part.target), after)
+            )
             async for message in said:
                 if self._is_it(part, message, nonce):
                     self._memory.sent(str(message["id"]), message.get("channel_id"), nonce)
@@ -132,7 +142,9 @@ class Sender:
         channel, nonce = await self._channel(part.target), nonce_of(part) or ""
         async for message in self._said_in(channel, int(checked(part.reply_to))):
             answered = (message.get("message_reference") or {}).get("message_id")
-            is_answer = answered == part.reply_to or (answered is None and part.target.chat_type is ChatType.DM)
+            is_answer = answered == part.reply_to or (
+                answered is None and part.target.chat_type is ChatType.DM
+            )
             is_begun = str(message.get("content") or "").endswith(_UNFINISHED)
             if is_answer and is_begun and not self._memory.is_another(str(message["id"]), nonce):
                 return Sent(message_id=str(message["id"]), at=self._clock.now())
@@ -145,7 +157,9 @@ class Sender:
         return place if place.takes_only_posts else None
 
     def _is_it(self, part: Part, message: Payload, nonce: str) -> bool:
-        return says_the_same(part, message, self._body(part)) and not self._memory.is_another(message["id"], nonce)
+        return says_the_same(part, message, self._body(part)) and not self._memory.is_another(
+            message["id"], nonce
+        )
 
     async def _said_in(self, channel: str, after: int) -> AsyncIterator[Payload]:
         """What we said there, oldest first."""
@@ -164,13 +178,17 @@ class Sender:
 
     async def _newest_in(self, channel: str, since: datetime) -> list[Payload]:
         """By the times of the messages, on a server whose ids tell none."""
-        page = await self._api.objects("GET", _MESSAGES, {"channel_id": channel}, query={"limit": _PAGE})
+        page = await self._api.objects(
+            "GET", _MESSAGES, {"channel_id": channel}, query={"limit": _PAGE}
+        )
         return [message for message in page if sent_at(message) >= since]
 
     async def _posts_in(self, forum: Place, after: int) -> AsyncIterator[Payload]:
         """The first messages of the posts that we began there."""
         me = (await self._api.me())["id"]
-        told = await self._api.call("GET", "/guilds/{guild_id}/threads/active", {"guild_id": forum.guild or ""})
+        told = await self._api.call(
+            "GET", "/guilds/{guild_id}/threads/active", {"guild_id": forum.guild or ""}
+        )
         for thread in (told or {}).get("threads") or ():
             is_own = (thread.get("parent_id"), thread.get("owner_id")) == (forum.channel, me)
             if is_own and int(thread["id"]) > after:
@@ -193,29 +211,39 @@ class Sender:
         self._memory.sent(str(message["id"]), message.get("channel_id"), nonce)
         return Sent(message_id=str(message["id"]), at=self._clock.now())
 
-    async def _answer(self, interaction: Interaction, body: Body, upload: Upload | None) -> Payload | None:
+    async def _answer(
+        self, interaction: Interaction, body: Body, upload: Upload | None
+    ) -> Payload | None:
         """In the place of the sign that an answer is on its way; None if that is no longer possible."""
         try:
             await self._interactions.defer(interaction)
-            return await self._api.object("PATCH", ORIGINAL, interaction.hook, **_content(body, upload))
+            return await self._api.object(
+                "PATCH", ORIGINAL, interaction.hook, **_content(body, upload)
+            )
         except Undeliverable:
             self._interactions.forget(interaction)
             return None
 
-    async def _post(self, part: Part, body: Body, nonce: str | None, upload: Upload | None) -> Payload:
+    async def _post(
+        self, part: Part, body: Body, nonce: str | None, upload: Upload | None
+    ) -> Payload:
         channel, target = await self._channel(part.target), part.target
         whole = body | ({} if nonce is None else {"nonce": nonce, "enforce_nonce": True})
         if part.reply_to is not None and self._is_quoted(part.reply_to, target, channel):
             whole["message_reference"] = reference_to(part.reply_to)
         try:
-            return await self._api.object("POST", _MESSAGES, {"channel_id": channel}, **_content(whole, upload))
+            return await self._api.object(
+                "POST", _MESSAGES, {"channel_id": channel}, **_content(whole, upload)
+            )
         except OnlyPosts:
             return await self._post_in_forum(channel, body, upload)
         except ChannelGone:
             if target.thread_id is None or target.chat_id is None:
                 raise
             await self._begin_thread(checked(target.chat_id), channel)
-            return await self._api.object("POST", _MESSAGES, {"channel_id": channel}, **_content(whole, upload))
+            return await self._api.object(
+                "POST", _MESSAGES, {"channel_id": channel}, **_content(whole, upload)
+            )
 
     def _is_quoted(self, message: str, target: SessionSource, channel: str) -> bool:
         """
@@ -225,7 +253,9 @@ class Sender:
         """
         if not is_id(message) or self._interactions.is_one(message) or message == target.thread_id:
             return False
-        return target.chat_type is not ChatType.DM or int(message) != self._memory.newest_in(channel)
+        return target.chat_type is not ChatType.DM or int(message) != self._memory.newest_in(
+            channel
+        )
 
     async def _begin_thread(self, channel: str, message: str) -> None:
         """A thread that is made from a message has its id. It is called what was asked there."""
@@ -242,7 +272,9 @@ class Sender:
         """As a post, whose first message has its id."""
         post = {"name": _titled(body["content"]), "message": body}
         path = "/channels/{channel_id}/threads"
-        thread = await self._api.object("POST", path, {"channel_id": forum}, **_content(post, upload))
+        thread = await self._api.object(
+            "POST", path, {"channel_id": forum}, **_content(post, upload)
+        )
         return {"id": thread["id"], "channel_id": thread["id"]}
 
     async def _channel(self, target: SessionSource) -> str:
@@ -255,7 +287,9 @@ class Sender:
         """The direct chat with somebody, opened if need be."""
         known = self._memory.direct_with(person)
         if known is None:
-            opened = await self._api.object("POST", "/users/@me/channels", body={"recipient_id": person})
+            opened = await self._api.object(
+                "POST", "/users/@me/channels", body={"recipient_id": person}
+            )
             known = str(opened["id"])
             self._memory.opened(person, known)
         return known

@@ -48,7 +48,9 @@ class _Client(discord.Client):
 
     def __init__(self, hear: Callable[[str], None], **options: Any) -> None:
         # How long a line may be silent is counted here; discord.py would wait half a minute more to say goodbye.
-        super().__init__(intents=INTENTS, enable_debug_events=True, heartbeat_timeout=_FOR_EVER, **options)
+        super().__init__(
+            intents=INTENTS, enable_debug_events=True, heartbeat_timeout=_FOR_EVER, **options
+        )
         self._connection.parsers.clear()
         self._hear = hear
 
@@ -160,7 +162,11 @@ class Shard:
             if self._failures > _MOST_RESUMES:
                 raise Unreachable("the connection to Discord keeps breaking")
             await asyncio.sleep(self._patience.pause * (self._failures - 1))
-            session: dict[str, Any] = {"session": socket.session_id, "sequence": socket.sequence, "resume": True}
+            session: dict[str, Any] = {
+                "session": socket.session_id,
+                "sequence": socket.sequence,
+                "resume": True,
+            }
             with suppress(Retryable):
                 return await self._open(gateway=socket.gateway, **session)
 
@@ -206,5 +212,7 @@ def _closed(code: int) -> TurngateError:
     if code in _SHARDS_REFUSED:
         return Retryable("Discord wants the bot to come in more parts")
     if code == 4004:
-        return Unauthorized(f"Discord refuses the token; reset it at {PORTAL}, page Bot, and copy it again")
+        return Unauthorized(
+            f"Discord refuses the token; reset it at {PORTAL}, page Bot, and copy it again"
+        )
     return Retryable(f"Discord closed the connection ({code})")

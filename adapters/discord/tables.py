@@ -58,7 +58,9 @@ class Table:
             yield f"- {' · '.join(filter(None, head))}"
         for row in rows:
             named = (
-                f"**{_bare(name)}:** {cell}" if name else cell for name, cell in zip(head, row, strict=True) if cell
+                f"**{_bare(name)}:** {cell}" if name else cell
+                for name, cell in zip(head, row, strict=True)
+                if cell
             )
             yield f"- {' · '.join(named)}"
 
@@ -118,4 +120,6 @@ def _width(text: str) -> int:
     """In columns of a screen."""
     if text.isascii():
         return len(text)
-    return sum(2 if east_asian_width(each) in _WIDE else category(each) not in _NO_WIDTH for each in text)
+    return sum(
+        2 if east_asian_width(each) in _WIDE else category(each) not in _NO_WIDTH for each in text
+    )

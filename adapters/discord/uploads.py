@@ -30,11 +30,17 @@ class Upload:
         described = [{"id": 0, "filename": self.name}]
         inner = body.get("message")
         whole = (
-            {**body, "message": {**inner, "attachments": described}} if inner else {**body, "attachments": described}
+            {**body, "message": {**inner, "attachments": described}}
+            if inner
+            else {**body, "attachments": described}
         )
         kind = mimetypes.guess_type(self.name)[0] or "application/octet-stream"
         return [
-            {"name": "payload_json", "value": json.dumps(whole), "content_type": "application/json"},
+            {
+                "name": "payload_json",
+                "value": json.dumps(whole),
+                "content_type": "application/json",
+            },
             {"name": "files[0]", "value": self.file, "filename": self.name, "content_type": kind},
         ]
 

@@ -24,8 +24,23 @@ from turngate.adapters.slack.socket import listen_by_socket
 from turngate.adapters.slack.sources import CHAT_TYPES, PLATFORM
 from turngate.adapters.slack.streaming import Streams
 from turngate.adapters.slack.uploads import Uploader
-from turngate.gateway.domain.messages import Attachment, InboundMessage, Part, Sent, SessionSource, Tool
-from turngate.gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive, nowhere
+from turngate.gateway.domain.messages import (
+    Attachment,
+    InboundMessage,
+    Part,
+    Sent,
+    SessionSource,
+    Tool,
+)
+from turngate.gateway.domain.ports.adapter import (
+    Clock,
+    Limits,
+    Moment,
+    Places,
+    Rate,
+    Receive,
+    nowhere,
+)
 
 # https://docs.slack.dev/apis/web-api/rate-limits: a message a second in one channel, with short bursts, and several
 # hundred a minute in a workspace.
@@ -85,7 +100,9 @@ class SlackAdapter:
     async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
         """As the port has it."""
         known = await self._known()
-        catching_up = CatchUp(self._api, self._lookups, self._places, known, self._theirs.no_later(since))
+        catching_up = CatchUp(
+            self._api, self._lookups, self._places, known, self._theirs.no_later(since)
+        )
         async for message in catching_up.messages():
             yield message
 
@@ -99,7 +116,9 @@ class SlackAdapter:
 
     async def edit(self, part: Part, message_id: str) -> Sent:
         """As the port has it."""
-        return await self._streams.end(part, message_id) or await self._sender.edit(part, message_id)
+        return await self._streams.end(part, message_id) or await self._sender.edit(
+            part, message_id
+        )
 
     def can_stream(self, target: SessionSource) -> bool:
         """As the port has it."""
@@ -165,7 +184,9 @@ class SlackAdapter:
     async def _listen(self, intake: Intake) -> None:
         app = app_for(self._account, intake)
         if self._account.http is not None:
-            await listen_by_http(self._account.http, self._api, app, self._patience, self._progressed)
+            await listen_by_http(
+                self._account.http, self._api, app, self._patience, self._progressed
+            )
         else:
             await listen_by_socket(self._account, self._api, app, self._patience, self._progressed)
 

@@ -21,7 +21,14 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from turngate.adapters.platform_clock import Told
 from turngate.adapters.slack.account import Account, Patience
-from turngate.gateway.domain.errors import NotSent, Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
+from turngate.gateway.domain.errors import (
+    NotSent,
+    Throttled,
+    TurngateError,
+    Unauthorized,
+    Undeliverable,
+    Unreachable,
+)
 
 Answer = Mapping[str, Any]
 
@@ -129,7 +136,9 @@ class Api:
     `told` hears the date of every answer.
     """
 
-    def __init__(self, account: Account, patience: Patience, told: Told = lambda date: None) -> None:
+    def __init__(
+        self, account: Account, patience: Patience, told: Told = lambda date: None
+    ) -> None:
         self._account = account
         self._patience = patience
         self._told = told
@@ -155,7 +164,9 @@ class Api:
         if self._session is None:
             answer = self._patience.answer
             timeout = aiohttp.ClientTimeout(total=answer, sock_connect=min(_TO_CONNECT, answer))
-            self._session = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
+            self._session = aiohttp.ClientSession(
+                timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+            )
         return self._session
 
     async def answer(self, asking: Awaitable[AsyncSlackResponse]) -> Answer:
@@ -208,25 +219,35 @@ def our_errors() -> Iterator[None]:
 
 def _error_of(exc: SlackApiError) -> TurngateError:
     response = exc.response
-    data = response.data if isinstance(response, AsyncSlackResponse) and isinstance(response.data, dict) else {}
+    data = (
+        response.data
+        if isinstance(response, AsyncSlackResponse) and isinstance(response.data, dict)
+        else {}
+    )
     status = response.status_code if isinstance(response, AsyncSlackResponse) else 0
     said = data.get("error")
     if status == _NO_SUCH_ADDRESS and said is None:
         return NotOffered("there is no such thing at this address; look at api_url")
     if status == 429 or said in _THROTTLED:
-        return Throttled("Slack asks for a pause", retry_after=_pause(response), everywhere=said == _EVERYWHERE)
+        return Throttled(
+            "Slack asks for a pause", retry_after=_pause(response), everywhere=said == _EVERYWHERE
+        )
     if not isinstance(said, str):
         return Unreachable("Slack answered in words that nobody understands")
     if status >= 500 or said in _TROUBLES:
         return Unreachable("Slack has trouble of its own")
     if said == "missing_scope":
-        return MissingScope(f"the token lacks the scope {_scope(data)}; add it and install the app again")
+        return MissingScope(
+            f"the token lacks the scope {_scope(data)}; add it and install the app again"
+        )
     if said in _CREDENTIALS:
         return Unauthorized(_CREDENTIALS[said])
     if said in _CURES:
         return _KINDS.get(said, Undeliverable)(_CURES[said])
     code = said if _CODE.fullmatch(said) else "no code of Slack's"
-    return _KINDS.get(said, Undeliverable)(f"Slack does not take it: {code}", words=said[:_LONGEST_REASON])
+    return _KINDS.get(said, Undeliverable)(
+        f"Slack does not take it: {code}", words=said[:_LONGEST_REASON]
+    )
 
 
 def _scope(data: Answer) -> str:
@@ -236,4 +257,8 @@ def _scope(data: Answer) -> str:
 
 def _pause(response: AsyncSlackResponse) -> float:
     asked = response.headers.get("Retry-After")
-    return float(asked) if isinstance(asked, str) and asked.isascii() and asked.isdigit() else _PAUSE_IF_ASKED
+    return (
+        float(asked)
+        if isinstance(asked, str) and asked.isascii() and asked.isdigit()
+        else _PAUSE_IF_ASKED
+    )

@@ -31,7 +31,9 @@ _log.setLevel(logging.CRITICAL)
 def app_for(account: Account, intake: Intake) -> AsyncApp:
     """200 means stored; everything else makes Slack try again."""
 
-    async def take(req: AsyncBoltRequest, next: Callable[[], Awaitable[None]]) -> BoltResponse | None:  # noqa: A002
+    async def take(
+        req: AsyncBoltRequest, next: Callable[[], Awaitable[None]]
+    ) -> BoltResponse | None:  # noqa: A002
         body = _body(req)
         if body.get("type") == "url_verification":
             await next()

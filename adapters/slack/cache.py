@@ -58,7 +58,11 @@ class Growing:
     @property
     def finished_tools(self) -> list[Tool]:
         """Those that look as if they were still at work, as they are when the answer is there."""
-        return [replace(each, status=ToolStatus.DONE) for each in self.tools.values() if each.status is _AT_WORK]
+        return [
+            replace(each, status=ToolStatus.DONE)
+            for each in self.tools.values()
+            if each.status is _AT_WORK
+        ]
 
 
 class Memory:

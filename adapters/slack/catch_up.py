@@ -16,7 +16,13 @@ from datetime import datetime, timedelta
 
 from turngate.adapters.slack.api import Answer, Api, MissingScope
 from turngate.adapters.slack.directory import Lookups
-from turngate.adapters.slack.history_reader import Histories, messages_of, next_cursor, stamp_of, things_of
+from turngate.adapters.slack.history_reader import (
+    Histories,
+    messages_of,
+    next_cursor,
+    stamp_of,
+    things_of,
+)
 from turngate.adapters.slack.identity import Me
 from turngate.adapters.slack.lookup_keys import about_message
 from turngate.adapters.slack.normalise import from_history
@@ -77,7 +83,9 @@ class CatchUp:
             if understood is not None:
                 yield understood
         if self._is_gap:
-            raise GapRemains("Slack no longer has everything that was said, or there was too much of it")
+            raise GapRemains(
+                "Slack no longer has everything that was said, or there was too much of it"
+            )
 
     async def _chats(self, places: Sequence[SessionSource]) -> list[str]:
         """Those with conversations first, and then all others that the bot is in."""
@@ -96,7 +104,9 @@ class CatchUp:
 
     async def _memberships_of(self, kind: str) -> AsyncIterator[str]:
         ask = self._api.client.users_conversations
-        pages = self._histories.pages(lambda cursor: ask(types=kind, exclude_archived=True, limit=_PAGE, cursor=cursor))
+        pages = self._histories.pages(
+            lambda cursor: ask(types=kind, exclude_archived=True, limit=_PAGE, cursor=cursor)
+        )
         async for page in pages:
             for each in things_of(page, "channels"):
                 if isinstance(each.get("id"), str):
@@ -105,7 +115,9 @@ class CatchUp:
 
     def _untold_threads(self, places: Sequence[SessionSource]) -> list[tuple[str, str]]:
         """Conversations of which no history tells when somebody last answered there. The newest come first."""
-        threads = ((each.chat_id, each.thread_id) for each in places if each.chat_id and each.thread_id)
+        threads = (
+            (each.chat_id, each.thread_id) for each in places if each.chat_id and each.thread_id
+        )
         return [thread for thread in threads if thread not in self._told][:MOST_UNTOLD_THREADS]
 
     async def _read_chat(self, chat: str) -> list[tuple[str, str]]:

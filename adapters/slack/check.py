@@ -47,7 +47,11 @@ async def _findings(api: Api, account: Account, patience: Patience) -> AsyncIter
         app = await _app_of(api, bot)
     except TurngateError as exc:
         yield Finding(words=f"bot_token: {exc}", is_error=True)
-    yield await _about_sockets(api, account, patience, app) if account.http is None else _about_requests(account.http)
+    yield (
+        await _about_sockets(api, account, patience, app)
+        if account.http is None
+        else _about_requests(account.http)
+    )
     yield Finding(words=f"which events it is subscribed to Slack tells nobody; {_MANIFEST}")
 
 
@@ -60,8 +64,15 @@ async def _bot(api: Api, account: Account) -> _Bot:
     word(answer, "user_id")
     if not text_in(answer, "bot_id") and not account.bot_token.startswith("xoxb-"):
         raise Unauthorized("this is the token of a person; the bot's begins with xoxb-")
-    said = next((value for name, value in response.headers.items() if name.lower() == "x-oauth-scopes"), None)
-    scopes = None if said is None else frozenset(filter(None, (each.strip() for each in str(said).split(","))))
+    said = next(
+        (value for name, value in response.headers.items() if name.lower() == "x-oauth-scopes"),
+        None,
+    )
+    scopes = (
+        None
+        if said is None
+        else frozenset(filter(None, (each.strip() for each in str(said).split(","))))
+    )
     return _Bot(answer=answer, scopes=scopes)
 
 
@@ -107,7 +118,9 @@ async def _about_sockets(api: Api, account: Account, patience: Patience, app: st
         return Finding(words=f"app_token: {exc}", is_error=True)
     theirs = text_in(dict_in(hello, "connection_info"), "app_id")
     if app and theirs and app != theirs:
-        words = "app_token: it belongs to another app than bot_token; copy both from one app's settings"
+        words = (
+            "app_token: it belongs to another app than bot_token; copy both from one app's settings"
+        )
         return Finding(words=words, is_error=True)
     others = (number_in(hello, "num_connections") or 1) - 1
     if others:
@@ -121,13 +134,19 @@ async def _hello(api: Api, account: Account, patience: Patience) -> Json:
     try:
         async with asyncio.timeout(patience.connect):
             with our_errors():
-                async with api.session.ws_connect(word(answer, "url"), proxy=api.client.proxy) as socket:
+                async with api.session.ws_connect(
+                    word(answer, "url"), proxy=api.client.proxy
+                ) as socket:
                     said = await _first_words(socket)
     except TimeoutError as exc:
-        raise Unreachable("Slack let nobody connect; is Socket Mode switched on in the app's settings?") from exc
+        raise Unreachable(
+            "Slack let nobody connect; is Socket Mode switched on in the app's settings?"
+        ) from exc
     if said.get("type") != "hello":
         reason = text_in(said, "reason") or "no reason"
-        raise Unreachable(f"Slack ends its connections ({reason}); is Socket Mode switched on in the app's settings?")
+        raise Unreachable(
+            f"Slack ends its connections ({reason}); is Socket Mode switched on in the app's settings?"
+        )
     return said
 
 
@@ -140,4 +159,6 @@ async def _first_words(socket: ClientWebSocketResponse) -> Json:
 
 def _about_requests(http: Http) -> Finding:
     where = f"{http.host}:{http.port}{http.path}"
-    return Finding(words=f"Slack's requests are awaited at {where}; whether they arrive there only Slack can try")
+    return Finding(
+        words=f"Slack's requests are awaited at {where}; whether they arrive there only Slack can try"
+    )

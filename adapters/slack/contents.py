@@ -14,7 +14,10 @@ from turngate.gateway.domain.messages import Attachment, MediaType
 _KINDS = {"image": MediaType.IMAGE, "audio": MediaType.AUDIO}
 _CHAT = re.compile(r"<#([A-Z0-9]+)>")
 _NAMED_CHAT = re.compile(r"<#([A-Z0-9]+)\|([^<>]+)>")
-_GONE = {"tombstone": "a file that was deleted", "hidden_by_limit": "a file that this workspace no longer shows"}
+_GONE = {
+    "tombstone": "a file that was deleted",
+    "hidden_by_limit": "a file that this workspace no longer shows",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,12 @@ def things_in(message: Json) -> str:
 
 def attachments_of(message: Json) -> tuple[Attachment, ...]:
     """Its files, and those of the messages that were shared with it."""
-    shared = (file for each in dicts_in(message, "attachments") if is_share(each) for file in dicts_in(each, "files"))
+    shared = (
+        file
+        for each in dicts_in(message, "attachments")
+        if is_share(each)
+        for file in dicts_in(each, "files")
+    )
     return tuple(_attachments([*dicts_in(message, "files"), *shared]))
 
 
@@ -106,7 +114,9 @@ def _attachments(files: Sequence[Json]) -> Iterator[Attachment]:
             continue
         yield Attachment(
             type=_KINDS.get(mime.partition("/")[0], MediaType.FILE),
-            ref=str(FileRef(id=id_, url=text_in(file, "url_private", "url_private_download") or None)),
+            ref=str(
+                FileRef(id=id_, url=text_in(file, "url_private", "url_private_download") or None)
+            ),
             mime=mime or None,
             name=text_in(file, "name", "title") or None,
             size=number_in(file, "size"),

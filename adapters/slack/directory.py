@@ -66,7 +66,9 @@ class Lookups:
         """A command may come from a chat that the bot is not in, and of which Slack tells it nothing."""
         if self._places.get(about.chat) is None:
             try:
-                said = await self._soon(self._api.client.conversations_info(channel=about.chat), until)
+                said = await self._soon(
+                    self._api.client.conversations_info(channel=about.chat), until
+                )
             except _NEVER:
                 return None
             except TurngateError:
@@ -83,7 +85,9 @@ class Lookups:
             return None
         if self._names.get(user) is None:
             try:
-                found = (await self._soon(self._api.client.users_info(user=user), until)).get("user")
+                found = (await self._soon(self._api.client.users_info(user=user), until)).get(
+                    "user"
+                )
             except _NEVER:
                 found = None
             except TurngateError:
@@ -118,7 +122,9 @@ class Lookups:
             return False
         known = self._memory.assistants.get((about.chat, about.thread))
         if known is None:
-            first = [each async for each in self._thread(about.chat, about.thread, limit=1, most_pages=1)]
+            first = [
+                each async for each in self._thread(about.chat, about.thread, limit=1, most_pages=1)
+            ]
             known = any(each.get("subtype") == _PANE for each in first)
             self._memory.assistants.put((about.chat, about.thread), known)
         return known
@@ -129,10 +135,14 @@ class Lookups:
         """From its beginning; nobody speaks up first after a thousand others."""
         cursor: str | None = None
         for _ in range(most_pages):
-            asking = self._api.client.conversations_replies(channel=chat, ts=thread, limit=limit, cursor=cursor)
+            asking = self._api.client.conversations_replies(
+                channel=chat, ts=thread, limit=limit, cursor=cursor
+            )
             try:
                 answer = await self._api.answer(asking)
-            except _NEVER:  # what the thread hung on is gone, or the bot is, or it may not read here
+            except (
+                _NEVER
+            ):  # what the thread hung on is gone, or the bot is, or it may not read here
                 return
             for message in messages_of(answer):
                 yield message
@@ -145,5 +155,7 @@ def _display_name(user: object) -> str:
     if not isinstance(user, dict):
         return ""
     profile = user.get("profile")
-    names = [profile.get("display_name"), profile.get("real_name")] if isinstance(profile, dict) else []
+    names = (
+        [profile.get("display_name"), profile.get("real_name")] if isinstance(profile, dict) else []
+    )
     return next((name for name in (*names, user.get("real_name"), user.get("name")) if name), "")

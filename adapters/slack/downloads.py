@@ -13,12 +13,20 @@ from turngate.adapters.download import Downloads
 from turngate.adapters.slack.account import CLOUD, Account, Patience
 from turngate.adapters.slack.api import Api
 from turngate.adapters.slack.contents import FileRef
-from turngate.gateway.domain.errors import NotSent, Refused, Unauthorized, Undeliverable, Unreachable
+from turngate.gateway.domain.errors import (
+    NotSent,
+    Refused,
+    Unauthorized,
+    Undeliverable,
+    Unreachable,
+)
 from turngate.gateway.domain.messages import Attachment
 
 _HOSTS = frozenset({"files.slack.com", "slack-files.com", "files-origin.slack.com"})
 _PAGE = "text/html"
-_NO_RIGHT = "Slack asks to log in instead of giving the file; does the token have the scope files:read?"
+_NO_RIGHT = (
+    "Slack asks to log in instead of giving the file; does the token have the scope files:read?"
+)
 
 
 class Downloader:
@@ -27,7 +35,9 @@ class Downloader:
     def __init__(self, api: Api, account: Account, patience: Patience) -> None:
         self._api = api
         self._token = account.bot_token
-        own_server = None if account.api_url.rstrip("/") == CLOUD.rstrip("/") else _origin(account.api_url)
+        own_server = (
+            None if account.api_url.rstrip("/") == CLOUD.rstrip("/") else _origin(account.api_url)
+        )
         self._downloads = Downloads(hosts=_HOSTS, own_server=own_server, silence=patience.answer)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
@@ -36,7 +46,9 @@ class Downloader:
         url = ref.url or await self._address(ref.id)
         headers, count = {"Authorization": f"Bearer {self._token}"}, 0
         pages_are_refusals = attachment.mime != _PAGE
-        async for piece in self._downloads.fetch(url, headers=headers, pages_are_refusals=pages_are_refusals):
+        async for piece in self._downloads.fetch(
+            url, headers=headers, pages_are_refusals=pages_are_refusals
+        ):
             count += len(piece)
             yield piece
         if attachment.size is not None and count != attachment.size:
@@ -50,7 +62,11 @@ class Downloader:
             raise Refused(f"Slack does not give the file: {exc}") from exc
         except NotSent as exc:
             raise Unreachable("Slack does not give the file now") from exc
-        url = found.get("url_private") or found.get("url_private_download") if isinstance(found, dict) else None
+        url = (
+            found.get("url_private") or found.get("url_private_download")
+            if isinstance(found, dict)
+            else None
+        )
         if not isinstance(url, str):
             raise Refused("Slack does not have the file any more")
         return url

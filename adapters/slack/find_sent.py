@@ -38,14 +38,20 @@ class Finder:
     async def find(self, part: Part, since: datetime) -> Sent | None:
         """None if there is certainly none. Raises what Slack says if it cannot be known."""
         async for message in self._own(part, stamp_of(since - _OVERLAP)):
-            if is_upload_of(part.file, message) if part.file is not None else carries(message, part):
+            if (
+                is_upload_of(part.file, message)
+                if part.file is not None
+                else carries(message, part)
+            ):
                 return self._sent(message)
         return None
 
     async def find_preview(self, part: Part) -> Sent | None:
         """The same of what shows a turn. Slack's name of what is answered is also its time, which it must be after."""
         answered = part.reply_to or ""
-        since = answered if _STAMP.fullmatch(answered) else stamp_of(self._clock.now() - _LONGEST_TURN)
+        since = (
+            answered if _STAMP.fullmatch(answered) else stamp_of(self._clock.now() - _LONGEST_TURN)
+        )
         async for message in self._own(part, since):
             if shows(message, part) or (part.target.thread_id is not None and is_unnamed(message)):
                 return self._sent(message)

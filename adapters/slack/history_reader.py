@@ -38,7 +38,9 @@ class Histories:
             )
         )
 
-    def said_below(self, chat: str, thread: str, since: str, *, metadata: bool = False) -> AsyncIterator[Answer]:
+    def said_below(
+        self, chat: str, thread: str, since: str, *, metadata: bool = False
+    ) -> AsyncIterator[Answer]:
         """Pages of a thread, oldest first. What it hangs on is always there."""
         return self.pages(
             lambda cursor: self._api.client.conversations_replies(

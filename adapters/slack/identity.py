@@ -53,7 +53,9 @@ class Place:
     def of(cls, channel: Json) -> Place:
         """From what conversations.info and users.conversations say."""
         topic = text_in(dict_in(channel, "topic"), "value")
-        return cls(kind=_kind_of(channel), name=text_in(channel, "name") or None, topic=topic or None)
+        return cls(
+            kind=_kind_of(channel), name=text_in(channel, "name") or None, topic=topic or None
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

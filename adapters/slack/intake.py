@@ -60,7 +60,9 @@ async def who_we_are(api: Api, account: Account) -> Me:
 class Intake:
     """Of one life of a bot. `failed` is set by what could not be stored: then everything has to be read again."""
 
-    def __init__(self, api: Api, me: Me, memory: Memory, lookups: Lookups, clock: Clock, receive: Receive) -> None:
+    def __init__(
+        self, api: Api, me: Me, memory: Memory, lookups: Lookups, clock: Clock, receive: Receive
+    ) -> None:
         self._api = api
         self._me = me
         self._memory = memory
@@ -102,7 +104,9 @@ class Intake:
 
     async def _take(self, body: Json) -> None:
         if body.get("type") == _LEFT_OUT:
-            return self._fail(Retryable("Slack has left out events, because there were too many of them"))
+            return self._fail(
+                Retryable("Slack has left out events, because there were too many of them")
+            )
         if not self._me.is_meant_by(body):
             raise NotOurs("it is for another workspace")
         self._note_pane(body)
@@ -152,7 +156,11 @@ class Intake:
     def _give_title(self, message: InboundMessage) -> None:
         """A new thread of the assistant's pane is called by what was asked first."""
         source = message.source
-        if self._memory.untitled.take((source.chat_id, source.thread_id)) and source.chat_id and source.thread_id:
+        if (
+            self._memory.untitled.take((source.chat_id, source.thread_id))
+            and source.chat_id
+            and source.thread_id
+        ):
             title = " ".join(message.text.split())[:_LONGEST_TITLE] or "…"
             asking = self._api.client.assistant_threads_setTitle(
                 channel_id=source.chat_id, thread_ts=source.thread_id, title=title

@@ -27,4 +27,8 @@ def dict_in(value: Json, name: str) -> Json:
 def dicts_in(value: Json, name: str) -> Sequence[Json]:
     """The objects of the list of that name."""
     inner = value.get(name)
-    return [each for each in inner if isinstance(each, Mapping)] if isinstance(inner, list | tuple) else []
+    return (
+        [each for each in inner if isinstance(each, Mapping)]
+        if isinstance(inner, list | tuple)
+        else []
+    )

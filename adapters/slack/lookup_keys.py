@@ -40,7 +40,10 @@ def assistants_thread(body: Json) -> About | None:
     """The thread that somebody's assistant's pane has begun or moved to, if that is what happened."""
     event = dict_in(body, "event")
     thread = dict_in(event, "assistant_thread")
-    if event.get("type") not in ("assistant_thread_started", "assistant_thread_context_changed") or not thread:
+    if (
+        event.get("type") not in ("assistant_thread_started", "assistant_thread_context_changed")
+        or not thread
+    ):
         return None
     return About(
         chat=text_in(thread, "channel_id"),
@@ -57,7 +60,11 @@ def _about_event(event: Json) -> About | None:
 
 
 def _about(spot: Spot, user: str | None) -> About | None:
-    return About(chat=spot.chat, thread=spot.thread, user=user or None, kind=spot.kind) if spot.chat else None
+    return (
+        About(chat=spot.chat, thread=spot.thread, user=user or None, kind=spot.kind)
+        if spot.chat
+        else None
+    )
 
 
 def _thread_of(container: Json) -> Json:

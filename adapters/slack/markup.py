@@ -43,7 +43,10 @@ _BEGUN_IN_CODE = re.compile(r"<!?$")
 
 def marked(markdown: str) -> str:
     """For `markdown_text` and Markdown blocks: all of it is shown, and nobody is called who was not meant."""
-    return "".join(_in_code(piece) if is_code else _outside(piece) for piece, is_code in _pieces(_scrubbed(markdown)))
+    return "".join(
+        _in_code(piece) if is_code else _outside(piece)
+        for piece, is_code in _pieces(_scrubbed(markdown))
+    )
 
 
 def plain(markdown: str) -> str:
@@ -74,9 +77,14 @@ def unfinished(markdown: str) -> int:
     return len(line) - _settled(line)
 
 
-def question(markdown: str, buttons: Sequence[Button], *, plainly: bool = False) -> list[dict[str, Any]]:
+def question(
+    markdown: str, buttons: Sequence[Button], *, plainly: bool = False
+) -> list[dict[str, Any]]:
     """Blocks with the text and its buttons, whose values are their nonces. `plainly`: without any formatting."""
-    rows = [buttons[at : at + MOST_BUTTONS_IN_A_ROW] for at in range(0, len(buttons), MOST_BUTTONS_IN_A_ROW)]
+    rows = [
+        buttons[at : at + MOST_BUTTONS_IN_A_ROW]
+        for at in range(0, len(buttons), MOST_BUTTONS_IN_A_ROW)
+    ]
     words = _sections(markdown) if plainly else [{"type": "markdown", "text": marked(markdown)}]
     return [*words, *(_row(row, number) for number, row in enumerate(rows))]
 
@@ -112,7 +120,11 @@ def _spans(line: str) -> Iterator[tuple[str, bool]]:
     while at < len(runs):
         start, end = runs[at]
         if last[end - start] > at:
-            at = next(other for other in range(at + 1, len(runs)) if runs[other][1] - runs[other][0] == end - start)
+            at = next(
+                other
+                for other in range(at + 1, len(runs))
+                if runs[other][1] - runs[other][0] == end - start
+            )
             yield line[done:start], False
             yield line[start : runs[at][1]], True
             done = runs[at][1]
@@ -152,7 +164,10 @@ def _settled(line: str) -> int:
 
 
 def _sections(markdown: str) -> list[dict[str, Any]]:
-    return [{"type": "section", "text": {"type": "plain_text", "text": piece}} for piece in _cut(plain(markdown))]
+    return [
+        {"type": "section", "text": {"type": "plain_text", "text": piece}}
+        for piece in _cut(plain(markdown))
+    ]
 
 
 def _cut(text: str) -> Iterator[str]:

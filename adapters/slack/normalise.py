@@ -12,7 +12,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from turngate.adapters.slack.app.slash import command_behind
-from turngate.adapters.slack.contents import attachments_of, is_forward, own_words_of, passed_on_in, things_in
+from turngate.adapters.slack.contents import (
+    attachments_of,
+    is_forward,
+    own_words_of,
+    passed_on_in,
+    things_in,
+)
 from turngate.adapters.slack.identity import Known, Me
 from turngate.adapters.slack.json_fields import Json, dict_in, dicts_in, text_in
 from turngate.adapters.slack.mrkdwn import readable
@@ -66,7 +72,11 @@ def _said(message: Json, spot: Spot, numbers: Names, me: Me, known: Known) -> In
     author = Author.of(message)
     if text_in(message, "subtype") not in _SPEECH or author.is_(me) or not spot.ts:
         return None
-    own, passed_on, attachments = own_words_of(message), passed_on_in(message), attachments_of(message)
+    own, passed_on, attachments = (
+        own_words_of(message),
+        passed_on_in(message),
+        attachments_of(message),
+    )
     own = "\n".join(filter(None, (own, things_in(message))))
     if not (own or passed_on or attachments):
         return None
@@ -114,11 +124,15 @@ def _words_differ(message: Json, before: Json) -> bool:
     return own_words_of(message) != own_words_of(before)
 
 
-def _deleted(event: Json, before: Json, numbers: Names, me: Me, known: Known) -> InboundMessage | None:
+def _deleted(
+    event: Json, before: Json, numbers: Names, me: Me, known: Known
+) -> InboundMessage | None:
     """Whoever took it away is not told; it was said by whoever wrote it."""
     author = Author.of(before)
     chat = text_in(event, "channel")
-    spot = Spot.of(before, chat, kind=text_in(event, "channel_type"), ts=text_in(event, "deleted_ts"))
+    spot = Spot.of(
+        before, chat, kind=text_in(event, "channel_type"), ts=text_in(event, "deleted_ts")
+    )
     if author.is_(me) or not spot.ts:
         return None
     return InboundMessage(
@@ -139,7 +153,8 @@ def _reacted(event: Json, numbers: Names, me: Me, known: Known) -> InboundMessag
     spot = Spot.of({}, text_in(item, "channel"), ts=text_in(item, "ts"))
     return InboundMessage(
         id=spot.ts,
-        event_ids=numbers or (f"reaction:{spot.chat}:{spot.ts}:{author.id}:{text_in(event, 'event_ts')}",),
+        event_ids=numbers
+        or (f"reaction:{spot.chat}:{spot.ts}:{author.id}:{text_in(event, 'event_ts')}",),
         source=replace(source_of(spot, author, me, known), thread_id=None),
         sent_at=moment(text_in(event, "event_ts")),
         text=f":{text_in(event, 'reaction')}:",
@@ -149,7 +164,10 @@ def _reacted(event: Json, numbers: Names, me: Me, known: Known) -> InboundMessag
 
 def _commanded(body: Json, me: Me, known: Known, now: datetime) -> InboundMessage:
     """A slash command has no ts, and is never given in a thread."""
-    trigger, name = text_in(body, "trigger_id") or now.isoformat(), command_behind(text_in(body, "command"))
+    trigger, name = (
+        text_in(body, "trigger_id") or now.isoformat(),
+        command_behind(text_in(body, "command")),
+    )
     kind = "im" if body.get("channel_name") == "directmessage" else ""
     spot = Spot.of({}, text_in(body, "channel_id"), kind=kind)
     author = Author(user=text_in(body, "user_id"), name=text_in(body, "user_name") or None)
@@ -175,7 +193,9 @@ def _pressed(body: Json, me: Me, known: Known, now: datetime) -> InboundMessage 
     who = dict_in(body, "user")
     thread = text_in(container, "thread_ts") or text_in(message, "thread_ts")
     author = Author(
-        user=text_in(who, "id"), name=text_in(who, "name", "username"), team=text_in(who, "team_id") or None
+        user=text_in(who, "id"),
+        name=text_in(who, "name", "username"),
+        team=text_in(who, "team_id") or None,
     )
     press = f"press:{chat}:{ts}:{author.id}:{text_in(action, 'action_ts') or text_in(body, 'trigger_id')}"
     return InboundMessage(
@@ -222,7 +242,9 @@ def _reply_to(message: Json, spot: Spot, thread: str | None, me: Me) -> ReplyTo 
     if spot.thread is None or thread is not None:
         return None
     words = own_words_of(dict_in(message, "root"))
-    return ReplyTo(message_id=spot.thread, text=words, to_bot=message.get("parent_user_id") == me.user)
+    return ReplyTo(
+        message_id=spot.thread, text=words, to_bot=message.get("parent_user_id") == me.user
+    )
 
 
 def moment(ts: str) -> datetime:
@@ -230,4 +252,6 @@ def moment(ts: str) -> datetime:
     seconds, _, fraction = ts.partition(".")
     if not seconds.isdecimal() or not (fraction or "0").isdecimal():
         return _BEFORE_1970
-    return datetime.fromtimestamp(int(seconds), UTC) + timedelta(microseconds=int(f"{fraction:0<6}"[:6]))
+    return datetime.fromtimestamp(int(seconds), UTC) + timedelta(
+        microseconds=int(f"{fraction:0<6}"[:6])
+    )

@@ -25,7 +25,9 @@ def shows(message: Mapping[str, Any], part: Part) -> bool:
     payload = _payload_in(message)
     if not isinstance(payload, Mapping) or "turn" not in payload:
         return False
-    return payload.get("turn") == part.turn or (bool(part.reply_to) and payload.get("answers") == part.reply_to)
+    return payload.get("turn") == part.turn or (
+        bool(part.reply_to) and payload.get("answers") == part.reply_to
+    )
 
 
 def is_unnamed(message: Mapping[str, Any]) -> bool:

@@ -26,7 +26,9 @@ _LARGEST_REQUEST = 4 * 1024 * 1024
 _TO_END = 1.0
 
 
-async def listen_by_http(http: Http, api: Api, app: AsyncApp, patience: Patience, progress: Callable[[], None]) -> None:
+async def listen_by_http(
+    http: Http, api: Api, app: AsyncApp, patience: Patience, progress: Callable[[], None]
+) -> None:
     """
     Until cancelled. `progress` is called with every request that Slack signed, and when Slack says who we are: it tells
     nobody whether it reaches him.
@@ -41,13 +43,19 @@ async def listen_by_http(http: Http, api: Api, app: AsyncApp, patience: Patience
 
 
 @asynccontextmanager
-async def _open_door(http: Http, app: AsyncApp, progress: Callable[[], None]) -> AsyncIterator[None]:
+async def _open_door(
+    http: Http, app: AsyncApp, progress: Callable[[], None]
+) -> AsyncIterator[None]:
     async def called(request: web.Request) -> web.Response:
         if not _can_be_checked(request):
             return web.Response(status=401)
         try:
             asked = await to_bolt_request(request)
-        except (ValueError, TypeError, AttributeError):  # signed or not, it is neither an object nor a form
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+        ):  # signed or not, it is neither an object nor a form
             return web.Response(status=400)
         answer = await app.async_dispatch(asked)
         if answer.status == 200:
@@ -62,7 +70,9 @@ async def _open_door(http: Http, app: AsyncApp, progress: Callable[[], None]) ->
         try:
             await web.TCPSite(runner, http.host, http.port).start()
         except OSError as exc:
-            raise AddressTaken(f"Slack's requests cannot arrive at {http.host}:{http.port}: {exc.strerror}") from exc
+            raise AddressTaken(
+                f"Slack's requests cannot arrive at {http.host}:{http.port}: {exc.strerror}"
+            ) from exc
         yield
     finally:
         await runner.cleanup()

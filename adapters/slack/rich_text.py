@@ -39,7 +39,9 @@ def _block(block: Json) -> str:
         case "rich_text":
             return "\n".join(map(_paragraph, dicts_in(block, "elements"))).strip("\n")
         case "section":
-            return "\n".join(filter(None, map(_text, [dict_in(block, "text"), *dicts_in(block, "fields")])))
+            return "\n".join(
+                filter(None, map(_text, [dict_in(block, "text"), *dicts_in(block, "fields")]))
+            )
         case "context":
             return " ".join(filter(None, map(_text, dicts_in(block, "elements"))))
         case "header":
@@ -55,7 +57,10 @@ def _rows(table: Json) -> Iterator[str]:
     """The first row is taken for the names of the columns: Markdown knows no table without any."""
     rows = table.get("rows")
     for number, row in enumerate(rows if isinstance(rows, list) else ()):
-        cells = [" ".join(_block(cell).split()).replace("|", "\\|") for cell in dicts_in({"row": row}, "row")]
+        cells = [
+            " ".join(_block(cell).split()).replace("|", "\\|")
+            for cell in dicts_in({"row": row}, "row")
+        ]
         yield f"| {' | '.join(cells)} |"
         if number == 0:
             yield f"|{' --- |' * len(cells)}"

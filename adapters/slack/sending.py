@@ -11,10 +11,24 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from turngate.adapters.slack.api import Api, FormattingRefused, NotThere, ThreadGone, our_errors, word
+from turngate.adapters.slack.api import (
+    Api,
+    FormattingRefused,
+    NotThere,
+    ThreadGone,
+    our_errors,
+    word,
+)
 from turngate.adapters.slack.cache import Memory
 from turngate.adapters.slack.emoji import name_of
-from turngate.adapters.slack.markup import LARGEST_MARKDOWN, LARGEST_UPDATE, marked, plain, question, size
+from turngate.adapters.slack.markup import (
+    LARGEST_MARKDOWN,
+    LARGEST_UPDATE,
+    marked,
+    plain,
+    question,
+    size,
+)
 from turngate.adapters.slack.part_metadata import metadata_of
 from turngate.gateway.domain.errors import Undeliverable, Unreachable
 from turngate.gateway.domain.messages import Part, Sent, SessionSource
@@ -74,7 +88,9 @@ class Sender:
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
         """A message that is gone, or that has this sign already, needs none."""
         with suppress(Undeliverable):
-            asking = self._api.client.reactions_add(channel=chat_of(target), timestamp=message_id, name=name_of(emoji))
+            asking = self._api.client.reactions_add(
+                channel=chat_of(target), timestamp=message_id, name=name_of(emoji)
+            )
             await self._api.answer(asking)
 
     async def _posted(self, part: Part) -> Sent:
@@ -87,7 +103,9 @@ class Sender:
         where = {"channel": chat_of(part.target), "unfurl_links": False, "unfurl_media": False}
         what = {**where, "metadata": metadata_of(part), **words}
         try:
-            answer = await self._api.answer(self._api.client.chat_postMessage(**what, thread_ts=part.target.thread_id))
+            answer = await self._api.answer(
+                self._api.client.chat_postMessage(**what, thread_ts=part.target.thread_id)
+            )
         except ThreadGone:
             answer = await self._api.answer(self._api.client.chat_postMessage(**what))
         return Sent(message_id=word(answer, "ts"), at=self._clock.now())
@@ -115,7 +133,9 @@ class Sender:
         if status >= 500:
             raise Unreachable("Slack has trouble of its own")
         if status != 200:
-            raise NotThere("the bot may not write there, and the command was given too long ago to be answered")
+            raise NotThere(
+                "the bot may not write there, and the command was given too long ago to be answered"
+            )
         return Sent(message_id=f"response-{part.id}", at=self._clock.now())
 
 

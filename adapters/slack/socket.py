@@ -40,7 +40,9 @@ _WHY_NOT = {
 _log = logging.getLogger(__name__)
 
 
-async def listen_by_socket(account: Account, api: Api, app: AsyncApp, patience: Patience, progress: Progress) -> None:
+async def listen_by_socket(
+    account: Account, api: Api, app: AsyncApp, patience: Patience, progress: Progress
+) -> None:
     """
     Until cancelled. `progress` is called with everything that comes over the socket.
 
@@ -59,7 +61,9 @@ async def listen_by_socket(account: Account, api: Api, app: AsyncApp, patience: 
 async def _address(account: Account, api: Api) -> str:
     """Of the next connection. It is good for one."""
     try:
-        answer = await api.answer(api.client.apps_connections_open(app_token=account.app_token or ""))
+        answer = await api.answer(
+            api.client.apps_connections_open(app_token=account.app_token or "")
+        )
     except Throttled as exc:
         await asyncio.sleep(min(exc.retry_after, _LONGEST_PAUSE))
         raise
@@ -73,7 +77,9 @@ async def _check_welcome(api: Api) -> None:
 
 
 @asynccontextmanager
-async def _connected(api: Api, url: str, patience: Patience) -> AsyncIterator[ClientWebSocketResponse]:
+async def _connected(
+    api: Api, url: str, patience: Patience
+) -> AsyncIterator[ClientWebSocketResponse]:
     """The old connection is gone before there is a new one: Slack gives each event to any one of them."""
     try:
         async with asyncio.timeout(patience.connect):
@@ -99,7 +105,9 @@ async def _hang_up(socket: ClientWebSocketResponse) -> None:
 class _Connection:
     """One socket from its hello to its end."""
 
-    def __init__(self, socket: ClientWebSocketResponse, app: AsyncApp, patience: Patience, progress: Progress) -> None:
+    def __init__(
+        self, socket: ClientWebSocketResponse, app: AsyncApp, patience: Patience, progress: Progress
+    ) -> None:
         self._socket = socket
         self._app = app
         self._patience = patience
@@ -126,7 +134,9 @@ class _Connection:
                 while not await self._is_hello(await self._next(self._patience.connect)):
                     pass
         except TimeoutError as exc:
-            raise Unreachable(f"Slack took the connection and said nothing; {_SWITCHED_ON}") from exc
+            raise Unreachable(
+                f"Slack took the connection and said nothing; {_SWITCHED_ON}"
+            ) from exc
 
     async def _is_hello(self, frame: WSMessage) -> bool:
         if frame.type is WSMsgType.PING:
@@ -222,4 +232,8 @@ def _parsed(text: str) -> dict[str, Any]:
 
 def _request(said: dict[str, Any]) -> SocketModeRequest | None:
     is_whole = isinstance(said.get("envelope_id"), str) and isinstance(said.get("payload"), dict)
-    return SocketModeRequest.from_dict(said) if is_whole and isinstance(said.get("type"), str) else None
+    return (
+        SocketModeRequest.from_dict(said)
+        if is_whole and isinstance(said.get("type"), str)
+        else None
+    )

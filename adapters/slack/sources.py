@@ -72,9 +72,14 @@ class Author:
         return cls(
             user=user or None,
             bot=bot or None,
-            name=text_in(message, "username") or text_in(dict_in(message, "bot_profile"), "name") or None,
+            name=text_in(message, "username")
+            or text_in(dict_in(message, "bot_profile"), "name")
+            or None,
             team=text_in(message, "user_team") or None,
-            is_bot=bool(bot) or not user or message.get("subtype") == "bot_message" or user == _SLACKBOT,
+            is_bot=bool(bot)
+            or not user
+            or message.get("subtype") == "bot_message"
+            or user == _SLACKBOT,
         )
 
     @property

@@ -19,7 +19,11 @@ from turngate.gateway.domain.errors import Undeliverable, Unreachable
 from turngate.gateway.domain.messages import ChatType, Part, Sent, SessionSource, Tool, ToolStatus
 from turngate.gateway.domain.ports.adapter import Clock
 
-_STATUSES = {ToolStatus.STARTED: "in_progress", ToolStatus.DONE: "complete", ToolStatus.FAILED: "error"}
+_STATUSES = {
+    ToolStatus.STARTED: "in_progress",
+    ToolStatus.DONE: "complete",
+    ToolStatus.FAILED: "error",
+}
 _LONGEST_TITLE = 200
 
 
@@ -35,13 +39,20 @@ class Streams:
     def can_stream(self, target: SessionSource) -> bool:
         """In threads, as far as is known; outside of direct chats it must be clear for whom."""
         is_for_somebody = target.chat_type is ChatType.DM or bool(target.scope and target.user_id)
-        return bool(target.thread_id) and is_for_somebody and not self._memory.without_streams.get(target.chat_id)
+        return (
+            bool(target.thread_id)
+            and is_for_somebody
+            and not self._memory.without_streams.get(target.chat_id)
+        )
 
     async def begin(self, part: Part, tools: Sequence[Tool]) -> Sent:
         """A new message, and the first words of it."""
         target, text = part.target, _sure(part.text)
         asking = self._api.client.chat_startStream(
-            channel=chat_of(target), thread_ts=target.thread_id or "", **_recipient(target), **_chunks(text, tools)
+            channel=chat_of(target),
+            thread_ts=target.thread_id or "",
+            **_recipient(target),
+            **_chunks(text, tools),
         )
         try:
             answer = await self._api.answer(asking)
@@ -55,7 +66,10 @@ class Streams:
 
     async def grow(self, part: Part, message_id: str, tools: Sequence[Tool]) -> None:
         """What it says now begins with what it said before; else it stays as it is until the answer replaces it."""
-        growing, text = self._memory.streams.get((part.target.chat_id, message_id)), _sure(part.text)
+        growing, text = (
+            self._memory.streams.get((part.target.chat_id, message_id)),
+            _sure(part.text),
+        )
         if growing is None or not growing.sure:
             raise Undeliverable("this stream cannot go on")
         added = text[len(growing.text) :] if text.startswith(growing.text) else ""
@@ -74,7 +88,10 @@ class Streams:
 
     async def end(self, part: Part, message_id: str) -> Sent | None:
         """The answer, in place of a stream that was begun here. None if it is none, or can no longer be ended so."""
-        growing, text = self._memory.streams.take((part.target.chat_id, message_id)), marked(part.text)
+        growing, text = (
+            self._memory.streams.take((part.target.chat_id, message_id)),
+            marked(part.text),
+        )
         if growing is None:
             return None
         fits = growing.sure and text.startswith(growing.text) and not part.buttons

@@ -45,7 +45,9 @@ class Uploader:
             raise Undeliverable("the file cannot be read")
         size = (await asyncio.to_thread(path.stat)).st_size
         if not 0 < size <= LARGEST_FILE:
-            raise Undeliverable("Slack takes no empty file" if not size else "the file is too large for Slack")
+            raise Undeliverable(
+                "Slack takes no empty file" if not size else "the file is too large for Slack"
+            )
         try:
             file = await self._uploaded(path, clean_name(part.file), size)
         except Unreachable as exc:
@@ -60,7 +62,9 @@ class Uploader:
         url, file = word(answer, "upload_url"), word(answer, "file_id")
         timeout = aiohttp.ClientTimeout(total=self._patience.upload)
         with our_errors(), path.open("rb") as content:
-            posting = self._api.session.post(url, data=content, timeout=timeout, allow_redirects=False)
+            posting = self._api.session.post(
+                url, data=content, timeout=timeout, allow_redirects=False
+            )
             async with posting as response:
                 status = response.status
         if status >= 500:
@@ -97,7 +101,9 @@ class Uploader:
 def clean_name(file: File) -> str:
     """One line, and no path."""
     name = file.name or Path(file.path).name
-    printable = "".join(character for character in name if character.isprintable()).rpartition("/")[2]
+    printable = "".join(character for character in name if character.isprintable()).rpartition("/")[
+        2
+    ]
     return printable[-_LONGEST_NAME:] or "file"
 
 
@@ -107,7 +113,9 @@ def is_upload_of(file: File, message: Mapping[str, Any]) -> bool:
     path = Path(file.path)
     size = path.stat().st_size if path.is_file() else None
     return isinstance(shown, list) and any(
-        isinstance(each, dict) and each.get("name") == clean_name(file) and size in (None, each.get("size"))
+        isinstance(each, dict)
+        and each.get("name") == clean_name(file)
+        and size in (None, each.get("size"))
         for each in shown
     )
 

@@ -59,7 +59,9 @@ class TelegramAdapter:
             if self._account.webhook is None:
                 await poll(self._api, intake, self._patience, self._progressed)
             else:
-                await listen(self._api, intake, self._account.webhook, self._patience, self._progressed)
+                await listen(
+                    self._api, intake, self._account.webhook, self._patience, self._progressed
+                )
 
     async def send(self, part: Part) -> Sent:
         """As the port has it."""

@@ -99,14 +99,18 @@ class Api:
         self._patience = patience
         self._bot: Bot | None = None
 
-    async def call(self, method: TelegramMethod[Result], *, wait: float = 0.0, upload: bool = False) -> Result:
+    async def call(
+        self, method: TelegramMethod[Result], *, wait: float = 0.0, upload: bool = False
+    ) -> Result:
         """
         Ask once. `wait` is how much longer than usual the answer may take.
 
         Raises NotSent, Unreachable, Throttled, Unauthorized or Undeliverable, and of the last the kinds above.
         """
         patience = self._patience.upload if upload else self._patience.answer
-        timeout = aiohttp.ClientTimeout(total=wait + patience, sock_connect=min(_TO_CONNECT, patience))
+        timeout = aiohttp.ClientTimeout(
+            total=wait + patience, sock_connect=min(_TO_CONNECT, patience)
+        )
         with _our_errors():
             # aiogram hands the timeout on to aiohttp as it is, and promises seconds only.
             return await self._line()(method, request_timeout=timeout)  # type: ignore[arg-type]
@@ -129,7 +133,9 @@ def _our_errors() -> Iterator[None]:
     try:
         yield
     except TokenValidationError as exc:
-        raise Unauthorized("this is no token of Telegram; BotFather gives one, such as 123456:ABC...") from exc
+        raise Unauthorized(
+            "this is no token of Telegram; BotFather gives one, such as 123456:ABC..."
+        ) from exc
     except TelegramAPIError as exc:
         raise _error_of(exc) from exc
     except (ClientDecodeError, UnicodeDecodeError) as exc:
@@ -149,7 +155,9 @@ def _error_of(exc: TelegramAPIError) -> TurngateError:
         case TelegramNotFound() if "method not found" in exc.message.lower():
             return FormattingRefused("this Bot API server is too old for that")
         case TelegramNotFound():
-            return Unauthorized("Telegram does not know this token; copy it again from BotFather, and look at api_url")
+            return Unauthorized(
+                "Telegram does not know this token; copy it again from BotFather, and look at api_url"
+            )
         case TelegramConflictError():
             return _conflict(exc.message)
         case TelegramForbiddenError():
@@ -176,8 +184,12 @@ def _broken_line(exc: TelegramNetworkError) -> TurngateError:
 
 def _conflict(words: str) -> Conflict:
     if "webhook" in words.lower():
-        return WebhookIsSet("a webhook is set for this bot, so that its updates cannot be asked for")
-    return Conflict("another program receives with this token; stop it, or give this one a bot of its own")
+        return WebhookIsSet(
+            "a webhook is set for this bot, so that its updates cannot be asked for"
+        )
+    return Conflict(
+        "another program receives with this token; stop it, or give this one a bot of its own"
+    )
 
 
 def _refusal(words: str) -> Undeliverable:

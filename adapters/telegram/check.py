@@ -33,12 +33,16 @@ async def _findings(api: Api, account: Account) -> AsyncIterator[Finding]:
     yield Finding(words=f"the token is right: this is @{me.username}, id {me.id}")
     if not me.can_read_all_group_messages:
         cure = "for groups: all, switch it off with /setprivacy at BotFather and add the bot to the group again"
-        yield Finding(words=f"privacy mode is on: in groups it hears only commands, mentions and answers; {cure}")
+        yield Finding(
+            words=f"privacy mode is on: in groups it hears only commands, mentions and answers; {cure}"
+        )
     webhook = await api.call(GetWebhookInfo())
     if account.webhook is None:
         yield await _polled(api, webhook.url)
     elif webhook.url not in ("", account.webhook.url):
-        yield Finding(words="another address is set as its webhook; a start of the gateway replaces it")
+        yield Finding(
+            words="another address is set as its webhook; a start of the gateway replaces it"
+        )
     if account.webhook is not None and webhook.last_error_message and webhook.pending_update_count:
         words = f"Telegram could not deliver to the webhook lately: {webhook.last_error_message}"
         yield Finding(words=words, is_error=True)
@@ -49,11 +53,15 @@ async def _findings(api: Api, account: Account) -> AsyncIterator[Finding]:
 async def _polled(api: Api, webhook: str) -> Finding:
     """Nothing is confirmed by this: what is read here is handed out again."""
     if webhook:
-        return Finding(words="a webhook is left over from elsewhere; a start of the gateway removes it")
+        return Finding(
+            words="a webhook is left over from elsewhere; a start of the gateway removes it"
+        )
     try:
         asking = GetRawUpdates(limit=1, timeout=_TO_MEET_ANOTHER, allowed_updates=list(HANDLED))
         await api.call(asking, wait=_TO_MEET_ANOTHER)
     except Conflict:
-        words = "another program receives with this token; unless that is your running gateway, stop it"
+        words = (
+            "another program receives with this token; unless that is your running gateway, stop it"
+        )
         return Finding(words=words, is_error=True)
     return Finding(words="updates can be received by polling")

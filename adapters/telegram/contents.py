@@ -13,7 +13,11 @@ _KINDS = {"image": MediaType.IMAGE, "audio": MediaType.AUDIO}
 
 def words_of(message: Message) -> str:
     """Its text or caption, and in brackets what else there is to read in it. Empty: nothing was said."""
-    return "\n".join(filter(None, (message.text or message.caption, *(f"[{thing}]" for thing in _things(message)))))
+    return "\n".join(
+        filter(
+            None, (message.text or message.caption, *(f"[{thing}]" for thing in _things(message)))
+        )
+    )
 
 
 def attachments_of(message: Message) -> tuple[Attachment, ...]:
@@ -23,7 +27,9 @@ def attachments_of(message: Message) -> tuple[Attachment, ...]:
 
 def _things(message: Message) -> Iterator[str]:
     if message.sticker is not None:
-        yield " ".join(filter(None, ("sticker", message.sticker.emoji, _named(message.sticker.set_name))))
+        yield " ".join(
+            filter(None, ("sticker", message.sticker.emoji, _named(message.sticker.set_name)))
+        )
     if message.contact is not None:
         contact = message.contact
         name = " ".join(filter(None, (contact.first_name, contact.last_name)))
@@ -60,17 +66,30 @@ def _international(number: str) -> str:
 def _attachments(message: Message) -> Iterator[Attachment]:
     if message.photo:
         photo = max(message.photo, key=lambda size: size.width * size.height)
-        yield Attachment(type=MediaType.IMAGE, ref=photo.file_id, mime="image/jpeg", size=photo.file_size)
+        yield Attachment(
+            type=MediaType.IMAGE, ref=photo.file_id, mime="image/jpeg", size=photo.file_size
+        )
     if message.voice is not None:
         voice = message.voice
         yield Attachment(
-            type=MediaType.AUDIO, ref=voice.file_id, mime=voice.mime_type or "audio/ogg", size=voice.file_size
+            type=MediaType.AUDIO,
+            ref=voice.file_id,
+            mime=voice.mime_type or "audio/ogg",
+            size=voice.file_size,
         )
     if message.video_note is not None:
         note = message.video_note
-        yield Attachment(type=MediaType.FILE, ref=note.file_id, mime="video/mp4", size=note.file_size)
+        yield Attachment(
+            type=MediaType.FILE, ref=note.file_id, mime="video/mp4", size=note.file_size
+        )
     # Of an animation there is a document too, for clients that know no animations.
     files = (message.audio, message.video, message.animation or message.document)
     for file in (each for each in files if each is not None):
         kind = _KINDS.get((file.mime_type or "").partition("/")[0], MediaType.FILE)
-        yield Attachment(type=kind, ref=file.file_id, mime=file.mime_type, name=file.file_name, size=file.file_size)
+        yield Attachment(
+            type=kind,
+            ref=file.file_id,
+            mime=file.mime_type,
+            name=file.file_name,
+            size=file.file_size,
+        )

@@ -66,7 +66,9 @@ async def _read(path: Path) -> AsyncIterator[bytes]:
     try:
         file: BinaryIO = await asyncio.to_thread(path.open, "rb")
     except OSError as exc:
-        raise Refused("the Bot API server keeps the file where it cannot be read from here") from exc
+        raise Refused(
+            "the Bot API server keeps the file where it cannot be read from here"
+        ) from exc
     with file:
         while piece := await asyncio.to_thread(file.read, _CHUNK):
             yield piece

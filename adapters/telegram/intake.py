@@ -36,7 +36,9 @@ _SAID = MessageKind.NEW, MessageKind.COMMAND
 class Intake:
     """Of one life of a bot. Leaving the block ends what it still does on the side."""
 
-    def __init__(self, api: Api, account: Account, memory: Memory, clock: Clock, receive: Receive) -> None:
+    def __init__(
+        self, api: Api, account: Account, memory: Memory, clock: Clock, receive: Receive
+    ) -> None:
         self._api = api
         self._account = account
         self._memory = memory
@@ -72,7 +74,9 @@ class Intake:
 
     async def take(self, batch: Iterable[Raw]) -> None:
         """Returning means that all of it is stored, or never will be. Raises what the first that could not be did."""
-        updates = [update for raw in sorted(batch, key=number_of) if (update := _parsed(raw)) is not None]
+        updates = [
+            update for raw in sorted(batch, key=number_of) if (update := _parsed(raw)) is not None
+        ]
         chats: dict[str | None, list[tuple[Update, InboundMessage]]] = {}
         for update in updates:
             message = normalise(update, self._known, self._clock.now())
@@ -101,7 +105,9 @@ class Intake:
             await self._receive(message)
         if update.callback_query is not None:
             # Until it is answered, the button looks as if it were still being pressed.
-            self._run_errand(self._api.call(AnswerCallbackQuery(callback_query_id=update.callback_query.id)))
+            self._run_errand(
+                self._api.call(AnswerCallbackQuery(callback_query_id=update.callback_query.id))
+            )
 
     def _run_errand(self, call: Coroutine[Any, Any, bool]) -> None:
         errand = asyncio.create_task(_harmless(call))

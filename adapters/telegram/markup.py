@@ -66,7 +66,9 @@ def needs_rich(markdown: str) -> bool:
     """
     if "|" not in markdown or _CALL.search(markdown) or "tg://" in markdown:
         return False
-    events: Iterable[tuple[Any, Any]] = pyromark.events_with_range(_scrubbed(markdown), options=STANDARD_OPTIONS)
+    events: Iterable[tuple[Any, Any]] = pyromark.events_with_range(
+        _scrubbed(markdown), options=STANDARD_OPTIONS
+    )
     begun = (event.get("Start") for event, _ in events if isinstance(event, dict))
     return any(isinstance(block, dict) and "Table" in block for block in begun)
 
@@ -88,7 +90,9 @@ def _without_html(markdown: str) -> str:
         if "<" not in text:
             break
         source = text.encode()
-        places = sorted(set(_tags(source, pyromark.events_with_range(text, options=STANDARD_OPTIONS))))
+        places = sorted(
+            set(_tags(source, pyromark.events_with_range(text, options=STANDARD_OPTIONS)))
+        )
         if not places:
             break
         bounds = [0, *places, len(source)]
@@ -118,15 +122,27 @@ def _rewritten(text: str, entities: Sequence[MessageEntity], name_of: NameOf) ->
     """Mentions made harmless or real, links that lead nowhere written out, blanks at both ends left out."""
     at = _Places(text)
     code = [at.stretch(each) for each in entities if each.type in _CODE]
-    dead = [each for each in entities if each.type == "text_link" and not _leads_somewhere(each.url)]
+    dead = [
+        each for each in entities if each.type == "text_link" and not _leads_somewhere(each.url)
+    ]
     changes = [_written_out(each, at) for each in dead]
     for pattern, change in ((_CALL, lambda found: _call(found, name_of)), (_NAME, _quiet)):
-        changes += [change(found) for found in pattern.finditer(text) if not _inside(found.start(), code)]
-    changes += [_Change(start=0, end=len(text) - len(text.lstrip()), words="")] if text[:1].isspace() else []
+        changes += [
+            change(found) for found in pattern.finditer(text) if not _inside(found.start(), code)
+        ]
+    changes += (
+        [_Change(start=0, end=len(text) - len(text.lstrip()), words="")]
+        if text[:1].isspace()
+        else []
+    )
     kept = len(text.rstrip())
-    changes += [_Change(start=kept, end=len(text), words="")] if kept < len(text) and text.strip() else []
+    changes += (
+        [_Change(start=kept, end=len(text), words="")] if kept < len(text) and text.strip() else []
+    )
     living = [each for each in entities if each not in dead]
-    return _applied(text, living, sorted(changes, key=lambda change: (change.start, change.end)), at)
+    return _applied(
+        text, living, sorted(changes, key=lambda change: (change.start, change.end)), at
+    )
 
 
 def _leads_somewhere(url: str | None) -> bool:
@@ -141,7 +157,10 @@ def _written_out(link: MessageEntity, at: _Places) -> _Change:
 def _call(found: re.Match[str], name_of: NameOf) -> _Change:
     person = found[1]
     return _Change(
-        start=found.start(), end=found.end(), words=name_of(person) or f"user {person}", url=f"tg://user?id={person}"
+        start=found.start(),
+        end=found.end(),
+        words=name_of(person) or f"user {person}",
+        url=f"tg://user?id={person}",
     )
 
 
@@ -153,7 +172,9 @@ def _inside(place: int, stretches: Iterable[tuple[int, int]]) -> bool:
     return any(start <= place < end for start, end in stretches)
 
 
-def _applied(text: str, entities: Iterable[MessageEntity], changes: Sequence[_Change], at: _Places) -> Marked:
+def _applied(
+    text: str, entities: Iterable[MessageEntity], changes: Sequence[_Change], at: _Places
+) -> Marked:
     """The new text; every entity stands where its words went."""
     pieces, done, size, shifts, links = list[str](), 0, 0, list[_Shift](), list[dict[str, Any]]()
     for change in changes:
@@ -163,9 +184,18 @@ def _applied(text: str, entities: Iterable[MessageEntity], changes: Sequence[_Ch
         pieces += [before, change.words]
         size += units(before)
         if change.url is not None:
-            links.append({"type": "text_link", "offset": size, "length": units(change.words), "url": change.url})
+            links.append(
+                {
+                    "type": "text_link",
+                    "offset": size,
+                    "length": units(change.words),
+                    "url": change.url,
+                }
+            )
         size += units(change.words)
-        shifts.append(_Shift(at.unit(change.start), at.unit(change.end), size - units(change.words), size))
+        shifts.append(
+            _Shift(at.unit(change.start), at.unit(change.end), size - units(change.words), size)
+        )
         done = change.end
     pieces.append(text[done:])
     moved = [_moved(entity, shifts) for entity in entities]
@@ -232,7 +262,9 @@ def _config() -> RenderConfig:
     """Of our own, with marks that people know: headings are bold and need no pictures."""
     config = RenderConfig.isolated()
     symbols = config.markdown_symbol
-    symbols.heading_level_1 = symbols.heading_level_2 = symbols.heading_level_3 = symbols.heading_level_4 = ""
+    symbols.heading_level_1 = symbols.heading_level_2 = symbols.heading_level_3 = (
+        symbols.heading_level_4
+    ) = ""
     symbols.unordered_list_item = "•"
     symbols.task_completed, symbols.task_uncompleted = "☑", "☐"
     return config

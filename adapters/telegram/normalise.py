@@ -25,7 +25,13 @@ from aiogram.types import (
 )
 
 from turngate.adapters.telegram.contents import attachments_of, words_of
-from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+from turngate.gateway.domain.messages import (
+    ChatType,
+    InboundMessage,
+    MessageKind,
+    ReplyTo,
+    SessionSource,
+)
 
 PLATFORM = "telegram"
 HANDLED = (
@@ -63,11 +69,18 @@ def normalise(update: Update, me: Me, now: datetime) -> InboundMessage | None:
     if (said := update.message or update.channel_post) is not None:
         if said.migrate_to_chat_id is not None:
             return _moved(said, said.migrate_to_chat_id, me, number)
-        return _said(said, me, (number, f"message:{said.chat.id}:{said.message_id}"), MessageKind.NEW)
+        return _said(
+            said, me, (number, f"message:{said.chat.id}:{said.message_id}"), MessageKind.NEW
+        )
     if (edited := update.edited_message or update.edited_channel_post) is not None:
         # A person can change a message twice in a second, so that the time alone does not tell the changes apart.
         version = f"{edited.edit_date}:{crc32(words_of(edited).encode('utf-8', 'replace'))}"
-        return _said(edited, me, (number, f"edit:{edited.chat.id}:{edited.message_id}:{version}"), MessageKind.EDIT)
+        return _said(
+            edited,
+            me,
+            (number, f"edit:{edited.chat.id}:{edited.message_id}:{version}"),
+            MessageKind.EDIT,
+        )
     if update.callback_query is not None:
         return _pressed(update.callback_query, me, number, now)
     if update.message_reaction is not None:
@@ -77,7 +90,9 @@ def normalise(update: Update, me: Me, now: datetime) -> InboundMessage | None:
     return None
 
 
-def _said(message: Message, me: Me, event_ids: tuple[str, ...], kind: MessageKind) -> InboundMessage | None:
+def _said(
+    message: Message, me: Me, event_ids: tuple[str, ...], kind: MessageKind
+) -> InboundMessage | None:
     text, attachments, command = words_of(message), attachments_of(message), _command(message)
     is_own = message.from_user is not None and message.from_user.id == me.id
     if is_own or not (text or attachments) or (command is not None and not command.is_for(me)):
@@ -95,12 +110,16 @@ def _said(message: Message, me: Me, event_ids: tuple[str, ...], kind: MessageKin
         attachments=attachments,
         reply_to=_reply_to(message, me),
         addressed_to_bot=_is_addressed(message, me, command),
-        from_bot=message.from_user is not None and message.from_user.is_bot and message.sender_chat is None,
+        from_bot=message.from_user is not None
+        and message.from_user.is_bot
+        and message.sender_chat is None,
         forwarded=message.forward_origin is not None,
     )
 
 
-def _stopped(stopped: MessageGenerationStopped, me: Me, number: str, now: datetime) -> InboundMessage:
+def _stopped(
+    stopped: MessageGenerationStopped, me: Me, number: str, now: datetime
+) -> InboundMessage:
     """The stop button of a draft. There are drafts in direct chats only, whose id is the person's."""
     place = _place(stopped.chat, me, str(stopped.chat.id), stopped.chat.full_name)
     thread = None if stopped.message_thread_id is None else str(stopped.message_thread_id)
@@ -162,7 +181,9 @@ def _reply_to(message: Message, me: Me) -> ReplyTo | None:
     answered = message.reply_to_message
     if answered is not None and answered.forum_topic_created is None:
         to_bot = answered.from_user is not None and answered.from_user.id == me.id
-        return ReplyTo(message_id=str(answered.message_id), text=quoted or words_of(answered), to_bot=to_bot)
+        return ReplyTo(
+            message_id=str(answered.message_id), text=quoted or words_of(answered), to_bot=to_bot
+        )
     elsewhere = message.external_reply
     if elsewhere is not None and (quoted or elsewhere.message_id):
         return ReplyTo(message_id=str(elsewhere.message_id or ""), text=quoted or "")
@@ -190,17 +211,24 @@ class _Command:
 
 def _command(message: Message) -> _Command | None:
     """What was forwarded is somebody else's word."""
-    first = next((each for each in _entities(message) if each.type == "bot_command" and each.offset == 0), None)
+    first = next(
+        (each for each in _entities(message) if each.type == "bot_command" and each.offset == 0),
+        None,
+    )
     if first is None or message.forward_origin is not None:
         return None
-    name, _, bot = first.extract_from(message.text or message.caption or "").removeprefix("/").partition("@")
+    name, _, bot = (
+        first.extract_from(message.text or message.caption or "").removeprefix("/").partition("@")
+    )
     return _Command(name=name.lower(), bot=bot.lower())
 
 
 def _is_addressed(message: Message, me: Me, command: _Command | None) -> bool:
     if message.chat.type == "private" or (command is not None and command.is_known(me)):
         return True
-    return message.forward_origin is None and any(_mentions(each, message, me) for each in _entities(message))
+    return message.forward_origin is None and any(
+        _mentions(each, message, me) for each in _entities(message)
+    )
 
 
 def _mentions(entity: MessageEntity, message: Message, me: Me) -> bool:
@@ -209,7 +237,9 @@ def _mentions(entity: MessageEntity, message: Message, me: Me) -> bool:
         return entity.user is not None and entity.user.id == me.id
     called = entity.extract_from(message.text or message.caption or "").lower()
     name = f"@{me.username.lower()}"
-    return (entity.type == "mention" and called == name) or (entity.type == "bot_command" and called.endswith(name))
+    return (entity.type == "mention" and called == name) or (
+        entity.type == "bot_command" and called.endswith(name)
+    )
 
 
 def _entities(message: Message) -> Iterator[MessageEntity]:
@@ -245,7 +275,9 @@ def _reacted(reaction: MessageReactionUpdated, me: Me, number: str) -> InboundMe
         event_ids=(number,),
         source=_place(reaction.chat, me, who, name),
         sent_at=reaction.date,
-        text="".join(each.emoji for each in reaction.new_reaction if isinstance(each, ReactionTypeEmoji)),
+        text="".join(
+            each.emoji for each in reaction.new_reaction if isinstance(each, ReactionTypeEmoji)
+        ),
         kind=MessageKind.REACTION,
         from_bot=reaction.user is not None and reaction.user.is_bot,
     )

@@ -43,7 +43,11 @@ async def poll(api: Api, intake: Intake, patience: Patience, progress: Callable[
 
     Raises Unauthorized, Conflict, what a store raises, and Retryable when Telegram has failed several times in a row.
     """
-    offset, wait, failures = None, 0, 0  # the first question does not wait, so that one is known to receive at once
+    offset, wait, failures = (
+        None,
+        0,
+        0,
+    )  # the first question does not wait, so that one is known to receive at once
     is_new = True
     while True:
         try:

@@ -40,7 +40,14 @@ from turngate.adapters.telegram.api import (
     ThreadGone,
 )
 from turngate.adapters.telegram.cache import Memory
-from turngate.adapters.telegram.markup import LARGEST_CAPTION, LARGEST_TEXT, Marked, marked, needs_rich, plain
+from turngate.adapters.telegram.markup import (
+    LARGEST_CAPTION,
+    LARGEST_TEXT,
+    Marked,
+    marked,
+    needs_rich,
+    plain,
+)
 from turngate.adapters.telegram.outgoing import Outgoing
 from turngate.adapters.telegram.uploads import Way, ways_to_send
 from turngate.gateway.domain.errors import Undeliverable
@@ -69,7 +76,10 @@ class Sender:
 
     async def edit(self, part: Part, message_id: str) -> Sent:
         """In place. Its topic and what it answers stay as they are."""
-        out, attempt = self._outgoing(part, LARGEST_TEXT), partial(self._edit, _keyboard(part), _number(message_id))
+        out, attempt = (
+            self._outgoing(part, LARGEST_TEXT),
+            partial(self._edit, _keyboard(part), _number(message_id)),
+        )
         with suppress(NothingChanged):
             await self._repaired(out, attempt)
         return Sent(message_id=message_id, at=self._clock.now())
@@ -107,19 +117,27 @@ class Sender:
         """For five seconds, or until a message comes."""
         thread = _thread(target)
         await self._api.call(
-            SendChatAction(chat_id=self._memory.chat(target), action="typing", message_thread_id=thread)
+            SendChatAction(
+                chat_id=self._memory.chat(target), action="typing", message_thread_id=thread
+            )
         )
 
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
         """A message that is gone, or that takes no such sign, needs none."""
         reaction = SetMessageReaction(
-            chat_id=self._memory.chat(target), message_id=_number(message_id), reaction=[ReactionTypeEmoji(emoji=emoji)]
+            chat_id=self._memory.chat(target),
+            message_id=_number(message_id),
+            reaction=[ReactionTypeEmoji(emoji=emoji)],
         )
         with suppress(Undeliverable):
             await self._api.call(reaction)
 
     async def _send(self, keyboard: InlineKeyboardMarkup | None, out: Outgoing) -> Message:
-        where = {"chat_id": out.chat, "message_thread_id": out.thread, "reply_parameters": out.reply}
+        where = {
+            "chat_id": out.chat,
+            "message_thread_id": out.thread,
+            "reply_parameters": out.reply,
+        }
         if out.rich is not None:
             return await self._api.call(
                 SendRichMessage(rich_message=out.rich_message, reply_markup=keyboard, **where)  # type: ignore[arg-type]
@@ -134,11 +152,17 @@ class Sender:
             )
         )
 
-    async def _edit(self, keyboard: InlineKeyboardMarkup | None, number: int, out: Outgoing) -> Message | bool:
+    async def _edit(
+        self, keyboard: InlineKeyboardMarkup | None, number: int, out: Outgoing
+    ) -> Message | bool:
         edit = EditMessageText(chat_id=out.chat, message_id=number, reply_markup=keyboard)
         if out.rich is not None:
             return await self._api.call(edit.model_copy(update={"rich_message": out.rich_message}))
-        words = {"text": out.words.text, "entities": out.entities, "link_preview_options": _NO_PREVIEW}
+        words = {
+            "text": out.words.text,
+            "entities": out.entities,
+            "link_preview_options": _NO_PREVIEW,
+        }
         return await self._api.call(edit.model_copy(update=words))
 
     async def _upload(self, way: Way, out: Outgoing) -> Message:
@@ -161,10 +185,14 @@ class Sender:
         """In a direct chat an answer to what was said last needs no quotation."""
         if part.reply_to is None or not part.reply_to.isdecimal():
             return None
-        is_plain = part.target.chat_type is ChatType.DM and self._memory.is_newest(part.target, part.reply_to)
+        is_plain = part.target.chat_type is ChatType.DM and self._memory.is_newest(
+            part.target, part.reply_to
+        )
         return None if is_plain else _number(part.reply_to)
 
-    async def _repaired(self, out: Outgoing, attempt: Callable[[Outgoing], Awaitable[Result]]) -> Result:
+    async def _repaired(
+        self, out: Outgoing, attempt: Callable[[Outgoing], Awaitable[Result]]
+    ) -> Result:
         for _ in range(_MOST_REPAIRS):
             try:
                 return await attempt(out)
@@ -206,8 +234,12 @@ def _thread(target: SessionSource) -> int | None:
 
 def _keyboard(part: Part) -> InlineKeyboardMarkup | None:
     """Short labels stand side by side, long ones below each other. All that a button carries is its nonce."""
-    buttons = [InlineKeyboardButton(text=each.label, callback_data=each.nonce) for each in part.buttons]
+    buttons = [
+        InlineKeyboardButton(text=each.label, callback_data=each.nonce) for each in part.buttons
+    ]
     if not buttons:
         return None
     in_one_row = sum(len(each.label) for each in part.buttons) <= _LONGEST_ROW
-    return InlineKeyboardMarkup(inline_keyboard=[buttons] if in_one_row else [[each] for each in buttons])
+    return InlineKeyboardMarkup(
+        inline_keyboard=[buttons] if in_one_row else [[each] for each in buttons]
+    )

@@ -55,5 +55,7 @@ def _common(out: Outgoing) -> dict[str, Any]:
 
 def _clean(name: str) -> str:
     """It goes into a header of the request: one line, and no path."""
-    printable = "".join(character for character in name if character.isprintable()).rpartition("/")[2]
+    printable = "".join(character for character in name if character.isprintable()).rpartition("/")[
+        2
+    ]
     return printable[-_LONGEST_NAME:] or "file"

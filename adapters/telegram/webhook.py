@@ -27,7 +27,9 @@ _LARGEST_UPDATE = 4 * 1024 * 1024
 _TO_END = 1.0
 
 
-async def listen(api: Api, intake: Intake, webhook: Webhook, patience: Patience, progress: Callable[[], None]) -> None:
+async def listen(
+    api: Api, intake: Intake, webhook: Webhook, patience: Patience, progress: Callable[[], None]
+) -> None:
     """
     Until cancelled. `progress` is called whenever Telegram says that it reaches us.
 
@@ -54,7 +56,9 @@ async def _is_reached(api: Api, webhook: Webhook, patience: Patience) -> bool:
     """Whether Telegram calls us, and nothing waits that it could not deliver."""
     info = await api.call(GetWebhookInfo())
     if info.url != webhook.url:
-        raise Retryable("another program has changed the webhook of this bot; stop it, or give this one its own bot")
+        raise Retryable(
+            "another program has changed the webhook of this bot; stop it, or give this one its own bot"
+        )
     return info.last_error_date is None or info.pending_update_count == 0
 
 
@@ -74,7 +78,9 @@ async def _open_door(intake: Intake, webhook: Webhook) -> AsyncIterator[None]:
         try:
             await web.TCPSite(runner, webhook.host, webhook.port).start()
         except OSError as exc:
-            raise AddressTaken(f"the webhook cannot listen at {webhook.host}:{webhook.port}: {exc.strerror}") from exc
+            raise AddressTaken(
+                f"the webhook cannot listen at {webhook.host}:{webhook.port}: {exc.strerror}"
+            ) from exc
         yield
     finally:
         await runner.cleanup()

@@ -17,6 +17,8 @@ def load_agent(spec: AgentSpec) -> Agent:
         if exc.name == f"turngate.gateway.agents.{spec.kind}":
             raise ConfigError(f"agents.{spec.name}: there is no kind {spec.kind}") from exc
         cure = f"install turngate[{spec.kind}]"
-        raise ConfigError(f"agents.{spec.name}: its library {exc.name} is not installed; {cure}") from exc
+        raise ConfigError(
+            f"agents.{spec.name}: its library {exc.name} is not installed; {cure}"
+        ) from exc
     agent: Agent = kind.make(spec)
     return agent

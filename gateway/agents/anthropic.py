@@ -53,7 +53,9 @@ class AnthropicAgent:
         self._spec = spec
         self._model = model_of(spec, "claude-sonnet-4-5")
         headers = {"anthropic-version": _VERSION}
-        place = endpoint(spec, default=_HOME, below="/v1/messages", headers=headers, key_as="x-api-key: ")
+        place = endpoint(
+            spec, default=_HOME, below="/v1/messages", headers=headers, key_as="x-api-key: "
+        )
         self._quote = place.quoted
         self._server = ModelServer(place, patience)
 
@@ -61,7 +63,10 @@ class AnthropicAgent:
         """As the port has it."""
         body = await asyncio.to_thread(self._body, turn) if has_files(turn) else self._body(turn)
         try:
-            async with self._server.asked(body) as got, aclosing(answered(got, _Message(self._quote))) as events:
+            async with (
+                self._server.asked(body) as got,
+                aclosing(answered(got, _Message(self._quote))) as events,
+            ):
                 async for event in events:
                     yield event
         except Refusal as refusal:
@@ -106,7 +111,8 @@ def _tools(said: Sequence[Utterance]) -> Message:
         return {}
     gone = "Was used earlier in this conversation and is not there any more."
     tools: list[Json] = [
-        {"name": name, "description": gone, "input_schema": {"type": "object", "properties": {}}} for name in names
+        {"name": name, "description": gone, "input_schema": {"type": "object", "properties": {}}}
+        for name in names
     ]
     return {"tools": tools, "tool_choice": {"type": "none"}}
 
@@ -124,11 +130,13 @@ def _messages(said: Sequence[Utterance]) -> list[Json]:
         if results:
             messages.append({"role": "user", "content": results})
         calls: list[Json] = [
-            {"type": "tool_use", "id": call.id, "name": _name(call), "input": call.arguments} for call in each.calls
+            {"type": "tool_use", "id": call.id, "name": _name(call), "input": call.arguments}
+            for call in each.calls
         ]
         messages.append({"role": "assistant", "content": [*_thinking(each), *content, *calls]})
         results = [
-            {"type": "tool_result", "tool_use_id": call.id, "content": call.result or "(empty)"} for call in each.calls
+            {"type": "tool_result", "tool_use_id": call.id, "content": call.result or "(empty)"}
+            for call in each.calls
         ]
     return messages
 
@@ -144,7 +152,10 @@ def _thinking(each: Utterance) -> list[Json]:
 def _block(block: Content) -> Json:
     if isinstance(block, Words):
         return {"type": "text", "text": block.text}
-    return {"type": "image", "source": {"type": "base64", "media_type": block.mime, "data": block.content}}
+    return {
+        "type": "image",
+        "source": {"type": "base64", "media_type": block.mime, "data": block.content},
+    }
 
 
 def _name(call: Call) -> str:
@@ -188,7 +199,11 @@ class _Message:
                 yield from self._sign()
             case "message_delta":
                 self._stop = word(child(event, "delta").get("stop_reason")) or self._stop
-                self._usage |= {name: count for name, count in child(event, "usage").items() if count is not None}
+                self._usage |= {
+                    name: count
+                    for name, count in child(event, "usage").items()
+                    if count is not None
+                }
             case "message_stop":
                 self.is_over = True
             case "message":
@@ -200,7 +215,9 @@ class _Message:
 
     def rest(self) -> Iterator[AgentEvent]:
         """Calls that the model wants us to run are run by nobody."""
-        yield from self._calls.finish(ToolStatus.FAILED if self._stop == "tool_use" else ToolStatus.DONE)
+        yield from self._calls.finish(
+            ToolStatus.FAILED if self._stop == "tool_use" else ToolStatus.DONE
+        )
 
     def usage(self) -> Iterator[AgentEvent]:
         """What was read from a cache or written into it is not part of the input here, as with us."""

@@ -23,7 +23,13 @@ LARGEST_TEXT = 64_000
 LARGEST_IN_ALL = 15_000_000
 """Of one turn: requests have a largest size, too."""
 
-_TEXT_TYPES = ("application/json", "application/xml", "application/yaml", "application/toml", "application/x-yaml")
+_TEXT_TYPES = (
+    "application/json",
+    "application/xml",
+    "application/yaml",
+    "application/toml",
+    "application/x-yaml",
+)
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -85,7 +91,12 @@ class Opener:
             return Words(stand_in(file, "not shown: this model is not given pictures"))
         most = min(LARGEST_PICTURE, self._left)
         if size > most:
-            return Words(stand_in(file, f"not shown: {written_size(size)}, and {written_size(most)} is the most here"))
+            return Words(
+                stand_in(
+                    file,
+                    f"not shown: {written_size(size)}, and {written_size(most)} is the most here",
+                )
+            )
         self._left -= size
         return Picture(mime=file.mime or "", content=base64.b64encode(start).decode("ascii"))
 

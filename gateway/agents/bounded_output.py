@@ -41,7 +41,9 @@ class Output:
         while (end := self._held.find(b"\n", self._looked_at)) < 0:
             self._looked_at = len(self._held)
             if self._looked_at > LONGEST_LINE:
-                raise AgentError(f"the agent wrote a line of more than {written_size(LONGEST_LINE)}")
+                raise AgentError(
+                    f"the agent wrote a line of more than {written_size(LONGEST_LINE)}"
+                )
             piece = await self.piece()
             if not piece:
                 return self._take(self._looked_at) if self._held else None

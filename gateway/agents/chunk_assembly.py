@@ -33,7 +33,11 @@ class Mender:
 
 def mended(text: str) -> str:
     """Halves that belong together are one character; what is left of others is replaced."""
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return (
+        text
+        if text.isascii()
+        else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,9 @@ class Calls:
             raise AgentError(f"it called a tool with more than {_LONGEST_CALL:,} characters")
         self._open[place] = replace(call, input=call.input + more)
 
-    def finish(self, status: ToolStatus, *, place: int | None = None, output: str | None = None) -> list[Tool]:
+    def finish(
+        self, status: ToolStatus, *, place: int | None = None, output: str | None = None
+    ) -> list[Tool]:
         """The one at that place is over, or all of them."""
         places = list(self._open) if place is None else [at for at in self._open if at == place]
         return [self._open.pop(at).tool(status, output) for at in places]
@@ -82,4 +88,8 @@ class Calls:
     def finish_named(self, id: str, output: str) -> list[Tool]:  # noqa: A002
         """The one with this id has given this."""
         place = next((at for at, call in self._open.items() if call.id == id), None)
-        return [] if place is None else self.finish(ToolStatus.DONE, place=place, output=mended(output))
+        return (
+            []
+            if place is None
+            else self.finish(ToolStatus.DONE, place=place, output=mended(output))
+        )

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 
 from turngate.gateway.agents.blocks import Content, Opener, Words
 from turngate.gateway.agents.plain_text import recalled, spoken
-from turngate.gateway.domain.messages import Entry, InboundMessage, Origin, Reasoning, Role, ToolCall, Turn
+from turngate.gateway.domain.messages import (
+    Entry,
+    InboundMessage,
+    Origin,
+    Reasoning,
+    Role,
+    ToolCall,
+    Turn,
+)
 from turngate.gateway.domain.serialization import Json
 
 _WE_BEGAN = Words("(You wrote first.)")
@@ -94,7 +102,9 @@ def _recalled(entry: Entry, numbers: _Numbers, *, shared: bool) -> Utterance:
     if entry.role is not Role.ASSISTANT or entry.origin is Origin.SUMMARY:
         return Utterance(by_person=True, content=content)
     calls = tuple(numbers.call(call, place) for place, call in enumerate(entry.tool_calls))
-    return Utterance(by_person=False, content=content, calls=calls, thinking=entry.reasoning if calls else None)
+    return Utterance(
+        by_person=False, content=content, calls=calls, thinking=entry.reasoning if calls else None
+    )
 
 
 def _with_result(utterance: Utterance, place: int, result: str) -> Utterance:

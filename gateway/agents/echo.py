@@ -12,7 +12,16 @@ import re
 from collections.abc import AsyncGenerator
 
 from turngate.gateway.agents.spec import AgentSpec
-from turngate.gateway.domain.messages import AgentEvent, Attachment, Done, Origin, Role, Text, Turn, Usage
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    Attachment,
+    Done,
+    Origin,
+    Role,
+    Text,
+    Turn,
+    Usage,
+)
 from turngate.gateway.stores.session_files import written_size
 
 # Words with the blanks after them. A long text comes in as many pieces, each of more words.
@@ -42,7 +51,10 @@ def make(spec: AgentSpec) -> EchoAgent:
 
 def _answer(turn: Turn) -> str:
     """The text comes last and as it was, so that whatever it holds (an open code block) spoils nothing after it."""
-    heard = "\n\n".join(filter(None, (message.text for message in turn.messages))) or "(nothing in words)"
+    heard = (
+        "\n\n".join(filter(None, (message.text for message in turn.messages)))
+        or "(nothing in words)"
+    )
     return f"{_where(turn)}{_files(turn)} You said:\n\n{heard}"
 
 
@@ -68,8 +80,15 @@ def _where(turn: Turn) -> str:
 
 def _turns(turn: Turn) -> int:
     """Earlier turns it was shown: messages that were answered together are one."""
-    talk = [entry.role for entry in turn.history if entry.origin is Origin.CHAT and entry.role is not Role.TOOL]
-    return sum(role is Role.USER and (at == 0 or talk[at - 1] is not Role.USER) for at, role in enumerate(talk))
+    talk = [
+        entry.role
+        for entry in turn.history
+        if entry.origin is Origin.CHAT and entry.role is not Role.TOOL
+    ]
+    return sum(
+        role is Role.USER and (at == 0 or talk[at - 1] is not Role.USER)
+        for at, role in enumerate(talk)
+    )
 
 
 def _pieces(text: str) -> list[str]:

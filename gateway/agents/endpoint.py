@@ -39,14 +39,18 @@ class Endpoint:
         return cut(folded(shown), _LONGEST_WORDS)
 
 
-def endpoint(spec: AgentSpec, *, default: str, below: str, headers: Mapping[str, str], key_as: str) -> Endpoint:
+def endpoint(
+    spec: AgentSpec, *, default: str, below: str, headers: Mapping[str, str], key_as: str
+) -> Endpoint:
     """
     The address `below` what the operator wrote, or below the `default`; it may be written whole as well.
 
     `key_as` says how the key is sent, such as "Authorization: Bearer". Raises ConfigError.
     """
     if spec.url is None and spec.api_key is None:
-        raise ConfigError(f"agents.{spec.name}: api_key is missing; {urlsplit(default).netloc} answers nobody without")
+        raise ConfigError(
+            f"agents.{spec.name}: api_key is missing; {urlsplit(default).netloc} answers nobody without"
+        )
     name, _, before = key_as.partition(": ")
     key = _key(spec)
     credentials = {name: f"{before} {key}".strip()} if key else {}
@@ -60,7 +64,9 @@ def endpoint(spec: AgentSpec, *, default: str, below: str, headers: Mapping[str,
 def model_of(spec: AgentSpec, example: str) -> str:
     """Raises ConfigError if there is none."""
     if not spec.model:
-        raise ConfigError(f"agents.{spec.name}: model is missing; write which one to ask, such as {example}")
+        raise ConfigError(
+            f"agents.{spec.name}: model is missing; write which one to ask, such as {example}"
+        )
     return spec.model
 
 
@@ -68,7 +74,9 @@ def check_options(spec: AgentSpec, ours: Collection[str]) -> None:
     """Raises ConfigError for a field of the request that is made here."""
     taken = sorted(set(spec.options) & set(ours))
     if taken:
-        raise ConfigError(f"agents.{spec.name}: options.{taken[0]} is set by the gateway itself; remove it")
+        raise ConfigError(
+            f"agents.{spec.name}: options.{taken[0]} is set by the gateway itself; remove it"
+        )
 
 
 def _key(spec: AgentSpec) -> str | None:
@@ -77,7 +85,9 @@ def _key(spec: AgentSpec) -> str | None:
         return None
     key = spec.api_key.strip()
     if not key.isascii() or not key.isprintable() or " " in key or not key:
-        raise ConfigError(f"agents.{spec.name}: api_key holds characters that no key has; copy it again")
+        raise ConfigError(
+            f"agents.{spec.name}: api_key holds characters that no key has; copy it again"
+        )
     return key
 
 
@@ -87,11 +97,15 @@ def _below(spec: AgentSpec, written: str, below: str) -> str:
         parts = urlsplit(written)
         _ = parts.port
     except ValueError as exc:
-        raise ConfigError(f"agents.{spec.name}: base_url is no address; write https://host/v1") from exc
+        raise ConfigError(
+            f"agents.{spec.name}: base_url is no address; write https://host/v1"
+        ) from exc
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"agents.{spec.name}: base_url is no address; write https://host/v1")
     if parts.username is not None or parts.password is not None:
-        raise ConfigError(f"agents.{spec.name}: base_url holds a name or a password; take it out, and write api_key")
+        raise ConfigError(
+            f"agents.{spec.name}: base_url holds a name or a password; take it out, and write api_key"
+        )
     return urlunsplit((parts.scheme, parts.netloc, _joined(parts.path, below), parts.query, ""))
 
 
@@ -99,5 +113,7 @@ def _joined(path: str, below: str) -> str:
     """Whatever of the lower part is already written is not written twice: /v1 + /v1/messages is /v1/messages."""
     path = path.rstrip("/")
     steps = below.split("/")[1:]
-    written = next((n for n in range(len(steps), 0, -1) if path.endswith("/" + "/".join(steps[:n]))), 0)
+    written = next(
+        (n for n in range(len(steps), 0, -1) if path.endswith("/" + "/".join(steps[:n]))), 0
+    )
     return "/".join([path, *steps[written:]])

@@ -68,7 +68,9 @@ class Chain:
                 pause = None if heard or attempt == link.attempts else _pause(failure, attempt)
                 self._tell(link.name, failure, again=pause is not None)
                 if heard:
-                    raise failure if isinstance(failure, AgentRefused) else AgentError(str(failure)) from failure
+                    raise (
+                        failure if isinstance(failure, AgentRefused) else AgentError(str(failure))
+                    ) from failure
                 if pause is None:
                     break
                 await asyncio.sleep(pause)

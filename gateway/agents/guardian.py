@@ -39,7 +39,9 @@ def main(lifeline: int) -> None:
     """One order, one program, nothing left."""
     os.set_inheritable(lifeline, False)
     for number in _IGNORED:
-        signal.signal(number, signal.SIG_IGN)  # systemd ends a whole group: whoever has to tidy up goes last
+        signal.signal(
+            number, signal.SIG_IGN
+        )  # systemd ends a whole group: whoever has to tidy up goes last
     changes = _listen_for_children()
     _control_process(_PR_SET_CHILD_SUBREAPER, 1)
     argv, environment, memory = _read_order(lifeline)
@@ -73,7 +75,9 @@ def _control_process(option: int, value: int) -> None:
 
 def _read_order(lifeline: int) -> tuple[list[str], dict[str, str], int]:
     length = int(_read_exactly(lifeline, LENGTH_DIGITS))
-    memory, words, *fields = _read_exactly(lifeline, length).decode("utf-8", "surrogateescape").split("\0")
+    memory, words, *fields = (
+        _read_exactly(lifeline, length).decode("utf-8", "surrogateescape").split("\0")
+    )
     argv, variables = fields[: int(words)], fields[int(words) :]
     return argv, dict(each.split("=", 1) for each in variables if each), int(memory)
 
@@ -101,7 +105,9 @@ def _start(argv: list[str], environment: dict[str, str], memory: int, lifeline: 
     return program
 
 
-def _become(argv: list[str], environment: dict[str, str], memory: int, guardian: int, failure: int) -> None:
+def _become(
+    argv: list[str], environment: dict[str, str], memory: int, guardian: int, failure: int
+) -> None:
     try:
         os.setpgid(0, 0)
         _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)

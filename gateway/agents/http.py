@@ -49,8 +49,12 @@ def make(spec: AgentSpec) -> HttpAgent:
     if spec.url is None:
         raise ConfigError(f"agents.{spec.name}: which address? write url: http://host/path")
     headers = {"Accept": "text/event-stream, application/x-ndjson, application/json"}
-    asked = endpoint(spec, default=spec.url, below="", headers=headers, key_as="Authorization: Bearer")
-    return HttpAgent(replace(asked, url=spec.url), _answer_url(spec, spec.url), hears_of_endings=spec.session_end)
+    asked = endpoint(
+        spec, default=spec.url, below="", headers=headers, key_as="Authorization: Bearer"
+    )
+    return HttpAgent(
+        replace(asked, url=spec.url), _answer_url(spec, spec.url), hears_of_endings=spec.session_end
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -160,13 +164,17 @@ class HttpAgent:
         if _origin(named) == _origin(self._endpoint.url):
             call.answer_url = named
         else:
-            structlog.get_logger().warning("an address for answers was not taken", action=Action.AGENT)
+            structlog.get_logger().warning(
+                "an address for answers was not taken", action=Action.AGENT
+            )
 
     async def _say(self, call: _Call, document: dict[str, Json]) -> bool:
         """Whether it was taken. The key goes to its own server only."""
         is_own = _origin(call.answer_url) == _origin(self._endpoint.url)
         headers = self._endpoint.headers if is_own else {"Content-Type": "application/json"}
-        server = ModelServer(replace(self._endpoint, url=call.answer_url, headers=headers), _PATIENCE_WITH_ANSWERS)
+        server = ModelServer(
+            replace(self._endpoint, url=call.answer_url, headers=headers), _PATIENCE_WITH_ANSWERS
+        )
         try:
             async with server.asked(written({"turn": call.turn, **document})):
                 return True
@@ -188,7 +196,9 @@ class HttpAgent:
 def _refused(refusal: Refusal) -> AgentError:
     why, words = refusal.why, refusal.words
     if refusal.status in _BUSY or refusal.status >= 500:
-        return AgentUnavailable(f"the agent is busy or broken{why}", retry_after=refusal.retry_after, words=words)
+        return AgentUnavailable(
+            f"the agent is busy or broken{why}", retry_after=refusal.retry_after, words=words
+        )
     if refusal.status in (401, 403):
         return AgentRefused(f"the agent does not take our key{why}; check api_key", words=words)
     return AgentRefused(f"the agent does not take the turn{why}; check url", words=words)
@@ -200,7 +210,9 @@ def _answer_url(spec: AgentSpec, url: str) -> str:
         parts = urlsplit(url)
         return urlunsplit(parts._replace(path=parts.path.rstrip("/") + "/answers", fragment=""))
     if not isinstance(named, str) or _origin(named) is None:
-        raise ConfigError(f"agents.{spec.name}: options.answer_url is no address; write http://host/path")
+        raise ConfigError(
+            f"agents.{spec.name}: options.answer_url is no address; write http://host/path"
+        )
     return named
 
 

@@ -12,7 +12,9 @@ from turngate.gateway.agents.sse import EventReader, EventTooLong, ServerEvent
 from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
 from turngate.gateway.domain.messages import Text
 
-_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
+_LINES = frozenset(
+    {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
+)
 _NAMELESS = "message"
 
 
@@ -41,7 +43,9 @@ async def said(response: aiohttp.ClientResponse) -> AsyncGenerator[object]:
             yield _named(event)
         _check_end(response)
     else:
-        raise AgentRefused("the agent answers with another type; events are text/event-stream", words=kind)
+        raise AgentRefused(
+            "the agent answers with another type; events are text/event-stream", words=kind
+        )
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -77,7 +77,9 @@ def ending_document(ending: SessionEnded) -> dict[str, Json]:
 
 def written(document: Json) -> bytes:
     """One line, without its end."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "replace"
+    )
 
 
 def answer_document(ask: str, option: str | None) -> dict[str, Json]:
@@ -100,14 +102,18 @@ def read_event(line: str | bytes) -> AgentEvent | None:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError) as exc:
-        raise AgentError("the agent said something that is not JSON, where each line is one event") from exc
+        raise AgentError(
+            "the agent said something that is not JSON, where each line is one event"
+        ) from exc
     return event_of(document)
 
 
 def event_of(document: object) -> AgentEvent | None:
     """As `read_event`, from what the JSON said."""
     if not isinstance(document, dict):
-        raise AgentError(f"the agent said something that is not an event: a {type(document).__name__}")
+        raise AgentError(
+            f"the agent said something that is not an event: a {type(document).__name__}"
+        )
     fields = _Fields(document)
     read = _READERS.get(fields.text("type"))
     if read is None:
@@ -136,7 +142,11 @@ class _Fields:
         value = self._document.get(name)
         if value is None:
             return 0
-        if isinstance(value, bool) or not isinstance(value, int | float) or not -math.inf < value < math.inf:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not -math.inf < value < math.inf
+        ):
             raise self._mistake(name, "must be a number")
         return int(value)
 
@@ -144,7 +154,11 @@ class _Fields:
         value = self._document.get(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST_MONEY:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 <= value < _MOST_MONEY
+        ):
             raise self._mistake(name, "must be a sum of money")
         return float(value)
 
@@ -207,10 +221,14 @@ def _error(fields: _Fields) -> AgentEvent:
 
 _READERS: dict[str, Callable[[_Fields], AgentEvent]] = {
     "text": lambda fields: Text(fields.text("text")),
-    "reasoning": lambda fields: Reasoning(text=fields.text("text"), signature=fields.text_or_none("signature")),
+    "reasoning": lambda fields: Reasoning(
+        text=fields.text("text"), signature=fields.text_or_none("signature")
+    ),
     "tool": _tool,
     "file": lambda fields: File(path=fields.text("path"), name=fields.text_or_none("name")),
-    "ask": lambda fields: Ask(id=fields.text("id"), text=fields.text("text"), options=fields.texts("options")),
+    "ask": lambda fields: Ask(
+        id=fields.text("id"), text=fields.text("text"), options=fields.texts("options")
+    ),
     "send": lambda fields: Send(target=fields.text("target"), text=fields.text("text")),
     "usage": _usage,
     "done": lambda _: Done(),
@@ -225,7 +243,9 @@ def _session(turn: Turn) -> Json:
         "id": session.id,
         "title": session.title,
         "is_new": not any(entry.origin is not Origin.COMMAND for entry in turn.history),
-        "reset": None if notice is None else {"reason": notice.reason.value, "had_activity": notice.had_activity},
+        "reset": None
+        if notice is None
+        else {"reason": notice.reason.value, "had_activity": notice.had_activity},
         "goal": session.goal,
         "shared": turn.shared,
     }
@@ -259,7 +279,10 @@ def _entry(entry: Entry) -> Json:
     document: dict[str, Json] = {
         "role": entry.role.value,
         "content": [to_dict(block) for block in entry.content],
-        "tool_calls": [{"id": each.id, "name": each.name, "arguments": each.arguments} for each in entry.tool_calls],
+        "tool_calls": [
+            {"id": each.id, "name": each.name, "arguments": each.arguments}
+            for each in entry.tool_calls
+        ],
     }
     if entry.tool_call_id is not None:
         document["tool_call_id"] = entry.tool_call_id
@@ -276,7 +299,10 @@ def _message(message: InboundMessage) -> Json:
         "sender": message.source.participant_id,
         "sender_name": message.source.user_name,
         "reply_to": None if quoted is None else {"text": quoted.text, "to_bot": quoted.to_bot},
-        "attachments": [{"path": each.path, "mime": each.mime, "name": each.name} for each in message.attachments],
+        "attachments": [
+            {"path": each.path, "mime": each.mime, "name": each.name}
+            for each in message.attachments
+        ],
     }
 
 

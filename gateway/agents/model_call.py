@@ -46,7 +46,9 @@ class Refusal(TurngateError):
     may quote people; its `kind` is a word of a list, and may be told.
     """
 
-    def __init__(self, status: int, words: str, retry_after: float | None = None, *, kind: str | None = None) -> None:
+    def __init__(
+        self, status: int, words: str, retry_after: float | None = None, *, kind: str | None = None
+    ) -> None:
         super().__init__("the model server said no", words=words)
         self.status = status
         self.retry_after = retry_after
@@ -81,7 +83,10 @@ class ModelServer:
         patience = patience or Patience()
         self._endpoint = endpoint
         self._timeout = aiohttp.ClientTimeout(
-            total=None, connect=patience.connect, sock_connect=patience.connect, sock_read=patience.silence
+            total=None,
+            connect=patience.connect,
+            sock_connect=patience.connect,
+            sock_read=patience.silence,
         )
         self._session: aiohttp.ClientSession | None = None
 
@@ -110,9 +115,13 @@ class ModelServer:
         headers = self._endpoint.headers
         try:
             # A redirect would carry the key to wherever it points.
-            return await self._session.post(self._endpoint.url, data=body, headers=headers, allow_redirects=False)
+            return await self._session.post(
+                self._endpoint.url, data=body, headers=headers, allow_redirects=False
+            )
         except aiohttp.ClientSSLError as exc:
-            raise AgentRefused("the model server's certificate is not to be trusted; check base_url") from exc
+            raise AgentRefused(
+                "the model server's certificate is not to be trusted; check base_url"
+            ) from exc
         except TimeoutError as exc:
             raise AgentUnavailable("the model does not answer") from exc
         except (aiohttp.ClientError, OSError) as exc:
@@ -124,7 +133,12 @@ class ModelServer:
         except (aiohttp.ClientError, OSError):
             complaint = b""  # the status says enough
         pause = _retry_after(response.headers)
-        return Refusal(response.status, self._endpoint.quoted(words_of(complaint)), pause, kind=kind_of(complaint))
+        return Refusal(
+            response.status,
+            self._endpoint.quoted(words_of(complaint)),
+            pause,
+            kind=kind_of(complaint),
+        )
 
 
 def kind_of(complaint: bytes | Json) -> str | None:
@@ -171,5 +185,9 @@ def _until(date: str, now: str) -> float | None:
     """By the clock of whoever wrote both: ours may be wrong, and what the server means is a while."""
     try:
         return (parsedate_to_datetime(date) - parsedate_to_datetime(now)).total_seconds()
-    except (TypeError, ValueError, OverflowError):  # one of them knows its zone and the other does not; no date at all
+    except (
+        TypeError,
+        ValueError,
+        OverflowError,
+    ):  # one of them knows its zone and the other does not; no date at all
         return None

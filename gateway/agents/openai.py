@@ -46,7 +46,13 @@ class OpenAiAgent:
         check_options(spec, _OURS)
         self._spec = spec
         self._model = model_of(spec, "gpt-5")
-        place = endpoint(spec, default=_HOME, below="/chat/completions", headers={}, key_as="Authorization: Bearer")
+        place = endpoint(
+            spec,
+            default=_HOME,
+            below="/chat/completions",
+            headers={},
+            key_as="Authorization: Bearer",
+        )
         self._quote = place.quoted
         self._server = ModelServer(place, patience)
         self._refused: set[str] = set()
@@ -54,9 +60,14 @@ class OpenAiAgent:
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         """As the port has it."""
         for _ in range(3):
-            body = await asyncio.to_thread(self._body, turn) if has_files(turn) else self._body(turn)
+            body = (
+                await asyncio.to_thread(self._body, turn) if has_files(turn) else self._body(turn)
+            )
             try:
-                async with self._server.asked(body) as got, aclosing(answered(got, _Completion(self._quote))) as events:
+                async with (
+                    self._server.asked(body) as got,
+                    aclosing(answered(got, _Completion(self._quote))) as events,
+                ):
                     async for event in events:
                         yield event
                     return
@@ -73,7 +84,9 @@ class OpenAiAgent:
         """True if another try, without a field that this server does not know, may do better."""
         if refusal.status not in (400, 422):
             return False
-        named = {field for field, sign in _DISPUTED.items() if sign in refusal.words} - self._refused
+        named = {
+            field for field, sign in _DISPUTED.items() if sign in refusal.words
+        } - self._refused
         self._refused |= named
         return bool(named)
 
@@ -111,7 +124,10 @@ def _written(utterance: Utterance) -> Iterator[Json]:
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+            "function": {
+                "name": call.name,
+                "arguments": json.dumps(call.arguments, ensure_ascii=False),
+            },
         }
         for call in utterance.calls
     ]
@@ -130,7 +146,10 @@ def _content(blocks: Iterable[Content]) -> Json:
     return [
         {"type": "text", "text": block.text}
         if isinstance(block, Words)
-        else {"type": "image_url", "image_url": {"url": f"data:{block.mime};base64,{block.content}"}}
+        else {
+            "type": "image_url",
+            "image_url": {"url": f"data:{block.mime};base64,{block.content}"},
+        }
         for block in blocks
     ]
 
@@ -173,15 +192,23 @@ class _Completion:
 
     def rest(self) -> Iterator[AgentEvent]:
         """Calls that the model wants us to run are run by nobody."""
-        yield from self._calls.finish(ToolStatus.FAILED if self._finish == "tool_calls" else ToolStatus.DONE)
+        yield from self._calls.finish(
+            ToolStatus.FAILED if self._finish == "tool_calls" else ToolStatus.DONE
+        )
 
     def usage(self) -> Iterator[AgentEvent]:
         """What was read from a cache is part of the prompt here, and counted apart by us."""
         if not self._usage:
             return
         prompt = number(self._usage.get("prompt_tokens"))
-        cached = min(number(child(self._usage, "prompt_tokens_details").get("cached_tokens")), prompt)
-        yield Usage(input=prompt - cached, output=number(self._usage.get("completion_tokens")), cache_read=cached)
+        cached = min(
+            number(child(self._usage, "prompt_tokens_details").get("cached_tokens")), prompt
+        )
+        yield Usage(
+            input=prompt - cached,
+            output=number(self._usage.get("completion_tokens")),
+            cache_read=cached,
+        )
 
     def _hear_piece(self, piece: Message) -> Iterator[AgentEvent]:
         thoughts = next(filter(None, (word(piece.get(name)) for name in _THOUGHTS)), "")

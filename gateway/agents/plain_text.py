@@ -47,7 +47,9 @@ def block_text(block: object) -> str:
 
 def stand_in(file: Attachment | Media, why: str | None = None) -> str:
     """What the agent reads in place of a file, and why it does not see it."""
-    described = ", ".join(filter(None, (folded(file.name) if file.name else file.type.value, file.mime)))
+    described = ", ".join(
+        filter(None, (folded(file.name) if file.name else file.type.value, file.mime))
+    )
     return f"[file {described}: {why}]" if why else f"[file {described}]"
 
 

@@ -32,7 +32,9 @@ _SHORTEST_SECRET = 4
 _GIVEN_TO_ALL = frozenset({"PATH", "HOME", "LANG", "TZ"})
 _PASSING = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 # As a module, so that it is compiled once; last on the path, where its neighbours hide nothing.
-_RUN_GUARDIAN = "import sys; sys.path.append(sys.argv[1]); import guardian; guardian.main(int(sys.argv[2]))"
+_RUN_GUARDIAN = (
+    "import sys; sys.path.append(sys.argv[1]); import guardian; guardian.main(int(sys.argv[2]))"
+)
 
 _News = asyncio.Future[int | None]
 
@@ -97,7 +99,12 @@ class Program:
         self._started: _News = loop.create_future()
         self._ended: _News = loop.create_future()
         self._over: _News = loop.create_future()
-        self._news = {"started": self._started, "failed": self._started, "ended": self._ended, "over": self._over}
+        self._news = {
+            "started": self._started,
+            "failed": self._started,
+            "ended": self._ended,
+            "over": self._over,
+        }
         self._listening = asyncio.ensure_future(self._listen(words))
         self._draining = asyncio.ensure_future(self._drain_errors(guardian.stderr))
         self._is_over = False
@@ -126,7 +133,10 @@ class Program:
             text = text.replace(secret, "***")
         if len(self._errors) == _KEPT_OF_STDERR and self._secrets:
             text = text[len(self._secrets[0]) :]  # it may begin in the middle of one
-        lines = ("".join(char if char.isprintable() else " " for char in line).strip() for line in text.splitlines())
+        lines = (
+            "".join(char if char.isprintable() else " " for char in line).strip()
+            for line in text.splitlines()
+        )
         return [line[:_LONGEST_LINE] for line in lines if line][-_LAST_LINES:]
 
     async def end(self) -> None:
@@ -146,7 +156,9 @@ class Program:
             async with asyncio.timeout(_LONGEST_END):
                 await self._let_go()
         except TimeoutError:
-            structlog.get_logger().warning("a program will not end", action=Action.AGENT, where=self.name)
+            structlog.get_logger().warning(
+                "a program will not end", action=Action.AGENT, where=self.name
+            )
         finally:
             self._draining.cancel()
             self._listening.cancel()
@@ -196,9 +208,19 @@ def said_status(status: int) -> str:
         return f"ended by signal {-status}"
 
 
-async def _guardian(lifeline: socket.socket, cwd: str | None, longest_line: int) -> asyncio.subprocess.Process:
+async def _guardian(
+    lifeline: socket.socket, cwd: str | None, longest_line: int
+) -> asyncio.subprocess.Process:
     """With nothing in its own environment or arguments that its program may have to keep secret."""
-    python = [sys.executable, "-I", "-S", "-c", _RUN_GUARDIAN, str(Path(__file__).parent), str(lifeline.fileno())]
+    python = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        _RUN_GUARDIAN,
+        str(Path(__file__).parent),
+        str(lifeline.fileno()),
+    ]
     return await asyncio.create_subprocess_exec(
         *python,
         stdin=asyncio.subprocess.PIPE,
@@ -230,16 +252,27 @@ def _end_session(leader: int) -> None:
 
 
 def _order(argv: Sequence[str], env: Mapping[str, str], memory: int | None) -> bytes:
-    fields = [str(memory or 0), str(len(argv)), *argv, *(f"{name}={value}" for name, value in env.items())]
+    fields = [
+        str(memory or 0),
+        str(len(argv)),
+        *argv,
+        *(f"{name}={value}" for name, value in env.items()),
+    ]
     if any("\0" in field for field in fields):
-        raise AgentRefused(f"{argv[0]!r} cannot be started: no argument or variable may hold a NUL character")
+        raise AgentRefused(
+            f"{argv[0]!r} cannot be started: no argument or variable may hold a NUL character"
+        )
     order = os.fsencode("\0".join(fields))
     return str(len(order)).zfill(LENGTH_DIGITS).encode() + order
 
 
 def _secrets(env: Mapping[str, str]) -> list[str]:
     """Longest first: one may be a part of another."""
-    values = {value for name, value in env.items() if name not in _GIVEN_TO_ALL and len(value) >= _SHORTEST_SECRET}
+    values = {
+        value
+        for name, value in env.items()
+        if name not in _GIVEN_TO_ALL and len(value) >= _SHORTEST_SECRET
+    }
     return sorted(values, key=len, reverse=True)
 
 

@@ -72,13 +72,19 @@ class PythonAgent:
                     if isinstance(event, Done):
                         return
         else:
-            raise AgentError(f"its run(turn) gave a {type(said).__name__}, and not an async generator")
+            raise AgentError(
+                f"its run(turn) gave a {type(said).__name__}, and not an async generator"
+            )
         yield Done()
 
     async def _session_end(self, ending: SessionEnded) -> None:
         """Its own; one that does not await is called where it holds nobody up."""
         end: Callable[[SessionEnded], object] = self._agent.session_end  # type: ignore[attr-defined]
-        said = end(ending) if inspect.iscoroutinefunction(end) else await asyncio.to_thread(end, ending)
+        said = (
+            end(ending)
+            if inspect.iscoroutinefunction(end)
+            else await asyncio.to_thread(end, ending)
+        )
         if inspect.isawaitable(said):
             await said
 
@@ -92,7 +98,9 @@ def _factory(place: str, name: str) -> Factory:
     except AttributeError as exc:
         raise ConfigError(f"{place}: the module {module} has no {attribute}") from exc
     if not callable(found):
-        raise ConfigError(f"{place}: {name} is a {type(found).__name__}; name a function that returns the agent")
+        raise ConfigError(
+            f"{place}: {name} is a {type(found).__name__}; name a function that returns the agent"
+        )
     return found
 
 
@@ -103,7 +111,9 @@ def _module(place: str, name: str) -> ModuleType:
         cure = "name its folder in PYTHONPATH, or install it beside turngate"
         raise ConfigError(f"{place}: there is no module {exc.name}; {cure}") from exc
     except (Exception, SystemExit) as exc:  # a script ends, where a module only defines
-        raise ConfigError(f"{place}: the module {name} cannot be imported", words=_told(exc)) from exc
+        raise ConfigError(
+            f"{place}: the module {name} cannot be imported", words=_told(exc)
+        ) from exc
 
 
 def _told(error: BaseException) -> str:

@@ -69,7 +69,9 @@ class AnswerView:
             return
         self._tools.add(tool.id)
         words = printable_line(f"{tool.name} {tool.title or ''}")
-        self.note(f"✗ {words} failed" if tool.status is ToolStatus.FAILED else f"• {words}", style="dim")
+        self.note(
+            f"✗ {words} failed" if tool.status is ToolStatus.FAILED else f"• {words}", style="dim"
+        )
 
     def note(self, text: str, style: str) -> None:
         """A line of our own, below what was said so far."""
@@ -183,7 +185,9 @@ class _Harmless:
         lines = _without_blank_ends(console.render_lines(self._shown, options, pad=False))
         for line in lines if self._most is None else lines[-self._most :]:
             for segment in line:
-                yield segment if segment.control else Segment(printable(segment.text), segment.style)
+                yield (
+                    segment if segment.control else Segment(printable(segment.text), segment.style)
+                )
             yield Segment.line()
 
 

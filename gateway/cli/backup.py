@@ -47,6 +47,11 @@ def restore(
     from turngate.gateway.daemon.system_clock import SystemClock
     from turngate.gateway.stores.sqlite.restore import restore as put_back
 
-    with take_lock(state_of(config, state_dir).folder, patience=1.0) as lock, Progress() as progress:
-        restored = put_back(file, lock.state.database, SystemClock().now(), moved=moved, tell=progress)
+    with (
+        take_lock(state_of(config, state_dir).folder, patience=1.0) as lock,
+        Progress() as progress,
+    ):
+        restored = put_back(
+            file, lock.state.database, SystemClock().now(), moved=moved, tell=progress
+        )
     print_restored(file, restored, lock.state, moved=moved, as_json=json)

@@ -24,16 +24,28 @@ def refuse_target(file: Path, state: Path, *, force: bool) -> None:
     if not file.is_file() or file.is_symlink():
         raise Refused(f"{file} is there and is no regular file; choose another name")
     if not force:
-        raise Refused(f"{file} is already there; choose another name, or pass --force to replace it")
+        raise Refused(
+            f"{file} is already there; choose another name, or pass --force to replace it"
+        )
 
 
 def print_backup(file: Path, contents: Contents, state: StateDir, *, as_json: bool) -> None:
     """What was written, and what was not."""
     left_out = [str(path) for path in (state.privacy_key, state.web_key, state.files)]
     if as_json:
-        print_document({"file": str(file), **_json(contents), "left_out": [*left_out, "the config and its secrets"]})
+        print_document(
+            {
+                "file": str(file),
+                **_json(contents),
+                "left_out": [*left_out, "the config and its secrets"],
+            }
+        )
         return
-    checked = "verified" if contents.rows_checked else "of an older schema: its rows are verified when it is restored"
+    checked = (
+        "verified"
+        if contents.rows_checked
+        else "of an older schema: its rows are verified when it is restored"
+    )
     typer.echo(f"Wrote {file}: {_words(contents)}, {checked}.")
     typer.echo(
         "It holds the database alone. Left out: privacy.key, web.key, the config with its secrets, and the folder of"
@@ -42,14 +54,18 @@ def print_backup(file: Path, contents: Contents, state: StateDir, *, as_json: bo
     )
 
 
-def print_restored(file: Path, restored: Restored, state: StateDir, *, moved: bool, as_json: bool) -> None:
+def print_restored(
+    file: Path, restored: Restored, state: StateDir, *, moved: bool, as_json: bool
+) -> None:
     """What is in place now, where the rest went, and what nobody can know."""
     contents, aside = restored.contents, restored.aside
     if as_json:
         replaced = None if aside is None else str(aside)
         print_document({"file": str(file), **_json(contents), "replaced": replaced, "moved": moved})
         return
-    typer.echo(f"Restored {file}: {_words(contents)}, verified; last used {age(_moment(contents))}.")
+    typer.echo(
+        f"Restored {file}: {_words(contents)}, verified; last used {age(_moment(contents))}."
+    )
     if aside is not None:
         typer.echo(f"What was there is kept as {aside}; delete it when you no longer need it.")
     if contents.open_work and not moved:
@@ -64,7 +80,10 @@ def print_restored(file: Path, restored: Restored, state: StateDir, *, moved: bo
 
 
 def _words(contents: Contents) -> str:
-    sessions, entries = counted(contents.sessions, "session"), counted(contents.entries, "entry", "entries")
+    sessions, entries = (
+        counted(contents.sessions, "session"),
+        counted(contents.entries, "entry", "entries"),
+    )
     return f"{sessions}, {entries}, {contents.size / 1_000_000:,.1f} MB"
 
 

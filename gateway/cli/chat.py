@@ -15,14 +15,20 @@ def _session_name(name: str | None) -> str | None:
     if name is None:
         return None
     if not name or printable_line(name) != name or len(name) > _LONGEST_NAME or name == "0":
-        raise typer.BadParameter(f"this cannot be a name; use a word of at most {_LONGEST_NAME} characters, and not 0")
+        raise typer.BadParameter(
+            f"this cannot be a name; use a word of at most {_LONGEST_NAME} characters, and not 0"
+        )
     return name
 
 
 def chat(
     session: Annotated[
         str | None,
-        typer.Option(metavar="NAME", callback=_session_name, help="A conversation of its own under this name."),
+        typer.Option(
+            metavar="NAME",
+            callback=_session_name,
+            help="A conversation of its own under this name.",
+        ),
     ] = None,
     config: ConfigFile = None,
     state_dir: StateDir = None,

@@ -65,7 +65,9 @@ class ChatLine:
 
 
 @contextmanager
-def chat_line(state_dir: Path, load: Callable[[], Config], session: str | None) -> Iterator[ChatLine]:
+def chat_line(
+    state_dir: Path, load: Callable[[], Config], session: str | None
+) -> Iterator[ChatLine]:
     """
     To the daemon, or to a gateway that lives as long as this block.
 
@@ -75,7 +77,10 @@ def chat_line(state_dir: Path, load: Callable[[], Config], session: str | None) 
         if isinstance(reached, ControlClient):
             yield _greeted(reached, session, is_inside=False)
             return
-        with _gateway_inside(load(), reached), ControlClient.connect(reached.state.control_socket) as client:
+        with (
+            _gateway_inside(load(), reached),
+            ControlClient.connect(reached.state.control_socket) as client,
+        ):
             yield _greeted(client, session, is_inside=True)
 
 
@@ -101,13 +106,17 @@ def _gateway_inside(config: Config, lock: Lock) -> Iterator[None]:
     configure_logging("error", sys.stderr)
     started: Future[_Inside] = Future()
     ended: Future[None] = Future()
-    thread = threading.Thread(target=_work, args=(config, lock, started, ended), name="turngate-gateway", daemon=True)
+    thread = threading.Thread(
+        target=_work, args=(config, lock, started, ended), name="turngate-gateway", daemon=True
+    )
     thread.start()
     inside = started.result()
     try:
         yield
     finally:
-        with suppress(RuntimeError):  # its loop is closed: it has ended by itself, and `ended` says why
+        with suppress(
+            RuntimeError
+        ):  # its loop is closed: it has ended by itself, and `ended` says why
             inside.loop.call_soon_threadsafe(inside.leaving.set)
         try:
             ended.result()

@@ -21,11 +21,15 @@ def read_piped(stream: BinaryIO) -> str:
     """All of it, unless that is more than anybody would send."""
     piped = stream.read(LARGEST_MESSAGE + 1)
     if len(piped) > LARGEST_MESSAGE:
-        raise Refused(f"more than {LARGEST_MESSAGE:,} bytes were piped in; send less, or name a file instead")
+        raise Refused(
+            f"more than {LARGEST_MESSAGE:,} bytes were piped in; send less, or name a file instead"
+        )
     try:
         text = piped.decode()
     except UnicodeDecodeError as exc:
-        raise Refused("what was piped in is not UTF-8 text; convert it, or name a file instead") from exc
+        raise Refused(
+            "what was piped in is not UTF-8 text; convert it, or name a file instead"
+        ) from exc
     if not text.strip():
         raise Refused("nothing was piped in; write the message to standard input")
     return text
@@ -47,7 +51,11 @@ def messages_in(text: str, commands: Collection[str]) -> list[str]:
             continue
         messages += ["\n".join(lines), each.strip()]
         lines = []
-    return [message for message in (each.strip("\n") for each in [*messages, "\n".join(lines)]) if message.strip()]
+    return [
+        message
+        for message in (each.strip("\n") for each in [*messages, "\n".join(lines)])
+        if message.strip()
+    ]
 
 
 def _exchange(line: ChatLine, text: str) -> None:
@@ -63,7 +71,9 @@ def _exchange(line: ChatLine, text: str) -> None:
             case Settled(messages=messages) if message in messages:
                 return
             case FellBehind():
-                raise Unreachable("this terminal fell behind; `turngate sessions list` and `show` have the answer")
+                raise Unreachable(
+                    "this terminal fell behind; `turngate sessions list` and `show` have the answer"
+                )
 
 
 def _answers(part: Part, message: str, turns: Collection[TurnId]) -> bool:

@@ -32,7 +32,9 @@ def converse(line: ChatLine, folder: Path) -> None:
     """Until Ctrl-D, or Ctrl-C at the prompt."""
     console = Console(markup=False, highlight=False, emoji=False)
     console.print(Text(_welcome(line), style="dim"))
-    with LineEditor(StateDir(folder).chat_history, [f"/{command.name}" for command in line.commands]) as editor:
+    with LineEditor(
+        StateDir(folder).chat_history, [f"/{command.name}" for command in line.commands]
+    ) as editor:
         while True:
             _show_what_came(line, console)
             try:
@@ -73,7 +75,9 @@ def _answer(line: ChatLine, console: Console, message: str) -> bool:
                 view.keep_up()
     except KeyboardInterrupt:
         view.finish()
-        console.print(Text("Left before the end; the answer will be in the transcript.", style="dim"))
+        console.print(
+            Text("Left before the end; the answer will be in the transcript.", style="dim")
+        )
         return False
     finally:
         view.finish()
@@ -104,7 +108,9 @@ def _show(view: AnswerView, event: ChatEvent) -> None:
             view.finish()
             view.wait()
         case FellBehind():
-            raise Unreachable("this terminal fell behind; `turngate sessions list` and `show` have the rest")
+            raise Unreachable(
+                "this terminal fell behind; `turngate sessions list` and `show` have the rest"
+            )
 
 
 @contextmanager

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from turngate.config.load import Loaded
     from turngate.config.schema import Access, Config
 
-Online = Annotated[bool, typer.Option("--online", help="Also ask each platform who we are and what is wrong.")]
+Online = Annotated[
+    bool, typer.Option("--online", help="Also ask each platform who we are and what is wrong.")
+]
 
 
 def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online = False) -> None:

@@ -4,7 +4,9 @@ import typer
 
 from turngate.gateway.cli.options import ConfigFile, Json, StateDir
 
-app = typer.Typer(name="config", no_args_is_help=True, help="Show the config, or the schema it follows.")
+app = typer.Typer(
+    name="config", no_args_is_help=True, help="Show the config, or the schema it follows."
+)
 
 
 @app.command()

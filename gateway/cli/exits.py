@@ -2,7 +2,13 @@
 
 from enum import IntEnum
 
-from turngate.gateway.domain.errors import ConfigError, StateInUse, StoreError, TurngateError, Unauthorized
+from turngate.gateway.domain.errors import (
+    ConfigError,
+    StateInUse,
+    StoreError,
+    TurngateError,
+    Unauthorized,
+)
 
 
 class Exit(IntEnum):

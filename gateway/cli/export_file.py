@@ -37,7 +37,9 @@ def exported_to(output: Path | None) -> Iterator[Callable[[Json], None]]:
             yield write
         draft.replace(output)
     except OSError as exc:
-        raise Refused(f"{output} cannot be written ({exc.strerror}); choose another --output") from exc
+        raise Refused(
+            f"{output} cannot be written ({exc.strerror}); choose another --output"
+        ) from exc
     finally:
         draft.unlink(missing_ok=True)
     typer.echo(f"Wrote {counted(written, 'line')} to {output}.")
@@ -46,7 +48,11 @@ def exported_to(output: Path | None) -> Iterator[Callable[[Json], None]]:
 def _opened(draft: Path) -> TextIO:
     """For the owner alone: it holds what people said."""
     draft.unlink(missing_ok=True)
-    return os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w", encoding="utf-8")
+    return os.fdopen(
+        os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600),
+        "w",
+        encoding="utf-8",
+    )
 
 
 def _to_standard_output(exported: Json) -> None:

@@ -37,7 +37,9 @@ class LineEditor:
         readline.parse_and_bind("set enable-bracketed-paste on")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
         readline.set_completer(None)
         with suppress(OSError):  # a history that cannot be kept is no reason to fail at leaving
             self._remember()
@@ -67,7 +69,9 @@ class LineEditor:
         return [said for said in map(_read, written[-_LONGEST_HISTORY:]) if said]
 
     def _remember(self) -> None:
-        said = [readline.get_history_item(at + 1) for at in range(readline.get_current_history_length())]
+        said = [
+            readline.get_history_item(at + 1) for at in range(readline.get_current_history_length())
+        ]
         draft = self._file.with_name(f"{self._file.name}.{os.getpid()}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -11,7 +11,9 @@ from turngate.gateway.cli.options import ConfigFile, Json, StateDir
 if TYPE_CHECKING:
     from turngate.gateway.domain.serialization import Json as Document
 
-app = typer.Typer(name="pair", no_args_is_help=True, help="See who asks to talk to the bot; let people in or out.")
+app = typer.Typer(
+    name="pair", no_args_is_help=True, help="See who asks to talk to the bot; let people in or out."
+)
 
 
 @app.command("list")
@@ -24,7 +26,9 @@ def list_(config: ConfigFile = None, state_dir: StateDir = None, json: Json = Fa
 
 @app.command()
 def approve(
-    code: Annotated[str, typer.Argument(metavar="CODE", help="The code that the person was given.")],
+    code: Annotated[
+        str, typer.Argument(metavar="CODE", help="The code that the person was given.")
+    ],
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,
@@ -37,7 +41,9 @@ def approve(
 
 @app.command()
 def revoke(
-    who: Annotated[str, typer.Argument(metavar="WHO", help="As `pair list` says it: telegram:12345.")],
+    who: Annotated[
+        str, typer.Argument(metavar="WHO", help="As `pair list` says it: telegram:12345.")
+    ],
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,

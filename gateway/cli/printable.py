@@ -16,7 +16,9 @@ def printable(text: str) -> str:
     """The same text with every control character as U+FFFD; newlines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
-    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", _DIRECTION.sub("", text.replace("\r\n", "\n")))
+    return _CONTROLS.sub(
+        "\N{REPLACEMENT CHARACTER}", _DIRECTION.sub("", text.replace("\r\n", "\n"))
+    )
 
 
 def printable_line(text: str) -> str:

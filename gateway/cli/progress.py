@@ -40,6 +40,8 @@ class Progress:
             self._task, self._what = self._bar.add_task(what, total=whole or None), what
         self._bar.update(self._task, completed=done)
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
         if self._bar is not None:
             self._bar.stop()

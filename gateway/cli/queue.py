@@ -11,7 +11,11 @@ from turngate.gateway.cli.options import ConfigFile, Json, StateDir
 if TYPE_CHECKING:
     from turngate.gateway.domain.serialization import Json as Document
 
-app = typer.Typer(name="queue", no_args_is_help=True, help="See work that waits or was given up; retry or drop it.")
+app = typer.Typer(
+    name="queue",
+    no_args_is_help=True,
+    help="See work that waits or was given up; retry or drop it.",
+)
 
 Row = Annotated[str, typer.Argument(metavar="ID", help="As `queue list` calls it: in12 or out7.")]
 
@@ -25,7 +29,9 @@ def list_(config: ConfigFile = None, state_dir: StateDir = None, json: Json = Fa
 
 
 @app.command()
-def show(row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
+def show(
+    row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False
+) -> None:
     """One of them, with its words and what happened to it."""
     from turngate.gateway.cli.queue_text import print_row
 
@@ -33,7 +39,9 @@ def show(row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: 
 
 
 @app.command()
-def retry(row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
+def retry(
+    row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False
+) -> None:
     """Take something that failed, died or was refused back to work."""
     from turngate.gateway.cli.queue_text import print_retried
 
@@ -41,7 +49,9 @@ def retry(row: Row, config: ConfigFile = None, state_dir: StateDir = None, json:
 
 
 @app.command()
-def drop(row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
+def drop(
+    row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False
+) -> None:
     """Give something up for good. A message loses its words."""
     from turngate.gateway.cli.queue_text import print_dropped
 
@@ -49,7 +59,9 @@ def drop(row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: 
 
 
 def trace(
-    message: Annotated[str, typer.Argument(metavar="ID", help="in12, or the platform's own id of the message.")],
+    message: Annotated[
+        str, typer.Argument(metavar="ID", help="in12, or the platform's own id of the message.")
+    ],
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,

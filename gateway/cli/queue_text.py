@@ -12,7 +12,13 @@ from turngate.gateway.cli.printable import printable
 from turngate.gateway.cli.tables import line, place, table, terminal
 from turngate.gateway.domain.serialization import Json
 
-_STYLES = {"dead": "bold red", "failed": "red", "refused": "yellow", "sent": "green", "done": "green"}
+_STYLES = {
+    "dead": "bold red",
+    "failed": "red",
+    "refused": "yellow",
+    "sent": "green",
+    "done": "green",
+}
 
 
 def print_queue(queue: Json) -> None:

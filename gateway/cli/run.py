@@ -28,7 +28,9 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
     """Run the gateway until Ctrl-C or SIGTERM. Without a config: the echo agent, and a web chat on this machine."""
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, _leave)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # the daemon hears of it when it can do something
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, {signal.SIGHUP}
+    )  # the daemon hears of it when it can do something
 
     from turngate.config.load import load, service
     from turngate.gateway.daemon.sd_notify import is_journal

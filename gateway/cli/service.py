@@ -15,17 +15,31 @@ app = typer.Typer(name="service", no_args_is_help=True, help="Run the gateway un
 User = Annotated[
     bool | None,
     typer.Option(
-        "--user/--system", help="A service of yours or of the machine.", show_default="of the machine for root"
+        "--user/--system",
+        help="A service of yours or of the machine.",
+        show_default="of the machine for root",
     ),
 ]
-Instances = Annotated[bool, typer.Option("--instances", help="turngate@.service, for several gateways on one machine.")]
+Instances = Annotated[
+    bool,
+    typer.Option("--instances", help="turngate@.service, for several gateways on one machine."),
+]
 RunAs = Annotated[
     str | None,
-    typer.Option("--run-as", metavar="USER", help="Whose logins agents that are programs (command, acp, python) use."),
+    typer.Option(
+        "--run-as",
+        metavar="USER",
+        help="Whose logins agents that are programs (command, acp, python) use.",
+    ),
 ]
 Into = Annotated[
     Path | None,
-    typer.Option("--into", metavar="DIR", help="Where the units are.", show_default="where systemd looks for them"),
+    typer.Option(
+        "--into",
+        metavar="DIR",
+        help="Where the units are.",
+        show_default="where systemd looks for them",
+    ),
 ]
 
 
@@ -59,10 +73,16 @@ def install(
     for path in units.install(unit, into or _folder(flavour)):
         typer.echo(f"Wrote {path}.")
     name = flavour.file_name.replace("@.service", "@NAME").removesuffix(".service")
-    control, log = ("systemctl --user", "journalctl --user") if _is_user(flavour) else ("sudo systemctl", "journalctl")
+    control, log = (
+        ("systemctl --user", "journalctl --user")
+        if _is_user(flavour)
+        else ("sudo systemctl", "journalctl")
+    )
     typer.echo("Next:")
     for name_of_secret, path in unit.credentials.items():
-        typer.echo(f"  put the secret {name_of_secret}, and nothing else, into {path}, readable by its owner alone")
+        typer.echo(
+            f"  put the secret {name_of_secret}, and nothing else, into {path}, readable by its owner alone"
+        )
     typer.echo(f"  {control} daemon-reload")
     typer.echo(f"  {control} enable --now {name}")
     typer.echo(f"  {log} -u {name} -f")
@@ -95,14 +115,18 @@ def uninstall(
     typer.echo(f"  {control} daemon-reload")
 
 
-def _unit(config: Path | None, state_dir: Path | None, flavour: "Flavour", run_as: str | None) -> "Unit":
+def _unit(
+    config: Path | None, state_dir: Path | None, flavour: "Flavour", run_as: str | None
+) -> "Unit":
     from turngate.config.load import load
     from turngate.gateway.cli.systemd_units import Flavour, Unit
 
     loaded = load(config, state_dir, secrets=False)
     if loaded.config.programs() and not _is_user(flavour) and run_as is None:
         names = ", ".join(loaded.config.programs())
-        raise typer.BadParameter(f"{names}: a program needs somebody's logins; say whose", param_hint="--run-as")
+        raise typer.BadParameter(
+            f"{names}: a program needs somebody's logins; say whose", param_hint="--run-as"
+        )
     folder = loaded.file.absolute().parent if loaded.file else Path()
     unit = Unit(
         flavour=flavour,
@@ -110,13 +134,21 @@ def _unit(config: Path | None, state_dir: Path | None, flavour: "Flavour", run_a
         state_dir=state_dir.absolute() if state_dir else None,
         drain=loaded.config.turns.drain,
         run_as=None if _is_user(flavour) else run_as,
-        credentials={name: folder / name for name in loaded.credentials if flavour is not Flavour.INSTANCES},
+        credentials={
+            name: folder / name for name in loaded.credentials if flavour is not Flavour.INSTANCES
+        },
     )
     for path in unit.hidden():
-        typer.echo(f"warning: the service cannot see {path}: move it, say to /opt or /etc, or use --user", err=True)
+        typer.echo(
+            f"warning: the service cannot see {path}: move it, say to /opt or /etc, or use --user",
+            err=True,
+        )
     if state_dir is not None and run_as is None and not _is_user(flavour):
         own = "the service has a user of its own, who must be able to write there"
-        typer.echo(f"warning: --state-dir: {own}; without it systemd makes a folder for that user", err=True)
+        typer.echo(
+            f"warning: --state-dir: {own}; without it systemd makes a folder for that user",
+            err=True,
+        )
     return unit
 
 

@@ -12,26 +12,38 @@ from turngate.gateway.cli.options import ConfigFile, Json, StateDir, duration
 if TYPE_CHECKING:
     from turngate.gateway.domain.serialization import Json as JsonValue
 
-app = typer.Typer(name="sessions", no_args_is_help=True, help="List, read, search and tidy up conversations.")
+app = typer.Typer(
+    name="sessions", no_args_is_help=True, help="List, read, search and tidy up conversations."
+)
 
 _SHOWN_TO_PEOPLE = 50
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The session's id, or as much of it as is unique.")]
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="The session's id, or as much of it as is unique.")
+]
 
 
 @app.command("list")
 def list_(
     active_within: Annotated[
         timedelta | None,
-        typer.Option(parser=duration, metavar="DURATION", help="Only with a message in that time (90s, 24h, 7d)."),
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="Only with a message in that time (90s, 24h, 7d).",
+        ),
     ] = None,
     archived: Annotated[
-        bool | None, typer.Option(help="Only those put away, or only the others.", show_default="both")
+        bool | None,
+        typer.Option(help="Only those put away, or only the others.", show_default="both"),
     ] = None,
     key: Annotated[str | None, typer.Option(help="Only of this session key.")] = None,
     owner: Annotated[str | None, typer.Option(help="Only of this person (PLATFORM:ID).")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="At most so many.", show_default="50; all with --json")
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="At most so many.", show_default="50; all with --json"
+        ),
     ] = None,
     config: ConfigFile = None,
     state_dir: StateDir = None,
@@ -42,18 +54,28 @@ def list_(
     from turngate.gateway.cli.state_access import state_of
 
     most = limit or (None if json else _SHOWN_TO_PEOPLE + 1)
-    wanted = {"active_within": active_within, "archived": archived, "key": key, "owner": owner, "limit": most}
+    wanted = {
+        "active_within": active_within,
+        "archived": archived,
+        "key": key,
+        "owner": owner,
+        "limit": most,
+    }
     found = state_of(config, state_dir).items("sessions.list", wanted)
     if json:
         print_document({"sessions": found})
     else:
-        print_sessions(found[: limit or _SHOWN_TO_PEOPLE], more=limit is None and len(found) > _SHOWN_TO_PEOPLE)
+        print_sessions(
+            found[: limit or _SHOWN_TO_PEOPLE], more=limit is None and len(found) > _SHOWN_TO_PEOPLE
+        )
 
 
 @app.command()
 def show(
     session: Id,
-    last: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only the last N entries.")] = None,
+    last: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Only the last N entries.")
+    ] = None,
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,
@@ -63,7 +85,9 @@ def show(
     from turngate.gateway.cli.state_access import state_of
 
     entries: list[JsonValue] = []
-    shown = state_of(config, state_dir).ask("sessions.show", {"id": session, "last": last}, entries.append)
+    shown = state_of(config, state_dir).ask(
+        "sessions.show", {"id": session, "last": last}, entries.append
+    )
     assert isinstance(shown, dict)  # noqa: S101 - narrows the type for mypy
     if json:
         print_document(shown | {"entries": entries})
@@ -73,7 +97,9 @@ def show(
 
 @app.command()
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="All of them must be in the message.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORDS", help="All of them must be in the message.")
+    ],
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many.")] = 20,
     config: ConfigFile = None,
     state_dir: StateDir = None,
@@ -83,7 +109,9 @@ def search(
     from turngate.gateway.cli.sessions_text import print_document, print_hits
     from turngate.gateway.cli.state_access import state_of
 
-    hits = state_of(config, state_dir).items("sessions.search", {"words": " ".join(words), "limit": limit})
+    hits = state_of(config, state_dir).items(
+        "sessions.search", {"words": " ".join(words), "limit": limit}
+    )
     if json:
         print_document({"hits": hits})
     else:
@@ -94,7 +122,10 @@ def search(
 def export(
     session: Id,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to.", show_default="standard output")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to.", show_default="standard output"
+        ),
     ] = None,
     config: ConfigFile = None,
     state_dir: StateDir = None,
@@ -129,17 +160,29 @@ def archive(
     json: Json = False,
 ) -> None:
     """Put a session away. It stays readable and searchable."""
-    _do("sessions.archive", "Taken back" if undo else "Put away", config, state_dir, json, id=session, undo=undo)
+    _do(
+        "sessions.archive",
+        "Taken back" if undo else "Put away",
+        config,
+        state_dir,
+        json,
+        id=session,
+        undo=undo,
+    )
 
 
 @app.command()
-def reset(session: Id, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
+def reset(
+    session: Id, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False
+) -> None:
     """Let the conversation of this session start anew. What was said is kept."""
     _do("sessions.reset", "Started anew", config, state_dir, json, id=session)
 
 
 @app.command()
-def resume(session: Id, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
+def resume(
+    session: Id, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False
+) -> None:
     """Go back to this session: the next message in its conversation continues it."""
     _do("sessions.resume", "Resumed", config, state_dir, json, id=session)
 
@@ -157,11 +200,15 @@ def delete(
     from turngate.gateway.cli.state_access import state_of
 
     if not yes and not sys.stdin.isatty():
-        raise typer.BadParameter("there is no terminal to ask on; pass --yes if it shall be deleted")
+        raise typer.BadParameter(
+            "there is no terminal to ask on; pass --yes if it shall be deleted"
+        )
     if not yes:
         found = state_of(config, state_dir).ask("sessions.show", {"id": session, "last": 0})
         typer.confirm(f"Delete {described(found)} for ever?", abort=True, err=True)
-        session = found["id"] if isinstance(found, dict) and isinstance(found["id"], str) else session
+        session = (
+            found["id"] if isinstance(found, dict) and isinstance(found["id"], str) else session
+        )
     _do("sessions.delete", "Deleted", config, state_dir, json, id=session)
 
 
@@ -169,18 +216,25 @@ def delete(
 def prune(
     empty_after: Annotated[
         timedelta | None,
-        typer.Option(parser=duration, metavar="DURATION", help="Delete sessions without a word after this."),
+        typer.Option(
+            parser=duration, metavar="DURATION", help="Delete sessions without a word after this."
+        ),
     ] = None,
     archive_after: Annotated[
         timedelta | None,
-        typer.Option(parser=duration, metavar="DURATION", help="Put away those unused for this long."),
+        typer.Option(
+            parser=duration, metavar="DURATION", help="Put away those unused for this long."
+        ),
     ] = None,
     forget_after: Annotated[
-        timedelta | None, typer.Option(parser=duration, metavar="DURATION", help="Forget settled work after this.")
+        timedelta | None,
+        typer.Option(parser=duration, metavar="DURATION", help="Forget settled work after this."),
     ] = None,
     keep: Annotated[
         timedelta | None,
-        typer.Option(parser=duration, metavar="DURATION", help="Delete what was said longer ago than this."),
+        typer.Option(
+            parser=duration, metavar="DURATION", help="Delete what was said longer ago than this."
+        ),
     ] = None,
     config: ConfigFile = None,
     state_dir: StateDir = None,
@@ -207,7 +261,12 @@ def prune(
 
 
 def _do(
-    verb: str, done: str, config: Path | None, state_dir: Path | None, json: bool, **args: str | bool | None
+    verb: str,
+    done: str,
+    config: Path | None,
+    state_dir: Path | None,
+    json: bool,
+    **args: str | bool | None,
 ) -> None:
     """One change to one session, and what it is now."""
     from turngate.gateway.cli.sessions_text import described, print_document

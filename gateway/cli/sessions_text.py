@@ -9,7 +9,16 @@ from rich.console import Console
 from rich.text import Text
 
 from turngate.gateway.cli.printable import printable, printable_line
-from turngate.gateway.cli.tables import age, counted, line, local_time, place, short_id, table, terminal
+from turngate.gateway.cli.tables import (
+    age,
+    counted,
+    line,
+    local_time,
+    place,
+    short_id,
+    table,
+    terminal,
+)
 from turngate.gateway.domain.serialization import Json
 
 _NARROW = 70
@@ -37,7 +46,9 @@ def print_sessions(sessions: list[Json], *, more: bool) -> None:
         return
     console = terminal()
     is_narrow = console.width < _NARROW
-    columns = ("ID", "TITLE", "USED") if is_narrow else ("ID", "TITLE", "WHERE", "MESSAGES", "USED", "")
+    columns = (
+        ("ID", "TITLE", "USED") if is_narrow else ("ID", "TITLE", "WHERE", "MESSAGES", "USED", "")
+    )
     shown = table(*columns, yielding="TITLE")
     for session in map(_fields, sessions):
         cells = [line(short_id(session["id"])), _title(session)]
@@ -58,7 +69,10 @@ def print_conversation(session: dict[str, Json], entries: list[Json]) -> None:
     facts = [
         ("id", session["id"]),
         ("key", session["key"]),
-        ("started", f"{local_time(session['started_at'])}, used {age(session['last_interaction_at'])}"),
+        (
+            "started",
+            f"{local_time(session['started_at'])}, used {age(session['last_interaction_at'])}",
+        ),
         ("messages", f"{_number(session['messages']):,}"),
         ("tokens", f"{_number(_fields(session['tokens'])['total']):,}"),
         ("state", _state(session) or "current"),
@@ -82,7 +96,9 @@ def print_hits(hits: list[Json]) -> None:
     for hit in map(_fields, hits):
         entry = _fields(hit["entry"])
         title = f"{hit['title']}  " if hit["title"] else ""
-        head = Text.assemble((short_id(hit["session"]), "bold"), "  ", (age(entry["at"]), "dim"), "  ", line(title))
+        head = Text.assemble(
+            (short_id(hit["session"]), "bold"), "  ", (age(entry["at"]), "dim"), "  ", line(title)
+        )
         console.print(head, no_wrap=True, overflow="ellipsis")
         words = Text.assemble(("  " + str(entry["role"]) + ": ", "dim"), line(_text(entry)))
         console.print(words, no_wrap=True, overflow="ellipsis")
@@ -101,7 +117,11 @@ def print_pruned(pruned: Json) -> None:
 def _print_entry(console: Console, entry: dict[str, Json]) -> None:
     role = str(entry["role"])
     who = role if not entry.get("sender") else f"{role} {printable_line(str(entry['sender']))}"
-    about = local_time(entry["at"]) if entry["origin"] == "chat" else f"{local_time(entry['at'])}, {entry['origin']}"
+    about = (
+        local_time(entry["at"])
+        if entry["origin"] == "chat"
+        else f"{local_time(entry['at'])}, {entry['origin']}"
+    )
     console.print()
     console.print(Text.assemble((who, _STYLES.get(role, "bold")), (f"  {about}", "dim")))
     text = _text(entry)
@@ -114,7 +134,10 @@ def _text(entry: dict[str, Json]) -> str:
     blocks = entry["content"] if isinstance(entry["content"], list) else []
     said = [_block(_fields(block)) for block in blocks]
     calls = entry.get("tool_calls")
-    said += [f"[calls {_fields(call).get('name')}]" for call in (calls if isinstance(calls, list) else [])]
+    said += [
+        f"[calls {_fields(call).get('name')}]"
+        for call in (calls if isinstance(calls, list) else [])
+    ]
     return "\n".join(said)
 
 
@@ -128,7 +151,9 @@ def _block(block: dict[str, Json]) -> str:
 def _title(session: dict[str, Json]) -> Text:
     if session["title"]:
         return line(session["title"])
-    return line(session["preview"]) if session["preview"] else Text("(nothing said yet)", style="dim")
+    return (
+        line(session["preview"]) if session["preview"] else Text("(nothing said yet)", style="dim")
+    )
 
 
 def _state(session: dict[str, Json]) -> str:

@@ -16,7 +16,10 @@ Url = Annotated[
         help="Where Slack reaches the gateway by HTTP, such as https://example.org/slack/events. Without: Socket Mode.",
     ),
 ]
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="What the app and its bot are called at Slack.")]
+Name = Annotated[
+    str,
+    typer.Option("--name", metavar="NAME", help="What the app and its bot are called at Slack."),
+]
 
 
 @app.callback()
@@ -25,7 +28,9 @@ def slack() -> None:
 
 
 @app.command()
-def manifest(config: ConfigFile = None, state_dir: StateDir = None, url: Url = None, name: Name = "Turngate") -> None:
+def manifest(
+    config: ConfigFile = None, state_dir: StateDir = None, url: Url = None, name: Name = "Turngate"
+) -> None:
     """Print the manifest that makes an app at https://api.slack.com/apps, with exactly the scopes and events in use."""
     import json
 
@@ -38,6 +43,7 @@ def manifest(config: ConfigFile = None, state_dir: StateDir = None, url: Url = N
     if not 0 < len(name.strip()) <= LONGEST_NAME:
         raise typer.BadParameter(f"a name has 1 to {LONGEST_NAME} characters", param_hint="--name")
     commands = [
-        Command(name=command.name, summary=command.summary, hint=command.argument) for command in COMMANDS.commands
+        Command(name=command.name, summary=command.summary, hint=command.argument)
+        for command in COMMANDS.commands
     ]
     typer.echo(json.dumps(made(commands, name=name.strip(), url=url), indent=2, ensure_ascii=False))

@@ -79,7 +79,9 @@ class State:
         finally:
             await store.close()
 
-    async def _clean(self, store: SqliteStore, files: Files, clock: SystemClock, change: Change) -> Pruned:
+    async def _clean(
+        self, store: SqliteStore, files: Files, clock: SystemClock, change: Change
+    ) -> Pruned:
         return await clean_up(store, files, clock, Observer(), change(self.rules))
 
     def ask_daemon(self, do: str) -> Json:

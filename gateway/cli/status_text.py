@@ -39,7 +39,9 @@ def print_status(status: Json, folder: Path) -> None:
 
 def print_that_none_can_run(folder: Path) -> None:
     """Why, is told as every error is."""
-    terminal().print(f"No daemon runs for {printable_line(str(folder))}, and none can with its store as it is:")
+    terminal().print(
+        f"No daemon runs for {printable_line(str(folder))}, and none can with its store as it is:"
+    )
 
 
 def _headline(status: dict[str, Json], folder: Path) -> str:
@@ -56,7 +58,10 @@ def _accounts(accounts: list[Json]) -> Table:
             name = f"{account.get('platform')}/{account.get('account')}"
             progress = age(account.get("last_progress_at"))
             shown.add_row(
-                line(name), line(account.get("state")), progress, Text(printable_line(str(account.get("reason") or "")))
+                line(name),
+                line(account.get("state")),
+                progress,
+                Text(printable_line(str(account.get("reason") or ""))),
             )
     return shown
 
@@ -77,7 +82,11 @@ def _count(counts: dict[str, Json], what: str) -> str:
 
 def _trouble(status: dict[str, Json]) -> str | None:
     store = status.get("store")
-    return printable_line(str(store.get("reason"))) if isinstance(store, dict) and not store.get("ok") else None
+    return (
+        printable_line(str(store.get("reason")))
+        if isinstance(store, dict) and not store.get("ok")
+        else None
+    )
 
 
 def _store_lines(status: dict[str, Json]) -> list[str]:
@@ -87,5 +96,7 @@ def _store_lines(status: dict[str, Json]) -> list[str]:
         return []
     lines = [f"THE STORE TAKES NO WRITES: {trouble}"]
     if status.get("pid") is not None:
-        lines.append("Nothing is acknowledged meanwhile: the platforms keep what is written, and hand it over again.")
+        lines.append(
+            "Nothing is acknowledged meanwhile: the platforms keep what is written, and hand it over again."
+        )
     return lines

@@ -83,7 +83,9 @@ class Unit:
         return [path for path in needed if any(path.is_relative_to(folder) for folder in hiding)]
 
     def _options(self) -> str:
-        config, state_dir = (_word(str(path)) if path else None for path in (self.config, self.state_dir))
+        config, state_dir = (
+            _word(str(path)) if path else None for path in (self.config, self.state_dir)
+        )
         if self.flavour is Flavour.INSTANCES:
             config = "/etc/turngate/%i.yaml"
             state_dir = f"{state_dir}/%i" if state_dir else None
@@ -92,7 +94,10 @@ class Unit:
 
     def _load_credentials(self, example: re.Match[str]) -> str:
         """In the place of the example, if there are any."""
-        lines = [f"LoadCredential={name}:{str(path).replace('%', '%%')}\n" for name, path in self.credentials.items()]
+        lines = [
+            f"LoadCredential={name}:{str(path).replace('%', '%%')}\n"
+            for name, path in self.credentials.items()
+        ]
         return "".join(lines) or example[0]
 
 
@@ -102,7 +107,9 @@ def install(unit: Unit, folder: Path) -> list[Path]:
     drop_in, extra = _drop_in_path(path), unit.drop_in()
     for each in (path, drop_in):
         if not _is_ours(each):
-            raise Refused(f"{each} was not written by `turngate service install`; move it away first")
+            raise Refused(
+                f"{each} was not written by `turngate service install`; move it away first"
+            )
     _write(path, unit.text())
     if extra is None:
         drop_in.unlink(missing_ok=True)

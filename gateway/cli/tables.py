@@ -22,7 +22,9 @@ _DAYS_COUNTED = 60
 def terminal() -> Console:
     """Standard output. In a pipe there is no width to keep to, so nothing is cut that need not be."""
     is_tty = sys.stdout.isatty()
-    return Console(width=None if is_tty else _PIPED_WIDTH, markup=False, highlight=False, emoji=False)
+    return Console(
+        width=None if is_tty else _PIPED_WIDTH, markup=False, highlight=False, emoji=False
+    )
 
 
 def table(*columns: str, yielding: str) -> Table:
@@ -51,7 +53,11 @@ def age(moment: Json, now: datetime | None = None) -> str:
     seconds = int(((now or datetime.now(UTC)) - then).total_seconds())
     for size, unit in _UNITS:
         if seconds >= size:
-            return f"{seconds // size}{unit} ago" if seconds < _DAYS_COUNTED * 86_400 else f"{then:%Y-%m-%d}"
+            return (
+                f"{seconds // size}{unit} ago"
+                if seconds < _DAYS_COUNTED * 86_400
+                else f"{then:%Y-%m-%d}"
+            )
     return "just now"
 
 

@@ -8,10 +8,14 @@ from turngate.gateway.cli.options import ConfigFile, Json, StateDir
 
 
 def usage(
-    by: Annotated[Literal["user", "chat", "agent", "day"], typer.Option(help="What to tell apart.")] = "day",
+    by: Annotated[
+        Literal["user", "chat", "agent", "day"], typer.Option(help="What to tell apart.")
+    ] = "day",
     since: Annotated[
         str | None,
-        typer.Option(metavar="DAY", help="Only since that day (2026-05-04).", show_default="the beginning"),
+        typer.Option(
+            metavar="DAY", help="Only since that day (2026-05-04).", show_default="the beginning"
+        ),
     ] = None,
     config: ConfigFile = None,
     state_dir: StateDir = None,

@@ -22,7 +22,9 @@ def print_usage(found: Json) -> None:
         return
     rows.sort(key=lambda row: str(row["day"]) if by == "day" else _size(row), reverse=True)
     total = _fields(answer.get("total"))
-    shown = table(by.upper(), "TURNS", "INPUT", "OUTPUT", "CACHED", "TOKENS", "COST", yielding=by.upper())
+    shown = table(
+        by.upper(), "TURNS", "INPUT", "OUTPUT", "CACHED", "TOKENS", "COST", yielding=by.upper()
+    )
     for row in rows[:_MOST_SHOWN]:
         shown.add_row(line(row[by] or "(nobody knows)", "bold"), *map(_right, _cells(row)))
     if len(rows) > 1:
@@ -33,9 +35,15 @@ def print_usage(found: Json) -> None:
 
 def _print_remarks(count: int, total: dict[str, Json]) -> None:
     if count > _MOST_SHOWN:
-        typer.echo(f"There are {count:,}, the first {_MOST_SHOWN} of them here; --json shows all.", err=True)
+        typer.echo(
+            f"There are {count:,}, the first {_MOST_SHOWN} of them here; --json shows all.",
+            err=True,
+        )
     if estimated := _number(total.get("estimated_turns")):
-        typer.echo(f"~ {counted(estimated, 'turn')} reported no tokens; theirs are estimated from the words.", err=True)
+        typer.echo(
+            f"~ {counted(estimated, 'turn')} reported no tokens; theirs are estimated from the words.",
+            err=True,
+        )
     if unpriced := _number(total.get("unpriced_turns")):
         cure = "agents.NAME.price in the config says what an agent costs"
         typer.echo(f"+ {counted(unpriced, 'turn')} had no known price; {cure}.", err=True)

@@ -22,7 +22,13 @@ async def _status(request: Request) -> Answer:
 def _at_work(request: Request) -> str:
     if not request.busy:
         return "nothing is running"
-    return f"a turn is running, {request.waiting} waiting" if request.waiting else "a turn is running"
+    return (
+        f"a turn is running, {request.waiting} waiting" if request.waiting else "a turn is running"
+    )
 
 
-COMMANDS = (Command(name="status", summary="says which session this is and what goes on in it", run=_status),)
+COMMANDS = (
+    Command(
+        name="status", summary="says which session this is and what goes on in it", run=_status
+    ),
+)

@@ -25,7 +25,15 @@ def _listing(request: Request) -> str:
     if not others:
         return f"{here} There is nobody else to choose."
     return "\n".join(
-        [here, "", "Others that may:", "", *others, "", "`/agent NAME` chooses one for this conversation."]
+        [
+            here,
+            "",
+            "Others that may:",
+            "",
+            *others,
+            "",
+            "`/agent NAME` chooses one for this conversation.",
+        ]
     )
 
 
@@ -35,4 +43,11 @@ def _unknown(name: str, offered: tuple[str, ...]) -> str:
     return f"No agent of that name may answer here. {meant}"
 
 
-COMMANDS = (Command(name="agent", argument="[name]", summary="says who answers here, or chooses another", run=_agent),)
+COMMANDS = (
+    Command(
+        name="agent",
+        argument="[name]",
+        summary="says who answers here, or chooses another",
+        run=_agent,
+    ),
+)

@@ -18,17 +18,24 @@ async def _new(request: Request) -> Answer:
     fresh = await request.store.reset(request.session.key, title=title)
     named = f" “{title}”" if title else ""
     back = " /resume brings the last one back." if request.session.has_talk else ""
-    return Answer(text=f"{_stopped(request)}A new conversation{named} has begun.{back}", session=fresh.id)
+    return Answer(
+        text=f"{_stopped(request)}A new conversation{named} has begun.{back}", session=fresh.id
+    )
 
 
 async def _resume(request: Request) -> Answer:
     earlier = await _earlier(request)
     if not earlier:
-        return Answer(text=f"{_stopped(request)}There is no earlier conversation here.", session=request.session.id)
+        return Answer(
+            text=f"{_stopped(request)}There is no earlier conversation here.",
+            session=request.session.id,
+        )
     found = _wanted(request.argument, earlier)
     if len(found) != 1:
         problem = "Several fit that" if found else "There is no such conversation here"
-        return Answer(text=f"{_stopped(request)}{problem}. /sessions lists them.", session=request.session.id)
+        return Answer(
+            text=f"{_stopped(request)}{problem}. /sessions lists them.", session=request.session.id
+        )
     resumed = await request.store.switch(request.session.key, found[0].id)
     text = f"{_stopped(request)}Back in {_name(resumed)}, {resumed.messages} messages."
     return Answer(text=text, session=resumed.id)
@@ -64,8 +71,12 @@ async def _compact(request: Request) -> Answer:
 
 async def _earlier(request: Request) -> list[Session]:
     """Sessions of this key that are not the current one, the last used first."""
-    sessions = await request.store.sessions(SessionFilter(key=request.session.key, limit=_MOST_SEARCHED))
-    return [session for session in sessions if session.id != request.session.id and session.has_talk]
+    sessions = await request.store.sessions(
+        SessionFilter(key=request.session.key, limit=_MOST_SEARCHED)
+    )
+    return [
+        session for session in sessions if session.id != request.session.id and session.has_talk
+    ]
 
 
 def _wanted(argument: str, earlier: list[Session]) -> list[Session]:
@@ -76,11 +87,16 @@ def _wanted(argument: str, earlier: list[Session]) -> list[Session]:
     if argument in numbered:
         return [numbered[argument]]
     words = argument.casefold()
-    exact = [session for session in earlier if words in (session.id.casefold(), (session.title or "").casefold())]
+    exact = [
+        session
+        for session in earlier
+        if words in (session.id.casefold(), (session.title or "").casefold())
+    ]
     return exact or [
         session
         for session in earlier
-        if session.id.casefold().startswith(words) or words in (session.title or session.preview).casefold()
+        if session.id.casefold().startswith(words)
+        or words in (session.title or session.preview).casefold()
     ]
 
 
@@ -115,5 +131,7 @@ COMMANDS = (
     ),
     Command(name="sessions", summary="lists the conversations you had here", run=_sessions),
     Command(name="title", argument="[words]", summary="names this conversation", run=_title),
-    Command(name="compact", summary="summarises what was said so far", run=_compact, needs_quiet=True),
+    Command(
+        name="compact", summary="summarises what was said so far", run=_compact, needs_quiet=True
+    ),
 )

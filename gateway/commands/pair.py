@@ -39,12 +39,19 @@ async def _done(request: Request) -> str:
 
 
 def _listing(approved: list[Approved], pending: list[Pending]) -> str:
-    lines = [f"- `{each.person}` since {each.at:%Y-%m-%d %H:%M} UTC, by {each.by}" for each in approved[-_MOST_LISTED:]]
+    lines = [
+        f"- `{each.person}` since {each.at:%Y-%m-%d %H:%M} UTC, by {each.by}"
+        for each in approved[-_MOST_LISTED:]
+    ]
     waiting = [f"- `{each.person}` with a code until {each.until:%H:%M} UTC" for each in pending]
     if not lines and not waiting:
         return "Nobody was paired, and nobody asks to be."
     heads = ["Let in by a code:", ""] if lines else []
-    more = [*([""] if lines else []), "Waiting, each with a code that only they know:", ""] if waiting else []
+    more = (
+        [*([""] if lines else []), "Waiting, each with a code that only they know:", ""]
+        if waiting
+        else []
+    )
     return "\n".join([*heads, *lines, *more, *waiting])
 
 

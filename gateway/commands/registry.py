@@ -7,7 +7,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from turngate.gateway.domain.messages import Entry, EntryId, InboundMessage, InboxId, Session, SessionId
+from turngate.gateway.domain.messages import (
+    Entry,
+    EntryId,
+    InboundMessage,
+    InboxId,
+    Session,
+    SessionId,
+)
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.inbound.pairing import Pairing
 from turngate.gateway.rules.budgets import Standing
@@ -103,9 +110,13 @@ class Registry:
     """All commands by name."""
 
     def __init__(self, commands: Iterable[Command]) -> None:
-        help_ = Command(name="help", summary="lists the commands", run=self._help, aliases=("start",))
+        help_ = Command(
+            name="help", summary="lists the commands", run=self._help, aliases=("start",)
+        )
         self.commands = (help_, *commands)
-        self._by_name = {name: command for command in self.commands for name in (command.name, *command.aliases)}
+        self._by_name = {
+            name: command for command in self.commands for name in (command.name, *command.aliases)
+        }
 
     def find(self, text: str) -> Call | None:
         """The command in a message, or None if it is just text. A word nobody knows is a call that says so."""
@@ -129,4 +140,7 @@ class Registry:
     async def _unknown(self, request: Request) -> Answer:
         close = get_close_matches(request.argument, self._by_name, n=1)
         meant = f"Did you mean /{close[0]}?" if close else "/help lists what there is."
-        return Answer(text=f"There is no command /{request.argument[:32]}. {meant}", session=request.session.id)
+        return Answer(
+            text=f"There is no command /{request.argument[:32]}. {meant}",
+            session=request.session.id,
+        )

@@ -28,7 +28,9 @@ async def _undo(request: Request) -> Answer:
     asked = last_question(entries)
     if not asked:
         return Answer(text="There is nothing to undo.", session=request.session.id)
-    await request.store.truncate(request.session.id, sum(entry.seq < asked[0].seq for entry in entries))
+    await request.store.truncate(
+        request.session.id, sum(entry.seq < asked[0].seq for entry in entries)
+    )
     text = f"Undone, and forgotten: “{_start(asked)}” and its answer."
     return Answer(text=text, session=request.session.id)
 
@@ -62,7 +64,14 @@ def _waiting(count: int) -> str:
 
 
 COMMANDS = (
-    Command(name="stop", summary="stops the answer that is being given", run=_stop, stops_turn=True),
-    Command(name="undo", summary="takes back your last message and its answer", run=_undo, needs_quiet=True),
+    Command(
+        name="stop", summary="stops the answer that is being given", run=_stop, stops_turn=True
+    ),
+    Command(
+        name="undo",
+        summary="takes back your last message and its answer",
+        run=_undo,
+        needs_quiet=True,
+    ),
     Command(name="retry", summary="asks your last message again", run=_retry, needs_quiet=True),
 )

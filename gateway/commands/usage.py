@@ -40,4 +40,8 @@ def _known(usd: float | None, unpriced: int) -> str:
     return f", {money(usd)}{more}"
 
 
-COMMANDS = (Command(name="usage", summary="says what was used here and today, and what is left", run=_usage),)
+COMMANDS = (
+    Command(
+        name="usage", summary="says what was used here and today, and what is left", run=_usage
+    ),
+)

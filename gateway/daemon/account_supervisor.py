@@ -19,9 +19,23 @@ from enum import StrEnum
 from functools import partial
 
 from turngate.gateway.domain.crashpoints import crashpoint
-from turngate.gateway.domain.errors import GapRemains, Refused, Retryable, StoreError, TurngateError, Unauthorized
+from turngate.gateway.domain.errors import (
+    GapRemains,
+    Refused,
+    Retryable,
+    StoreError,
+    TurngateError,
+    Unauthorized,
+)
 from turngate.gateway.domain.messages import InboundMessage
-from turngate.gateway.domain.ports.adapter import Adapter, CatchesUp, Clock, Moment, Receive, TellsProgress
+from turngate.gateway.domain.ports.adapter import (
+    Adapter,
+    CatchesUp,
+    Clock,
+    Moment,
+    Receive,
+    TellsProgress,
+)
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.observability.error_text import reason_of
 from turngate.gateway.observability.observer import Observer
@@ -115,7 +129,9 @@ class Supervisor:
         """Until cancelled, or until the platform has refused our credentials too often."""
         try:
             await self._live(receive)
-        except StoreError as exc:  # damage: nothing could be accepted any more, and the daemon stays to say so
+        except (
+            StoreError
+        ) as exc:  # damage: nothing could be accepted any more, and the daemon stays to say so
             self._observer.store_failed(exc)
             self._become(AccountState.STOPPED, reason_of(exc))
         except BaseException:
@@ -168,9 +184,14 @@ class Supervisor:
 
         return await self._listen(receive, heard)
 
-    async def _listen(self, receive: Receive, heard: Callable[[], Awaitable[None]] | None = None) -> None:
+    async def _listen(
+        self, receive: Receive, heard: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         """Run the adapter, and end it when the platform no longer answers though nothing seems wrong."""
-        listening, began = asyncio.ensure_future(self._adapter.run(receive)), self._clock.monotonic()
+        listening, began = (
+            asyncio.ensure_future(self._adapter.run(receive)),
+            self._clock.monotonic(),
+        )
         try:
             while not listening.done():
                 await asyncio.wait({listening}, timeout=_LOOKS_EVERY)
@@ -191,7 +212,9 @@ class Supervisor:
         record = await self._store.account(*name)
         since = record.behind_since or record.received_at
         if since is not None and since > now:
-            since = now - _WHEN_UNSURE  # noted before the clock was set back; later than now nobody has said anything
+            since = (
+                now - _WHEN_UNSURE
+            )  # noted before the clock was set back; later than now nobody has said anything
         if record.behind_since is None:
             # What is read again moves the note of the last message: a reading that breaks off is begun where it began.
             # And whoever dies before the first message is stored goes back to the first start.
@@ -232,7 +255,9 @@ class Supervisor:
         if state is not AccountState.STOPPED or self._state is not AccountState.REFUSED:
             self._state, self._reason, self._since = state, reason, self._clock.monotonic()
         if self._is_news(state, reason):
-            self._observer.account_changed(self._adapter.platform, self._account, state.value, reason)
+            self._observer.account_changed(
+                self._adapter.platform, self._account, state.value, reason
+            )
 
     def _is_news(self, state: AccountState, reason: str | None) -> bool:
         """A trouble that stays is told once, not with every try; it is over when the platform has answered."""
@@ -256,7 +281,9 @@ class Supervisor:
         adapter: object = self._adapter
         if not isinstance(adapter, TellsProgress):
             return False
-        last = self._since if adapter.progress is None else max(adapter.progress.elapsed, self._since)
+        last = (
+            self._since if adapter.progress is None else max(adapter.progress.elapsed, self._since)
+        )
         return self._clock.monotonic() - last > times * adapter.deaf_after.total_seconds()
 
 

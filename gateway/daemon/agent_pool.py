@@ -44,11 +44,15 @@ class Staff:
         """
         specs = {name: _spec(name, agent) for name, agent in config.agents.items()}
         staying = {name: had for name, had in self._agents.items() if specs.get(name) == had[0]}
-        hired = await _load({name: spec for name, spec in specs.items() if name not in staying}, self._observer)
+        hired = await _load(
+            {name: spec for name, spec in specs.items() if name not in staying}, self._observer
+        )
         self._leaving += [agent for name, (_, agent) in self._agents.items() if name not in staying]
         self._agents = staying | hired
         agents = {name: agent for name, (_, agent) in self._agents.items()}
-        return {name: _employed(config.agents, name, agents, self._observer) for name in config.agents}
+        return {
+            name: _employed(config.agents, name, agents, self._observer) for name in config.agents
+        }
 
     async def see_off(self) -> None:
         """End whatever those keep open who are no longer employed. Nobody may ask them any more."""
@@ -62,7 +66,9 @@ class Staff:
         await self.see_off()
 
 
-async def _load(specs: Mapping[str, AgentSpec], observer: Observer) -> dict[str, tuple[AgentSpec, Agent]]:
+async def _load(
+    specs: Mapping[str, AgentSpec], observer: Observer
+) -> dict[str, tuple[AgentSpec, Agent]]:
     loaded: dict[str, tuple[AgentSpec, Agent]] = {}
     try:
         for name, spec in specs.items():
@@ -75,8 +81,12 @@ async def _load(specs: Mapping[str, AgentSpec], observer: Observer) -> dict[str,
 
 async def _close_all(agents: Iterable[Agent], observer: Observer) -> None:
     """All at once. One that fails, or does not come to an end, keeps nobody from closing."""
-    closing = [asyncio.ensure_future(_close(agent)) for agent in agents if isinstance(agent, Closes)]
-    closed, late = await asyncio.wait(closing, timeout=_SECONDS_TO_CLOSE) if closing else (set(), set())
+    closing = [
+        asyncio.ensure_future(_close(agent)) for agent in agents if isinstance(agent, Closes)
+    ]
+    closed, late = (
+        await asyncio.wait(closing, timeout=_SECONDS_TO_CLOSE) if closing else (set(), set())
+    )
     for error in filter(None, (each.exception() for each in closed if not each.cancelled())):
         observer.bug(error)
     for each in late:
@@ -132,7 +142,9 @@ def _prices(agent: AgentConfig) -> Prices | None:
 
 def _model(agent: AgentConfig) -> Model:
     address = agent.url or agent.base_url
-    return Model(name=agent.model or agent.kind, provider=agent.kind, base_url=address and _bare(address))
+    return Model(
+        name=agent.model or agent.kind, provider=agent.kind, base_url=address and _bare(address)
+    )
 
 
 def _bare(address: str) -> str:
@@ -150,7 +162,8 @@ def _spec(name: str, agent: AgentConfig) -> AgentSpec:
         model=agent.model,
         argv=agent.argv,
         format=agent.format,
-        env=given_to_programs() | {name: value.get_secret_value() for name, value in agent.env.items()},
+        env=given_to_programs()
+        | {name: value.get_secret_value() for name, value in agent.env.items()},
         object=agent.object,
         options=agent.options,
         attempts=agent.attempts,

@@ -37,8 +37,20 @@ from turngate.gateway.daemon.control.status import status_requests
 from turngate.gateway.daemon.control.usage import usage_requests
 from turngate.gateway.daemon.health import Health
 from turngate.gateway.daemon.metrics_snapshot import Scraping
-from turngate.gateway.daemon.platforms import AccountName, accounts_called_each_time, connected, homes_of, platforms_of
-from turngate.gateway.daemon.reload import Reloading, backup_rules, delivery_rules, file_rules, lane_rules
+from turngate.gateway.daemon.platforms import (
+    AccountName,
+    accounts_called_each_time,
+    connected,
+    homes_of,
+    platforms_of,
+)
+from turngate.gateway.daemon.reload import (
+    Reloading,
+    backup_rules,
+    delivery_rules,
+    file_rules,
+    lane_rules,
+)
 from turngate.gateway.daemon.session_end_notices import Endings
 from turngate.gateway.daemon.shutdown import CUT_OFF, say_that_it_goes_on
 from turngate.gateway.daemon.state_dir import Lock, read_or_make_key
@@ -46,7 +58,13 @@ from turngate.gateway.daemon.sweep import Sweep, is_busy
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.crashpoints import crashpoint
 from turngate.gateway.domain.errors import Refused
-from turngate.gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, WEB_PLATFORM, Part, SessionSource
+from turngate.gateway.domain.messages import (
+    LOCAL_PLATFORM,
+    MAIN_ACCOUNT,
+    WEB_PLATFORM,
+    Part,
+    SessionSource,
+)
 from turngate.gateway.domain.ports.adapter import Adapter
 from turngate.gateway.domain.ports.store import SessionFilter
 from turngate.gateway.domain.serialization import Json
@@ -88,7 +106,9 @@ class Gateway:
         """One honest sentence to the conversations of an account that may have missed something."""
         text = f"I was away, and what was written here since {since:%Y-%m-%d %H:%M} UTC may not have reached me."
         lately = SessionFilter(current_only=True, active_within=_CONCERNED_FOR)
-        told = set[tuple[str | None, str | None]]()  # in a group everybody may have a session of his own
+        told = set[
+            tuple[str | None, str | None]
+        ]()  # in a group everybody may have a session of his own
         for session in await self.store.sessions(lately):
             origin = session.origin
             chat = origin.chat_id, origin.thread_id
@@ -97,19 +117,26 @@ class Gateway:
             told.add(chat)
             entries = (replies.notice(text, self.clock.now()),)
             parts = (Part(target=origin, text=text),)
-            await self.delivery.deliver(await self.store.tell(session.id, entries=entries, parts=parts))
+            await self.delivery.deliver(
+                await self.store.tell(session.id, entries=entries, parts=parts)
+            )
 
     async def link(self, args: Args, line: Line) -> Json:
         """For the control socket: a fresh one-time link."""
         if self.web is None:
-            raise Refused("the web door is closed: web.listen is null in the config; set it and restart the daemon")
+            raise Refused(
+                "the web door is closed: web.listen is null in the config; set it and restart the daemon"
+            )
         return {"url": self.web.link()}
 
     async def until_refused(self) -> None:
         """Returns when no platform takes our credentials and nobody could come in otherwise; else never."""
         if self.lives:
             await asyncio.wait(self.lives)
-        refused = [supervisor.report.state is AccountState.REFUSED for supervisor in self.health.supervisors]
+        refused = [
+            supervisor.report.state is AccountState.REFUSED
+            for supervisor in self.health.supervisors
+        ]
         if self.web is not None or not refused or not all(refused):
             await asyncio.Event().wait()
 
@@ -129,15 +156,21 @@ class Gateway:
         crashpoint("drain")
         await self._unless_hurried(self.pipeline.lanes.close(), self.drain)
         if not self.hurry.is_set():
-            await self._unless_hurried(self.pipeline.lanes.end_what_runs_once(CUT_OFF), _FOR_LAST_WORDS)
+            await self._unless_hurried(
+                self.pipeline.lanes.end_what_runs_once(CUT_OFF), _FOR_LAST_WORDS
+            )
         unanswered = self.pipeline.lanes.unanswered()
         if unanswered:
             self.observer.cut_off(len(unanswered))
-            await self._unless_hurried(say_that_it_goes_on(unanswered, self.pipeline), _FOR_LAST_WORDS)
+            await self._unless_hurried(
+                say_that_it_goes_on(unanswered, self.pipeline), _FOR_LAST_WORDS
+            )
 
     async def _unless_hurried(self, work: Coroutine[None, None, None], longest: timedelta) -> None:
         working, hurried = asyncio.ensure_future(work), asyncio.ensure_future(self.hurry.wait())
-        await asyncio.wait({working, hurried}, timeout=longest.total_seconds(), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            {working, hurried}, timeout=longest.total_seconds(), return_when=asyncio.FIRST_COMPLETED
+        )
         hurried.cancel()
         working.cancel()
         await asyncio.wait({working})
@@ -147,7 +180,11 @@ class Gateway:
 
 @asynccontextmanager
 async def running(
-    config: Config, lock: Lock, *, doors: bool, accounts: Mapping[tuple[str, str], Adapter] = MappingProxyType({})
+    config: Config,
+    lock: Lock,
+    *,
+    doors: bool,
+    accounts: Mapping[tuple[str, str], Adapter] = MappingProxyType({}),
 ) -> AsyncIterator[Gateway]:
     """
     The gateway at work. With `doors` it lets in everybody the config allows; without, only this terminal.
@@ -157,7 +194,9 @@ async def running(
     """
     clock, observer, state = SystemClock(), Observer(), lock.state
     async with AsyncExitStack() as opened:
-        store = await SqliteStore.connect(state.database, clock, backups=backup_rules(config).folder)
+        store = await SqliteStore.connect(
+            state.database, clock, backups=backup_rules(config).folder
+        )
         opened.push_async_callback(store.close)
         staff = Staff(observer)
         opened.push_async_callback(staff.close)
@@ -170,11 +209,18 @@ async def running(
         files = Files(state.files, file_rules(config))
         pipeline = Pipeline(
             policy=policy,
-            fitting=Fitting(delivery=delivery, files=files, observer=observer, most_parts=config.delivery.max_parts),
+            fitting=Fitting(
+                delivery=delivery,
+                files=files,
+                observer=observer,
+                most_parts=config.delivery.max_parts,
+            ),
             lane_rules=lane_rules(config),
             store=store,
             delivery=delivery,
-            attachments=Attachments(files=files, policy=policy, store=store, delivery=delivery, observer=observer),
+            attachments=Attachments(
+                files=files, policy=policy, store=store, delivery=delivery, observer=observer
+            ),
             observer=observer,
             clock=clock,
             tasks=tasks,
@@ -220,15 +266,26 @@ async def running(
             delivery=delivery,
         )
         gateway.health.supervisors = [
-            Supervisor(adapter, name, store=store, clock=clock, observer=observer, tell_of_gap=gateway.tell_of_gap)
+            Supervisor(
+                adapter,
+                name,
+                store=store,
+                clock=clock,
+                observer=observer,
+                tell_of_gap=gateway.tell_of_gap,
+            )
             for (_, name), adapter in accounts.items()
         ]
         local = Screens(LOCAL_PLATFORM, _terminal, clock)
         browser = Screens(WEB_PLATFORM, SessionSource.browser, clock)
-        delivery.connect({(screens.platform, MAIN_ACCOUNT): screens for screens in (local, browser)})
+        delivery.connect(
+            {(screens.platform, MAIN_ACCOUNT): screens for screens in (local, browser)}
+        )
         delivery.connect(accounts)
         if doors and config.web.listen is not None:
-            gateway.web = _web_door(gateway, policy, browser, config.web.listen.host, config.web.listen.port, lock)
+            gateway.web = _web_door(
+                gateway, policy, browser, config.web.listen.host, config.web.listen.port, lock
+            )
             await gateway.web.start()
             opened.push_async_callback(gateway.web.stop)
         requests = {
@@ -236,7 +293,9 @@ async def running(
             **status_requests(store, gateway.health.status),
             **usage_requests(store),
             **pair_requests(pipeline.door.pairing),
-            **queue_requests(store, clock, pipeline.take_up, delivery.take_up, pipeline.lanes.let_go),
+            **queue_requests(
+                store, clock, pipeline.take_up, delivery.take_up, pipeline.lanes.let_go
+            ),
             **chat_requests(local, _chat_commands()),
             "web.link": gateway.link,
         }
@@ -247,7 +306,11 @@ async def running(
         await delivery.recover()
         await pipeline.recover()
         opened.push_async_callback(gateway.finish_what_runs)
-        runs = (local.run, browser.run, *(supervisor.run for supervisor in gateway.health.supervisors))
+        runs = (
+            local.run,
+            browser.run,
+            *(supervisor.run for supervisor in gateway.health.supervisors),
+        )
         listening = [tasks.create_task(run(pipeline.receive), name="intake") for run in runs]
         gateway.lives = listening[2:]
         for each in listening:
@@ -285,8 +348,13 @@ async def working() -> AsyncIterator[asyncio.TaskGroup]:
 def _policy(lock: Lock, config: Config, agents: Mapping[str, Employed]) -> Policy:
     return Policy(
         agents=agents,
-        access=_access(config.access, called_each_time=frozenset(accounts_called_each_time(config))),
-        routes=[Route(agent=route.agent, choices=route.choices, **route.match.model_dump()) for route in config.routes],
+        access=_access(
+            config.access, called_each_time=frozenset(accounts_called_each_time(config))
+        ),
+        routes=[
+            Route(agent=route.agent, choices=route.choices, **route.match.model_dump())
+            for route in config.routes
+        ],
         per_user_in_groups=config.sessions.per_user_in_groups,
         per_user_in_threads=config.sessions.per_user_in_threads,
         resets=config.reset_policies(),
@@ -341,7 +409,9 @@ def _chat_commands() -> list[ChatCommand]:
     ]
 
 
-def _web_door(gateway: Gateway, policy: Policy, screens: Screens, host: str, port: int, lock: Lock) -> WebServer:
+def _web_door(
+    gateway: Gateway, policy: Policy, screens: Screens, host: str, port: int, lock: Lock
+) -> WebServer:
     commands = [(command.name, command.argument, command.summary) for command in COMMANDS.commands]
     needs = Needs(
         store=gateway.store,

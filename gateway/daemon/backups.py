@@ -52,7 +52,9 @@ class BackupReport:
 class Backups:
     """Asks the rules each time, so that they can be changed."""
 
-    def __init__(self, rules: BackupRules, back_up: BackUp, clock: Clock, observer: Observer) -> None:
+    def __init__(
+        self, rules: BackupRules, back_up: BackUp, clock: Clock, observer: Observer
+    ) -> None:
         self.rules = rules
         self._back_up = back_up
         self._clock = clock
@@ -106,7 +108,9 @@ class Backups:
         if self._made_at is not None:
             return self._clock.monotonic() - self._made_at >= every.total_seconds()
         # Of what an earlier run made only the name is known; one from the future says nothing.
-        return self._last_at is None or not timedelta(0) <= self._clock.now() - self._last_at < every
+        return (
+            self._last_at is None or not timedelta(0) <= self._clock.now() - self._last_at < every
+        )
 
     async def _make(self) -> None:
         rules, now = self.rules, self._clock.now().replace(microsecond=0)  # as the name says it
@@ -168,7 +172,11 @@ def _rotate(folder: Path, keep: int, made: Path, now: datetime) -> None:
 def _made_in(folder: Path) -> dict[Path, datetime]:
     """Ours by their names; whatever else lies there is somebody else's."""
     try:
-        found = {path: _NAME.fullmatch(path.name) for path in folder.iterdir()} if folder.exists() else {}
+        found = (
+            {path: _NAME.fullmatch(path.name) for path in folder.iterdir()}
+            if folder.exists()
+            else {}
+        )
     except OSError as exc:
         raise _unusable(folder, exc) from exc
     made = {path: _moment(name["stamp"]) for path, name in found.items() if name is not None}

@@ -24,14 +24,20 @@ def places_of(store: Store, policy: Policy, platform: str, account: str) -> Plac
     """Of one account, read anew with every call: once for each time that it connects."""
 
     async def places() -> Sequence[SessionSource]:
-        lately = SessionFilter(current_only=True, active_within=_REMEMBERED_FOR, limit=_MOST_CONVERSATIONS)
+        lately = SessionFilter(
+            current_only=True, active_within=_REMEMBERED_FOR, limit=_MOST_CONVERSATIONS
+        )
         known = [session.origin for session in await store.sessions(lately)]
         let_in = [
-            SessionSource(platform=each.person.platform, account=each.person.account, user_id=each.person.id)
+            SessionSource(
+                platform=each.person.platform, account=each.person.account, user_id=each.person.id
+            )
             for each in await store.approved()
         ]
         found = (*known, *let_in, *_named(policy.access, account))
-        ours = (each.nameless for each in found if (each.platform, each.account) == (platform, account))
+        ours = (
+            each.nameless for each in found if (each.platform, each.account) == (platform, account)
+        )
         return tuple(dict.fromkeys(ours))
 
     return places

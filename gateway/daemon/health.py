@@ -10,7 +10,12 @@ from datetime import datetime
 
 from turngate.gateway.daemon.account_supervisor import AccountReport, AccountState, Supervisor
 from turngate.gateway.daemon.backups import Backups
-from turngate.gateway.daemon.control.status import AccountStatus, BackupStatus, DaemonStatus, StoreStatus
+from turngate.gateway.daemon.control.status import (
+    AccountStatus,
+    BackupStatus,
+    DaemonStatus,
+    StoreStatus,
+)
 from turngate.gateway.domain.errors import StoreError, StoreUnavailable
 from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.observability.observer import Observer
@@ -77,7 +82,9 @@ class Health:
         report = self.backups.report()
         if report is None:
             return None
-        return BackupStatus(folder=str(report.folder), last_at=report.last_at, failure=report.failure)
+        return BackupStatus(
+            folder=str(report.folder), last_at=report.last_at, failure=report.failure
+        )
 
     async def store_takes_writes(self) -> bool:
         """As far as can be known within a second."""
@@ -87,22 +94,33 @@ class Health:
     def _readiness(self) -> Readiness:
         reports = [supervisor.report for supervisor in self.supervisors]
         deaf = [report for report in reports if report.state is not AccountState.RECEIVING]
-        reasons = [f"{each.platform}/{each.account} is {each.state}: {each.reason or 'no answer yet'}" for each in deaf]
+        reasons = [
+            f"{each.platform}/{each.account} is {each.state}: {each.reason or 'no answer yet'}"
+            for each in deaf
+        ]
         store = self._store_status()
         if store.reason is not None:
-            reasons.append(f"the store {'is damaged' if store.damaged else 'does not take writes'}: {store.reason}")
+            reasons.append(
+                f"the store {'is damaged' if store.damaged else 'does not take writes'}: {store.reason}"
+            )
         return Readiness(ready=not reasons, reasons=tuple(reasons))
 
     def _store_status(self) -> StoreStatus:
         waited = self.clock.monotonic() - self._probed_at
         is_slow = self._probing is not None and not self._probing.done() and waited >= _LONGEST_WAIT
-        slow = f"a write has been waiting for the disk, or for another process, for {waited:.0f} s" if is_slow else None
+        slow = (
+            f"a write has been waiting for the disk, or for another process, for {waited:.0f} s"
+            if is_slow
+            else None
+        )
         return StoreStatus(reason=self.store.trouble or slow, damaged=self.store.damage is not None)
 
     async def _ask_store(self) -> None:
         """For a write that means nothing: at most once a second, however many want to know, and nobody waits long."""
         now = self.clock.monotonic()
-        if self._probing is None or (self._probing.done() and now - self._probed_at >= _PROBE_HOLDS):
+        if self._probing is None or (
+            self._probing.done() and now - self._probed_at >= _PROBE_HOLDS
+        ):
             self._probing, self._probed_at = asyncio.ensure_future(self._probe()), now
         await asyncio.wait({self._probing}, timeout=_LONGEST_WAIT)
 

@@ -14,7 +14,14 @@ from types import ModuleType
 from typing import Protocol
 
 from turngate.adapters.telling import Finding, MenuEntry
-from turngate.config.schema import ByHttp, ByWebhook, Config, DiscordAccount, SlackAccount, TelegramAccount
+from turngate.config.schema import (
+    ByHttp,
+    ByWebhook,
+    Config,
+    DiscordAccount,
+    SlackAccount,
+    TelegramAccount,
+)
 from turngate.gateway.commands import COMMANDS
 from turngate.gateway.domain.errors import ConfigError
 from turngate.gateway.domain.ports.adapter import Adapter, Clock, Places, nowhere
@@ -56,7 +63,10 @@ async def connected(
 async def examined(config: Config) -> AsyncIterator[tuple[AccountName, Sequence[Finding]]]:
     """Every account in turn, with what its platform says of it."""
     for platform, account in _accounts(config):
-        yield (platform, account.account), await _load(platform).examine(_described(platform, account))
+        yield (
+            (platform, account.account),
+            await _load(platform).examine(_described(platform, account)),
+        )
 
 
 def platforms_of(config: Config) -> tuple[str, ...]:
@@ -73,7 +83,11 @@ def homes_of(config: Config) -> Iterator[HomeChannel]:
 
 def accounts_called_each_time(config: Config) -> Iterator[AccountName]:
     """The accounts that follow no thread."""
-    yield from (("slack", account.account) for account in config.platforms.slack if not account.follow_threads)
+    yield from (
+        ("slack", account.account)
+        for account in config.platforms.slack
+        if not account.follow_threads
+    )
 
 
 def _accounts(config: Config) -> Iterator[tuple[str, AnyAccount]]:
@@ -149,7 +163,12 @@ def _discord(discord: ModuleType, account: DiscordAccount) -> object:
 def _menu() -> tuple[MenuEntry, ...]:
     """What people can be offered, and every other name of it."""
     return tuple(
-        MenuEntry(name=name, summary=command.summary, argument=command.argument, offered=name == command.name)
+        MenuEntry(
+            name=name,
+            summary=command.summary,
+            argument=command.argument,
+            offered=name == command.name,
+        )
         for command in COMMANDS.commands
         for name in (command.name, *command.aliases)
     )
@@ -160,4 +179,6 @@ def _load(platform: str) -> ModuleType:
         return import_module(f"turngate.adapters.{platform}")
     except ModuleNotFoundError as exc:
         cure = f"install turngate[{platform}]"
-        raise ConfigError(f"platforms.{platform}: its library {exc.name} is not installed; {cure}") from exc
+        raise ConfigError(
+            f"platforms.{platform}: its library {exc.name} is not installed; {cure}"
+        ) from exc

@@ -42,12 +42,16 @@ _TO_READ_THE_LOG = 1.0
 class Daemon:
     """One run of it. `load` reads the config again."""
 
-    def __init__(self, loaded: Loaded, load: Callable[[], Loaded], lock: Lock, service: Service) -> None:
+    def __init__(
+        self, loaded: Loaded, load: Callable[[], Loaded], lock: Lock, service: Service
+    ) -> None:
         self._loaded = loaded
         self._load = load
         self._lock = lock
         self._systemd = Systemd(service.notify_socket)
-        self._silence = min(_LONGEST_SILENCE, service.watchdog.total_seconds() / 3 if service.watchdog else 1.0)
+        self._silence = min(
+            _LONGEST_SILENCE, service.watchdog.total_seconds() / 3 if service.watchdog else 1.0
+        )
         self._gateway: Gateway | None = None
         self._asked_to_stop = asyncio.Event()
         self._asked_to_reload = asyncio.Event()
@@ -67,7 +71,10 @@ class Daemon:
         tell_crashes()
         self._listen(asyncio.current_task())
         try:
-            async with working() as beside, running(self._loaded.config, self._lock, doors=True) as gateway:
+            async with (
+                working() as beside,
+                running(self._loaded.config, self._lock, doors=True) as gateway,
+            ):
                 self._gateway = gateway
                 gateway.scraping.lines_lost = lambda: self._sink.lost
                 for chore in (
@@ -150,7 +157,9 @@ class Daemon:
         while self._systemd.listens:
             self._systemd.alive()
             is_stopping = self._asked_to_stop.is_set()
-            self._systemd.status("Finishing what runs." if is_stopping else status_line(gateway.health.last_known()))
+            self._systemd.status(
+                "Finishing what runs." if is_stopping else status_line(gateway.health.last_known())
+            )
             await asyncio.sleep(self._silence)
 
     async def _reload_when_asked(self, gateway: Gateway) -> None:
@@ -161,7 +170,9 @@ class Daemon:
             try:
                 await self._reload(gateway)
             except TurngateError as exc:
-                gateway.observer.not_reloaded([without_values(line) for line in str(exc).splitlines()])
+                gateway.observer.not_reloaded(
+                    [without_values(line) for line in str(exc).splitlines()]
+                )
             except Exception as exc:  # noqa: BLE001 - the operator's own code may be an agent: its bug ends no daemon
                 gateway.observer.bug(exc)
             self._systemd.ready()
@@ -186,10 +197,22 @@ class Daemon:
 
 def status_line(status: DaemonStatus) -> str:
     """What is receiving and what is not, for `systemctl status`."""
-    receiving = [f"{each.platform}/{each.account}" for each in status.accounts if each.state == AccountState.RECEIVING]
+    receiving = [
+        f"{each.platform}/{each.account}"
+        for each in status.accounts
+        if each.state == AccountState.RECEIVING
+    ]
     others = [f"{each.platform}/{each.account} is {each.state}" for each in status.accounts]
-    deaf = [words for words, each in zip(others, status.accounts, strict=True) if each.state != AccountState.RECEIVING]
-    heard = f"Receiving from {', '.join(receiving)}" if receiving else "Receiving from this machine alone"
+    deaf = [
+        words
+        for words, each in zip(others, status.accounts, strict=True)
+        if each.state != AccountState.RECEIVING
+    ]
+    heard = (
+        f"Receiving from {', '.join(receiving)}"
+        if receiving
+        else "Receiving from this machine alone"
+    )
     return "; ".join((*_store_line(status.store), heard, *deaf)) + "."
 
 
@@ -197,16 +220,26 @@ def _store_line(store: StoreStatus) -> list[str]:
     """What to do about it is longer than this line may be."""
     if store.reason is None:
         return []
-    words = "The store is damaged" if store.damaged else f"The store takes no writes: {store.reason.partition(';')[0]}"
+    words = (
+        "The store is damaged"
+        if store.damaged
+        else f"The store takes no writes: {store.reason.partition(';')[0]}"
+    )
     return [f"{words} (`turngate status` says what to do)"]
 
 
 def _welcome(gateway: Gateway, *, to_person: bool) -> None:
     """A link that lets a browser in is for whoever started us, and not for a journal that others read."""
     if gateway.web is not None and not to_person:
-        typer.echo("The gateway runs. `turngate web link` makes a link for a browser on this machine.")
+        typer.echo(
+            "The gateway runs. `turngate web link` makes a link for a browser on this machine."
+        )
     elif gateway.web is not None:
         typer.echo(f"Open {gateway.web.link()} in a browser on this machine.")
-        typer.echo("The link works once; `turngate web link` makes another. Ctrl-C stops the gateway.")
+        typer.echo(
+            "The link works once; `turngate web link` makes another. Ctrl-C stops the gateway."
+        )
     else:
-        typer.echo("The gateway runs without a web door. `turngate chat` talks to it; Ctrl-C stops it.")
+        typer.echo(
+            "The gateway runs without a web door. `turngate chat` talks to it; Ctrl-C stops it."
+        )

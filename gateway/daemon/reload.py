@@ -91,7 +91,10 @@ def file_rules(config: Config) -> FileRules:
     """What is taken from people and from agents."""
     files = config.files
     return FileRules(
-        largest=files.largest, largest_out=files.largest_out, per_message=files.per_message, keep=files.keep
+        largest=files.largest,
+        largest_out=files.largest_out,
+        per_message=files.per_message,
+        keep=files.keep,
     )
 
 

@@ -53,7 +53,10 @@ class Systemd:
         if self._address is None:
             return
         # A manager that cannot listen now is no reason to fail: it notices by itself that it hears nothing.
-        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
+        with (
+            suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line,
+        ):
             line.setblocking(False)
             line.sendto("\n".join(words).encode(), self._address)
 

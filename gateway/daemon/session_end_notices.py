@@ -55,7 +55,9 @@ class Endings:
     async def tell(self) -> None:
         """Of all that are to be told now. Each is told, or put off, or let go, so that this comes to an end."""
         while endings := await self.store.endings(limit=_PAGE):
-            outcomes = await asyncio.gather(*map(self._tell_in_turn, endings), return_exceptions=True)
+            outcomes = await asyncio.gather(
+                *map(self._tell_in_turn, endings), return_exceptions=True
+            )
             for error in filter(None, outcomes):
                 raise error
 
@@ -85,7 +87,9 @@ class Endings:
             return True  # deleted: there is nothing to tell
         try:
             async with asyncio.timeout(PATIENCE.total_seconds()):
-                await agent.session_end(concluded(self.policy, employed, session, history, self.files))
+                await agent.session_end(
+                    concluded(self.policy, employed, session, history, self.files)
+                )
         except Exception as exc:  # noqa: BLE001 - somebody's agent: whatever it raises, it is asked again
             self.observer.ending_not_heard(session.id, employed.name, exc)
             return False
@@ -97,7 +101,9 @@ class Endings:
         entries = (await self.store.transcript(session.id, with_archived=is_archived)).entries
         floor = max(session.archived_through, session.consolidated_through)
         summary = [entry for entry in entries if entry.seq == session.summary_seq]
-        return summary + [entry for entry in entries if entry.seq > floor and entry.seq != session.summary_seq]
+        return summary + [
+            entry for entry in entries if entry.seq > floor and entry.seq != session.summary_seq
+        ]
 
     async def _let_go(self, session: Session, employed: Employed) -> None:
         self.observer.ending_let_go(session.id, employed.name, MOST_TRIES)

@@ -17,7 +17,9 @@ CUT_OFF = "the gateway is being restarted"
 GOES_ON = "I am being restarted, and come back to this afterwards."
 
 
-async def say_that_it_goes_on(unanswered: Iterable[tuple[SessionKey, InboundMessage]], pipeline: Pipeline) -> None:
+async def say_that_it_goes_on(
+    unanswered: Iterable[tuple[SessionKey, InboundMessage]], pipeline: Pipeline
+) -> None:
     """Once to each conversation. Whoever cannot be told before we go is not told: later it would not be true."""
     await asyncio.gather(*(_say(key, message, pipeline) for key, message in unanswered))
 
@@ -38,11 +40,16 @@ async def _keep(key: SessionKey, message: InboundMessage, pipeline: Pipeline) ->
     session = await pipeline.store.current(key)
     if session is None:
         return ()
-    entries, parts = (replies.notice(GOES_ON, pipeline.clock.now()),), replies.parts(message, GOES_ON)
+    entries, parts = (
+        (replies.notice(GOES_ON, pipeline.clock.now()),),
+        replies.parts(message, GOES_ON),
+    )
     return await pipeline.store.tell(session.id, entries=entries, parts=parts)
 
 
 async def _take_back(said: Iterable[Part], pipeline: Pipeline) -> None:
     for part in said:
-        with suppress(Refused, StoreError):  # it was sent, or is on its way: then it is still true when it arrives
+        with suppress(
+            Refused, StoreError
+        ):  # it was sent, or is on its way: then it is still true when it arrives
             await pipeline.store.drop_part(part.id, "the restart it spoke of is over")

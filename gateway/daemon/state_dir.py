@@ -92,7 +92,9 @@ class Lock:
     def __enter__(self) -> Lock:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
         self.release()
 
 
@@ -237,7 +239,9 @@ def _read_key(path: Path) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as exc:
-        raise StoreUnavailable(f"{path} cannot be read ({exc.strerror}); check its owner and permissions") from exc
+        raise StoreUnavailable(
+            f"{path} cannot be read ({exc.strerror}); check its owner and permissions"
+        ) from exc
     if len(key) != _KEY_SIZE:
         raise StoreDamaged(
             f"{path} has {len(key)} bytes and is no key; restore it from a backup, or remove it to have a new one made"

@@ -17,7 +17,13 @@ from datetime import datetime, timedelta
 from turngate.gateway.daemon.clock_jump import Steadiness
 from turngate.gateway.domain.crashpoints import crashpoint
 from turngate.gateway.domain.errors import StoreError, StoreUnavailable, UnknownSession
-from turngate.gateway.domain.messages import LARGEST_NUMBER, EndReason, PartState, Session, SessionId
+from turngate.gateway.domain.messages import (
+    LARGEST_NUMBER,
+    EndReason,
+    PartState,
+    Session,
+    SessionId,
+)
 from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.domain.ports.store import Opening, Pruned, Store
 from turngate.gateway.observability.observer import Observer
@@ -86,7 +92,9 @@ class Sweep:
 
     def _pause(self) -> timedelta:
         """Once a minute, more often where people are away after less than that."""
-        idle = [policy.idle_after for policy in self.policy.resets.all if policy.idle_after is not None]
+        idle = [
+            policy.idle_after for policy in self.policy.resets.all if policy.idle_after is not None
+        ]
         return max(min([_LOOK_EVERY, *(each / 4 for each in idle)]), _LOOK_AT_MOST_EVERY)
 
     async def end_due(self) -> int:
@@ -122,7 +130,9 @@ class Sweep:
 
     async def clean_up_as(self, change: Callable[[CleanUpRules], CleanUpRules]) -> Pruned:
         """Once, by rules that are changed for it."""
-        pruned = await clean_up(self.store, self.files, self.clock, self.observer, change(self.rules))
+        pruned = await clean_up(
+            self.store, self.files, self.clock, self.observer, change(self.rules)
+        )
         self.observer.swept(pruned)
         return pruned
 
@@ -130,10 +140,16 @@ class Sweep:
 def is_busy(pipeline: Pipeline, session: Session) -> bool:
     """Whether anything is at work in a session that its store does not know of, or waits for an answer there."""
     is_asked = pipeline.questions.is_asked(session.key)
-    return is_asked or pipeline.lanes.is_taken(session.key) or pipeline.desk.compaction.is_at_work(session.id)
+    return (
+        is_asked
+        or pipeline.lanes.is_taken(session.key)
+        or pipeline.desk.compaction.is_at_work(session.id)
+    )
 
 
-async def clean_up(store: Store, files: Files, clock: Clock, observer: Observer, rules: CleanUpRules) -> Pruned:
+async def clean_up(
+    store: Store, files: Files, clock: Clock, observer: Observer, rules: CleanUpRules
+) -> Pruned:
     """The clean-up of the sweep, also for whoever asks for one."""
     pruned = await store.prune(
         empty_after=rules.empty_after if rules.every else _NEVER,

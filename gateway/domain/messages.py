@@ -161,12 +161,20 @@ class SessionSource:
     @classmethod
     def terminal(cls, session: str | None = None) -> SessionSource:
         """The person at this machine's own terminal."""
-        return cls(platform=LOCAL_PLATFORM, chat_id="cli", thread_id=session, user_id="cli", user_name="local")
+        return cls(
+            platform=LOCAL_PLATFORM,
+            chat_id="cli",
+            thread_id=session,
+            user_id="cli",
+            user_name="local",
+        )
 
     @classmethod
     def browser(cls, conversation: str) -> SessionSource:
         """The person at a browser on this machine, in one of his conversations."""
-        return cls(platform=WEB_PLATFORM, chat_id=conversation, user_id="browser", user_name="local")
+        return cls(
+            platform=WEB_PLATFORM, chat_id=conversation, user_id="browser", user_name="local"
+        )
 
     @property
     def participant_id(self) -> str | None:

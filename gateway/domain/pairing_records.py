@@ -22,7 +22,9 @@ class Person:
     def behind(cls, source: SessionSource) -> Person | None:
         """Who wrote that; None if the platform does not say."""
         id_ = source.participant_id
-        return None if id_ is None else cls(platform=source.platform, account=source.account, id=id_)
+        return (
+            None if id_ is None else cls(platform=source.platform, account=source.account, id=id_)
+        )
 
     def __str__(self) -> str:
         head = self.platform if self.account == MAIN_ACCOUNT else f"{self.platform}/{self.account}"

@@ -43,7 +43,9 @@ def from_dict(cls: type[T], data: object) -> T:
 @cache
 def _encoder_of_class(cls: type) -> Callable[[object], dict[str, Json]]:
     hints = typing.get_type_hints(cls)
-    plan = [(field.name, field.default, _encoder(hints[field.name])) for field in fields(_checked(cls))]
+    plan = [
+        (field.name, field.default, _encoder(hints[field.name])) for field in fields(_checked(cls))
+    ]
     constant = getattr(cls, "type", None)
     head: dict[str, Json] = {"type": constant} if isinstance(constant, str) else {}
 
@@ -61,7 +63,10 @@ def _encoder_of_class(cls: type) -> Callable[[object], dict[str, Json]]:
 @cache
 def _decoder_of_class(cls: type) -> Decode:
     hints = typing.get_type_hints(cls)
-    plan = [(field.name, field.default is MISSING, _decoder(hints[field.name])) for field in fields(_checked(cls))]
+    plan = [
+        (field.name, field.default is MISSING, _decoder(hints[field.name]))
+        for field in fields(_checked(cls))
+    ]
 
     def decode(data: object) -> object:
         if not isinstance(data, Mapping):
@@ -157,7 +162,9 @@ def _decoder_of_union(members: tuple[type, ...]) -> Decode:
     def decode(data: object) -> object:
         tag = data.get("type") if isinstance(data, Mapping) else None
         if not isinstance(tag, str) or tag not in by_tag:
-            raise MalformedRecord(f"unknown type {tag!r}, expected one of {', '.join(sorted(by_tag))}")
+            raise MalformedRecord(
+                f"unknown type {tag!r}, expected one of {', '.join(sorted(by_tag))}"
+            )
         return by_tag[tag](data)
 
     return decode

@@ -22,7 +22,9 @@ def clean_label(text: str) -> str:
 def folded(text: str) -> str:
     """One line without what cannot be seen."""
     seen = (
-        char for char in _UNSEEN.sub("", text) if char.isspace() or unicodedata.category(char) not in _UNSEEN_CATEGORIES
+        char
+        for char in _UNSEEN.sub("", text)
+        if char.isspace() or unicodedata.category(char) not in _UNSEEN_CATEGORIES
     )
     return " ".join("".join(seen).split())
 

@@ -54,23 +54,31 @@ class Doorkeeper:
             self._standoff.person_spoke(message.source)
         may_take_part = _may_take_part(message, refusal)
         if (refusal is None or may_take_part) and len(message.text) > LONGEST_TEXT:
-            raise Refused(f"a message of {len(message.text):,} characters is too long; {LONGEST_TEXT:,} is the most")
+            raise Refused(
+                f"a message of {len(message.text):,} characters is too long; {LONGEST_TEXT:,} is the most"
+            )
         return None if may_take_part else refusal or self._silence(message)
 
-    async def admit(self, message: InboundMessage, key: SessionKey, accept: Accept) -> Accepted | None:
+    async def admit(
+        self, message: InboundMessage, key: SessionKey, accept: Accept
+    ) -> Accepted | None:
         """Accept what was judged well. None for talk to others in a thread that the bot takes no part in."""
         access, approved = self.policy.access, self.pairing.approved
         refusal = authorize(message, access, approved).refusal
         if _may_take_part(message, refusal):
             takes_part = await self.store.current(key) is not None
-            refusal = authorize(message, access, approved, takes_part=takes_part).refusal or self._silence(message)
+            refusal = authorize(
+                message, access, approved, takes_part=takes_part
+            ).refusal or self._silence(message)
         if refusal is not None:
             await self.turn_away(message, refusal)
             return None
         try:
             return await accept()
         except StoreError as exc:
-            self.observer.store_failed(exc)  # whoever sent it is not told that we have it, and sends it again
+            self.observer.store_failed(
+                exc
+            )  # whoever sent it is not told that we have it, and sends it again
             raise
 
     async def turn_away(self, message: InboundMessage, refusal: Refusal) -> None:
@@ -87,13 +95,19 @@ class Doorkeeper:
 
     def _silence(self, message: InboundMessage) -> Refusal | None:
         """For one bot too many, of those that would be answered."""
-        stands = message.from_bot and self._standoff.bot_spoke(message.source, self.clock.monotonic())
+        stands = message.from_bot and self._standoff.bot_spoke(
+            message.source, self.clock.monotonic()
+        )
         return Refusal.STANDOFF if stands else None
 
     def _is_talk_among_others(self, message: InboundMessage, refusal: Refusal) -> bool:
         """What goes on in an allowed chat, and is none of the bot's business, is not to be written down."""
         in_chat = message.source.chat_type is not ChatType.DM
-        return in_chat and refusal in (Refusal.BOT, Refusal.OFF) and not self.policy.access.is_addressed(message)
+        return (
+            in_chat
+            and refusal in (Refusal.BOT, Refusal.OFF)
+            and not self.policy.access.is_addressed(message)
+        )
 
     def _has_room(self, message: InboundMessage) -> bool:
         """Direct messages have room of their own: a noisy group must not keep strangers from getting a code."""
@@ -108,4 +122,8 @@ class Doorkeeper:
 
 def _may_take_part(message: InboundMessage, refusal: Refusal | None) -> bool:
     """Whether it could be let in without an address, if the bot has a conversation in its thread."""
-    return refusal is Refusal.UNADDRESSED and message.source.thread_id is not None and message.kind in SAID
+    return (
+        refusal is Refusal.UNADDRESSED
+        and message.source.thread_id is not None
+        and message.kind in SAID
+    )

@@ -79,7 +79,9 @@ class Pairing:
         invitation = Invitation(
             person=person,
             digest=self._digest(code),
-            words=Part(target=source.nameless, text=_INVITATION.format(code=code), reply_to=message_id),
+            words=Part(
+                target=source.nameless, text=_INVITATION.format(code=code), reply_to=message_id
+            ),
             valid_for=VALID_FOR,
             most_pending=MOST_PENDING,
         )

@@ -20,4 +20,7 @@ def whole_reason(error: TurngateError) -> str:
 def place_of(error: BaseException) -> str:
     """Where it happened, innermost last, without a word of what it said."""
     frames = traceback.extract_tb(error.__traceback__)[-6:]
-    return " > ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames) or "unknown"
+    return (
+        " > ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames)
+        or "unknown"
+    )

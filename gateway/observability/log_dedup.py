@@ -61,7 +61,9 @@ class Repeats:
         """What was held back for long enough, with how often. What has not come back is forgotten."""
         now = self._now()
         with self._lock:
-            due = [(key, trouble) for key, trouble in self._troubles.items() if trouble.until <= now]
+            due = [
+                (key, trouble) for key, trouble in self._troubles.items() if trouble.until <= now
+            ]
             for key, trouble in due:
                 if not trouble.held_back:
                     del self._troubles[key]

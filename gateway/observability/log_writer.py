@@ -22,7 +22,9 @@ _AT_ONCE = 200
 class Sink:
     """For one descriptor. `tell_lost` is called, on the sink's own thread, with how many lines were lost."""
 
-    def __init__(self, descriptor: int, tell_lost: Callable[[int], None], *, most: int = MOST_WAITING) -> None:
+    def __init__(
+        self, descriptor: int, tell_lost: Callable[[int], None], *, most: int = MOST_WAITING
+    ) -> None:
         self._descriptor = descriptor
         self._tell_lost = tell_lost
         self._most = most
@@ -51,7 +53,9 @@ class Sink:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
                 lines = [self._waiting[n] for n in range(min(len(self._waiting), _AT_ONCE))]
-            is_written = self._hand_over("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+            is_written = self._hand_over(
+                "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
+            )
             with self._changed:
                 for _ in lines:
                     self._waiting.popleft()
@@ -65,7 +69,9 @@ class Sink:
     def _hand_over(self, piece: bytes) -> bool:
         try:
             while piece:
-                select.select([], [self._descriptor], [])  # whoever gave it to us may have made it unwilling to wait
+                select.select(
+                    [], [self._descriptor], []
+                )  # whoever gave it to us may have made it unwilling to wait
                 piece = piece[os.write(self._descriptor, piece) :]
         except OSError:
             return False  # nobody reads, or there is no room: there is no other place to say so

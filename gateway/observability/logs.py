@@ -83,14 +83,25 @@ _COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31;1", "criti
 _WIDEST_SENTENCE = 32
 # Troubles that may come back without end. The rest is asked for by somebody: a start, a reload, a turn.
 _COMES_BACK = frozenset(
-    (Action.AGENT, Action.UNSENT, Action.ACCOUNT, Action.STORE, Action.FILE, Action.BUG, Action.STALLED, Action.SUMMARY)
+    (
+        Action.AGENT,
+        Action.UNSENT,
+        Action.ACCOUNT,
+        Action.STORE,
+        Action.FILE,
+        Action.BUG,
+        Action.STALLED,
+        Action.SUMMARY,
+    )
 )
 
 
 class Log:
     """One log of one process. `configure` may be called again, for another level say."""
 
-    def __init__(self, write: Write, form: Form = Form.LOGFMT, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, write: Write, form: Form = Form.LOGFMT, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._write = write
         self._form = form
         self._repeats = Repeats(now)
@@ -109,11 +120,15 @@ class Log:
                 self._hold_back_repeats,
                 *_RENDERERS[self._form],
             ],
-            wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+            wrapper_class=structlog.make_filtering_bound_logger(
+                logging.getLevelNamesMapping()[level.upper()]
+            ),
             logger_factory=lambda *_: _Writing(self._write),
             cache_logger_on_first_use=False,
         )
-        logging.basicConfig(handlers=[_Libraries(logging.WARNING)], level=logging.WARNING, force=True)
+        logging.basicConfig(
+            handlers=[_Libraries(logging.WARNING)], level=logging.WARNING, force=True
+        )
         logging.captureWarnings(True)
 
     def tell_repeats(self) -> None:
@@ -147,13 +162,17 @@ def configure_logging(level: str, stream: TextIO) -> None:
 
 def lost_lines(lines: int) -> None:
     """For whoever could not write them."""
-    structlog.get_logger().warning("log lines were lost: nobody took them", action=Action.LOG, outcome=f"{lines} lines")
+    structlog.get_logger().warning(
+        "log lines were lost: nobody took them", action=Action.LOG, outcome=f"{lines} lines"
+    )
 
 
 def tell_crashes() -> None:
     """What ends a thread, or the process, is told like any bug: Python itself would print what it said."""
 
-    def crashed(kind: type[BaseException], error: BaseException, place: TracebackType | None) -> None:
+    def crashed(
+        kind: type[BaseException], error: BaseException, place: TracebackType | None
+    ) -> None:
         if not issubclass(kind, KeyboardInterrupt):
             tell_bug(error)
 
@@ -171,7 +190,11 @@ def tell_bug(error: BaseException | None) -> None:
 def _only_known_fields(known: frozenset[str]) -> Callable[[object, str, Fields], Fields]:
     def only_known_fields(_: object, __: str, event: Fields) -> Fields:
         """Drop what is on no list: a new field is a decision, not an accident."""
-        return {name: _on_one_line(value) for name, value in event.items() if name in known and value is not None}
+        return {
+            name: _on_one_line(value)
+            for name, value in event.items()
+            if name in known and value is not None
+        }
 
     return only_known_fields
 
@@ -230,8 +253,12 @@ class _Libraries(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         is_ours = record.name.startswith("adapters.") and not record.name.endswith(".library")
         if is_ours and not record.args:
-            structlog.get_logger().warning(str(record.msg), action=Action.ACCOUNT, where=record.name)
+            structlog.get_logger().warning(
+                str(record.msg), action=Action.ACCOUNT, where=record.name
+            )
             return
         cause = record.exc_info[1] if record.exc_info else None
         where = place_of(cause) if cause else record.name
-        structlog.get_logger().warning("a library complained", action=Action.BUG, where=where, reason=record.name)
+        structlog.get_logger().warning(
+            "a library complained", action=Action.BUG, where=where, reason=record.name
+        )

@@ -38,7 +38,9 @@ class StallProbe:
     async def run(self) -> None:
         """Tick until cancelled."""
         self._ticked = time.monotonic()
-        looking = threading.Thread(target=self._look, args=(threading.get_ident(),), name="stalls", daemon=True)
+        looking = threading.Thread(
+            target=self._look, args=(threading.get_ident(),), name="stalls", daemon=True
+        )
         looking.start()
         try:
             while True:

@@ -55,29 +55,49 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(namespace="turngate", registry=self._registry)
-        self.messages = self._counter("messages", "Inbound messages by what became of them.", "platform", "outcome")
-        self.refusals = self._counter("refusals", "Messages that were not let in, by reason.", "platform", "reason")
+        self.messages = self._counter(
+            "messages", "Inbound messages by what became of them.", "platform", "outcome"
+        )
+        self.refusals = self._counter(
+            "refusals", "Messages that were not let in, by reason.", "platform", "reason"
+        )
         self.commands = self._counter("commands", "Chat commands that were run.", "command")
         self.turns = self._counter("turns", "Turns by agent and outcome.", "agent", "outcome")
-        self.parts = self._counter("parts", "Outbound parts by what became of them.", "platform", "outcome")
+        self.parts = self._counter(
+            "parts", "Outbound parts by what became of them.", "platform", "outcome"
+        )
         self.tokens = self._counter("tokens", "Tokens that agents used, by kind.", "agent", "kind")
         self.cost = self._counter("cost_usd", "What agents cost, as far as that is known.", "agent")
-        self.bugs = self._counter("unexpected_errors", "Errors nobody had foreseen: look in the log.")
-        self.stalls = self._counter("loop_stalls", "How often the event loop was held up: the log says by what.")
-        self.retries = self._counter("retries", "What had to be done again: a send, an agent, an account.", "what")
+        self.bugs = self._counter(
+            "unexpected_errors", "Errors nobody had foreseen: look in the log."
+        )
+        self.stalls = self._counter(
+            "loop_stalls", "How often the event loop was held up: the log says by what."
+        )
+        self.retries = self._counter(
+            "retries", "What had to be done again: a send, an agent, an account.", "what"
+        )
         for what in ("send", "agent", "account"):
-            self.retries.labels(what)  # at zero from the start, so that a first one is seen as a rise
+            self.retries.labels(
+                what
+            )  # at zero from the start, so that a first one is seen as a rise
         self.turn_seconds = self._histogram(
             "turn_seconds", "From the beginning of a turn until it was stored.", _OF_TURNS
         )
         self.first_text_seconds = self._histogram(
-            "first_text_seconds", "From the beginning of a turn until the agent's first text.", _OF_TURNS
+            "first_text_seconds",
+            "From the beginning of a turn until the agent's first text.",
+            _OF_TURNS,
         )
-        self.loop_lag_seconds = self._histogram("loop_lag_seconds", "How late the event loop comes.", _OF_LAG)
+        self.loop_lag_seconds = self._histogram(
+            "loop_lag_seconds", "How late the event loop comes.", _OF_LAG
+        )
         self._commit_seconds = self._histogram(
             "commit_seconds", "How long a commit took, its fsync included.", _OF_COMMITS
         )
-        self._commit_writes = self._histogram("commit_batch_size", "How many writes shared a commit.", _OF_BATCHES)
+        self._commit_writes = self._histogram(
+            "commit_batch_size", "How many writes shared a commit.", _OF_BATCHES
+        )
         self._make_gauges()
 
     def _make_gauges(self) -> None:
@@ -92,13 +112,24 @@ class Metrics:
         self.last_backup = self._gauge(
             "last_backup_timestamp_seconds", "When the newest scheduled backup was made; 0: never."
         )
-        self._state = self._gauge("account_state", "1 for the state an account is in.", "platform", "account", "state")
-        self._age = self._gauge(
-            "account_receive_age_seconds", "Since the platform last answered this account.", "platform", "account"
+        self._state = self._gauge(
+            "account_state", "1 for the state an account is in.", "platform", "account", "state"
         )
-        self._depth = self._gauge("queue_depth", "Messages and parts that are on their way.", "queue")
-        self._oldest = self._gauge("queue_oldest_seconds", "How long the oldest of them has been there.", "queue")
-        self._dead = self._gauge("dead_letters", "Messages and parts that were given up: see turngate queue.", "queue")
+        self._age = self._gauge(
+            "account_receive_age_seconds",
+            "Since the platform last answered this account.",
+            "platform",
+            "account",
+        )
+        self._depth = self._gauge(
+            "queue_depth", "Messages and parts that are on their way.", "queue"
+        )
+        self._oldest = self._gauge(
+            "queue_oldest_seconds", "How long the oldest of them has been there.", "queue"
+        )
+        self._dead = self._gauge(
+            "dead_letters", "Messages and parts that were given up: see turngate queue.", "queue"
+        )
 
     def committed(self, seconds: float, writes: int) -> None:
         """Called by the thread that writes, after each commit."""
@@ -115,7 +146,9 @@ class Metrics:
         self._lost.set(now.log_lines_lost)
         for account in now.accounts:
             for state in account.states:
-                self._state.labels(account.platform, account.account, state).set(state == account.state)
+                self._state.labels(account.platform, account.account, state).set(
+                    state == account.state
+                )
             if account.age is not None:
                 self._age.labels(account.platform, account.account).set(account.age)
         self._show_queues(now.queues)

@@ -33,7 +33,9 @@ class Observer:
 
     def started(self, *, address: str | None, version: str, pid: int) -> None:
         """Everything is open."""
-        self._log.info("the gateway is up", action=Action.STARTED, address=address, version=version, pid=pid)
+        self._log.info(
+            "the gateway is up", action=Action.STARTED, address=address, version=version, pid=pid
+        )
 
     def stopping(self) -> None:
         """Nothing new is taken."""
@@ -62,7 +64,9 @@ class Observer:
     def not_reloaded(self, mistakes: Sequence[str]) -> None:
         """The new config is wrong. The mistakes come without what the file says, which may be somebody's."""
         reason = f"{'; and '.join(mistakes)}; `turngate check` says more"
-        self._log.error("the config is refused, and nothing has changed", action=Action.RELOADED, reason=reason)
+        self._log.error(
+            "the config is refused, and nothing has changed", action=Action.RELOADED, reason=reason
+        )
 
     def doubted(self, doubts: Sequence[str]) -> None:
         """The new config may not mean what it says."""
@@ -85,7 +89,9 @@ class Observer:
     def received(self, source: SessionSource, outcome: Action) -> None:
         """A message was accepted, known already, or refused; or something was done to one that is there."""
         self.metrics.messages.labels(source.platform, outcome.value).inc()
-        self._log.debug("a message came in", action=outcome, platform=source.platform, account=source.account)
+        self._log.debug(
+            "a message came in", action=outcome, platform=source.platform, account=source.account
+        )
 
     def stored(self, source: SessionSource, accepted: Accepted | None) -> None:
         """A message is in the inbox, or was before; None if it is not, which whoever kept it out has told."""
@@ -107,7 +113,9 @@ class Observer:
     def commanded(self, command: str, session: SessionId) -> None:
         """A chat command was answered."""
         self.metrics.commands.labels(command).inc()
-        self._log.info("a command was answered", action=Action.COMMAND, command=command, session=session)
+        self._log.info(
+            "a command was answered", action=Action.COMMAND, command=command, session=session
+        )
 
     def dropped(self, refusal: Refused) -> None:
         """Work that nobody waits for any more."""
@@ -115,14 +123,25 @@ class Observer:
 
     def agent_failed(self, error: BaseException) -> None:
         """Why, it said to the person who asked, perhaps in his words: the transcript and the inbox have them."""
-        self._log.warning("the agent failed", action=Action.AGENT, reason=type(error).__name__, where=place_of(error))
+        self._log.warning(
+            "the agent failed",
+            action=Action.AGENT,
+            reason=type(error).__name__,
+            where=place_of(error),
+        )
 
     def agent_unavailable(self, name: str, error: AgentError, *, again: bool) -> None:
         """It could not be asked, and is asked `again` or not. What its server said is for the operator alone."""
         if again:
             self.metrics.retries.labels("agent").inc()
         words = {"said": error.words} if error.words else {}
-        self._log.warning("an agent cannot be asked", action=Action.AGENT, agent=name, reason=reason_of(error), **words)
+        self._log.warning(
+            "an agent cannot be asked",
+            action=Action.AGENT,
+            agent=name,
+            reason=reason_of(error),
+            **words,
+        )
 
     def agent_silent(self) -> None:
         """Nothing came from it for as long as the config allows."""
@@ -135,7 +154,9 @@ class Observer:
     def not_sent_elsewhere(self, error: TurngateError) -> None:
         """What an agent wanted to send to another place. Why, in words of the agent's, hears whoever asked."""
         kind, words = type(error).__name__, str(error)
-        self._log.warning("nothing was sent elsewhere", action=Action.AGENT, reason=kind, said=words)
+        self._log.warning(
+            "nothing was sent elsewhere", action=Action.AGENT, reason=kind, said=words
+        )
 
     def files_failed(self, error: BaseException) -> None:
         """The folder of the files does not take what is done to it; it is tried again with the next sweep."""
@@ -144,10 +165,17 @@ class Observer:
     def turn_ended(self, begun: Begun, outcome: Outcome, agent: str, seconds: float) -> None:
         """One line per turn."""
         result = outcome.state.value
-        first, platform = self._first_text.pop(begun.turn, None), begun.opened.session.origin.platform
+        first, platform = (
+            self._first_text.pop(begun.turn, None),
+            begun.opened.session.origin.platform,
+        )
         self.metrics.turns.labels(agent, result).inc()
         self.metrics.turn_seconds.observe(seconds)
-        fields: dict[str, object] = {"turn": begun.turn, "session": begun.opened.session.id, "platform": platform}
+        fields: dict[str, object] = {
+            "turn": begun.turn,
+            "session": begun.opened.session.id,
+            "platform": platform,
+        }
         fields |= {"agent": agent, "ms": round(seconds * 1000)}
         if first is not None:
             fields["first_ms"] = _ms(first)
@@ -156,7 +184,13 @@ class Observer:
         if outcome.failure is None:
             self._log.info("a turn was answered", action=Action.TURN, outcome=result, **fields)
         elif outcome.refused:
-            self._log.info("a turn was refused", action=Action.TURN, outcome=result, reason=outcome.failure, **fields)
+            self._log.info(
+                "a turn was refused",
+                action=Action.TURN,
+                outcome=result,
+                reason=outcome.failure,
+                **fields,
+            )
         else:
             self._log.warning("a turn failed", action=Action.TURN, outcome=result, **fields)
 
@@ -169,12 +203,19 @@ class Observer:
     def summarised(self, session: SessionId, messages: int) -> None:
         """A summary stands for the older part of a conversation."""
         done = f"{messages} messages"
-        self._log.info("a conversation was summarised", action=Action.SUMMARY, session=session, outcome=done)
+        self._log.info(
+            "a conversation was summarised", action=Action.SUMMARY, session=session, outcome=done
+        )
 
     def not_summarised(self, session: SessionId, refusal: Refused) -> None:
         """It goes on without: its agent is shown what fits."""
         reason = reason_of(refusal)
-        self._log.warning("a conversation was not summarised", action=Action.SUMMARY, session=session, reason=reason)
+        self._log.warning(
+            "a conversation was not summarised",
+            action=Action.SUMMARY,
+            session=session,
+            reason=reason,
+        )
 
     def charged(self, agent: str, spending: Spending) -> None:
         """An agent used something."""
@@ -186,7 +227,9 @@ class Observer:
     def sent(self, part: Part) -> None:
         """A part arrived."""
         self.metrics.parts.labels(part.target.platform, "sent").inc()
-        self._log.debug("a part was sent", action=Action.SENT, part=part.id, platform=part.target.platform)
+        self._log.debug(
+            "a part was sent", action=Action.SENT, part=part.id, platform=part.target.platform
+        )
 
     def unsent(self, part: Part, error: TurngateError, *, dead: bool) -> None:
         """A part did not arrive: it will be tried again, or never. The outbox has all that was said of it."""
@@ -201,7 +244,9 @@ class Observer:
     def hint_failed(self, target: SessionSource, error: BaseException) -> None:
         """A preview or a typing sign was not shown. The answer comes all the same."""
         reason = reason_of(error)
-        self._log.debug("a hint was not shown", action=Action.PREVIEW, platform=target.platform, reason=reason)
+        self._log.debug(
+            "a hint was not shown", action=Action.PREVIEW, platform=target.platform, reason=reason
+        )
 
     def account_restarted(self) -> None:
         """An account is connected once more."""
@@ -218,8 +263,16 @@ class Observer:
     def swept(self, pruned: Pruned) -> None:
         """The store was tidied up. Sessions and words that went are worth a line; work that is forgotten is not."""
         done = f"{pruned.deleted} deleted, {pruned.archived} archived, {pruned.entries} messages deleted"
-        tell = self._log.info if pruned.deleted or pruned.archived or pruned.entries else self._log.debug
-        tell("the store was swept", action=Action.STORE, outcome=f"{done}, {pruned.forgotten} forgotten")
+        tell = (
+            self._log.info
+            if pruned.deleted or pruned.archived or pruned.entries
+            else self._log.debug
+        )
+        tell(
+            "the store was swept",
+            action=Action.STORE,
+            outcome=f"{done}, {pruned.forgotten} forgotten",
+        )
 
     def sessions_ended(self, count: int) -> None:
         """Their time had come before the next message did."""
@@ -229,7 +282,11 @@ class Observer:
         """An agent failed when it was told that a session is over; it is told again."""
         reason = type(error).__name__
         self._log.debug(
-            "an agent did not hear of an ending", action=Action.SESSION, session=session, agent=agent, reason=reason
+            "an agent did not hear of an ending",
+            action=Action.SESSION,
+            session=session,
+            agent=agent,
+            reason=reason,
         )
 
     def ending_let_go(self, session: SessionId, agent: str, tries: int) -> None:
@@ -244,7 +301,10 @@ class Observer:
 
     def clock_jumped(self) -> None:
         """Whoever deletes by the time of day waits until it has been steady for a while."""
-        self._log.warning("the clock has jumped, or this host slept; nothing is swept for an hour", action=Action.STORE)
+        self._log.warning(
+            "the clock has jumped, or this host slept; nothing is swept for an hour",
+            action=Action.STORE,
+        )
 
     def store_failed(self, error: BaseException) -> None:
         """The store does not take writes. Everybody who writes finds out; the log tells it once, and now and then."""

@@ -28,7 +28,16 @@ from turngate.gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from turngate.gateway.domain.messages import LARGEST_NUMBER, File, Part, PartId, PartState, Sent, SessionSource, TurnId
+from turngate.gateway.domain.messages import (
+    LARGEST_NUMBER,
+    File,
+    Part,
+    PartId,
+    PartState,
+    Sent,
+    SessionSource,
+    TurnId,
+)
 from turngate.gateway.domain.ports.adapter import (
     Adapter,
     AsksWithButtons,
@@ -76,7 +85,12 @@ class Delivery:
     """Owns every part from the outbox to its platform."""
 
     def __init__(
-        self, rules: DeliveryRules, store: Store, clock: Clock, observer: Observer, tasks: asyncio.TaskGroup
+        self,
+        rules: DeliveryRules,
+        store: Store,
+        clock: Clock,
+        observer: Observer,
+        tasks: asyncio.TaskGroup,
     ) -> None:
         self._rules = rules
         self._store = store
@@ -102,7 +116,9 @@ class Delivery:
     def change(self, rules: DeliveryRules) -> None:
         """Other rules from now on, for the turns that begin and the parts that fail."""
         self._rules = rules
-        self._stage = replace(self._stage, stream=rules.stream, drafts=rules.drafts, reaction=rules.reaction)
+        self._stage = replace(
+            self._stage, stream=rules.stream, drafts=rules.drafts, reaction=rules.reaction
+        )
 
     def connect(self, adapters: Mapping[_Account, Adapter]) -> None:
         """The accounts there are, by platform and name."""
@@ -138,11 +154,17 @@ class Delivery:
         return adapter if can(adapter, FetchesFiles) else None
 
     def preview(
-        self, target: SessionSource, turn: TurnId, messages: Sequence[str], shown_in: str | None = None
+        self,
+        target: SessionSource,
+        turn: TurnId,
+        messages: Sequence[str],
+        shown_in: str | None = None,
     ) -> Preview:
         """What is shown of a turn while it runs; `shown_in` is the message that shows what an earlier run had of it."""
         showing = Showing(target=target, turn=turn, messages=tuple(messages), shown_in=shown_in)
-        preview = self._previews[turn] = Preview(self._adapters.get(_account(target)), showing, self._stage)
+        preview = self._previews[turn] = Preview(
+            self._adapters.get(_account(target)), showing, self._stage
+        )
         self._shown[_chat(target), messages[0]] = turn
         return preview
 
@@ -172,7 +194,11 @@ class Delivery:
 
     def _enqueue(self, part: Part) -> _Sending:
         sending, chat = _Sending(part), _chat(part.target)
-        preview = self._previews.get(part.turn) if part.turn is not None and part.edits is not None else None
+        preview = (
+            self._previews.get(part.turn)
+            if part.turn is not None and part.edits is not None
+            else None
+        )
         if preview is not None:
             preview.is_replaced = True
         queue = self._queues.get(chat)
@@ -191,7 +217,9 @@ class Delivery:
             except Refused:
                 pass  # its session was deleted meanwhile, and the part with it
             except StoreError as exc:
-                self._observer.store_failed(exc)  # damage: whatever is restored has it in its outbox
+                self._observer.store_failed(
+                    exc
+                )  # damage: whatever is restored has it in its outbox
             except Exception as exc:  # noqa: BLE001 - an adapter's bug ends this part's try, never the other chats
                 self._observer.bug(exc)
             queue.go_on()
@@ -223,7 +251,9 @@ class Delivery:
     async def _try(self, adapter: Adapter | None, part: Part) -> TurngateError | None:
         """Send once. Returns why it did not arrive, or None."""
         if adapter is None:
-            return Refused(f"there is no account {'/'.join(_account(part.target))} in the config any more")
+            return Refused(
+                f"there is no account {'/'.join(_account(part.target))} in the config any more"
+            )
         await self._governor.admit(part.target, adapter.limits)
         in_doubt, part_id = part.state is PartState.SENDING, part.id
         part = await until_stored(lambda: self._store.record_sending(part_id), self._observer)
@@ -252,14 +282,20 @@ class Delivery:
         except OSError as exc:
             self._observer.files_failed(exc)
 
-    async def _record_failure(self, part: Part, failure: TurngateError, wait: float, age: float) -> Part:
+    async def _record_failure(
+        self, part: Part, failure: TurngateError, wait: float, age: float
+    ) -> Part:
         """A part in doubt stays in `sending`: marked as failed, it would be sent again as if it could not be there."""
-        dead = not isinstance(failure, Retryable) or wait > self._rules.retry_for.total_seconds() - age
+        dead = (
+            not isinstance(failure, Retryable) or wait > self._rules.retry_for.total_seconds() - age
+        )
         retry_at = None if dead else self._clock.now() + timedelta(seconds=wait)
         in_doubt = part.state is PartState.SENDING or isinstance(failure, Unreachable)
         reason = whole_reason(failure)
         with suppress(AlreadySettled):
-            recording = partial(self._store.record_unsent, part.id, reason, retry_at=retry_at, in_doubt=in_doubt)
+            recording = partial(
+                self._store.record_unsent, part.id, reason, retry_at=retry_at, in_doubt=in_doubt
+            )
             await until_stored(recording, self._observer)
         self._observer.unsent(part, failure, dead=dead)
         state = PartState.DEAD if dead else PartState.SENDING if in_doubt else PartState.FAILED
@@ -307,7 +343,9 @@ async def _send(adapter: Adapter, part: Part) -> Sent:
     return await adapter.send(part)
 
 
-async def _hand_over_file(adapter: Adapter, part: Part, file: File, *, in_doubt: bool, since: datetime) -> Sent:
+async def _hand_over_file(
+    adapter: Adapter, part: Part, file: File, *, in_doubt: bool, since: datetime
+) -> Sent:
     """With its caption; where no file can be sent, in words. The copy may be gone: disks are tidied up by many."""
     if in_doubt and can(adapter, FindsSent):
         found = await adapter.find_sent(part, since)

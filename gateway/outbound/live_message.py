@@ -16,7 +16,13 @@ from functools import partial
 from typing import Protocol, TypeVar, runtime_checkable
 
 from turngate.gateway.domain.crashpoints import crashpoint
-from turngate.gateway.domain.errors import Retryable, Throttled, TurngateError, Undeliverable, Unreachable
+from turngate.gateway.domain.errors import (
+    Retryable,
+    Throttled,
+    TurngateError,
+    Undeliverable,
+    Unreachable,
+)
 from turngate.gateway.domain.messages import AgentEvent, Part, Sent, SessionSource, TurnId
 from turngate.gateway.domain.ports.adapter import (
     Adapter,
@@ -96,7 +102,9 @@ class EditedMessage:
     answer takes its place, or says that there may be one.
     """
 
-    def __init__(self, adapter: Editor, showing: Showing, stage: Stage, can_be_read: Callable[[], None]) -> None:
+    def __init__(
+        self, adapter: Editor, showing: Showing, stage: Stage, can_be_read: Callable[[], None]
+    ) -> None:
         self._adapter = adapter
         self._showing = showing
         self._stage = stage
@@ -239,7 +247,9 @@ class EditedMessage:
 
     def _part(self, text: str) -> Part:
         answered = self._showing.messages[-1] if self._showing.messages else None
-        return Part(target=self._showing.target, text=text, reply_to=answered, turn=self._showing.turn)
+        return Part(
+            target=self._showing.target, text=text, reply_to=answered, turn=self._showing.turn
+        )
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -254,7 +264,9 @@ class Draft(EditedMessage):
     It vanishes when nothing is said for a while, so it is shown again before that.
     """
 
-    def __init__(self, adapter: Drafter, showing: Showing, stage: Stage, can_be_read: Callable[[], None]) -> None:
+    def __init__(
+        self, adapter: Drafter, showing: Showing, stage: Stage, can_be_read: Callable[[], None]
+    ) -> None:
         self._drafter = adapter
         super().__init__(adapter, showing, stage, can_be_read)
 
@@ -281,7 +293,9 @@ class Stream(EditedMessage):
     too: nobody then knows how much of it was shown.
     """
 
-    def __init__(self, adapter: Streamer, showing: Showing, stage: Stage, can_be_read: Callable[[], None]) -> None:
+    def __init__(
+        self, adapter: Streamer, showing: Showing, stage: Stage, can_be_read: Callable[[], None]
+    ) -> None:
         self._streamer = adapter
         self._story = Story(adapter.limits)
         self._is_plain = False

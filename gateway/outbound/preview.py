@@ -64,16 +64,24 @@ class Preview:
         self.is_replaced = False
         self._stage = stage
         self._follower = follower_of(adapter)
-        self._typing = Typing(adapter, showing.target, stage) if _shows_typing(adapter, showing.target) else None
+        self._typing = (
+            Typing(adapter, showing.target, stage)
+            if _shows_typing(adapter, showing.target)
+            else None
+        )
         self._patience: asyncio.Task[None] | None = None
         if stage.reaction is not None and can(adapter, _Reactor) and showing.shown_in is None:
-            stage.tasks.create_task(_acknowledge(adapter, showing, stage, stage.reaction), name="reaction")
+            stage.tasks.create_task(
+                _acknowledge(adapter, showing, stage, stage.reaction), name="reaction"
+            )
         self._message = self._message_of(adapter) if stage.stream else None
         if self._follower is not None:
             with harmless(stage.observer):
                 self._follower.turn_began(showing.target, showing.turn, showing.messages)
         elif self._typing is None and can(adapter, _Sender):
-            self._patience = stage.tasks.create_task(self._ask_for_patience(adapter), name="patience")
+            self._patience = stage.tasks.create_task(
+                self._ask_for_patience(adapter), name="patience"
+            )
 
     def _message_of(self, adapter: object) -> EditedMessage | None:
         """What shows the words: the best that there is in this place."""
@@ -104,7 +112,9 @@ class Preview:
             self._patience.cancel()
         shown_in = self.showing.shown_in if self._message is None else await self._message.close()
         if self._patience is not None:
-            await asyncio.wait({self._patience})  # whoever cannot edit may be saying so this very moment
+            await asyncio.wait(
+                {self._patience}
+            )  # whoever cannot edit may be saying so this very moment
         return shown_in
 
     async def tidy_up(self) -> None:
@@ -124,7 +134,9 @@ class Preview:
         await asyncio.sleep(_SILENT_FOR)
         if self._message is not None:
             return self._message.still_working()
-        part = Part(target=self.showing.target, text=STILL_WORKING, reply_to=self.showing.messages[-1])
+        part = Part(
+            target=self.showing.target, text=STILL_WORKING, reply_to=self.showing.messages[-1]
+        )
         try:
             with self._stage.governor.hint(self.showing.target, adapter.limits) as may:
                 if may:

@@ -47,7 +47,11 @@ class Governor:
     def has_to_wait(self, target: SessionSource, limits: Limits) -> bool:
         """Whether an answer could not go at once."""
         chat, account = self._gates(target)
-        return account.line.locked() or chat.wait(limits.rate_in(target)) > 0 or account.wait(limits.per_account) > 0
+        return (
+            account.line.locked()
+            or chat.wait(limits.rate_in(target)) > 0
+            or account.wait(limits.per_account) > 0
+        )
 
     async def admit(self, target: SessionSource, limits: Limits) -> None:
         """
@@ -71,7 +75,9 @@ class Governor:
         """A hint's way out: whether it may go now. Half of the room is left to answers."""
         chat, account = self._gates(target)
         gives_way = _chat(target) in self._answers or account.line.locked()
-        is_full = chat.wait(limits.rate_in(target), sparing=True) or account.wait(limits.per_account, sparing=True)
+        is_full = chat.wait(limits.rate_in(target), sparing=True) or account.wait(
+            limits.per_account, sparing=True
+        )
         if gives_way or is_full:
             yield False
             return
@@ -92,7 +98,10 @@ class Governor:
 
     def _gates(self, target: SessionSource) -> tuple[_Gate, _Gate]:
         """Looked up each time, because a chat's gate is forgotten when it holds nobody up."""
-        account, chat = self._accounts.get((target.platform, target.account)), self._chats.get(_chat(target))
+        account, chat = (
+            self._accounts.get((target.platform, target.account)),
+            self._chats.get(_chat(target)),
+        )
         if account is None:
             account = self._accounts[target.platform, target.account] = _Gate()
         if chat is None:
@@ -117,7 +126,9 @@ class _Gate:
 
     def __init__(self) -> None:
         self.line = asyncio.Lock()
-        self._passed: list[float] = []  # short, and there are many gates: an empty deque takes ten times the room
+        self._passed: list[
+            float
+        ] = []  # short, and there are many gates: an empty deque takes ten times the room
         self._closed_until = self._matters_until = 0.0
 
     @property

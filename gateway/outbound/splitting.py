@@ -43,7 +43,9 @@ class Fitting:
         """The same words, in parts that fit, numbered from the first."""
         fitted = [piece for part in parts for piece in await self._fit(part, session)]
         start = parts[0].ordinal if parts else 0
-        return tuple(replace(part, ordinal=ordinal) for ordinal, part in enumerate(fitted, start=start))
+        return tuple(
+            replace(part, ordinal=ordinal) for ordinal, part in enumerate(fitted, start=start)
+        )
 
     async def _fit(self, part: Part, session: SessionId) -> list[Part]:
         limits = self.delivery.limits(part.target)
@@ -62,7 +64,9 @@ class Fitting:
 
     async def _as_file(self, part: Part, limits: Limits, session: SessionId) -> list[Part]:
         file = await self.files.as_file(part.text, session)
-        shown, _ = beginning(part.text, min(_SHOWN, limits.largest_part - ROOM_FOR_MARK), limits.measure, _IN_FILE)
+        shown, _ = beginning(
+            part.text, min(_SHOWN, limits.largest_part - ROOM_FOR_MARK), limits.measure, _IN_FILE
+        )
         return [
             replace(part, text=shown or _IN_FILE.strip()),
             replace(part, text="", file=file, edits=None, buttons=(), question=None),

@@ -109,13 +109,20 @@ class Access:
     def __post_init__(self) -> None:
         """Thousands may be listed, and every message asks for one of them."""
         listed = {"allow": self.allow, "admins": self.admins, "bots": self.bots}
-        object.__setattr__(self, "_listed", {name: frozenset(entries) for name, entries in listed.items()})
+        object.__setattr__(
+            self, "_listed", {name: frozenset(entries) for name, entries in listed.items()}
+        )
 
     def names(self, source: SessionSource, *lists: str) -> bool:
         """Whether one of these lists has the person."""
         person = source.participant_id
-        asked = [Allowed(platform=source.platform, account=each, person=person) for each in (None, source.account)]
-        return person is not None and any(entry in self._listed[name] for entry in asked for name in lists)
+        asked = [
+            Allowed(platform=source.platform, account=each, person=person)
+            for each in (None, source.account)
+        ]
+        return person is not None and any(
+            entry in self._listed[name] for entry in asked for name in lists
+        )
 
     def lets_in(self, source: SessionSource) -> bool:
         """Whether the chat is allowed, or what it is inside of. A direct chat is inside of nothing."""
@@ -124,7 +131,11 @@ class Access:
         inside = [{"chat": source.chat_id}] if source.chat_id is not None else []
         inside += [{"scope": source.scope}] if source.scope is not None else []
         accounts = None, source.account
-        asked = [Allowed(platform=source.platform, account=each, **place) for each in accounts for place in inside]
+        asked = [
+            Allowed(platform=source.platform, account=each, **place)
+            for each in accounts
+            for place in inside
+        ]
         return any(entry in self._listed["allow"] for entry in asked)
 
     def follows_threads(self, source: SessionSource) -> bool:
@@ -134,7 +145,9 @@ class Access:
     def mode_of(self, source: SessionSource) -> Groups:
         """What is answered there: a word about the chat counts more than one about its scope, with an account more."""
         fitting = [(entry, mode) for entry, mode in self.modes if entry.holds(source)]
-        ranked = sorted(fitting, key=lambda each: (each[0].chat is not None, each[0].account is not None))
+        ranked = sorted(
+            fitting, key=lambda each: (each[0].chat is not None, each[0].account is not None)
+        )
         return ranked[-1][1] if ranked else self.groups
 
     def is_addressed(self, message: InboundMessage) -> bool:
@@ -154,7 +167,11 @@ class Decision:
 
 
 def authorize(
-    message: InboundMessage, access: Access, approved: Collection[Person] = (), *, takes_part: bool = False
+    message: InboundMessage,
+    access: Access,
+    approved: Collection[Person] = (),
+    *,
+    takes_part: bool = False,
 ) -> Decision:
     """
     Whether what somebody did may have an effect. `approved` are those who were paired.
@@ -172,7 +189,9 @@ def authorize(
     return Decision(refusal=refusal, is_admin=is_admin)
 
 
-def _refused_directly(message: InboundMessage, access: Access, approved: Collection[Person]) -> Refusal | None:
+def _refused_directly(
+    message: InboundMessage, access: Access, approved: Collection[Person]
+) -> Refusal | None:
     source, person = message.source, Person.behind(message.source)
     if person is None:
         return Refusal.NAMELESS
@@ -185,7 +204,9 @@ def _refused_directly(message: InboundMessage, access: Access, approved: Collect
     return None if person in approved else Refusal.UNPAIRED
 
 
-def _refused_in_chat(message: InboundMessage, access: Access, *, takes_part: bool) -> Refusal | None:
+def _refused_in_chat(
+    message: InboundMessage, access: Access, *, takes_part: bool
+) -> Refusal | None:
     source = message.source
     if not access.lets_in(source):
         return Refusal.CHAT

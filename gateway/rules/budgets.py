@@ -110,7 +110,9 @@ class Today:
         return Standing(
             used=by_user if payer.user else Spending(),
             allowances=(*of_user, *of_chat),
-            everybody=tuple(_allowances(budgets.total, sums.get(Payer(), Spending()), " for everybody")),
+            everybody=tuple(
+                _allowances(budgets.total, sums.get(Payer(), Spending()), " for everybody")
+            ),
             begins_again=f"00:00 {budgets.zone}",
         )
 
@@ -126,7 +128,9 @@ def _allowances(budget: Budget, used: Spending, whose: str) -> Iterator[Allowanc
     if budget.usd_per_day is not None:
         yield Allowance(whose=whose, limit=budget.usd_per_day, used=used.usd, is_money=True)
     if budget.tokens_per_day is not None:
-        yield Allowance(whose=whose, limit=budget.tokens_per_day, used=used.tokens.total, is_money=False)
+        yield Allowance(
+            whose=whose, limit=budget.tokens_per_day, used=used.tokens.total, is_money=False
+        )
 
 
 def why_not(standing: Standing) -> str | None:

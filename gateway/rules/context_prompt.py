@@ -28,9 +28,7 @@ from turngate.gateway.rules.redaction import Redactor
 _LONGEST_GOAL = 2000
 _WHY = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "at the daily reset"}
 
-_SHARED = (
-    "Several people may write in this conversation; each message names its sender. Do not take two people for one."
-)
+_SHARED = "Several people may write in this conversation; each message names its sender. Do not take two people for one."
 _STAND_INS = (
     "Ids and phone numbers are replaced by stand-ins such as user_..., chat_... and phone_... that stay the same "
     "throughout. Write them exactly as they are, also in mentions (<@user_...>) and targets: readers see the real ones."
@@ -101,7 +99,11 @@ def _where(source: SessionSource) -> str:
     if source.platform == LOCAL_PLATFORM:
         return "You are talking to the person at the terminal of the machine that runs the gateway."
     place = "direct chat" if source.chat_type is ChatType.DM else source.chat_type.value
-    inside = ", inside one of its threads" if source.thread_id and source.chat_type is not ChatType.THREAD else ""
+    inside = (
+        ", inside one of its threads"
+        if source.thread_id and source.chat_type is not ChatType.THREAD
+        else ""
+    )
     return f"You are talking on {source.platform}, in a {place}{inside}."
 
 
@@ -122,7 +124,11 @@ def _delivery(facts: PromptFacts) -> str:
         "Scheduled output can go to these targets:",
         "- origin: this conversation",
         "- local: kept on the gateway's own machine, sent to nobody",
-        *(f"- {platform}: the home channel of {platform}" for platform in connected if platform in with_home),
+        *(
+            f"- {platform}: the home channel of {platform}"
+            for platform in connected
+            if platform in with_home
+        ),
         *(["- the target of any of the home_channels below"] if facts.homes else []),
     ]
     return "\n".join(lines)
@@ -133,7 +139,9 @@ def _values(facts: PromptFacts, redactor: Redactor | None) -> Json:
     # Every id is told before the first label is looked at: a person may be called what a chat is numbered.
     homes = [_hidden_target(home.target, redactor) for home in facts.homes]
     shown = redactor.source(source) if redactor else source
-    chat = source.chat_id and _target(source.platform, source.account, source.chat_id, source.thread_id)
+    chat = source.chat_id and _target(
+        source.platform, source.account, source.chat_id, source.thread_id
+    )
     return {
         "where": _label(shown.description, redactor),
         "chat": chat and _hidden_target(chat, redactor),
@@ -152,7 +160,9 @@ def _values(facts: PromptFacts, redactor: Redactor | None) -> Json:
 
 
 def _remarks(facts: PromptFacts, redactor: Redactor | None) -> Json:
-    shown = [redactor.source(remark.source) if redactor else remark.source for remark in facts.overheard]
+    shown = [
+        redactor.source(remark.source) if redactor else remark.source for remark in facts.overheard
+    ]
     return [
         {
             "user": _label(source.participant_id, redactor),

@@ -18,9 +18,12 @@ from turngate.gateway.rules.context_prompt import HomeChannel
 ORIGIN = "origin"
 
 _FORM = re.compile(
-    r"(?P<platform>[a-z]+)(?:/(?P<account>[a-z0-9_-]+))?(?::(?P<chat>[^:\s]+)(?::(?P<thread>[^:\s]+))?)?", re.ASCII
+    r"(?P<platform>[a-z]+)(?:/(?P<account>[a-z0-9_-]+))?(?::(?P<chat>[^:\s]+)(?::(?P<thread>[^:\s]+))?)?",
+    re.ASCII,
 )
-_GRAMMAR = "write origin, local, a platform, PLATFORM:CHAT, PLATFORM:CHAT:THREAD or PLATFORM/ACCOUNT:CHAT"
+_GRAMMAR = (
+    "write origin, local, a platform, PLATFORM:CHAT, PLATFORM:CHAT:THREAD or PLATFORM/ACCOUNT:CHAT"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,9 @@ class Target:
     is_home: bool = False
 
 
-def read_target(written: str, origin: SessionSource, homes: Iterable[HomeChannel]) -> Target | SessionSource:
+def read_target(
+    written: str, origin: SessionSource, homes: Iterable[HomeChannel]
+) -> Target | SessionSource:
     """Where that is; a place that is known as it stands comes back whole. Raises Refused with the cure."""
     if written == ORIGIN:
         return origin
@@ -50,4 +55,10 @@ def read_target(written: str, origin: SessionSource, homes: Iterable[HomeChannel
             raise Refused(f"{written} has no home; set home: for that account, or {_GRAMMAR}")
         return Target(platform=platform, account=account, chat=of_account[0].chat_id, is_home=True)
     is_home = any(home.chat_id == form["chat"] for home in of_account)
-    return Target(platform=platform, account=account, chat=form["chat"], thread=form["thread"], is_home=is_home)
+    return Target(
+        platform=platform,
+        account=account,
+        chat=form["chat"],
+        thread=form["thread"],
+        is_home=is_home,
+    )

@@ -43,7 +43,9 @@ def shown(entry: Entry, *, stamp_zone: str | None = None) -> Entry | None:
     if entry.origin is Origin.COMMAND:
         return None
     if entry.origin is Origin.SUMMARY:
-        return _with_content(replace(entry, tool_calls=()) if entry.tool_calls else entry, _visible(entry))
+        return _with_content(
+            replace(entry, tool_calls=()) if entry.tool_calls else entry, _visible(entry)
+        )
     if entry.role is Role.ASSISTANT:
         return _with_content(entry, _visible_answer(entry))
     content = _visible(entry)

@@ -59,7 +59,11 @@ _DEFAULT_RULES = HistoryRules()
 
 
 def window(
-    entries: Sequence[Entry], rules: HistoryRules = _DEFAULT_RULES, *, mark: int = 0, prompt_tokens: int = 0
+    entries: Sequence[Entry],
+    rules: HistoryRules = _DEFAULT_RULES,
+    *,
+    mark: int = 0,
+    prompt_tokens: int = 0,
 ) -> Window:
     """
     What to show of these entries, oldest first, beside a prompt of that size.
@@ -82,7 +86,11 @@ def middle(entries: Sequence[Entry], rules: HistoryRules = _DEFAULT_RULES) -> tu
     """
     places = [at for at, entry in enumerate(entries) if _is_talk(entry)]
     talk = [entries[at] for at in places]
-    starts = [at for at in range(1, min(len(talk) - rules.keep_recent + 1, len(talk))) if _begins_turn(talk, at)]
+    starts = [
+        at
+        for at in range(1, min(len(talk) - rules.keep_recent + 1, len(talk)))
+        if _begins_turn(talk, at)
+    ]
     if not starts:
         return ()
     fits = _fitting(talk, rules.headroom * rules.tokens)
@@ -108,7 +116,9 @@ def live_start(entries: Sequence[Entry], cap: int) -> int:
     start, latest = _next_start(entries, cut), _latest_user_turn(entries)
     if latest is not None:
         return min(start, latest)
-    return next((at for at in range(cut, len(entries)) if entries[at].role is not Role.TOOL), len(entries))
+    return next(
+        (at for at in range(cut, len(entries)) if entries[at].role is not Role.TOOL), len(entries)
+    )
 
 
 def estimate_tokens(entry: Entry) -> int:
@@ -119,7 +129,9 @@ def estimate_tokens(entry: Entry) -> int:
     for call in entry.tool_calls:
         tokens += _OVERHEAD + estimate_text_tokens(call.name) + estimate_text_tokens(call.arguments)
     if entry.reasoning is not None:
-        tokens += estimate_text_tokens(entry.reasoning.text) + estimate_text_tokens(entry.reasoning.signature or "")
+        tokens += estimate_text_tokens(entry.reasoning.text) + estimate_text_tokens(
+            entry.reasoning.signature or ""
+        )
     return tokens
 
 
@@ -133,7 +145,9 @@ def _after(entries: Sequence[Entry], mark: int) -> Sequence[Entry]:
     """The entries that are not summarised yet, and the newest summary, wherever the mark stands."""
     if mark <= 0 or not entries or mark > max(entry.seq for entry in entries):
         return entries
-    return _pick(entries, _pinned(entries), (at for at, entry in enumerate(entries) if entry.seq > mark))
+    return _pick(
+        entries, _pinned(entries), (at for at, entry in enumerate(entries) if entry.seq > mark)
+    )
 
 
 def _recent(entries: Sequence[Entry], rules: HistoryRules) -> list[Entry]:
@@ -146,10 +160,16 @@ def _recent(entries: Sequence[Entry], rules: HistoryRules) -> list[Entry]:
     return _legal(_pick(shown, _pinned(shown), _from_user_turn(shown, len(older))))
 
 
-def _fitted(entries: list[Entry], rules: HistoryRules, prompt_tokens: int, *, is_long: bool) -> list[Entry]:
+def _fitted(
+    entries: list[Entry], rules: HistoryRules, prompt_tokens: int, *, is_long: bool
+) -> list[Entry]:
     """A long conversation is thinned first; what is still too large is cut from the newest backwards."""
     budget = rules.tokens - prompt_tokens
-    fitted = _thinned(entries, rules, rules.headroom * rules.tokens - prompt_tokens) if is_long else entries
+    fitted = (
+        _thinned(entries, rules, rules.headroom * rules.tokens - prompt_tokens)
+        if is_long
+        else entries
+    )
     return fitted if _total(fitted) <= budget else _newest(entries, budget)
 
 

@@ -41,7 +41,10 @@ TOO_MANY = "Too many messages wait here. This one and what follows is not answer
 def asked(message: InboundMessage) -> Entry:
     """A person's message as the transcript keeps it."""
     words = (Text(message.text),) if message.text or not message.attachments else ()
-    files = (Media(type=each.type, path=each.path, mime=each.mime, name=each.name) for each in message.attachments)
+    files = (
+        Media(type=each.type, path=each.path, mime=each.mime, name=each.name)
+        for each in message.attachments
+    )
     return Entry(
         role=Role.USER,
         content=(*words, *files),
@@ -73,7 +76,11 @@ def parts(message: InboundMessage, *texts: str) -> tuple[Part, ...]:
 
 
 def outcome(
-    conversation: Conversation, ending: Ending, message: InboundMessage, words: list[str], now: datetime
+    conversation: Conversation,
+    ending: Ending,
+    message: InboundMessage,
+    words: list[str],
+    now: datetime,
 ) -> Outcome:
     """
     How a turn ended, for the transcript and for the person who asked; `words` are ours, and come before the answer.
@@ -81,7 +88,11 @@ def outcome(
     What the agent had said before it was cut off is kept and marked. A turn that failed says none of our words: the
     session keeps its notice until a turn succeeds, and the person is to hear it once.
     """
-    said, failure, failed = conversation.said, conversation.failure, ending in (Ending.FAILED, Ending.SILENT)
+    said, failure, failed = (
+        conversation.said,
+        conversation.failure,
+        ending in (Ending.FAILED, Ending.SILENT),
+    )
     text, entries, words = said.text, said.entries(), [] if failed else words
     if ending is not Ending.DONE and text:
         mark = f"\n\n*(incomplete: {_why(ending, failure)})*"
@@ -93,12 +104,16 @@ def outcome(
     return Outcome(
         entries=(*(notice(each, now) for each in words), *entries),
         spent=said.spent,
-        parts=_with_files(message, parts(message, *filter(None, (*words, text, *said.missed))), said.files),
+        parts=_with_files(
+            message, parts(message, *filter(None, (*words, text, *said.missed))), said.files
+        ),
         failure=_why(ending, failure) if failed else None,
     )
 
 
-def _with_files(message: InboundMessage, said: tuple[Part, ...], files: Sequence[File]) -> tuple[Part, ...]:
+def _with_files(
+    message: InboundMessage, said: tuple[Part, ...], files: Sequence[File]
+) -> tuple[Part, ...]:
     """The files come after the words."""
     sent = (
         Part(target=message.source, text="", ordinal=ordinal, reply_to=message.id, file=file)
@@ -130,14 +145,18 @@ def in_place_of(preview: str | None, said: Outcome) -> Outcome:
         return replace(said, parts=(replace(first, text=MAY_STAND_ABOVE + first.text), *rest))
     if first.file is not None:  # a message that shows words cannot become a file
         first, rest = replace(first, text=_ONLY_FILES, file=None), list(said.parts)
-    numbered = (replace(part, ordinal=ordinal) for ordinal, part in enumerate(rest, start=first.ordinal + 1))
+    numbered = (
+        replace(part, ordinal=ordinal) for ordinal, part in enumerate(rest, start=first.ordinal + 1)
+    )
     return replace(said, parts=(replace(first, edits=preview), *numbered))
 
 
 def broken(message: InboundMessage, now: datetime) -> Outcome:
     """The turn failed for a reason that is ours, and that only the operator can understand."""
     text = f"Something went wrong here, and the operator can see it in the log. {_TRY_AGAIN}"
-    return Outcome(entries=(notice(text, now),), parts=parts(message, text), failure="an unexpected error")
+    return Outcome(
+        entries=(notice(text, now),), parts=parts(message, text), failure="an unexpected error"
+    )
 
 
 def words_before(policy: Policy, session: Session) -> list[str]:
@@ -149,9 +168,13 @@ def words_before(policy: Policy, session: Session) -> list[str]:
     """
     words, reset = [], session.notice
     if reset is not None and reset.is_way_back:
-        words.append(f"The conversation before this one ended {_WHY_ENDED[reset.reason]}. /resume brings it back.")
+        words.append(
+            f"The conversation before this one ended {_WHY_ENDED[reset.reason]}. /resume brings it back."
+        )
     if (missing := policy.missing_agent(session)) is not None:
-        words.append(f"The agent {missing} is no longer there; {policy.agent_of(session).name} answers.")
+        words.append(
+            f"The agent {missing} is no longer there; {policy.agent_of(session).name} answers."
+        )
     return words
 
 
@@ -171,7 +194,10 @@ def _without_words(ending: Ending, failure: str | None) -> str:
 
 def _marked(entries: tuple[Entry, ...], mark: str) -> tuple[Entry, ...]:
     """The mark goes to the last words the agent said; results of tools may come after them."""
-    at = max((at for at, entry in enumerate(entries) if entry.text and entry.role is Role.ASSISTANT), default=None)
+    at = max(
+        (at for at, entry in enumerate(entries) if entry.text and entry.role is Role.ASSISTANT),
+        default=None,
+    )
     if at is None:
         return entries
     files = [block for block in entries[at].content if isinstance(block, Media)]

@@ -94,7 +94,9 @@ class Policy:
     def owner_of(self, source: SessionSource) -> str | None:
         """Whose conversation that is; nobody's where it is shared."""
         return owner_of(
-            source, per_user_in_groups=self.per_user_in_groups, per_user_in_threads=self.per_user_in_threads
+            source,
+            per_user_in_groups=self.per_user_in_groups,
+            per_user_in_threads=self.per_user_in_threads,
         )
 
     def opening(self, source: SessionSource) -> Opening:
@@ -109,7 +111,11 @@ class Policy:
     def agent_of(self, session: Session) -> Employed:
         """Who answers in a session: the one chosen for it, if it is still there, else the one routed to."""
         routed = agent_for(session.origin, self.routes)
-        return self.agents.get(session.agent or routed) or self.agents.get(routed) or self.agents[MAIN_AGENT]
+        return (
+            self.agents.get(session.agent or routed)
+            or self.agents.get(routed)
+            or self.agents[MAIN_AGENT]
+        )
 
     def summariser_of(self, session: Session) -> Employed | None:
         """Who writes the summary of a long session: the one that is named for it, else its own agent if that can."""

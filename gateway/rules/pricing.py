@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from turngate.gateway.domain.messages import Cost, CostStatus, Entry, Origin, Role, Spent, Tokens, Turn
+from turngate.gateway.domain.messages import (
+    Cost,
+    CostStatus,
+    Entry,
+    Origin,
+    Role,
+    Spent,
+    Tokens,
+    Turn,
+)
 from turngate.gateway.rules.history_window import estimate_text_tokens, estimate_tokens
 
 BY_AGENT = "agent"
@@ -46,7 +55,9 @@ def counted(spent: Spent, turn: Turn, said: Sequence[Entry]) -> Spent:
     results = [entry for entry in answer if entry.role is Role.TOOL]
     shown = _shown(turn) + _sum(results)
     output = _sum(entry for entry in answer if entry.role is not Role.TOOL)
-    return replace(spent, tokens=Tokens(input=shown, output=output), prompt_tokens=shown, estimated=True)
+    return replace(
+        spent, tokens=Tokens(input=shown, output=output), prompt_tokens=shown, estimated=True
+    )
 
 
 def priced(spent: Spent, prices: Prices | None) -> Spent:

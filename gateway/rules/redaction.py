@@ -89,10 +89,17 @@ class Redactor:
     """
 
     def __init__(
-        self, key: bytes, platform: str, *, emails: bool = False, known: Mapping[str, str] | None = None
+        self,
+        key: bytes,
+        platform: str,
+        *,
+        emails: bool = False,
+        known: Mapping[str, str] | None = None,
     ) -> None:
         if len(key) < _KEY_BYTES:
-            raise ValueError(f"a privacy key has {_KEY_BYTES} bytes or more, not {len(key)}: make one with new_key()")
+            raise ValueError(
+                f"a privacy key has {_KEY_BYTES} bytes or more, not {len(key)}: make one with new_key()"
+            )
         self._key = key
         self._platform = platform
         self._emails = emails
@@ -158,15 +165,21 @@ class Redactor:
     def entry(self, entry: Entry) -> Entry:
         """One entry as the agent may see it. Paths stay, or the files could not be opened."""
         content = tuple(map(self._block, entry.content))
-        if content == entry.content and not (entry.sender or entry.message_id or entry.tool_calls or entry.reasoning):
+        if content == entry.content and not (
+            entry.sender or entry.message_id or entry.tool_calls or entry.reasoning
+        ):
             return entry
         return replace(
             entry,
             content=content,
             sender=entry.sender and self.user(entry.sender),
             message_id=None,
-            tool_calls=tuple(replace(call, arguments=self._arguments(call.arguments)) for call in entry.tool_calls),
-            reasoning=entry.reasoning and replace(entry.reasoning, text=self.redact(entry.reasoning.text)),
+            tool_calls=tuple(
+                replace(call, arguments=self._arguments(call.arguments))
+                for call in entry.tool_calls
+            ),
+            reasoning=entry.reasoning
+            and replace(entry.reasoning, text=self.redact(entry.reasoning.text)),
         )
 
     def turn(self, turn: Turn) -> Turn:
@@ -177,7 +190,9 @@ class Redactor:
             turn,
             source=source,
             session=self._session(turn.session),
-            messages=tuple(self._message(at, message) for at, message in enumerate(turn.messages, start=1)),
+            messages=tuple(
+                self._message(at, message) for at, message in enumerate(turn.messages, start=1)
+            ),
             history=history,
         )
 
@@ -211,9 +226,11 @@ class Redactor:
             source=self.source(message.source),
             text=self.redact(message.text),
             attachments=tuple(
-                replace(each, ref=None, name=each.name and self.redact(each.name)) for each in message.attachments
+                replace(each, ref=None, name=each.name and self.redact(each.name))
+                for each in message.attachments
             ),
-            reply_to=quoted and ReplyTo(message_id="", text=self.redact(quoted.text), to_bot=quoted.to_bot),
+            reply_to=quoted
+            and ReplyTo(message_id="", text=self.redact(quoted.text), to_bot=quoted.to_bot),
         )
 
     def redact(self, text: str) -> str:
@@ -264,7 +281,11 @@ class Redactor:
     def _may_hold_something(self, text: str) -> bool:
         """Never wrong if it says no."""
         told = self._ids_in_text()
-        return len(told) > _FEW_IDS or any(map(text.__contains__, told)) or _SIGN.search(text) is not None
+        return (
+            len(told) > _FEW_IDS
+            or any(map(text.__contains__, told))
+            or _SIGN.search(text) is not None
+        )
 
     def _sensitive(self, text: str) -> Iterator[re.Match[str]]:
         """
@@ -302,7 +323,11 @@ class Redactor:
         match group:
             case "pseudonym":
                 # One that was never given out is the user's own text, and may hold an id.
-                shown = found if found in self._known else found[:-16] + self._told.get(found[-16:], found[-16:])
+                shown = (
+                    found
+                    if found in self._known
+                    else found[:-16] + self._told.get(found[-16:], found[-16:])
+                )
             case "told":
                 shown = self._told[found]
             case "target":
@@ -373,8 +398,13 @@ class StreamRestorer:
     def _cut(self, text: str) -> int:
         """Before the last word, or inside one that has no end; never through a pseudonym."""
         cut = max(len(text.rstrip(_WORD)), len(text) - _MOST_HELD)
-        seen, place = self._before + text, len(self._before) + cut  # what stands before it says whether it is one
-        for found in _GIVEN_OUT.finditer(seen, max(place - _LONGEST_PSEUDONYM, 0), place + _LONGEST_PSEUDONYM + 1):
+        seen, place = (
+            self._before + text,
+            len(self._before) + cut,
+        )  # what stands before it says whether it is one
+        for found in _GIVEN_OUT.finditer(
+            seen, max(place - _LONGEST_PSEUDONYM, 0), place + _LONGEST_PSEUDONYM + 1
+        ):
             if found.start() < place < found.end():
                 return max(found.start() - len(self._before), 0)
         return cut
@@ -390,7 +420,12 @@ class StreamRestorer:
 def _shapes(platforms: frozenset[str], emails: bool) -> re.Pattern[str]:
     """What is sensitive by its shape, with whatever has to win at the same place further left."""
     names = "|".join(map(re.escape, sorted(platforms)))
-    choices = [f"(?P<pseudonym>{_PSEUDONYM})", _LINK, rf"(?P<target>(?:{names}){_TARGET_REST})", _PHONE]
+    choices = [
+        f"(?P<pseudonym>{_PSEUDONYM})",
+        _LINK,
+        rf"(?P<target>(?:{names}){_TARGET_REST})",
+        _PHONE,
+    ]
     if emails:
         choices.insert(1, _EMAIL)
     return re.compile(f"{_MENTION}|{_START}(?:{'|'.join(choices)})")

@@ -26,7 +26,13 @@ class Route:
     def fits(self, source: SessionSource) -> bool:
         """Whether a message from there takes this route."""
         wanted = (self.platform, self.account, self.chat_type, self.chat, self.thread, self.user)
-        place = (source.platform, source.account, source.chat_type.value, source.chat_id, source.thread_id)
+        place = (
+            source.platform,
+            source.account,
+            source.chat_type.value,
+            source.chat_id,
+            source.thread_id,
+        )
         found = (*place, source.participant_id)
         return all(want in (None, value) for want, value in zip(wanted, found, strict=True))
 

@@ -23,7 +23,9 @@ def build_session_key(
         parts += [_encode(part) for part in (place, source.thread_id) if part]
         return SessionKey(":".join(parts))
     parts += [_encode(part) for part in (source.chat_id, source.thread_id) if part]
-    person = person_apart(source, per_user_in_groups=per_user_in_groups, per_user_in_threads=per_user_in_threads)
+    person = person_apart(
+        source, per_user_in_groups=per_user_in_groups, per_user_in_threads=per_user_in_threads
+    )
     if person:
         parts.append(_encode(person))
     elif source.thread_id and per_user_in_groups:
@@ -32,7 +34,9 @@ def build_session_key(
     return SessionKey(":".join(parts))
 
 
-def person_apart(source: SessionSource, *, per_user_in_groups: bool, per_user_in_threads: bool) -> str | None:
+def person_apart(
+    source: SessionSource, *, per_user_in_groups: bool, per_user_in_threads: bool
+) -> str | None:
     """The person who has this conversation alone, or None where it is shared."""
     if source.chat_type is ChatType.DM:
         return source.participant_id
@@ -40,15 +44,21 @@ def person_apart(source: SessionSource, *, per_user_in_groups: bool, per_user_in
     return source.participant_id if separate else None
 
 
-def owner_of(source: SessionSource, *, per_user_in_groups: bool, per_user_in_threads: bool) -> str | None:
+def owner_of(
+    source: SessionSource, *, per_user_in_groups: bool, per_user_in_threads: bool
+) -> str | None:
     """Whose session it is, written like an entry of the allow-list; nobody's where it is shared."""
-    person = person_apart(source, per_user_in_groups=per_user_in_groups, per_user_in_threads=per_user_in_threads)
+    person = person_apart(
+        source, per_user_in_groups=per_user_in_groups, per_user_in_threads=per_user_in_threads
+    )
     return f"{_platform_part(source)}:{person}" if person else None
 
 
 def _platform_part(source: SessionSource) -> str:
     platform = _encode(source.platform, "/")
-    return platform if source.account == MAIN_ACCOUNT else f"{platform}/{_encode(source.account, '/')}"
+    return (
+        platform if source.account == MAIN_ACCOUNT else f"{platform}/{_encode(source.account, '/')}"
+    )
 
 
 def _encode(part: str, also: str = "") -> str:

@@ -105,12 +105,17 @@ def open_session(
             return Decision(session=current, is_new=False)
         current = end_session(current, reason, now)
     return Decision(
-        session=next_session(current, now=now, fresh_id=fresh_id()), is_new=True, ended=replace(current, current=False)
+        session=next_session(current, now=now, fresh_id=fresh_id()),
+        is_new=True,
+        ended=replace(current, current=False),
     )
 
 
 def reset_due(
-    session: Session, policy: ResetPolicy, now: datetime, is_busy: Callable[[SessionId], bool] | None = None
+    session: Session,
+    policy: ResetPolicy,
+    now: datetime,
+    is_busy: Callable[[SessionId], bool] | None = None,
 ) -> EndReason | None:
     """Why this session must start anew now, or None. Idle is looked at first; running work holds everything back."""
     reason = _reason(session.last_interaction_at, policy, now)
@@ -132,7 +137,9 @@ def due_before(policy: ResetPolicy, now: datetime) -> datetime | None:
 def _reason(last_interaction: datetime, policy: ResetPolicy, now: datetime) -> EndReason | None:
     if policy.idle_after is not None and now - last_interaction > policy.idle_after:
         return EndReason.IDLE
-    if policy.daily_at is not None and last_interaction < last_daily_reset(now, policy.daily_at, policy.zone):
+    if policy.daily_at is not None and last_interaction < last_daily_reset(
+        now, policy.daily_at, policy.zone
+    ):
         return EndReason.DAILY
     return None
 
@@ -197,7 +204,9 @@ def tombstone(session: Session, now: datetime) -> Session:
     )
 
 
-def next_session(previous: Session, *, now: datetime, fresh_id: SessionId, title: str | None = None) -> Session:
+def next_session(
+    previous: Session, *, now: datetime, fresh_id: SessionId, title: str | None = None
+) -> Session:
     """A fresh session under the same key: origin, owner and display name survive, the talk does not."""
     notice = None
     if previous.end_reason in _AUTOMATIC:
@@ -246,7 +255,9 @@ def interacted(session: Session, entries: Sequence[Entry], now: datetime) -> Ses
     )
 
 
-def answered(session: Session, entries: Sequence[Entry], now: datetime, spent: Spent, *, told: bool) -> Session:
+def answered(
+    session: Session, entries: Sequence[Entry], now: datetime, spent: Spent, *, told: bool
+) -> Session:
     """The agent, a command or a delivery said these: not an interaction. `told` means the reset notice was shown."""
     preview, preview_by = _preview_with(session, entries)
     return replace(
@@ -268,7 +279,10 @@ def preview_of(entries: Iterable[Entry]) -> tuple[str, Role | None]:
     """The first thing a user said, else the first thing the assistant said, on one line of at most 120 characters."""
     first_answer: tuple[str, Role | None] = ("", None)
     for entry in entries:
-        if entry.origin in (Origin.COMMAND, Origin.SUMMARY) or entry.role not in (Role.USER, Role.ASSISTANT):
+        if entry.origin in (Origin.COMMAND, Origin.SUMMARY) or entry.role not in (
+            Role.USER,
+            Role.ASSISTANT,
+        ):
             continue
         line = " ".join(entry.text[: 8 * _PREVIEW_LENGTH].split())
         if line and entry.role is Role.USER:
@@ -324,7 +338,9 @@ def touched(session: Session, now: datetime) -> Session:
 
 def is_empty(session: Session, before: datetime) -> bool:
     """Whether clean-up may delete it: nothing was ever said, for long enough, and nobody marked it important."""
-    return not session.had_activity and not session.important and session.last_interaction_at < before
+    return (
+        not session.had_activity and not session.important and session.last_interaction_at < before
+    )
 
 
 def is_disused(session: Session, before: datetime) -> bool:

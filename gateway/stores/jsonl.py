@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from turngate.gateway.domain.errors import MalformedRecord
-from turngate.gateway.domain.messages import EndReason, Entry, EntryId, Session, SessionId, SessionSource
+from turngate.gateway.domain.messages import (
+    EndReason,
+    Entry,
+    EntryId,
+    Session,
+    SessionId,
+    SessionSource,
+)
 from turngate.gateway.domain.serialization import Json, from_dict, to_dict
 from turngate.gateway.rules.session_keys import build_session_key
 from turngate.gateway.rules.session_lifecycle import moved_mark, with_moved_marks
@@ -57,7 +64,9 @@ def read_export(lines: Iterable[str | bytes]) -> Export:
         try:
             match _record(line):
                 case Session() if session is not None:
-                    problems.append(f"line {number}: another session begins; import it from a file of its own")
+                    problems.append(
+                        f"line {number}: another session begins; import it from a file of its own"
+                    )
                     break
                 case Session() as session:
                     pass
@@ -69,7 +78,9 @@ def read_export(lines: Iterable[str | bytes]) -> Export:
         except (MalformedRecord, ValueError, RecursionError) as exc:
             problems.append(f"line {number}: {exc}")
     if session is None:
-        problems.append("the line that describes the session is missing; its title and totals are lost")
+        problems.append(
+            "the line that describes the session is missing; its title and totals are lost"
+        )
     if announced is None:
         problems.append("the closing line is missing: the file ends early")
     elif announced != len(entries):
@@ -101,7 +112,10 @@ def restored_session(export: Export, id_: SessionId, now: datetime) -> Session:
 def with_new_places(session: Session, export: Export, stored: Sequence[Entry]) -> Session:
     """The marks at the sequence numbers that the entries have now."""
     moved = {old.seq: new.seq for old, new in zip(export.entries, stored, strict=True) if old.seq}
-    return replace(with_moved_marks(session, moved), archived_through=moved_mark(session.archived_through, moved))
+    return replace(
+        with_moved_marks(session, moved),
+        archived_through=moved_mark(session.archived_through, moved),
+    )
 
 
 def _record(line: str | bytes) -> Session | Entry | int:
@@ -111,7 +125,9 @@ def _record(line: str | bytes) -> Session | Entry | int:
     match record.get("type"):
         case "session":
             if record.get("format") != _FORMAT:
-                raise MalformedRecord(f"format {record.get('format')!r} is not known to this version")
+                raise MalformedRecord(
+                    f"format {record.get('format')!r} is not known to this version"
+                )
             return from_dict(Session, record.get("session"))
         case "entry":
             return from_dict(Entry, record.get("entry"))

@@ -63,7 +63,9 @@ class Files:
             raise _no_room(exc) from exc
         return str(folder)
 
-    async def receive(self, session: SessionId, attachment: Attachment, chunks: AsyncIterator[bytes]) -> Attachment:
+    async def receive(
+        self, session: SessionId, attachment: Attachment, chunks: AsyncIterator[bytes]
+    ) -> Attachment:
         """
         Keep what comes, up to the largest size, and say where it is. Of a failure nothing stays on the disk.
 
@@ -77,12 +79,18 @@ class Files:
         except BaseException:
             path.unlink(missing_ok=True)
             raise
-        return replace(attachment, path=str(path), name=name, mime=_clean_mime(attachment.mime), size=size)
+        return replace(
+            attachment, path=str(path), name=name, mime=_clean_mime(attachment.mime), size=size
+        )
 
     def holds(self, path: str) -> bool:
         """Whether this is a file that somebody sent, and still here: a transcript that was imported may name any."""
         named = Path(path)
-        is_inside = named.parent.name == "in" and named.parents[2:3] == (self._root,) and ".." not in named.parts
+        is_inside = (
+            named.parent.name == "in"
+            and named.parents[2:3] == (self._root,)
+            and ".." not in named.parts
+        )
         return is_inside and _is_plain(named)
 
     def keeper(self, session: SessionId) -> Keeper:
@@ -120,7 +128,11 @@ class Files:
         path = self._folder(session) / kind / (secrets.token_hex(16) + ending)
         try:
             _make_folders(path.parent)
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            os.close(
+                os.open(
+                    path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+                )
+            )
         except OSError as exc:
             raise _no_room(exc) from exc
         return path
@@ -151,7 +163,9 @@ class Files:
         return File(path=str(path), name="answer.md")
 
     def _sessions(self) -> list[SessionId]:
-        return [SessionId(unquote(each.name, errors="surrogatepass")) for each in self._root.iterdir()]
+        return [
+            SessionId(unquote(each.name, errors="surrogatepass")) for each in self._root.iterdir()
+        ]
 
     def _forget(self, session: SessionId) -> None:
         folder = self._folder(session)
@@ -160,7 +174,9 @@ class Files:
                 _unlock(folder)
                 shutil.rmtree(folder)
         except OSError as exc:
-            raise StoreUnavailable(f"the files of session {session} cannot be deleted ({exc.strerror})") from exc
+            raise StoreUnavailable(
+                f"the files of session {session} cannot be deleted ({exc.strerror})"
+            ) from exc
 
     def _tidy(self, session: SessionId, now: datetime, waiting: Collection[str]) -> None:
         folder = self._folder(session)
@@ -171,7 +187,9 @@ class Files:
                 if str(path) not in waiting:
                     path.unlink(missing_ok=True)
         except OSError as exc:
-            raise StoreUnavailable(f"the files of session {session} cannot be tidied up ({exc.strerror})") from exc
+            raise StoreUnavailable(
+                f"the files of session {session} cannot be tidied up ({exc.strerror})"
+            ) from exc
 
 
 class Keeper:
@@ -221,7 +239,11 @@ def written_size(size: int) -> str:
 
 def too_large(size: int | None, most: int) -> str:
     """Why it was not taken, for people."""
-    known = f"{written_size(size)}; {written_size(most)} is the most" if size else f"more than {written_size(most)}"
+    known = (
+        f"{written_size(size)}; {written_size(most)} is the most"
+        if size
+        else f"more than {written_size(most)}"
+    )
     return f"too large ({known})"
 
 
@@ -276,7 +298,9 @@ async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
 def _append(path: Path, piece: bytes) -> None:
     """To a file that is there: a thread that is late must not bring back what was deleted meanwhile."""
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC), "ab") as target:
+        with os.fdopen(
+            os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC), "ab"
+        ) as target:
             target.write(piece)
     except OSError as exc:
         raise _no_room(exc) from exc

@@ -41,7 +41,9 @@ def contains_words(text: str, words: list[str]) -> bool:
     folded = fold(text)
     present = _WORD.findall(folded)
     return all(
-        word in folded if is_unspaced(word) else any(candidate.startswith(word) for candidate in present)
+        word in folded
+        if is_unspaced(word)
+        else any(candidate.startswith(word) for candidate in present)
         for word in words
     )
 

@@ -41,7 +41,9 @@ class Briefing:
     weight: int = 0
 
 
-def claimed(policy: Policy, running: Running, messages: Sequence[InboundMessage], again: Again | None) -> Claim:
+def claimed(
+    policy: Policy, running: Running, messages: Sequence[InboundMessage], again: Again | None
+) -> Claim:
     """What a turn takes up: the messages of its batch, or what was asked before and is asked again."""
     return Claim(
         inbox=tuple(stored.id for stored in running.batch),
@@ -71,7 +73,9 @@ def brief(
             redactor.know_source(remark.source)
     facts = replace(_facts(policy, begun.opened.session, messages), overheard=tuple(overheard))
     context = context_prompt(facts, redactor)
-    prompt = estimate_text_tokens(employed.system + context) + sum(map(estimate_text_tokens, _texts(messages)))
+    prompt = estimate_text_tokens(employed.system + context) + sum(
+        map(estimate_text_tokens, _texts(messages))
+    )
     mark = begun.opened.session.consolidated_through
     seen = window(begun.history, policy.history, mark=mark, prompt_tokens=prompt)
     turn = Turn(
@@ -88,7 +92,9 @@ def brief(
     if redactor is None:
         return Briefing(turn=turn, restore=str, weight=seen.weight)
     hidden = redactor.turn(turn)
-    return Briefing(turn=hidden, restore=redactor.restore, redact=redactor.redact, weight=seen.weight)
+    return Briefing(
+        turn=hidden, restore=redactor.restore, redact=redactor.redact, weight=seen.weight
+    )
 
 
 def concluded(
@@ -116,26 +122,38 @@ def concluded(
     return redactor.ending(ending)
 
 
-def heard(said: Sequence[Entry], messages: Sequence[InboundMessage], files: Files) -> list[InboundMessage]:
+def heard(
+    said: Sequence[Entry], messages: Sequence[InboundMessage], files: Files
+) -> list[InboundMessage]:
     """
     The messages as the transcript has them: a question that is asked again came with a command, not with words; and
     where the files are that came with a message, only the transcript knows after a crash.
     """
     by_id = {message.id: message for message in messages}
-    return [_as_heard(by_id.get(entry.message_id or ""), entry, messages[-1], files) for entry in said] or [*messages]
+    return [
+        _as_heard(by_id.get(entry.message_id or ""), entry, messages[-1], files) for entry in said
+    ] or [*messages]
 
 
-def _as_heard(message: InboundMessage | None, entry: Entry, last: InboundMessage, files: Files) -> InboundMessage:
+def _as_heard(
+    message: InboundMessage | None, entry: Entry, last: InboundMessage, files: Files
+) -> InboundMessage:
     if message is not None and all(each.path for each in message.attachments):
         return message
     media = [block for block in entry.content if isinstance(block, Media)]
     here = [each for each in media if each.path is not None and files.holds(each.path)]
-    gone = [f"[file {each.name or each.type.value} is no longer here]" for each in media if each not in here]
+    gone = [
+        f"[file {each.name or each.type.value} is no longer here]"
+        for each in media
+        if each not in here
+    ]
     attachments = tuple(map(_as_attachment, here))
     text = "\n\n".join(filter(None, (entry.text, *gone)))
     if message is not None:
         return replace(message, text=text, attachments=attachments)
-    return replace(last, id=entry.message_id or last.id, text=text, attachments=attachments, reply_to=None)
+    return replace(
+        last, id=entry.message_id or last.id, text=text, attachments=attachments, reply_to=None
+    )
 
 
 def _as_attachment(media: Media) -> Attachment:

@@ -107,7 +107,9 @@ class Ending(StrEnum):
 class Conversation:
     """A turn that runs. `stop` may come at any time, from any task of the loop, more than once."""
 
-    def __init__(self, agent: Agent, restore: Restore, show: Show, clock: Clock, observer: Observer) -> None:
+    def __init__(
+        self, agent: Agent, restore: Restore, show: Show, clock: Clock, observer: Observer
+    ) -> None:
         self._agent = agent
         self._restore = restore
         self._show = show
@@ -152,7 +154,9 @@ class Conversation:
             raise error
         if isinstance(error, AgentError):
             self._observer.agent_failed(error)
-            self.failure = NOT_AVAILABLE if isinstance(error, AgentRefused) else self._restore(str(error))
+            self.failure = (
+                NOT_AVAILABLE if isinstance(error, AgentRefused) else self._restore(str(error))
+            )
         elif error is not None:
             if not (self._given_up and isinstance(error, asyncio.CancelledError)):
                 self._observer.bug(error)
@@ -228,7 +232,9 @@ class Conversation:
 
     def _tell_first_text(self, turn: Turn) -> None:
         self._has_spoken = True
-        self._observer.first_text(turn.id, timedelta(seconds=asyncio.get_running_loop().time() - self._began_at))
+        self._observer.first_text(
+            turn.id, timedelta(seconds=asyncio.get_running_loop().time() - self._began_at)
+        )
 
     def _wait_longer(self) -> None:
         """Whoever waits for an answer may be silent: how long people may think is for others to say."""

@@ -94,7 +94,9 @@ class Said:
     def miss(self, told: str) -> None:
         """Something that the agent wanted to send and that was not taken."""
         if len(self.missed) >= _MOST_MISSED:
-            raise AgentError(f"it wanted to send more than {_MOST_MISSED} things that cannot be sent")
+            raise AgentError(
+                f"it wanted to send more than {_MOST_MISSED} things that cannot be sent"
+            )
         self.missed.append(told)
 
     @property
@@ -105,7 +107,9 @@ class Said:
     @property
     def text(self) -> str:
         """All of its words, with a blank line where it went off to use a tool."""
-        return self._restore("\n\n".join(filter(None, ("".join(step.pieces).strip() for step in self._steps))))
+        return self._restore(
+            "\n\n".join(filter(None, ("".join(step.pieces).strip() for step in self._steps)))
+        )
 
     def entries(self) -> tuple[Entry, ...]:
         """For the transcript. The last words carry how long the turn took."""
@@ -130,7 +134,9 @@ class Said:
     def _step_of(self, tool: Tool) -> _Step | None:
         """Where it was called. Some agents count anew in every breath: what starts after its result is another call."""
         step = self._called_in.get(tool.id)
-        return None if step and tool.status is ToolStatus.STARTED and tool.id in step.results else step
+        return (
+            None if step and tool.status is ToolStatus.STARTED and tool.id in step.results else step
+        )
 
     def _step(self, *, closed_by_calls: bool) -> _Step:
         """Words after a call begin a new breath; more calls belong to the one that is open until a result came."""
@@ -144,7 +150,9 @@ class Said:
         text = self._restore("".join(step.pieces))
         if not (text.strip() or step.calls or step.reasoning or step.files):
             return []
-        calls = tuple(replace(call, arguments=self._restore(call.arguments)) for call in step.calls.values())
+        calls = tuple(
+            replace(call, arguments=self._restore(call.arguments)) for call in step.calls.values()
+        )
         said = Entry(
             role=Role.ASSISTANT,
             content=(*((Text(text),) if text.strip() else ()), *map(_sent_file, step.files)),
@@ -153,7 +161,12 @@ class Said:
             reasoning=step.reasoning,
         )
         results = [
-            Entry(role=Role.TOOL, content=(Text(self._restore(output)),), at=step.at, tool_call_id=call)
+            Entry(
+                role=Role.TOOL,
+                content=(Text(self._restore(output)),),
+                at=step.at,
+                tool_call_id=call,
+            )
             for call, output in step.results.items()
         ]
         return [said, *results]
@@ -188,8 +201,15 @@ def _joined(before: Reasoning | None, more: Reasoning) -> Reasoning:
 
 def _with_usage(spent: Spent, usage: Usage) -> Spent:
     """Calls of one turn add up; how full the prompt was is what the last of them says."""
-    tokens = Tokens(input=usage.input, output=usage.output, cache_read=usage.cache_read, cache_write=usage.cache_write)
-    reported = Cost(usd=usage.cost_usd, status=CostStatus.REPORTED) if usage.cost_usd is not None else None
+    tokens = Tokens(
+        input=usage.input,
+        output=usage.output,
+        cache_read=usage.cache_read,
+        cache_write=usage.cache_write,
+    )
+    reported = (
+        Cost(usd=usage.cost_usd, status=CostStatus.REPORTED) if usage.cost_usd is not None else None
+    )
     cost = spent.cost + reported if spent.cost and reported else reported or spent.cost
     prompt = tokens.input + tokens.cache_read + tokens.cache_write
     return replace(spent, tokens=spent.tokens + tokens, prompt_tokens=prompt, cost=cost)

@@ -49,7 +49,10 @@ class Attachments:
         Of a turn that had begun before, the transcript has the files.
         """
         messages = [stored.message for stored in running.batch]
-        if not any(message.attachments for message in messages) or running.batch[0].turn is not None:
+        if (
+            not any(message.attachments for message in messages)
+            or running.batch[0].turn is not None
+        ):
             return messages
         opening, found = self.policy.opening(messages[-1].source), list[_Found]()
         session = (await until_stored(lambda: self.store.open(opening), self.observer)).session.id
@@ -61,19 +64,26 @@ class Attachments:
             fetching.cancel()
         await asyncio.wait({fetching})
         answers = chain(found, repeat("it took too long"))
-        return [_with_files(message, zip(self._wanted(message), answers, strict=False)) for message in messages]
+        return [
+            _with_files(message, zip(self._wanted(message), answers, strict=False))
+            for message in messages
+        ]
 
     def _wanted(self, message: InboundMessage) -> Sequence[Attachment]:
         return message.attachments[: self.files.rules.per_message]
 
-    async def _fetch_all(self, session: SessionId, messages: Sequence[InboundMessage], found: list[_Found]) -> None:
+    async def _fetch_all(
+        self, session: SessionId, messages: Sequence[InboundMessage], found: list[_Found]
+    ) -> None:
         """One after the other, so that what has come is there whenever this is cut off."""
         for message in messages:
             fetcher = self.delivery.fetcher(message.source)
             for attachment in self._wanted(message):
                 found.append(await self._fetch(session, attachment, fetcher))  # noqa: PERF401 - not lost when cut off
 
-    async def _fetch(self, session: SessionId, attachment: Attachment, fetcher: FetchesFiles | None) -> _Found:
+    async def _fetch(
+        self, session: SessionId, attachment: Attachment, fetcher: FetchesFiles | None
+    ) -> _Found:
         """Where it is now, or why it is not here."""
         try:
             if attachment.size is not None and attachment.size > self.files.rules.largest:
@@ -88,7 +98,9 @@ class Attachments:
             self.observer.bug(exc)
             return "something went wrong here"
 
-    async def _until_it_came(self, session: SessionId, attachment: Attachment, fetcher: FetchesFiles) -> Attachment:
+    async def _until_it_came(
+        self, session: SessionId, attachment: Attachment, fetcher: FetchesFiles
+    ) -> Attachment:
         """A connection may break: another try costs little, and a file that is missing may cost the answer."""
         for pause in _PAUSES:
             try:
@@ -104,8 +116,16 @@ def not_fetched(said: Sequence[Entry], running: Running) -> list[str]:
 
     Found in what was said, after what they wrote themselves, so that a crash cannot swallow it.
     """
-    written = {stored.message.id: stored.message.text for stored in running.batch if stored.message.attachments}
-    added = [_added(entry.text, written[entry.message_id]) for entry in said if entry.message_id in written]
+    written = {
+        stored.message.id: stored.message.text
+        for stored in running.batch
+        if stored.message.attachments
+    }
+    added = [
+        _added(entry.text, written[entry.message_id])
+        for entry in said
+        if entry.message_id in written
+    ]
     stand_ins = filter(None, _BETWEEN.join(added).split(_BETWEEN))
     told = [f"{each[1].upper()}{each[2:-1]}." for each in stand_ins]
     return ["\n".join(told)] if told else []
@@ -115,7 +135,9 @@ def _added(said: str, written: str) -> str:
     return said.removeprefix(written) if said.startswith(written) else ""
 
 
-def _with_files(message: InboundMessage, results: Iterable[tuple[Attachment, _Found]]) -> InboundMessage:
+def _with_files(
+    message: InboundMessage, results: Iterable[tuple[Attachment, _Found]]
+) -> InboundMessage:
     """What could be fetched stays with the message; of the rest its text says why."""
     came, stand_ins, looked_at = [], [], 0
     for attachment, found in results:
@@ -125,7 +147,9 @@ def _with_files(message: InboundMessage, results: Iterable[tuple[Attachment, _Fo
         else:
             stand_ins.append(f"[file {_name(attachment)} could not be fetched: {found}]")
     if more := len(message.attachments) - looked_at:
-        stand_ins.append(f"[{more} more of the files were not fetched: {looked_at} are the most with one message]")
+        stand_ins.append(
+            f"[{more} more of the files were not fetched: {looked_at} are the most with one message]"
+        )
     text = _BETWEEN.join(filter(None, (message.text, *stand_ins)))
     return replace(message, text=text, attachments=tuple(came))
 

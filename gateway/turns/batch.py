@@ -43,7 +43,14 @@ class Stored:
     def recovered_from(cls, item: InboxItem, *, alone: bool) -> Stored:
         """A message that an earlier run left."""
         attempts = item.attempts
-        return cls(id=item.id, message=item.message, turn=item.turn, alone=alone, recovered=True, attempts=attempts)
+        return cls(
+            id=item.id,
+            message=item.message,
+            turn=item.turn,
+            alone=alone,
+            recovered=True,
+            attempts=attempts,
+        )
 
     def goes_with(self, other: Stored) -> bool:
         """Whether one turn may answer both."""

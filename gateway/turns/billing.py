@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from turngate.gateway.domain.errors import UnknownSession, UnknownWork
-from turngate.gateway.domain.messages import InboundMessage, Part, SessionId, SessionSource, Spent, Turn
+from turngate.gateway.domain.messages import (
+    InboundMessage,
+    Part,
+    SessionId,
+    SessionSource,
+    Spent,
+    Turn,
+)
 from turngate.gateway.domain.ports.adapter import Clock, TellsWhoAnswered, can
 from turngate.gateway.domain.ports.store import Begun, Outcome, Store
 from turngate.gateway.domain.usage import By, Payer, Spending
@@ -35,7 +42,9 @@ class Till:
     async def open(self) -> None:
         """Read what was used today before this run of the daemon. Called before the first message."""
         day = self._day()
-        sums = [await self.store.usage(by, since=day, until=day) for by in (By.USER, By.CHAT, By.DAY)]
+        sums = [
+            await self.store.usage(by, since=day, until=day) for by in (By.USER, By.CHAT, By.DAY)
+        ]
         self._today.begin(day, (used for listing in sums for used in listing))
 
     def refusal(self, message: InboundMessage) -> Outcome | None:
@@ -50,7 +59,9 @@ class Till:
         """How whoever writes from there stands today."""
         return self._today.standing(self._payer(source, ""))
 
-    def billed(self, outcome: Outcome, employed: Employed, turn: Turn, source: SessionSource) -> Outcome:
+    def billed(
+        self, outcome: Outcome, employed: Employed, turn: Turn, source: SessionSource
+    ) -> Outcome:
         """With what the turn used, what that costs and who is charged; as it is if nothing was used. Asked once."""
         employed = self._answerer(employed, turn)
         spent = priced(counted(outcome.spent, turn, outcome.entries), employed.prices)
@@ -72,7 +83,9 @@ class Till:
         If its session was deleted meanwhile nothing else is kept of it, and it was used all the same.
         """
         try:
-            parts = await until_stored(lambda: self.store.finish(begun.turn, outcome), self.observer)
+            parts = await until_stored(
+                lambda: self.store.finish(begun.turn, outcome), self.observer
+            )
         except (UnknownSession, UnknownWork):
             if outcome.payer is not None:
                 await self.charge(begun.opened.session.id, outcome.spent, outcome.payer)

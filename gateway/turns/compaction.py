@@ -35,7 +35,12 @@ from turngate.gateway.domain.ports.store import Outcome, Store
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.budgets import why_not
 from turngate.gateway.rules.history_cleaning import SUMMARY_MARK
-from turngate.gateway.rules.history_window import estimate_text_tokens, estimate_tokens, middle, talk_in
+from turngate.gateway.rules.history_window import (
+    estimate_text_tokens,
+    estimate_tokens,
+    middle,
+    talk_in,
+)
 from turngate.gateway.rules.policy import Employed, Policy
 from turngate.gateway.stores.waiting_store import until_stored
 from turngate.gateway.turns.agent_run import Conversation, Ending
@@ -69,7 +74,13 @@ class Compaction:
     """Writes summaries. `tasks` are those of the gateway: what is cut off with them has changed nothing."""
 
     def __init__(
-        self, policy: Policy, store: Store, observer: Observer, clock: Clock, till: Till, tasks: asyncio.TaskGroup
+        self,
+        policy: Policy,
+        store: Store,
+        observer: Observer,
+        clock: Clock,
+        till: Till,
+        tasks: asyncio.TaskGroup,
     ) -> None:
         self._policy = policy
         self._store = store
@@ -104,7 +115,9 @@ class Compaction:
         """Whether a summary of it is being written. May be asked from any thread."""
         return session in self._at_work
 
-    async def on_request(self, session: Session, source: SessionSource, stoppable: Stoppable) -> str:
+    async def on_request(
+        self, session: Session, source: SessionSource, stoppable: Stoppable
+    ) -> str:
         """Summarise a session now; what became of it, for people. `stoppable` is told how it can be stopped."""
         try:
             messages = await self._summarise(session.id, source, stoppable, least=1)
@@ -133,7 +146,9 @@ class Compaction:
             if messages:
                 self._observer.summarised(session.id, messages)
 
-    async def _summarise(self, id_: SessionId, source: SessionSource, stoppable: Stoppable, *, least: int) -> int:
+    async def _summarise(
+        self, id_: SessionId, source: SessionSource, stoppable: Stoppable, *, least: int
+    ) -> int:
         """How many messages the summary stands for. Raises Refused, with a sentence for people, if it failed."""
         if id_ in self._at_work:
             raise Refused("This conversation is being summarised already.")
@@ -144,12 +159,16 @@ class Compaction:
         finally:
             self._at_work.remove(id_)
 
-    async def _replace_middle(self, id_: SessionId, source: SessionSource, stoppable: Stoppable, least: int) -> int:
+    async def _replace_middle(
+        self, id_: SessionId, source: SessionSource, stoppable: Stoppable, least: int
+    ) -> int:
         session = await self._store.session(id_)
         employed = self._policy.summariser_of(session)
         if employed is None:
             name = self._policy.agent_of(session).name
-            raise Refused(f"The agent {name} cannot summarise; sessions.history.summariser can name one that does.")
+            raise Refused(
+                f"The agent {name} cannot summarise; sessions.history.summariser can name one that does."
+            )
         if (words := why_not(self._till.standing(source))) is not None:
             raise Refused(words)
         before, old = await self._read(session)
@@ -159,9 +178,18 @@ class Compaction:
             return 0
         text = await self._written(session, employed, source, [*before, *old], stoppable)
         if estimate_text_tokens(HEADING + text) >= size + sum(map(estimate_tokens, before)):
-            raise Refused("The summary came out longer than what it was to stand for. Nothing has changed.")
-        summary = Entry(role=Role.USER, content=(Text(HEADING + text),), at=self._clock.now(), origin=Origin.SUMMARY)
-        putting = partial(self._store.summarise, id_, summary, old, mark=session.consolidated_through)
+            raise Refused(
+                "The summary came out longer than what it was to stand for. Nothing has changed."
+            )
+        summary = Entry(
+            role=Role.USER,
+            content=(Text(HEADING + text),),
+            at=self._clock.now(),
+            origin=Origin.SUMMARY,
+        )
+        putting = partial(
+            self._store.summarise, id_, summary, old, mark=session.consolidated_through
+        )
         if not await until_stored(putting, self._observer):
             raise Refused("The conversation has changed meanwhile, so nothing was summarised.")
         return len(talk)
@@ -174,7 +202,9 @@ class Compaction:
             raise Refused("Some of it can no longer be read, so nothing was summarised.")
         floor = max(session.archived_through, session.consolidated_through)
         before = [entry for entry in transcript.entries if entry.seq == session.summary_seq]
-        return before, middle([entry for entry in transcript.entries if entry.seq > floor], self._policy.history)
+        return before, middle(
+            [entry for entry in transcript.entries if entry.seq > floor], self._policy.history
+        )
 
     async def _written(
         self,
@@ -186,11 +216,15 @@ class Compaction:
     ) -> str:
         """What the agent makes of them. It is paid for, whatever becomes of it."""
         turn, restore = self._turn(session, employed, entries)
-        conversation = Conversation(employed.agent, restore, _nobody_looks, self._clock, self._observer)
+        conversation = Conversation(
+            employed.agent, restore, _nobody_looks, self._clock, self._observer
+        )
         stoppable(conversation.stop)
         ending = await conversation.run(turn, self._policy.patience_with(employed))
         said = conversation.said
-        bill = self._till.billed(Outcome(entries=said.entries(), spent=said.spent), employed, turn, source)
+        bill = self._till.billed(
+            Outcome(entries=said.entries(), spent=said.spent), employed, turn, source
+        )
         if bill.payer is not None:
             # How full the conversation's own prompt was, and who answers in it, is none of this call's business.
             spent = replace(bill.spent, prompt_tokens=0, model=None)
@@ -205,9 +239,13 @@ class Compaction:
         self, session: Session, employed: Employed, entries: Sequence[Entry]
     ) -> tuple[Turn, Callable[[str], str]]:
         """In a session of its own: an agent that remembers must not take this for a part of the conversation."""
-        apart = replace(session, id=SessionId(f"{session.id}_summary"), title=None, goal=None, notice=None)
+        apart = replace(
+            session, id=SessionId(f"{session.id}_summary"), title=None, goal=None, notice=None
+        )
         fence = f"=== {secrets.token_hex(8)} ==="
-        text = "\n".join((_INSTRUCTION, fence, *map(_line, talk_in(entries, with_summary=True)), fence))
+        text = "\n".join(
+            (_INSTRUCTION, fence, *map(_line, talk_in(entries, with_summary=True)), fence)
+        )
         message = InboundMessage(
             id="summary", event_ids=(), source=session.origin, text=text, sent_at=self._clock.now()
         )
@@ -237,11 +275,16 @@ def _line(entry: Entry) -> str:
     """One entry as the agent reads it. Of what a tool gave back the beginning will do: the talk about it follows."""
     if entry.origin is Origin.SUMMARY:
         return entry.text
-    who = {Role.USER: "Person", Role.ASSISTANT: "Assistant", Role.TOOL: "Result"}.get(entry.role, "Note")
+    who = {Role.USER: "Person", Role.ASSISTANT: "Assistant", Role.TOOL: "Result"}.get(
+        entry.role, "Note"
+    )
     if entry.role is Role.USER and entry.sender:
         who = f"Person {entry.sender}"
     words = _cut(entry.text, _LONGEST_RESULT if entry.role is Role.TOOL else _LONGEST_ENTRY)
-    calls = [f"(calls {call.name} with {_cut(call.arguments, _LONGEST_RESULT)})" for call in entry.tool_calls]
+    calls = [
+        f"(calls {call.name} with {_cut(call.arguments, _LONGEST_RESULT)})"
+        for call in entry.tool_calls
+    ]
     return f"{who}: " + "\n".join(filter(None, (words, *calls)))
 
 

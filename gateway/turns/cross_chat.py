@@ -50,27 +50,47 @@ class Elsewhere:
         """On behalf of whoever wrote that message. Raises Refused with a reason that he may read."""
         if not send.text.strip():
             raise Refused("there is nothing to say")
-        place = await self._place(read_target(send.target, message.source, self.policy.homes), message)
+        place = await self._place(
+            read_target(send.target, message.source, self.policy.homes), message
+        )
         opening = self.policy.opening(place)
         session = (await until_stored(lambda: self.store.open(opening), self.observer)).session
-        words = Entry(role=Role.ASSISTANT, content=(Text(send.text),), at=self.clock.now(), origin=Origin.DELIVERY)
+        words = Entry(
+            role=Role.ASSISTANT,
+            content=(Text(send.text),),
+            at=self.clock.now(),
+            origin=Origin.DELIVERY,
+        )
         parts = await self.fitting.parts((Part(target=place, text=send.text),), session.id)
         telling = self.store.tell
-        for part in await until_stored(lambda: telling(session.id, entries=(words,), parts=parts), self.observer):
+        for part in await until_stored(
+            lambda: telling(session.id, entries=(words,), parts=parts), self.observer
+        ):
             self.delivery.take_up(part)
 
-    async def _place(self, target: Target | SessionSource, message: InboundMessage) -> SessionSource:
+    async def _place(
+        self, target: Target | SessionSource, message: InboundMessage
+    ) -> SessionSource:
         if isinstance(target, SessionSource):
             return target
         if target.platform not in self.policy.connected:
             raise Refused(f"there is no account of {target.platform} here")
-        direct = SessionSource(platform=target.platform, account=target.account, chat_id=target.chat)
+        direct = SessionSource(
+            platform=target.platform, account=target.account, chat_id=target.chat
+        )
         talk = await self.store.current(self.policy.key_of(direct))
         if talk is not None:
             place = replace(talk.origin, thread_id=target.thread)
         else:
             place = self.delivery.place(target.platform, target.account, target.chat, target.thread)
-        asked = replace(message, source=place, kind=MessageKind.NEW, addressed_to_bot=True, from_bot=False)
-        if not target.is_home and authorize(asked, self.policy.access, self.approved()).refusal is not None:
-            raise Refused("nobody may be written to there; the operator can allow it in access.allow")
+        asked = replace(
+            message, source=place, kind=MessageKind.NEW, addressed_to_bot=True, from_bot=False
+        )
+        if (
+            not target.is_home
+            and authorize(asked, self.policy.access, self.approved()).refusal is not None
+        ):
+            raise Refused(
+                "nobody may be written to there; the operator can allow it in access.allow"
+            )
         return place

@@ -56,7 +56,11 @@ class _PlaceInLane:
         self._lane.ring()
         if self._lane.interrupts and self._lane.running is not None:
             self._lane.running.stop()
-        if self._lane.steer is not None and self._lane.running is not None and not (stored.alone or stored.recovered):
+        if (
+            self._lane.steer is not None
+            and self._lane.running is not None
+            and not (stored.alone or stored.recovered)
+        ):
             self._lane.steer(self._lane.running, self)
 
     @property
@@ -85,7 +89,10 @@ class _Lane:
     @property
     def is_full(self) -> bool:
         """Whether as many wait as may."""
-        return self.room is not None and sum(place.stored is not None for place in self.places) >= self.room
+        return (
+            self.room is not None
+            and sum(place.stored is not None for place in self.places) >= self.room
+        )
 
     def ring(self) -> None:
         """Something has changed in it."""
@@ -149,7 +156,9 @@ class Lanes:
     def when_quiet(self, key: SessionKey) -> Place:
         """For what must have the lane to itself: in it, if nobody is at work there; else beside it, to be refused."""
         lane = self._lanes.get(key)
-        is_quiet = lane is None or (not lane.places and lane.running is not None and lane.running.is_answered)
+        is_quiet = lane is None or (
+            not lane.places and lane.running is not None and lane.running.is_answered
+        )
         return self.join(key) if is_quiet else self.beside(key)
 
     def beside(self, key: SessionKey, *, holding: bool = False) -> Place:
@@ -184,7 +193,11 @@ class Lanes:
     def let_go(self, key: SessionKey, inbox: InboxId) -> bool:
         """Take a message that waits for its turn out of the lane. False if it does not."""
         lane = self._lanes.get(key)
-        place = next((each for each in lane.places if each.stored and each.stored.id == inbox), None) if lane else None
+        place = (
+            next((each for each in lane.places if each.stored and each.stored.id == inbox), None)
+            if lane
+            else None
+        )
         if place is not None:
             place.leave()
         return place is not None
@@ -202,7 +215,9 @@ class Lanes:
     def depth(self) -> tuple[int, int]:
         """How many lanes run a turn, and how many messages wait."""
         lanes = self._lanes.values()
-        return sum(lane.running is not None for lane in lanes), sum(len(lane.places) for lane in lanes)
+        return sum(lane.running is not None for lane in lanes), sum(
+            len(lane.places) for lane in lanes
+        )
 
     async def stop(self, key: SessionKey) -> bool:
         """Stop the turn that runs there or is next, and wait until what it said is kept. False if there is none."""
@@ -241,7 +256,9 @@ class Lanes:
 
     def unanswered(self) -> list[tuple[SessionKey, InboundMessage]]:
         """The turns that run and have no answer on disk yet, each with the last message it is to answer."""
-        running = [(lane.key, lane.running) for lane in self._lanes.values() if lane.running is not None]
+        running = [
+            (lane.key, lane.running) for lane in self._lanes.values() if lane.running is not None
+        ]
         return [(key, each.batch[-1].message) for key, each in running if not each.is_answered]
 
     def _begin_stopped(self, lane: _Lane) -> Running | None:
@@ -288,7 +305,9 @@ class Lanes:
             first = lane.places[0]
             if await self._is_stored(lane, first):
                 lane.running = Running(
-                    self._take_out_beside(lane), beside=True, let_go=first.held.leave if first.held else None
+                    self._take_out_beside(lane),
+                    beside=True,
+                    let_go=first.held.leave if first.held else None,
                 )
                 await self._work_on(lane, lane.running)
         del self._beside[lane.key]
@@ -312,7 +331,11 @@ class Lanes:
         """Wait until nobody has said anything for a moment. People write in bursts, and platforms cut long pastes."""
         pause, now = self._rules.debounce.total_seconds(), asyncio.get_running_loop().time
         patience = now() + _MOST_PAUSES * pause
-        while pause > 0 and lane.running is None and not any(each.stored and each.stored.alone for each in lane.places):
+        while (
+            pause > 0
+            and lane.running is None
+            and not any(each.stored and each.stored.alone for each in lane.places)
+        ):
             count = len(lane.places)
             try:
                 async with asyncio.timeout_at(min(now() + pause, patience)):
@@ -341,7 +364,9 @@ class Lanes:
         """
         batch: list[Stored] = []
         for place in lane.places:
-            if place.stored is None or (batch and not (batch[0].is_surplus and place.stored.is_surplus)):
+            if place.stored is None or (
+                batch and not (batch[0].is_surplus and place.stored.is_surplus)
+            ):
                 break
             batch.append(place.stored)
         del lane.places[: len(batch)]

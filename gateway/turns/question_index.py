@@ -52,7 +52,11 @@ class OpenQuestions:
 
     def is_asked(self, key: SessionKey) -> bool:
         """Whether somebody there may still answer one."""
-        asked = [part for part in tuple(self._open.values()) if part.question and part.question.key == key]
+        asked = [
+            part
+            for part in tuple(self._open.values())
+            if part.question and part.question.key == key
+        ]
         return any(not self._is_late(part) for part in asked)
 
     def add(self, *parts: Part) -> None:
@@ -62,7 +66,9 @@ class OpenQuestions:
                 self._open[part.id] = part
                 self._until[part.id] = self._clock.monotonic() + self._left(part, part.question)
                 if part.question.first_number is not None or part.question.does is Does.ANSWER:
-                    self._by_writer.setdefault((part.question.key, part.question.person), {})[part.id] = part
+                    self._by_writer.setdefault((part.question.key, part.question.person), {})[
+                        part.id
+                    ] = part
                 for option, button in enumerate(part.buttons):
                     self._by_nonce[button.nonce] = Choice(question=part.id, option=option)
             self._forget_oldest()
@@ -102,7 +108,10 @@ class OpenQuestions:
         part, source = self._open[choice.question], message.source
         asked_in, about = part.target, part.question
         here = (source.platform, source.account, source.chat_id, source.thread_id)
-        if here != (asked_in.platform, asked_in.account, asked_in.chat_id, asked_in.thread_id) or about is None:
+        if (
+            here != (asked_in.platform, asked_in.account, asked_in.chat_id, asked_in.thread_id)
+            or about is None
+        ):
             return NOT_YOURS
         if about.person is not None and about.person != source.participant_id:
             return NOT_YOURS
@@ -115,7 +124,13 @@ class OpenQuestions:
 
     def next_number(self, key: SessionKey, person: str | None) -> int:
         """No two options that the same person can choose now have the same number."""
-        return max((_numbers(part).stop for part in self._by_writer.get((key, person), {}).values()), default=0) or 1
+        return (
+            max(
+                (_numbers(part).stop for part in self._by_writer.get((key, person), {}).values()),
+                default=0,
+            )
+            or 1
+        )
 
     def _is_late(self, part: Part) -> bool:
         return self._clock.monotonic() >= self._until.get(part.id, 0.0)

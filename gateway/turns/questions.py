@@ -130,7 +130,9 @@ class Questions:
             except Refused:
                 continue  # it is there to be read, or may be; its buttons say that they are too late
             except StoreUnavailable as exc:
-                self._observer.store_failed(exc)  # one that nobody waits for is asked, which harms nobody
+                self._observer.store_failed(
+                    exc
+                )  # one that nobody waits for is asked, which harms nobody
 
     def hear(self, message: InboundMessage, key: SessionKey) -> Heard:
         """
@@ -165,11 +167,17 @@ class Questions:
         if part is not None and (_does(part) is not Does.ANSWER or part.id in self._waiting):
             self.remember(part)
 
-    def asker(self, agent: Agent, begun: Begun, message: InboundMessage, running: Running) -> PutQuestion:
+    def asker(
+        self, agent: Agent, begun: Begun, message: InboundMessage, running: Running
+    ) -> PutQuestion:
         """For the questions of one turn."""
-        return partial(self._ask, _Asker(agent=agent, begun=begun, message=message, running=running))
+        return partial(
+            self._ask, _Asker(agent=agent, begun=begun, message=message, running=running)
+        )
 
-    async def _ask(self, asker: _Asker, ask: Ask, text: str, labels: Sequence[str], answered: Answered) -> bool:
+    async def _ask(
+        self, asker: _Asker, ask: Ask, text: str, labels: Sequence[str], answered: Answered
+    ) -> bool:
         """
         Put a question of the agent's to the person who wrote. `text` and `labels` are what he is to read.
 
@@ -188,7 +196,9 @@ class Questions:
         if can(agent, TakesAnswers):
             waiting = self._waiting[asked.id] = _Waiting(turn=turn, chosen=asyncio.Future())
             asker.running.rest()
-            self._begin(self._tell(agent, asked.id, ask, waiting, asker.running, answered), name="answer")
+            self._begin(
+                self._tell(agent, asked.id, ask, waiting, asker.running, answered), name="answer"
+            )
             return True
         return False
 
@@ -202,7 +212,9 @@ class Questions:
 
     def _check(self, ask: Ask, text: str, turn: TurnId) -> None:
         if not 1 <= len(ask.options) <= MOST_OPTIONS:
-            raise AgentError(f"a question needs options, at most {MOST_OPTIONS}; this one has {len(ask.options)}")
+            raise AgentError(
+                f"a question needs options, at most {MOST_OPTIONS}; this one has {len(ask.options)}"
+            )
         if len(text) > LONGEST_QUESTION:
             raise AgentError(f"it asked a question of more than {LONGEST_QUESTION:,} characters")
         if self._open.count_of(turn) >= MOST_AT_ONCE:
@@ -214,7 +226,9 @@ class Questions:
         if given_up is None or not self._delivery.has_buttons(message.source):
             return given_up
         first, *rest = given_up.parts
-        asking = self._question(message, begun.opened.session.key, Does.RERUN, first.text, (RUN_AGAIN,))
+        asking = self._question(
+            message, begun.opened.session.key, Does.RERUN, first.text, (RUN_AGAIN,)
+        )
         first = replace(first, text=asking.text, buttons=asking.buttons, question=asking.question)
         return replace(given_up, parts=(first, *rest))
 
@@ -229,7 +243,13 @@ class Questions:
             self._open.forget(id_)
 
     def _question(
-        self, message: InboundMessage, key: SessionKey, does: Does, text: str, labels: Sequence[str], ask: str = ""
+        self,
+        message: InboundMessage,
+        key: SessionKey,
+        does: Does,
+        text: str,
+        labels: Sequence[str],
+        ask: str = "",
     ) -> Part:
         source = message.source
         about = Question(
@@ -242,7 +262,9 @@ class Questions:
             if self._delivery.has_buttons(source)
             else self._open.next_number(key, source.participant_id),
         )
-        buttons = tuple(Button(label=_label(label), nonce=secrets.token_hex(16)) for label in labels)
+        buttons = tuple(
+            Button(label=_label(label), nonce=secrets.token_hex(16)) for label in labels
+        )
         words = text if text.strip() else _NO_WORDS
         if about.first_number is not None:
             words = _numbered(words, buttons, about.first_number, source.chat_type)
@@ -255,7 +277,13 @@ class Questions:
             waiting.chosen.set_result(None)
 
     async def _tell(
-        self, agent: TakesAnswers, id_: PartId, ask: Ask, waiting: _Waiting, running: Running, answered: Answered
+        self,
+        agent: TakesAnswers,
+        id_: PartId,
+        ask: Ask,
+        waiting: _Waiting,
+        running: Running,
+        answered: Answered,
     ) -> None:
         """The agent, what was chosen."""
         try:
@@ -273,7 +301,9 @@ class Questions:
         await running.go_on()
         answered()
         try:
-            await agent.answer(waiting.turn, ask.id, None if chosen is None else ask.options[chosen])
+            await agent.answer(
+                waiting.turn, ask.id, None if chosen is None else ask.options[chosen]
+            )
         except Exception as exc:  # noqa: BLE001 - an agent's bug: the turn ends when it falls silent
             self._observer.bug(exc)
 
@@ -282,7 +312,9 @@ class Questions:
         asked = await self._store.answered(request.row)
         if asked is None or asked.part.question is None or asked.option is None:
             return Answer(
-                text=self._open.why_not_nonce(request.argument, request.message), session=request.session.id, said=""
+                text=self._open.why_not_nonce(request.argument, request.message),
+                session=request.session.id,
+                said="",
             )
         label = asked.part.buttons[asked.option].label
         if asked.part.question.does is Does.RERUN:
@@ -298,7 +330,9 @@ class Questions:
         """An earlier run of the daemon may have died after it took it back to work: then it runs already."""
         states = InboxState.FAILED, InboxState.DEAD, InboxState.RUNNING
         of_turn = [
-            item for item in await self._store.inbox(*states, limit=LARGEST_NUMBER) if item.turn == asked.part.turn
+            item
+            for item in await self._store.inbox(*states, limit=LARGEST_NUMBER)
+            if item.turn == asked.part.turn
         ]
         if not of_turn:
             return _GONE
@@ -330,6 +364,12 @@ def _label(text: str) -> str:
 
 def _numbered(text: str, buttons: Sequence[Button], first: int, where: ChatType) -> str:
     """Among others only what is addressed to the bot is heard, and a reply always is."""
-    options = "\n".join(f"{number}. {button.label}" for number, button in zip(count(first), buttons, strict=False))
-    how = "Answer with the number." if where is ChatType.DM else "Reply to this message with the number."
+    options = "\n".join(
+        f"{number}. {button.label}" for number, button in zip(count(first), buttons, strict=False)
+    )
+    how = (
+        "Answer with the number."
+        if where is ChatType.DM
+        else "Reply to this message with the number."
+    )
     return f"{text}\n\n{options}\n\n{how}"

@@ -92,7 +92,9 @@ class Desk:
             return None
         return self.lanes.amend(key, edit)
 
-    async def command(self, key: SessionKey, running: Running, call: Call) -> Again | tuple[Part, ...]:
+    async def command(
+        self, key: SessionKey, running: Running, call: Call
+    ) -> Again | tuple[Part, ...]:
         """Do what a command says: its answer for the outbox, or the question that is to be asked again."""
         stored, stopped = running.batch[0], call.command.stops_turn and await self.lanes.stop(key)
         opening = self.policy.opening(stored.message.source)
@@ -108,7 +110,9 @@ class Desk:
             message=stored.message,
             pairing=self.pairing,
             standing=self.till.standing(stored.message.source),
-            compact=partial(self.compaction.on_request, session, stored.message.source, running.stoppable),
+            compact=partial(
+                self.compaction.on_request, session, stored.message.source, running.stoppable
+            ),
             is_admin=is_admin,
             offered=self.policy.offered(stored.message.source, to_admin=is_admin),
             stopped=stopped,
@@ -119,15 +123,23 @@ class Desk:
         answer = await until_stored(lambda: call.command.run(request), self.observer)
         if isinstance(answer, Again):
             return answer
-        message = stored.message if answer.said is None else replace(stored.message, text=answer.said)
-        entries, parts = replies.commanded(message, answer.text, self.clock.now(), edits=answer.edits)
+        message = (
+            stored.message if answer.said is None else replace(stored.message, text=answer.said)
+        )
+        entries, parts = replies.commanded(
+            message, answer.text, self.clock.now(), edits=answer.edits
+        )
         fitted = await self.fitting.parts(parts, answer.session)
-        answering = partial(self.store.answer, stored.id, answer.session, entries=entries, parts=fitted)
+        answering = partial(
+            self.store.answer, stored.id, answer.session, entries=entries, parts=fitted
+        )
         outgoing = await until_stored(answering, self.observer)
         self.observer.commanded(call.command.name, answer.session)
         return outgoing
 
-    async def begin(self, running: Running, messages: list[InboundMessage], again: Again | None) -> Begun:
+    async def begin(
+        self, running: Running, messages: list[InboundMessage], again: Again | None
+    ) -> Begun:
         """
         Begin a turn, a few at a time: whoever has come to an end need not wait for the disk behind all who have come.
 
@@ -137,12 +149,18 @@ class Desk:
             claim = claimed(self.policy, running, messages, again)
             return await until_stored(lambda: self.store.begin(claim), self.observer)
 
-    def wrap_up(self, outcome: Outcome, employed: Employed, briefing: Briefing, message: InboundMessage) -> Outcome:
+    def wrap_up(
+        self, outcome: Outcome, employed: Employed, briefing: Briefing, message: InboundMessage
+    ) -> Outcome:
         """The outcome of a turn with its bill, and with what the conversation weighs now."""
         weight = briefing.weight + sum(map(estimate_tokens, outcome.entries))
-        return replace(self.till.billed(outcome, employed, briefing.turn, message.source), weight=weight)
+        return replace(
+            self.till.billed(outcome, employed, briefing.turn, message.source), weight=weight
+        )
 
-    async def finish(self, begun: Begun, outcome: Outcome, message: InboundMessage) -> tuple[Part, ...]:
+    async def finish(
+        self, begun: Begun, outcome: Outcome, message: InboundMessage
+    ) -> tuple[Part, ...]:
         """End a turn. A conversation that has grown too long is summarised afterwards, and nobody waits for that."""
         parts = await self.till.finish(begun, outcome)
         if outcome.failure is None and self.policy.history.is_long(outcome.weight):
@@ -151,9 +169,14 @@ class Desk:
 
     async def refuse(self, running: Running) -> tuple[Part, ...]:
         """Messages that are too many: they keep their words, end with a reason, and the first of them says so."""
-        opening, rows = self.policy.opening(running.batch[0].message.source), [stored.id for stored in running.batch]
+        opening, rows = (
+            self.policy.opening(running.batch[0].message.source),
+            [stored.id for stored in running.batch],
+        )
         session = (await until_stored(lambda: self.store.open(opening), self.observer)).session
         first = [stored.message for stored in running.batch if stored.is_first_surplus]
         parts = [part for message in first for part in replies.parts(message, replies.TOO_MANY)]
-        refusing = partial(self.store.refuse, rows, "too many messages wait", session=session.id, parts=parts)
+        refusing = partial(
+            self.store.refuse, rows, "too many messages wait", session=session.id, parts=parts
+        )
         return await until_stored(refusing, self.observer)

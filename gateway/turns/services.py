@@ -68,7 +68,9 @@ class Errands:
             conversation.failure = running.ended_for
         return ending
 
-    def _hands(self, employed: Employed, begun: Begun, message: InboundMessage, running: Running) -> Hands:
+    def _hands(
+        self, employed: Employed, begun: Begun, message: InboundMessage, running: Running
+    ) -> Hands:
         async def mark() -> None:
             """That it must not run again; on disk it may be from the start."""
             running.runs_once = True

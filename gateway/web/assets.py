@@ -37,4 +37,6 @@ def read_assets() -> Mapping[str, Asset]:
 
 def _read(path: Path) -> Asset:
     body = path.read_bytes()
-    return Asset(body=body, content_type=_TYPES[path.suffix], etag=hashlib.sha256(body).hexdigest()[:32])
+    return Asset(
+        body=body, content_type=_TYPES[path.suffix], etag=hashlib.sha256(body).hexdigest()[:32]
+    )

@@ -22,7 +22,15 @@ from turngate.gateway.domain.errors import (
     TurngateError,
     UnknownSession,
 )
-from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled, Shown, Watch
+from turngate.gateway.domain.live_view import (
+    Arrived,
+    Began,
+    FellBehind,
+    Happened,
+    Settled,
+    Shown,
+    Watch,
+)
 from turngate.gateway.domain.messages import Session, SessionKey
 from turngate.gateway.domain.ports.store import SessionFilter
 from turngate.gateway.domain.text import clean_label
@@ -99,14 +107,18 @@ class Tab:
                 await self._send(frames.hello(self._needs.commands, LONGEST_MESSAGE))
                 self.changed.set()
                 async for received in self._socket:
-                    await self._take(received.data if received.type is WSMsgType.TEXT else "", tasks)
+                    await self._take(
+                        received.data if received.type is WSMsgType.TEXT else "", tasks
+                    )
                 telling.cancel()
                 self._stop_following()
         except* ConnectionError:
             pass  # the tab was closed while something was on its way to it
         except* StoreError:
             # The tab comes again by itself, after growing pauses.
-            await self._socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=b"the store cannot be read now")
+            await self._socket.close(
+                code=WSCloseCode.TRY_AGAIN_LATER, message=b"the store cannot be read now"
+            )
 
     async def close(self) -> None:
         """The gateway stops."""
@@ -198,7 +210,9 @@ class Tab:
             await asyncio.sleep(_BETWEEN_TWO_LISTS)
 
     async def _list(self) -> Frame:
-        owner = owner_of(self._needs.screens.source("any"), per_user_in_groups=True, per_user_in_threads=False)
+        owner = owner_of(
+            self._needs.screens.source("any"), per_user_in_groups=True, per_user_in_threads=False
+        )
         wanted = SessionFilter(owner=owner, current_only=True, limit=MOST_CONVERSATIONS)
         return frames.conversations(await self._needs.store.sessions(wanted))
 
@@ -234,7 +248,9 @@ class Tab:
                     conversation, seen, frames.about_turn("began", conversation, turn, messages)
                 )
             case Arrived(part=part):
-                return await self._catch_up(conversation, seen, frames.about_turn("arrived", conversation, part.turn))
+                return await self._catch_up(
+                    conversation, seen, frames.about_turn("arrived", conversation, part.turn)
+                )
             case Settled(messages=messages):
                 self._chat.changed()
                 return await self._catch_up(

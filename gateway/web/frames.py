@@ -102,7 +102,9 @@ def parse(text: str) -> Asked:
         case "earlier":
             return Earlier(conversation=conversation, before=_value(data, "before", int))
         case "say":
-            return Say(conversation=conversation, id=_name(data, "id"), text=_value(data, "text", str))
+            return Say(
+                conversation=conversation, id=_name(data, "id"), text=_value(data, "text", str)
+            )
         case "rename":
             return Rename(conversation=conversation, title=_value(data, "title", str))
         case "archive":
@@ -134,13 +136,18 @@ def written(frame: Frame) -> str:
 
 def hello(commands: Iterable[tuple[str, str, str]], longest_message: int) -> Frame:
     """The first frame of a socket."""
-    listed: list[Json] = [{"name": name, "arguments": hint, "help": line} for name, hint, line in commands]
+    listed: list[Json] = [
+        {"name": name, "arguments": hint, "help": line} for name, hint, line in commands
+    ]
     return {"type": "hello", "commands": listed, "longest_message": longest_message}
 
 
 def conversations(sessions: Sequence[Session]) -> Frame:
     """The list, last used first."""
-    return {"type": "conversations", "conversations": [_conversation(one) for one in sessions if one.origin.chat_id]}
+    return {
+        "type": "conversations",
+        "conversations": [_conversation(one) for one in sessions if one.origin.chat_id],
+    }
 
 
 def snapshot(
@@ -166,7 +173,11 @@ def snapshot(
 
 def entries(conversation: str, new: Sequence[Entry]) -> Frame:
     """What has been added to the transcript."""
-    return {"type": "entries", "conversation": conversation, "entries": [_entry(entry) for entry in new]}
+    return {
+        "type": "entries",
+        "conversation": conversation,
+        "entries": [_entry(entry) for entry in new],
+    }
 
 
 def earlier(conversation: str, page: tuple[Sequence[Entry], str]) -> Frame:
@@ -189,7 +200,9 @@ def waiting(conversation: str, messages: Sequence[InboundMessage]) -> Frame:
     }
 
 
-def about_turn(kind: str, conversation: str, turn: int | None, messages: Sequence[str] = ()) -> Frame:
+def about_turn(
+    kind: str, conversation: str, turn: int | None, messages: Sequence[str] = ()
+) -> Frame:
     """A turn `began`, its answer `arrived`, or its messages are `settled`."""
     return {"type": kind, "conversation": conversation, "turn": turn, "messages": list(messages)}
 
@@ -197,7 +210,12 @@ def about_turn(kind: str, conversation: str, turn: int | None, messages: Sequenc
 def happened(conversation: str, turn: int, event: AgentEvent) -> Frame | None:
     """One step of a turn, or None where there is nothing to show."""
     shown = _event(event)
-    return shown and {"type": "happened", "conversation": conversation, "turn": turn, "event": shown}
+    return shown and {
+        "type": "happened",
+        "conversation": conversation,
+        "turn": turn,
+        "event": shown,
+    }
 
 
 def answer(kind: str, **fields: Json) -> Frame:
@@ -233,7 +251,8 @@ def _entry(entry: Entry) -> Json:
         "at": entry.at.isoformat(),
         "message_id": entry.message_id,
         "tool_calls": [
-            {"id": call.id, "name": clean_label(call.name), "input": call.arguments} for call in entry.tool_calls
+            {"id": call.id, "name": clean_label(call.name), "input": call.arguments}
+            for call in entry.tool_calls
         ],
         "tool_call_id": entry.tool_call_id,
         "files": [clean_label(block.name or block.type.value) for block in media],
@@ -272,6 +291,10 @@ def _event(event: AgentEvent) -> Frame | None:
         case File():
             return {"type": "file", "name": clean_label(event.name or "file")}
         case Ask():
-            return {"type": "ask", "text": event.text, "options": [clean_label(option) for option in event.options]}
+            return {
+                "type": "ask",
+                "text": event.text,
+                "options": [clean_label(option) for option in event.options],
+            }
         case _:
             return None

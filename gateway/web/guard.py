@@ -84,7 +84,8 @@ class Guard:
         """Only a page of ours may write or open a socket."""
         if origin != f"http://{host}":
             raise KeptOut(
-                "Only Turngate's own page may do this; the request comes from another one.", status=HTTPStatus.FORBIDDEN
+                "Only Turngate's own page may do this; the request comes from another one.",
+                status=HTTPStatus.FORBIDDEN,
             )
 
     def new_cookie(self) -> str:
@@ -96,7 +97,9 @@ class Guard:
     def knows(self, cookies: Mapping[str, str]) -> bool:
         """Whether this browser came in by a link of ours, not too long ago."""
         said, _, signature = cookies.get(self.cookie_name, "").rpartition(".")
-        if not hmac.compare_digest(self._signature(said).encode(), signature.encode("utf-8", "replace")):
+        if not hmac.compare_digest(
+            self._signature(said).encode(), signature.encode("utf-8", "replace")
+        ):
             return False
         expires = datetime.fromtimestamp(int(said.partition(".")[0]), UTC)
         return self._clock.now() < expires
@@ -105,7 +108,8 @@ class Guard:
         """Raises if it does not."""
         if not self.knows(cookies):
             raise KeptOut(
-                "This browser has not been let in. `turngate web link` gives a link.", status=HTTPStatus.UNAUTHORIZED
+                "This browser has not been let in. `turngate web link` gives a link.",
+                status=HTTPStatus.UNAUTHORIZED,
             )
 
     def _signature(self, said: str) -> str:

@@ -20,9 +20,13 @@ def health_routes(needs: Needs) -> list[web.RouteDef]:
     async def readyz(_: web.Request) -> web.Response:
         found = await needs.readiness()
         status = HTTPStatus.OK if found.ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return web.json_response({"ready": found.ready, "reasons": list(found.reasons)}, status=status)
+        return web.json_response(
+            {"ready": found.ready, "reasons": list(found.reasons)}, status=status
+        )
 
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=await needs.metrics(), headers={"Content-Type": needs.metrics_type})
+        return web.Response(
+            body=await needs.metrics(), headers={"Content-Type": needs.metrics_type}
+        )
 
     return [web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)]

@@ -58,10 +58,15 @@ class WebServer:
         """Listen. Raises AddressTaken if somebody else does."""
         listening = _listen(self._host, self._port)
         self._port = listening.getsockname()[1]
-        door = _Door(Guard(self._port, self._needs.cookie_key, self._needs.clock), self._links, self._needs)
+        door = _Door(
+            Guard(self._port, self._needs.cookie_key, self._needs.clock), self._links, self._needs
+        )
         # No access log: it would hold the codes of one-time links.
         self._runner = web.AppRunner(
-            door.application(), access_log=None, handle_signals=False, shutdown_timeout=_SECONDS_TO_STOP
+            door.application(),
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=_SECONDS_TO_STOP,
         )
         await self._runner.setup()
         await web.SockSite(self._runner, listening).start()
@@ -107,7 +112,10 @@ class _Door:
             return await handler(request)
         try:
             self._guard.check_host(request.host)
-            if request.method not in (hdrs.METH_GET, hdrs.METH_HEAD) or hdrs.UPGRADE in request.headers:
+            if (
+                request.method not in (hdrs.METH_GET, hdrs.METH_HEAD)
+                or hdrs.UPGRADE in request.headers
+            ):
                 self._guard.check_origin(request.host, request.headers.get(hdrs.ORIGIN))
             if request.path.startswith("/chat"):
                 self._guard.check_cookie(request.cookies)
@@ -141,7 +149,9 @@ class _Door:
         return self._html("chat.html", HTTPStatus.OK)
 
     def _html(self, name: str, status: HTTPStatus) -> web.Response:
-        return web.Response(body=self._assets[name].body, status=status, content_type="text/html", charset="utf-8")
+        return web.Response(
+            body=self._assets[name].body, status=status, content_type="text/html", charset="utf-8"
+        )
 
     async def _static(self, request: web.Request) -> web.Response:
         asset = self._assets.get(request.match_info["path"])
@@ -184,7 +194,9 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((name, port), family=family, backlog=_BACKLOG)
     except OSError as exc:
         if exc.errno != errno.EADDRINUSE:
-            raise ConfigError(f"cannot listen on web.listen {_bracketed(host)}:{port}: {exc.strerror}") from exc
+            raise ConfigError(
+                f"cannot listen on web.listen {_bracketed(host)}:{port}: {exc.strerror}"
+            ) from exc
         raise AddressTaken(
             f"web.listen {_bracketed(host)}:{port} is in use; "
             "stop the other program or set web.listen to another port (or null)"

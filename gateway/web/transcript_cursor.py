@@ -42,7 +42,11 @@ class Seen:
             return None
         known = marks.index(self.marks[-1]) + 1
         overlap = min(known, len(self.marks))
-        return newest[known:] if marks[known - overlap : known] == list(self.marks[-overlap:]) else None
+        return (
+            newest[known:]
+            if marks[known - overlap : known] == list(self.marks[-overlap:])
+            else None
+        )
 
     def grown(self, new: Sequence[Entry]) -> Seen:
         """After these were sent too."""

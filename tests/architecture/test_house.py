@@ -42,7 +42,11 @@ _OWN_CLOCK = {
 _TIMES = {
     "datetime": {"now", "today", "utcnow"},
     "date": {"today"},
-    "time": {f"{name}{unit}" for name in ("time", "monotonic", "perf_counter", "clock_gettime") for unit in ("", "_ns")}
+    "time": {
+        f"{name}{unit}"
+        for name in ("time", "monotonic", "perf_counter", "clock_gettime")
+        for unit in ("", "_ns")
+    }
     | {"localtime", "gmtime", "ctime", "strftime"},
 }
 _ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
@@ -53,11 +57,17 @@ def modules() -> list[Path]:
 
 
 def core_modules() -> list[Path]:
-    return [path for path in GATEWAY.rglob("*.py") if path.relative_to(GATEWAY).parts[0] not in OUTSIDE_THE_CORE]
+    return [
+        path
+        for path in GATEWAY.rglob("*.py")
+        if path.relative_to(GATEWAY).parts[0] not in OUTSIDE_THE_CORE
+    ]
 
 
 def offences(detector: Detector, paths: list[Path]) -> list[str]:
-    return [f"{path.relative_to(ROOT)}: {one}" for path in paths for one in detector(path.read_text())]
+    return [
+        f"{path.relative_to(ROOT)}: {one}" for path in paths for one in detector(path.read_text())
+    ]
 
 
 def missing_docstring(source: str) -> list[str]:
@@ -66,12 +76,20 @@ def missing_docstring(source: str) -> list[str]:
 
 def hidden_imports(source: str) -> list[str]:
     functions = [
-        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     imports = [
-        node for function in functions for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)
+        node
+        for function in functions
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
     ]
-    return [f"line {line}: import inside a function" for line in sorted({node.lineno for node in imports})]
+    return [
+        f"line {line}: import inside a function"
+        for line in sorted({node.lineno for node in imports})
+    ]
 
 
 def vague_names(source: str) -> list[str]:
@@ -79,7 +97,9 @@ def vague_names(source: str) -> list[str]:
     nodes = list(ast.walk(ast.parse(source)))
     names = [(node.lineno, node.name) for node in nodes if isinstance(node, named)]
     names += [
-        (node.lineno, node.id) for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        (node.lineno, node.id)
+        for node in nodes
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     ]
     names += [
         (node.lineno, node.attr)
@@ -87,7 +107,11 @@ def vague_names(source: str) -> list[str]:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     ]
     names += [(node.lineno, node.arg) for node in nodes if isinstance(node, ast.arg)]
-    return [f"line {line}: {name} says nothing of the domain" for line, name in sorted(names) if _BAD_NAME.search(name)]
+    return [
+        f"line {line}: {name} says nothing of the domain"
+        for line, name in sorted(names)
+        if _BAD_NAME.search(name)
+    ]
 
 
 def unexplained_broad_excepts(source: str) -> list[str]:
@@ -104,16 +128,24 @@ def unexplained_broad_excepts(source: str) -> list[str]:
 
 
 def _is_broad(caught: ast.expr | None) -> bool:
-    return caught is None or any(isinstance(node, ast.Name) and node.id in _BROAD for node in ast.walk(caught))
+    return caught is None or any(
+        isinstance(node, ast.Name) and node.id in _BROAD for node in ast.walk(caught)
+    )
 
 
 def environment_reads(source: str) -> list[str]:
     nodes = list(ast.walk(ast.parse(source)))
-    lines = [node.lineno for node in nodes if isinstance(node, ast.Attribute) and node.attr in _ENVIRONMENT]
+    lines = [
+        node.lineno
+        for node in nodes
+        if isinstance(node, ast.Attribute) and node.attr in _ENVIRONMENT
+    ]
     lines += [
         node.lineno
         for node in nodes
-        if isinstance(node, ast.ImportFrom) and node.module == "os" and any(a.name in _ENVIRONMENT for a in node.names)
+        if isinstance(node, ast.ImportFrom)
+        and node.module == "os"
+        and any(a.name in _ENVIRONMENT for a in node.names)
     ]
     return [f"line {line}: the environment belongs to the configuration" for line in sorted(lines)]
 
@@ -124,18 +156,27 @@ def own_clocks(source: str) -> list[str]:
     lines = [
         node.lineno
         for node in nodes
-        if isinstance(node, ast.Attribute) and node.attr in _TIMES.get(ast.unparse(node.value).rpartition(".")[2], ())
+        if isinstance(node, ast.Attribute)
+        and node.attr in _TIMES.get(ast.unparse(node.value).rpartition(".")[2], ())
     ]
-    lines += [node.lineno for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "time"]
-    return [f"line {line}: the time is what the clock says that was handed in" for line in sorted(lines)]
+    lines += [
+        node.lineno for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "time"
+    ]
+    return [
+        f"line {line}: the time is what the clock says that was handed in" for line in sorted(lines)
+    ]
 
 
 def foreign_imports(source: str) -> list[str]:
     nodes = list(ast.walk(ast.parse(source)))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += ["." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)]
+    names += [
+        "." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)
+    ]
     return [
-        f"{name} is not in the standard library" for name in names if name.split(".")[0] not in sys.stdlib_module_names
+        f"{name} is not in the standard library"
+        for name in names
+        if name.split(".")[0] not in sys.stdlib_module_names
     ]
 
 
@@ -150,7 +191,9 @@ def named_platforms(source: str) -> list[str]:
 
 def overlong_pipeline(source: str) -> list[str]:
     lines = len(source.splitlines())
-    return [f"{lines} lines, and {_LONGEST_PIPELINE} is the most"] if lines > _LONGEST_PIPELINE else []
+    return (
+        [f"{lines} lines, and {_LONGEST_PIPELINE} is the most"] if lines > _LONGEST_PIPELINE else []
+    )
 
 
 def test_the_house_was_found() -> None:
@@ -167,7 +210,10 @@ def test_every_module_says_why_it_exists() -> None:
 
 
 def test_the_core_has_no_import_inside_a_function() -> None:
-    assert offences(hidden_imports, [*core_modules(), *ADAPTERS.rglob("*.py"), *CONFIG.rglob("*.py")]) == []
+    assert (
+        offences(hidden_imports, [*core_modules(), *ADAPTERS.rglob("*.py"), *CONFIG.rglob("*.py")])
+        == []
+    )
 
 
 def test_names_are_words_of_the_domain() -> None:
@@ -176,7 +222,10 @@ def test_names_are_words_of_the_domain() -> None:
 
 def test_files_are_named_for_a_noun_of_the_domain() -> None:
     assert [
-        path.name for package in (CONFIG, GATEWAY) for path in package.rglob("*") if _BAD_NAME.search(path.name)
+        path.name
+        for package in (CONFIG, GATEWAY)
+        for path in package.rglob("*")
+        if _BAD_NAME.search(path.name)
     ] == []
 
 
@@ -185,14 +234,21 @@ def test_a_broad_except_has_a_written_reason() -> None:
 
 
 def test_the_environment_is_read_in_one_place() -> None:
-    assert offences(environment_reads, [path for path in modules() if path != CONFIG / "load.py"]) == []
+    assert (
+        offences(environment_reads, [path for path in modules() if path != CONFIG / "load.py"])
+        == []
+    )
     assert offences(environment_reads, [CONFIG / "load.py"])
 
 
 def test_everybody_is_handed_a_clock() -> None:
     cli = GATEWAY / "cli"
     assert (
-        offences(own_clocks, [path for path in modules() if path not in _OWN_CLOCK and cli not in path.parents]) == []
+        offences(
+            own_clocks,
+            [path for path in modules() if path not in _OWN_CLOCK and cli not in path.parents],
+        )
+        == []
     )
     assert [path for path in _OWN_CLOCK if not offences(own_clocks, [path])] == []
 
@@ -235,7 +291,10 @@ BAD = [
     (unexplained_broad_excepts, "try: ...\nexcept Exception:  # noqa: BLE001\n    ...\n"),
     (unexplained_broad_excepts, "try: ...\nexcept Exception:  # noqa: BLE001 -\n    ...\n"),
     (unexplained_broad_excepts, "# noqa: BLE001 - elsewhere\ntry: ...\nexcept Exception: ...\n"),
-    (unexplained_broad_excepts, "try: ...\nexcept Exception:\n    if x:\n        raise\n    y = 1\n"),
+    (
+        unexplained_broad_excepts,
+        "try: ...\nexcept Exception:\n    if x:\n        raise\n    y = 1\n",
+    ),
     (environment_reads, "import os\nx = os.environ['X']\n"),
     (environment_reads, "import os\nx = os.environ.get('X')\n"),
     (environment_reads, "import os as o\nx = o.getenv('X')\n"),
@@ -261,13 +320,19 @@ GOOD = [
         unexplained_broad_excepts,
         "try: ...\nexcept Exception:  # noqa: BLE001 - the caller's code may raise anything\n    ...\n",
     ),
-    (unexplained_broad_excepts, "try: ...\nexcept Exception:  # the caller's code may raise anything\n    ...\n"),
+    (
+        unexplained_broad_excepts,
+        "try: ...\nexcept Exception:  # the caller's code may raise anything\n    ...\n",
+    ),
     (unexplained_broad_excepts, "try: ...\nexcept BaseException:\n    db.close()\n    raise\n"),
     (unexplained_broad_excepts, "try: ...\nexcept (ValueError, KeyError): ...\n"),
     (environment_reads, "import os\nos.fsync(1)\n"),
     (own_clocks, "x = clock.now()\ny = loop.time()\nz = clock.monotonic()\ntime.sleep(1)\n"),
     (own_clocks, "from datetime import datetime\nx = datetime.fromtimestamp(0, UTC)\n"),
-    (foreign_imports, "from __future__ import annotations\nfrom datetime import UTC\nimport os.path\n"),
+    (
+        foreign_imports,
+        "from __future__ import annotations\nfrom datetime import UTC\nimport os.path\n",
+    ),
 ]
 
 

@@ -95,7 +95,11 @@ OFFENCES = [
     ("cli/check", "aiohttp", CORE),
     *(
         ("turngate.config.schema", module, CONFIG)
-        for module in ("turngate.gateway.cli", "turngate.gateway.stores", "turngate.gateway.rules.context_prompt")
+        for module in (
+            "turngate.gateway.cli",
+            "turngate.gateway.stores",
+            "turngate.gateway.rules.context_prompt",
+        )
     ),
     *(
         ("turngate.config.load", module, CONFIG)
@@ -141,7 +145,11 @@ def add_import(house: Path, module: str, imported: str) -> None:
 
 def full_name(module: str) -> str:
     """The table says `stores/memory/store` for what is in gateway/, and `turngate.config.load` for the rest."""
-    return module if module.startswith(("config.", "adapters.")) else f"gateway.{module.replace('/', '.')}"
+    return (
+        module
+        if module.startswith(("config.", "adapters."))
+        else f"gateway.{module.replace('/', '.')}"
+    )
 
 
 def test_the_contracts_hold_here() -> None:
@@ -174,7 +182,9 @@ def test_an_untouched_copy_keeps_every_contract(house: Path) -> None:
     OFFENCES,
     ids=[f"{module} imports {imported}" for module, imported, _ in OFFENCES],
 )
-def test_an_offending_import_breaks_its_contract(house: Path, module: str, imported: str, contract: str) -> None:
+def test_an_offending_import_breaks_its_contract(
+    house: Path, module: str, imported: str, contract: str
+) -> None:
     add_import(house, module, imported)
 
     result = lint_imports(house)

@@ -17,7 +17,9 @@ def test_the_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
     assert table(json.loads(RESULTS.read_text())) in README.read_text()
 
 
-def test_the_kill_matrix_in_the_readme_is_that_of_the_last_run_and_has_zeros_where_it_must() -> None:
+def test_the_kill_matrix_in_the_readme_is_that_of_the_last_run_and_has_zeros_where_it_must() -> (
+    None
+):
     found = json.loads(kill_matrix.RESULTS.read_text())
 
     assert kill_matrix.START + kill_matrix.table(found) + kill_matrix.END in README.read_text()

@@ -8,7 +8,9 @@ from pathlib import Path
 
 STATIC = Path(__file__).parents[2] / "gateway" / "web" / "static"
 VENDOR = STATIC / "vendor"
-ROW = re.compile(r"^\| `(?P<file>[^`]+)` \| (?P<package>\S+) \| .* \| `(?P<sum>[0-9a-f]{64})` \|$", re.MULTILINE)
+ROW = re.compile(
+    r"^\| `(?P<file>[^`]+)` \| (?P<package>\S+) \| .* \| `(?P<sum>[0-9a-f]{64})` \|$", re.MULTILINE
+)
 BUNDLED = ("entities", "linkify-it", "mdurl", "punycode.js", "uc.micro")
 
 
@@ -21,7 +23,10 @@ def test_every_borrowed_file_is_in_the_table() -> None:
 
 
 def test_every_borrowed_file_is_unchanged() -> None:
-    sums = {row["file"]: hashlib.sha256((VENDOR / row["file"]).read_bytes()).hexdigest() for row in rows()}
+    sums = {
+        row["file"]: hashlib.sha256((VENDOR / row["file"]).read_bytes()).hexdigest()
+        for row in rows()
+    }
 
     assert sums == {row["file"]: row["sum"] for row in rows()}
 
@@ -34,7 +39,9 @@ def test_every_borrowed_file_has_its_licence() -> None:
 
 def test_the_page_never_makes_elements_out_of_text() -> None:
     ours = [*(STATIC / "js").glob("*.js")]
-    dangers = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|\bstyle=")
+    dangers = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|\bstyle="
+    )
 
     assert ours
     assert [path.name for path in ours if dangers.search(path.read_text())] == []

@@ -29,7 +29,9 @@ _QUIET_SECONDS = 5.0
 async def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     """Fill, warm up, a quiet time, then a backup under the same load."""
     path, target = folder / "turngate.db", folder / "backup.db"
-    populate_in_a_child(path, sessions=options.entries // _PER_SESSION, messages=_PER_SESSION, everywhere=True)
+    populate_in_a_child(
+        path, sessions=options.entries // _PER_SESSION, messages=_PER_SESSION, everywhere=True
+    )
     store, numbers = await SqliteStore.connect(path, SystemClock()), count()
     places = [(source_of(number), key_of(number)) for number in range(DRIVEN)]
 
@@ -38,7 +40,10 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, object
         while not until.done():
             deadline = time.perf_counter() + 0.2
             await asyncio.gather(
-                *(drive(store, numbers, places, deadline, measured) for _ in range(options.concurrency))
+                *(
+                    drive(store, numbers, places, deadline, measured)
+                    for _ in range(options.concurrency)
+                )
             )
         measured.seconds = time.perf_counter() - began
 
@@ -54,7 +59,9 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, object
     await load(quiet, asyncio.ensure_future(asyncio.sleep(_QUIET_SECONDS)))
     began = time.perf_counter()
     backing_up = asyncio.ensure_future(store.back_up(target))
-    _, largest, seconds = await asyncio.gather(load(busy, backing_up), watched(), _until(backing_up, began))
+    _, largest, seconds = await asyncio.gather(
+        load(busy, backing_up), watched(), _until(backing_up, began)
+    )
     await store.close()
     size = target.stat().st_size / 1_000_000
     return {
@@ -86,7 +93,9 @@ def _figures(when: str, measured: Measured) -> dict[str, object]:
 
 def main() -> None:
     """From the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--concurrency", type=int, default=8)
     options = parser.parse_args()

@@ -42,8 +42,17 @@ def daemon(more: str = "") -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "turngate.yaml")
         config.write_text(f"web: {{listen: '127.0.0.1:0'}}\n{more}")
-        command = [*TURNGATE, "run", "--config", str(config), "--state-dir", str(Path(folder, "state"))]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        command = [
+            *TURNGATE,
+            "run",
+            "--config",
+            str(config),
+            "--state-dir",
+            str(Path(folder, "state")),
+        ]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
             assert process.stdout is not None
             address = process.stdout.readline().split("/enter")[0].removeprefix("Open ")
             _wait_until_ready(address)
@@ -67,7 +76,11 @@ def telegram() -> Iterator[str]:
 
 def measure() -> dict[str, object]:
     """All of it."""
-    found: dict[str, object] = {"case": "daemon", "help_cpu_s": round(cpu_of("--help"), 2), **daemon()}
+    found: dict[str, object] = {
+        "case": "daemon",
+        "help_cpu_s": round(cpu_of("--help"), 2),
+        **daemon(),
+    }
     with telegram() as bot:
         return found | {f"telegram_{name}": value for name, value in daemon(bot).items()}
 

@@ -100,7 +100,9 @@ class _Running:
 
 
 @asynccontextmanager
-async def _daemon(sim: Remote, http: aiohttp.ClientSession, folder: Path) -> AsyncIterator[tuple[float, _Running]]:
+async def _daemon(
+    sim: Remote, http: aiohttp.ClientSession, folder: Path
+) -> AsyncIterator[tuple[float, _Running]]:
     """Ready. Yields when it was started."""
     config = folder / "turngate.yaml"
     config.write_text(
@@ -137,10 +139,14 @@ async def _say(sim: Remote, channels: list[str], first: int, count: int) -> None
 
     async def say(number: int) -> None:
         async with room:
-            await sim.say(f"<@7001> tok{number}", chat=channels[number % len(channels)], user=PERSON)
+            await sim.say(
+                f"<@7001> tok{number}", chat=channels[number % len(channels)], user=PERSON
+            )
 
     for start in range(first, first + count, len(channels)):
-        await asyncio.gather(*(say(number) for number in range(start, min(start + len(channels), first + count))))
+        await asyncio.gather(
+            *(say(number) for number in range(start, min(start + len(channels), first + count)))
+        )
 
 
 async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
@@ -155,7 +161,11 @@ async def _answered(sim: Remote, messages: int) -> bool:
 
 def _told(answers: list[dict[str, str]]) -> list[tuple[str, int]]:
     """Channel and number of everything that was answered; what came together may be answered together."""
-    return [(each["chat"], int(number)) for each in answers for number in re.findall(r"tok(\d+)", each["text"])]
+    return [
+        (each["chat"], int(number))
+        for each in answers
+        for number in re.findall(r"tok(\d+)", each["text"])
+    ]
 
 
 def _in_order(answers: list[dict[str, str]], channels: list[str]) -> bool:

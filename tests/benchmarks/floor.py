@@ -39,7 +39,9 @@ class Floor:
         """Turns in groups that share their commits, for that long."""
         deadline = time.perf_counter() + seconds
         while (started := time.perf_counter()) < deadline:
-            self._group([self._keys[next(self._turns) % len(self._keys)] for _ in range(concurrency)])
+            self._group(
+                [self._keys[next(self._turns) % len(self._keys)] for _ in range(concurrency)]
+            )
             latencies += [time.perf_counter() - started] * concurrency
 
     def close(self) -> None:
@@ -77,7 +79,9 @@ class Floor:
 
     def _begin(self, key: str, inbox: int, now: int) -> tuple[int, int]:
         db = self._db
-        session = db.execute("SELECT * FROM sessions WHERE key = ? AND current", (key,)).fetchone()[0]
+        session = db.execute("SELECT * FROM sessions WHERE key = ? AND current", (key,)).fetchone()[
+            0
+        ]
         db.execute(
             "SELECT * FROM entries WHERE session = ? ORDER BY seq DESC LIMIT 50",
             (session,),
@@ -92,7 +96,9 @@ class Floor:
             " checksum) VALUES (?, 0, 0, 'running', '0123456789abcdef', 1, 1, ?, ?, 0)",
             (session, now, f"{now}\tclaimed\t\n"),
         ).lastrowid
-        db.execute("UPDATE inbox SET state = 'running', turn = ?, attempts = 1 WHERE n = ?", (turn, inbox))
+        db.execute(
+            "UPDATE inbox SET state = 'running', turn = ?, attempts = 1 WHERE n = ?", (turn, inbox)
+        )
         return session, turn or 0
 
     def _finish(self, session: int, turn: int, now: int) -> int:
@@ -103,7 +109,10 @@ class Floor:
             " WHERE n = ?",
             (now, session),
         )
-        db.execute("UPDATE turns SET state = 'done', steps = steps || ? WHERE n = ?", (f"{now}\tfinished\t\n", turn))
+        db.execute(
+            "UPDATE turns SET state = 'done', steps = steps || ? WHERE n = ?",
+            (f"{now}\tfinished\t\n", turn),
+        )
         db.execute(
             "UPDATE inbox SET state = 'done', settled_at = ?,"
             " message = json_remove(message, '$.text', '$.attachments', '$.reply_to',"

@@ -28,7 +28,15 @@ from tests.fakes import NOON, dm, message
 from tests.simulators.running import Remote, as_process
 from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import AgentEvent, Session, SessionId, SessionKey, Text, Turn, TurnId
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    Session,
+    SessionId,
+    SessionKey,
+    Text,
+    Turn,
+    TurnId,
+)
 from turngate.gateway.domain.ports.adapter import Agent, Closes
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.redaction import Redactor, new_key
@@ -36,9 +44,16 @@ from turngate.gateway.turns.agent_run import Conversation, Patience
 
 PATHS = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}
 SESSION = Session(
-    id=SessionId("s1"), key=SessionKey("k"), origin=dm(), started_at=NOON, last_interaction_at=NOON, updated_at=NOON
+    id=SessionId("s1"),
+    key=SessionKey("k"),
+    origin=dm(),
+    started_at=NOON,
+    last_interaction_at=NOON,
+    updated_at=NOON,
 )
-TURN = Turn(id=TurnId(1), session=SESSION, source=dm(), messages=(message("go"),), system="Be brief.")
+TURN = Turn(
+    id=TurnId(1), session=SESSION, source=dm(), messages=(message("go"),), system="Be brief."
+)
 
 Heard = Callable[[], None]
 Way = Callable[[Heard], Awaitable[None]]
@@ -61,11 +76,20 @@ class Figures:
         }
 
 
-async def measure(sim: Remote, kind: str, streams: int, tokens: int, tries: int) -> dict[str, object]:
+async def measure(
+    sim: Remote, kind: str, streams: int, tokens: int, tries: int
+) -> dict[str, object]:
     """All ways, in turns, after one round that does not count."""
     await sim.do("script", pieces=[f"token{number % 10} " for number in range(tokens)])
-    agent = load_agent(AgentSpec(name="main", kind=kind, url=f"{sim.url}/v1", api_key="sk-simulated", model="m"))
-    body = {"model": "m", "max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": _go(kind)}]}
+    agent = load_agent(
+        AgentSpec(name="main", kind=kind, url=f"{sim.url}/v1", api_key="sk-simulated", model="m")
+    )
+    body = {
+        "model": "m",
+        "max_tokens": 9,
+        "stream": True,
+        "messages": [{"role": "user", "content": _go(kind)}],
+    }
     figures = {name: Figures() for name in ("bare", "agent", "turn")}
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
         ways: dict[str, Way] = {
@@ -82,10 +106,14 @@ async def measure(sim: Remote, kind: str, streams: int, tokens: int, tries: int)
 
 
 def _written(figures: dict[str, Figures]) -> dict[str, float]:
-    written = {key: value for name, each in figures.items() for key, value in each.medians(name).items()}
+    written = {
+        key: value for name, each in figures.items() for key, value in each.medians(name).items()
+    }
     for name in ("agent", "turn"):
         for figure in ("cpu_us_per_token", "us_per_token", "first_ms"):
-            written[f"{name}_{figure}_ratio"] = round(written[f"{name}_{figure}"] / written[f"bare_{figure}"], 2)
+            written[f"{name}_{figure}_ratio"] = round(
+                written[f"{name}_{figure}"] / written[f"bare_{figure}"], 2
+            )
     return written
 
 
@@ -109,7 +137,9 @@ async def _once(way: Way, streams: int, tokens: int, figures: Figures) -> None:
     figures.first_ms.append(statistics.median(firsts) * 1000)
 
 
-async def _bare(http: aiohttp.ClientSession, url: str, body: object, tokens: int, heard: Heard) -> None:
+async def _bare(
+    http: aiohttp.ClientSession, url: str, body: object, tokens: int, heard: Heard
+) -> None:
     """The least that gives the text: line by line, without a look at what might be wrong."""
     count = 0
     headers = {"anthropic-version": "2023-06-01"}

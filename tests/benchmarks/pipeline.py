@@ -78,7 +78,9 @@ async def measure(turns: int, concurrency: int, *, profile: bool) -> dict[str, o
     policy = Policy(agents={"main": Employed(name="main", agent=Prompt())}, privacy_key=new_key())
     with tempfile.TemporaryDirectory() as folder:
         store = await SqliteStore.connect(Path(folder, "floor.db"), SystemClock())
-        floor, floor_cpu = await _timed(turns, concurrency, lambda message: _store_only(store, policy, message))
+        floor, floor_cpu = await _timed(
+            turns, concurrency, lambda message: _store_only(store, policy, message)
+        )
         await store.close()
         store = await SqliteStore.connect(Path(folder, "turns.db"), SystemClock())
         profiler = cProfile.Profile() if profile else None
@@ -99,7 +101,11 @@ async def measure(turns: int, concurrency: int, *, profile: bool) -> dict[str, o
 
 
 async def _through_pipeline(
-    store: SqliteStore, policy: Policy, turns: int, concurrency: int, profiler: cProfile.Profile | None
+    store: SqliteStore,
+    policy: Policy,
+    turns: int,
+    concurrency: int,
+    profiler: cProfile.Profile | None,
 ) -> tuple[float, float]:
     clock, observer, adapter = SystemClock(), Observer(), Waiting()
     async with asyncio.TaskGroup() as tasks:
@@ -112,7 +118,9 @@ async def _through_pipeline(
             store=store,
             delivery=delivery,
             fitting=Fitting(delivery=delivery, files=files, observer=observer),
-            attachments=Attachments(files=files, policy=policy, store=store, delivery=delivery, observer=observer),
+            attachments=Attachments(
+                files=files, policy=policy, store=store, delivery=delivery, observer=observer
+            ),
             observer=observer,
             clock=clock,
             tasks=tasks,
@@ -135,16 +143,25 @@ async def _store_only(store: SqliteStore, policy: Policy, message: InboundMessag
     """The same verbs with the same values, and nothing between them."""
     opening = policy.opening(message.source)
     accepted = await store.accept(message, opening.key)
-    claim = Claim(inbox=(accepted.id,), opening=opening, entries=(user(message.text),), history=policy.history_to_read)
+    claim = Claim(
+        inbox=(accepted.id,),
+        opening=opening,
+        entries=(user(message.text),),
+        history=policy.history_to_read,
+    )
     begun = await store.begin(claim)
-    outcome = Outcome(entries=(assistant("You said something, and I heard it."),), parts=(_answer(message),))
+    outcome = Outcome(
+        entries=(assistant("You said something, and I heard it."),), parts=(_answer(message),)
+    )
     for part in await store.finish(begun.turn, outcome):
         await store.record_sending(part.id)
         await store.record_sent(part.id, Sent(message_id="m", at=message.sent_at))
 
 
 def _answer(message: InboundMessage) -> Part:
-    return Part(target=message.source, text="You said something, and I heard it.", reply_to=message.id)
+    return Part(
+        target=message.source, text="You said something, and I heard it.", reply_to=message.id
+    )
 
 
 async def _timed(turns: int, concurrency: int, say: Say) -> tuple[float, float]:
@@ -177,7 +194,9 @@ def _tell(profiler: cProfile.Profile) -> None:
     shares: dict[str, float] = {}
     for (file, _, _), (_, _, own, _, _) in stats.stats.items():
         parts = Path(file).parts
-        name = Path(file).stem if "gateway" in parts else "asyncio" if "asyncio" in parts else "other"
+        name = (
+            Path(file).stem if "gateway" in parts else "asyncio" if "asyncio" in parts else "other"
+        )
         shares[name] = shares.get(name, 0.0) + own / whole
     for name, share in sorted(shares.items(), key=lambda item: -item[1])[:14]:
         print(f"{share:6.1%}  {name}", file=sys.stderr)

@@ -17,7 +17,16 @@ from datetime import datetime
 from pathlib import Path
 
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import ChatType, Entry, Role, Session, SessionId, SessionKey, SessionSource, Text
+from turngate.gateway.domain.messages import (
+    ChatType,
+    Entry,
+    Role,
+    Session,
+    SessionId,
+    SessionKey,
+    SessionSource,
+    Text,
+)
 from turngate.gateway.rules.session_keys import build_session_key
 from turngate.gateway.rules.session_lifecycle import interacted
 from turngate.gateway.stores.sqlite import SqliteStore
@@ -53,9 +62,20 @@ def said(role: Role, now: datetime) -> Entry:
     return Entry(role=role, content=(Text(_WORDS),), at=now)
 
 
-def populate_in_a_child(path: Path, *, sessions: int, messages: int, everywhere: bool = False) -> None:
+def populate_in_a_child(
+    path: Path, *, sessions: int, messages: int, everywhere: bool = False
+) -> None:
     """Fill the file from a process of its own."""
-    command = [sys.executable, "-m", __name__, str(path), "--sessions", str(sessions), "--messages", str(messages)]
+    command = [
+        sys.executable,
+        "-m",
+        __name__,
+        str(path),
+        "--sessions",
+        str(sessions),
+        "--messages",
+        str(messages),
+    ]
     subprocess.run([*command, "--everywhere"] if everywhere else command, check=True)
 
 
@@ -70,7 +90,9 @@ async def populate(path: Path, sessions: int, messages: int, *, everywhere: bool
     at_once = max(1, _AT_ONCE // max(messages, 1))
     for first in range(0, talkative, at_once):
         await store._writer.run(
-            lambda db, first=first: _add_entries(db, range(first, min(first + at_once, talkative)), messages)
+            lambda db, first=first: _add_entries(
+                db, range(first, min(first + at_once, talkative)), messages
+            )
         )
     while await store._writer.run(store._index.catch_up):
         pass
@@ -100,22 +122,30 @@ def _add_entries(db: sqlite3.Connection, numbers: range, messages: int) -> None:
     pair = (said(Role.USER, now), said(Role.ASSISTANT, now))
     for number in numbers:
         n, session = sessions.by_id(db, SessionId(f"s_{number:016x}"))
-        entries = EntryTable(SearchIndex(), RecentEntries()).append(db, n, [pair[i % 2] for i in range(messages)])
+        entries = EntryTable(SearchIndex(), RecentEntries()).append(
+            db, n, [pair[i % 2] for i in range(messages)]
+        )
         grown = within_bounds(db, n, interacted(session, entries, now), LIVE_ENTRIES)
         sessions.update(db, n, grown)
 
 
 def main() -> None:
     """From the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path)
     parser.add_argument("--sessions", type=int, required=True)
     parser.add_argument("--messages", type=int, required=True)
     parser.add_argument(
-        "--everywhere", action="store_true", help="give every session a transcript, not only the driven"
+        "--everywhere",
+        action="store_true",
+        help="give every session a transcript, not only the driven",
     )
     options = parser.parse_args()
-    asyncio.run(populate(options.file, options.sessions, options.messages, everywhere=options.everywhere))
+    asyncio.run(
+        populate(options.file, options.sessions, options.messages, everywhere=options.everywhere)
+    )
 
 
 if __name__ == "__main__":

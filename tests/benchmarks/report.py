@@ -88,10 +88,20 @@ def _pair(**case: int) -> dict[str, Line]:
     for number in range(_TRIES):
         print(f"{case}, try {number + 1} of {_TRIES} ...", file=sys.stderr)
         options = [word for name, value in case.items() for word in (f"--{name}", str(value))]
-        command = [sys.executable, "-m", "tests.benchmarks.turns", *options, "--seconds", str(_SECONDS), "--floor"]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.benchmarks.turns",
+            *options,
+            "--seconds",
+            str(_SECONDS),
+            "--floor",
+        ]
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         tries.append({line["case"]: line for line in map(json.loads, output.splitlines())})
-    return sorted(tries, key=lambda one: one["turns"]["turns_per_s"] / one["floor"]["turns_per_s"])[_TRIES // 2]
+    return sorted(tries, key=lambda one: one["turns"]["turns_per_s"] / one["floor"]["turns_per_s"])[
+        _TRIES // 2
+    ]
 
 
 def _opening() -> dict[str, Line]:

@@ -68,7 +68,16 @@ async def _start(sim: Remote, people: list[str], folder: Path) -> asyncio.subpro
         "web: {listen: null}\nturns: {debounce: 0ms, when_busy: follow_up}\ndelivery: {stream: false}\n"
         f"access: {{allow: [{allow}]}}\n"
     )
-    profiled = [sys.executable, "-m", "cProfile", "-o", str(folder / "profile"), "-m", "turngate", "run"]
+    profiled = [
+        sys.executable,
+        "-m",
+        "cProfile",
+        "-o",
+        str(folder / "profile"),
+        "-m",
+        "turngate",
+        "run",
+    ]
     daemon = await asyncio.create_subprocess_exec(
         *profiled,
         "--config",
@@ -100,12 +109,18 @@ async def _answered(sim: Remote, messages: int) -> bool:
 
 def _told(answers: list[dict[str, Any]]) -> list[tuple[int, int]]:
     """Chat and number of everything that was answered; what came together may be answered together."""
-    return [(int(each["chat"][1:]), int(found)) for each in answers for found in re.findall(r"tok(\d+)", each["text"])]
+    return [
+        (int(each["chat"][1:]), int(found))
+        for each in answers
+        for found in re.findall(r"tok(\d+)", each["text"])
+    ]
 
 
 def _in_order(answers: list[dict[str, Any]], chats: int) -> bool:
     told = _told(answers)
-    each = [[number for chat, number in told if chat == FIRST_CHAT + index] for index in range(chats)]
+    each = [
+        [number for chat, number in told if chat == FIRST_CHAT + index] for index in range(chats)
+    ]
     return all(numbers == sorted(set(numbers)) for numbers in each)
 
 
@@ -114,12 +129,20 @@ def _shares(profile: Path) -> dict[str, float]:
     stats = pstats.Stats(str(profile)).stats  # type: ignore[attr-defined]
 
     def spent(function: str, file: str) -> float:
-        return sum(value[3] for name, value in stats.items() if function in name[2] and file in name[0])
+        return sum(
+            value[3] for name, value in stats.items() if function in name[2] and file in name[0]
+        )
 
     waited = sum(value[2] for name, value in stats.items() if "'poll'" in name[2])
     whole = spent("run_forever", "base_events") - waited - spent("import_module", "importlib")
-    alone = {each: sum(value[2] for name, value in stats.items() if each in name[0]) for each in LIBRARIES}
-    return {"computed_s": round(whole, 1), **{each: round(seconds / whole, 3) for each, seconds in alone.items()}}
+    alone = {
+        each: sum(value[2] for name, value in stats.items() if each in name[0])
+        for each in LIBRARIES
+    }
+    return {
+        "computed_s": round(whole, 1),
+        **{each: round(seconds / whole, 3) for each, seconds in alone.items()},
+    }
 
 
 def main() -> int:

@@ -38,7 +38,10 @@ def main() -> None:
     print(f"{'1 MB of':22} {'ms':>8} {'floor ms':>9} {'of the floor':>13}")
     for name, pattern in TEXTS.items():
         text = (pattern * (_SIZE // len(pattern) + 1))[:_SIZE]
-        ours, floor = _milliseconds(lambda: split(text, _LARGEST, len)), _milliseconds(lambda: parser.parse(text))  # noqa: B023 - called at once
+        ours, floor = (
+            _milliseconds(lambda: split(text, _LARGEST, len)),
+            _milliseconds(lambda: parser.parse(text)),
+        )  # noqa: B023 - called at once
         print(f"{name:22} {ours:8.0f} {floor:9.0f} {ours / floor:13.2f}")
 
 

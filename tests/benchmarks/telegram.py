@@ -64,7 +64,16 @@ async def _start(sim: Remote, people: list[str], folder: Path) -> asyncio.subpro
         "web: {listen: null}\nturns: {debounce: 0ms, when_busy: follow_up}\ndelivery: {stream: false}\n"
         f"access: {{allow: [{allow}]}}\n"
     )
-    profiled = [sys.executable, "-m", "cProfile", "-o", str(folder / "profile"), "-m", "turngate", "run"]
+    profiled = [
+        sys.executable,
+        "-m",
+        "cProfile",
+        "-o",
+        str(folder / "profile"),
+        "-m",
+        "turngate",
+        "run",
+    ]
     daemon = await asyncio.create_subprocess_exec(
         *profiled,
         "--config",
@@ -96,12 +105,18 @@ async def _answered(sim: Remote, messages: int) -> bool:
 
 def _told(answers: list[dict[str, str]]) -> list[tuple[int, int]]:
     """Chat and number of everything that was answered; what came together may be answered together."""
-    return [(int(each["chat"]), int(number)) for each in answers for number in re.findall(r"tok(\d+)", each["text"])]
+    return [
+        (int(each["chat"]), int(number))
+        for each in answers
+        for number in re.findall(r"tok(\d+)", each["text"])
+    ]
 
 
 def _in_order(answers: list[dict[str, str]], chats: int) -> bool:
     told = _told(answers)
-    each = [[number for chat, number in told if chat == FIRST_CHAT + index] for index in range(chats)]
+    each = [
+        [number for chat, number in told if chat == FIRST_CHAT + index] for index in range(chats)
+    ]
     return all(numbers == sorted(set(numbers)) for numbers in each)
 
 
@@ -110,12 +125,28 @@ def _shares(profile: Path) -> dict[str, float]:
     stats = pstats.Stats(str(profile)).stats  # type: ignore[attr-defined]
 
     def spent(function: str, file: str = "", *, alone: bool = False) -> float:
-        return sum(value[2 if alone else 3] for name, value in stats.items() if function in name[2] and file in name[0])
+        return sum(
+            value[2 if alone else 3]
+            for name, value in stats.items()
+            if function in name[2] and file in name[0]
+        )
 
-    whole = spent("run_forever", "base_events") - spent("'poll'", alone=True) - spent("import_module", "importlib")
-    aiogram = spent("build_form_data", "aiogram") + spent("check_response", "aiogram") + spent("_parsed", "intake")
+    whole = (
+        spent("run_forever", "base_events")
+        - spent("'poll'", alone=True)
+        - spent("import_module", "importlib")
+    )
+    aiogram = (
+        spent("build_form_data", "aiogram")
+        + spent("check_response", "aiogram")
+        + spent("_parsed", "intake")
+    )
     markup = spent("marked", "telegram/markup")
-    return {"computed_s": round(whole, 1), "aiogram": round(aiogram / whole, 3), "markup": round(markup / whole, 3)}
+    return {
+        "computed_s": round(whole, 1),
+        "aiogram": round(aiogram / whole, 3),
+        "markup": round(markup / whole, 3),
+    }
 
 
 def main() -> int:

@@ -72,7 +72,11 @@ class Measured:
 
 
 async def drive(
-    store: SqliteStore, numbers: Iterator[int], places: list[Place], deadline: float, measured: Measured
+    store: SqliteStore,
+    numbers: Iterator[int],
+    places: list[Place],
+    deadline: float,
+    measured: Measured,
 ) -> None:
     """One worker: turn after turn, each its four commits."""
     clock = SystemClock()
@@ -84,12 +88,19 @@ async def drive(
         message = inbound(source, number, entry.text)
         accepted = await store.accept(message, key)
         opening = Opening(key=key, source=message.source, policy=_POLICY)
-        begun = await store.begin(Claim(inbox=(accepted.id,), opening=opening, entries=(entry,), history=50))
+        begun = await store.begin(
+            Claim(inbox=(accepted.id,), opening=opening, entries=(entry,), history=50)
+        )
         outcome = Outcome(
             entries=(said(Role.ASSISTANT, now),),
             spent=Spent(tokens=Tokens(input=10, output=10), prompt_tokens=10),
             parts=(Part(target=message.source, text=entry.text),),
-            payer=Payer(day=now.date().isoformat(), platform=source.platform, user=source.user_id or "", agent="main"),
+            payer=Payer(
+                day=now.date().isoformat(),
+                platform=source.platform,
+                user=source.user_id or "",
+                agent="main",
+            ),
         )
         parts = await store.finish(begun.turn, outcome)
         await store.record_sent(parts[0].id, Sent(message_id="1", at=now))
@@ -99,7 +110,9 @@ async def drive(
 def inbound(source: SessionSource, number: int, text: str) -> InboundMessage:
     """A message under the two names a platform may repeat it under."""
     events = (f"update:{number}", f"message:{number}")
-    return InboundMessage(id=str(number), event_ids=events, source=source, text=text, sent_at=SystemClock().now())
+    return InboundMessage(
+        id=str(number), event_ids=events, source=source, text=text, sent_at=SystemClock().now()
+    )
 
 
 async def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, object]]:
@@ -168,13 +181,21 @@ def _resident_mb() -> float:
 
 def main() -> None:
     """From the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sessions", type=int, default=1000)
     parser.add_argument("--messages", type=int, default=100)
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--floor", action="store_true", help="also measure bare sqlite3 doing the same rows")
-    parser.add_argument("--cold", action="store_true", help="keep no session in memory: every turn reads its history")
+    parser.add_argument(
+        "--floor", action="store_true", help="also measure bare sqlite3 doing the same rows"
+    )
+    parser.add_argument(
+        "--cold",
+        action="store_true",
+        help="keep no session in memory: every turn reads its history",
+    )
     options = parser.parse_args()
     if options.cold:
         recent_entries._SESSIONS = session_table._REMEMBERED = 0

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from tests.browser.scripted_agent import answer
 from tests.web_door import Door, open_door
@@ -44,7 +51,9 @@ class Gateway:
         """Listen; the second time on the same port."""
         if not self._thread.is_alive():
             self._thread.start()
-        self.door = self.run(self._stack.enter_async_context(open_door(self._folder, answer=answer, port=self._port)))
+        self.door = self.run(
+            self._stack.enter_async_context(open_door(self._folder, answer=answer, port=self._port))
+        )
         self._port = int(self.door.server.address.rpartition(":")[2])
 
     def stop(self) -> None:
@@ -81,7 +90,9 @@ def browser() -> Iterator[Browser]:
     """The system's Chromium. Gone with its module: while Playwright lives, no other loop runs in this thread."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
-        pytest.fail("no Chromium here; `make browser` installs it or says how (Debian: apt-get install chromium)")
+        pytest.fail(
+            "no Chromium here; `make browser` installs it or says how (Debian: apt-get install chromium)"
+        )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser
@@ -94,7 +105,9 @@ OpenTab = Callable[..., Page]
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """One person's browser."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-GB", timezone_id="Europe/Berlin")
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 800}, locale="en-GB", timezone_id="Europe/Berlin"
+    )
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     context.set_default_timeout(PATIENCE_MS)
     context.add_init_script(WATCH_FOR_VIOLATIONS)
@@ -113,7 +126,9 @@ def complaints(context: BrowserContext) -> Iterator[list[str]]:
 
     context.on("console", listen)
     context.on("weberror", lambda error: heard.append(str(error.error)))
-    context.on("dialog", lambda dialog: (heard.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    context.on(
+        "dialog", lambda dialog: (heard.append(f"dialog: {dialog.message}"), dialog.dismiss())
+    )
     yield heard
     for page in context.pages:
         heard += page.evaluate("window.violations ?? []")

@@ -61,16 +61,33 @@ async def answer(text: str) -> AsyncIterator[AgentEvent]:
 
 
 async def _with_tools(*, hold: bool) -> AsyncIterator[AgentEvent]:
-    yield Tool(id="1", name="search", status=ToolStatus.STARTED, title="Search the notes", input='{"query": "archive"}')
+    yield Tool(
+        id="1",
+        name="search",
+        status=ToolStatus.STARTED,
+        title="Search the notes",
+        input='{"query": "archive"}',
+    )
     await asyncio.sleep(0.1)
     yield Tool(id="1", name="search", status=ToolStatus.DONE, output="3 notes found")
-    yield Tool(id="2", name="shell", status=ToolStatus.STARTED, input='{"command": "cat /etc/shadow"}')
+    yield Tool(
+        id="2", name="shell", status=ToolStatus.STARTED, input='{"command": "cat /etc/shadow"}'
+    )
     yield Tool(id="2", name="shell", status=ToolStatus.FAILED, output="permission denied")
     yield Tool(
-        id="3", name="read_file", status=ToolStatus.STARTED, title="Read handbook.md", input='{"path": "handbook.md"}'
+        id="3",
+        name="read_file",
+        status=ToolStatus.STARTED,
+        title="Read handbook.md",
+        input='{"path": "handbook.md"}',
     )
     yield Text("I have looked into the notes. The **archive** is on the second disk, which is ")
     if hold:
         await asyncio.sleep(60)
-    yield Tool(id="3", name="read_file", status=ToolStatus.DONE, output="# Handbook\n\nMove the archive first.")
+    yield Tool(
+        id="3",
+        name="read_file",
+        status=ToolStatus.DONE,
+        output="# Handbook\n\nMove the archive first.",
+    )
     yield Text("nearly full.")

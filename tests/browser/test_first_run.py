@@ -37,7 +37,9 @@ class Daemon:
 
     def start(self) -> str:
         """Returns the link."""
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         assert self._process.stdout is not None
         link = re.search(r"http://\S+", self._process.stdout.readline())
         assert link is not None
@@ -85,7 +87,11 @@ def test_a_stranger_writes_and_is_answered_and_nothing_is_lost_when_the_daemon_i
     expect(answers(page).last).to_contain_text("and this while you are dead")
     page.reload()
     expect(page.locator(".said")).to_have_text(
-        [re.compile("hello from a stranger"), re.compile("while you die"), re.compile("while you are dead")]
+        [
+            re.compile("hello from a stranger"),
+            re.compile("while you die"),
+            re.compile("while you are dead"),
+        ]
     )
     said = " ".join(answers(page).all_inner_texts())
     assert said.count("and this while you die") == 1

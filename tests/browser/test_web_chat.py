@@ -135,7 +135,9 @@ def test_what_is_written_while_the_gateway_is_gone_is_sent_once_when_it_is_back(
     complaints.clear()  # the browser complains about a gateway that is gone
 
 
-def test_what_was_not_stored_survives_a_reload_and_is_sent_once(tab: Page, gateway: Gateway) -> None:
+def test_what_was_not_stored_survives_a_reload_and_is_sent_once(
+    tab: Page, gateway: Gateway
+) -> None:
     tab.route_web_socket(re.compile("/chat/socket"), lambda socket: None)
     tab.reload()
     tab.get_by_text("Connected", exact=True).wait_for()
@@ -157,7 +159,9 @@ def test_the_list_of_commands_is_used_with_the_keyboard(tab: Page) -> None:
     field(tab).press_sequentially("/")
     expect(commands.get_by_role("option")).to_have_count(8)
     field(tab).press_sequentially("st")
-    expect(commands.get_by_role("option")).to_have_text([re.compile("^/status"), re.compile("^/stop")])
+    expect(commands.get_by_role("option")).to_have_text(
+        [re.compile("^/status"), re.compile("^/stop")]
+    )
 
     field(tab).press("ArrowDown")
     expect(commands.get_by_role("option", selected=True)).to_have_text(re.compile("^/stop"))
@@ -219,7 +223,9 @@ def test_everything_is_reached_with_the_keyboard(tab: Page) -> None:
     def tab_to(name: str) -> None:
         for _ in range(30):
             tab.keyboard.press("Tab")
-            if tab.evaluate("document.activeElement.ariaLabel ?? document.activeElement.innerText").startswith(name):
+            if tab.evaluate(
+                "document.activeElement.ariaLabel ?? document.activeElement.innerText"
+            ).startswith(name):
                 return
         pytest.fail(f"the keyboard does not reach {name}")
 
@@ -251,7 +257,9 @@ def test_conversations_are_named_put_away_and_deleted(tab: Page) -> None:
         expect(answers(tab)).to_have_text(re.compile(f"the {name}"))
         tab.get_by_role("button", name="New conversation").click()
     items = tab.locator(".sidebar > ul > li")
-    expect(items).to_have_text([re.compile("New conversation"), re.compile("the second"), re.compile("the first")])
+    expect(items).to_have_text(
+        [re.compile("New conversation"), re.compile("the second"), re.compile("the first")]
+    )
 
     items.nth(2).hover()
     items.nth(2).get_by_role("button").click()
@@ -278,11 +286,17 @@ def test_hostile_words_are_only_words(tab: Page, gateway: Gateway, context: Brow
     source = SessionSource.browser(tab.url.rpartition("#")[2])
     session = gateway.run(gateway.door.store.current(build_session_key(source)))
     assert session is not None
-    gateway.run(gateway.door.store.rename(session.id, "<img src=x onerror='window.hacked=1'>\u202eexe.txt"))
-    gateway.run(gateway.door.store.append(session.id, [said(Role.SYSTEM, HOSTILE, origin=Origin.DELIVERY)]))
+    gateway.run(
+        gateway.door.store.rename(session.id, "<img src=x onerror='window.hacked=1'>\u202eexe.txt")
+    )
+    gateway.run(
+        gateway.door.store.append(session.id, [said(Role.SYSTEM, HOSTILE, origin=Origin.DELIVERY)])
+    )
     tab.reload()
     expect(tab.locator(".card.notice")).to_contain_text("turned around")
-    expect(tab.get_by_role("heading", level=1)).to_have_text("<img src=x onerror='window.hacked=1'>exe.txt")
+    expect(tab.get_by_role("heading", level=1)).to_have_text(
+        "<img src=x onerror='window.hacked=1'>exe.txt"
+    )
 
     assert tab.evaluate("window.hacked") is None
     log = tab.get_by_role("log")
@@ -292,7 +306,9 @@ def test_hostile_words_are_only_words(tab: Page, gateway: Gateway, context: Brow
     assert all(re.match(r"https?://", href or "") for href in hrefs)
     assert {link.get_attribute("rel") for link in links.all()} == {"noopener noreferrer nofollow"}
     assert {link.get_attribute("target") for link in links.all()} == {"_blank"}
-    assert {url.split("/")[2] for url in asked} == {gateway.door.server.address.removeprefix("http://")}
+    assert {url.split("/")[2] for url in asked} == {
+        gateway.door.server.address.removeprefix("http://")
+    }
     code = log.locator("figure.code code").first
     expect(code).to_contain_text("if (adminU+202EU+2066)")
     assert tab.title() == "<img src=x onerror='window.hacked=1'>exe.txt · Turngate"
@@ -305,11 +321,17 @@ def test_markdown_is_shown_as_what_it_means(tab: Page) -> None:
     expect(answer.get_by_role("heading", name="Moving the archive")).to_be_visible()
     expect(answer.get_by_role("cell", name="/dev/sdb1")).to_be_visible()
     expect(answer.locator("ol > li")).to_have_count(3)
-    expect(answer.locator("blockquote")).to_have_text("Nothing is deleted before the checksums agree.")
-    expect(answer.get_by_role("link", name="the handbook")).to_have_attribute("href", "https://example.org/handbook")
+    expect(answer.locator("blockquote")).to_have_text(
+        "Nothing is deleted before the checksums agree."
+    )
+    expect(answer.get_by_role("link", name="the handbook")).to_have_attribute(
+        "href", "https://example.org/handbook"
+    )
     answer.get_by_role("button", name="Copy code").click()
     expect(answer.get_by_role("button", name="Copied")).to_be_visible()
-    assert tab.evaluate("navigator.clipboard.readText()").startswith("def compare(left: Path, right: Path)")
+    assert tab.evaluate("navigator.clipboard.readText()").startswith(
+        "def compare(left: Path, right: Path)"
+    )
 
 
 def test_the_steps_of_an_answer_can_be_looked_into(tab: Page) -> None:
@@ -317,7 +339,11 @@ def test_the_steps_of_an_answer_can_be_looked_into(tab: Page) -> None:
     live = tab.get_by_label("Answer being written")
     steps = live.locator(".step")
     expect(steps).to_have_text(
-        [re.compile("Search the notes.*done"), re.compile("shell.*failed"), re.compile("Read handbook.md.*running")]
+        [
+            re.compile("Search the notes.*done"),
+            re.compile("shell.*failed"),
+            re.compile("Read handbook.md.*running"),
+        ]
     )
     steps.first.locator("summary").click()
     expect(steps.first).to_contain_text('"query": "archive"')
@@ -380,7 +406,9 @@ def test_a_message_that_is_refused_goes_back_into_the_field(tab: Page, gateway: 
     expect(tab.get_by_role("alert")).to_have_count(0)
 
 
-def test_a_message_that_cannot_be_stored_is_tried_again_until_it_is(tab: Page, gateway: Gateway) -> None:
+def test_a_message_that_cannot_be_stored_is_tried_again_until_it_is(
+    tab: Page, gateway: Gateway
+) -> None:
     gateway.door.pipeline.refuse = StoreUnavailable("the disk is full")
     say(tab, "patience")
     expect(tab.locator(".pending")).to_contain_text("Not stored yet (the disk is full)")
@@ -411,7 +439,9 @@ def test_earlier_messages_are_shown_on_request(tab: Page, gateway: Gateway) -> N
     source = SessionSource.browser(tab.url.rpartition("#")[2])
     session = gateway.run(gateway.door.store.current(build_session_key(source)))
     assert session is not None
-    gateway.run(gateway.door.store.append(session.id, [said(Role.USER, f"number {n}") for n in range(250)]))
+    gateway.run(
+        gateway.door.store.append(session.id, [said(Role.USER, f"number {n}") for n in range(250)])
+    )
     tab.reload()
     expect(tab.get_by_text("number 249", exact=True)).to_be_in_viewport()
     expect(tab.locator(".said")).to_have_count(200)
@@ -465,7 +495,9 @@ def test_a_screen_reader_hears_the_answer_once_it_is_whole(tab: Page) -> None:
     expect(heard).to_contain_text("word0 word1 word2 word3 word4 word5 word6 word7 word8 word9")
 
 
-def test_without_a_link_the_page_says_how_to_come_in(context: BrowserContext, gateway: Gateway) -> None:
+def test_without_a_link_the_page_says_how_to_come_in(
+    context: BrowserContext, gateway: Gateway
+) -> None:
     page = context.new_page()
     response = page.goto(f"{gateway.door.server.address}/chat")
 
@@ -476,7 +508,9 @@ def test_without_a_link_the_page_says_how_to_come_in(context: BrowserContext, ga
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
-def test_the_page_in_pictures(browser: Browser, gateway: Gateway, scheme: str, width: int, height: int) -> None:
+def test_the_page_in_pictures(
+    browser: Browser, gateway: Gateway, scheme: str, width: int, height: int
+) -> None:
     """To be looked at by people; what is checked is that a scheme's colours are its own."""
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
     page = context.new_page()

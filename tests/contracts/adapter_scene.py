@@ -21,7 +21,13 @@ from turngate.config.schema import Access, Config, Turns, Web
 from turngate.gateway.daemon.app import Gateway, running
 from turngate.gateway.daemon.state_dir import take_lock
 from turngate.gateway.domain.errors import Refused, TurngateError, Unauthorized
-from turngate.gateway.domain.messages import MAIN_ACCOUNT, InboundMessage, Part, PartId, SessionSource
+from turngate.gateway.domain.messages import (
+    MAIN_ACCOUNT,
+    InboundMessage,
+    Part,
+    PartId,
+    SessionSource,
+)
 from turngate.gateway.domain.ports.adapter import Adapter, Receive
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -122,10 +128,14 @@ class Scene:
         """Where nothing of that must happen."""
         return replace(self.tested.chats[1], account=self.account)
 
-    async def say(self, text: str = "hello", *, to: SessionSource | None = None, **more: object) -> str:
+    async def say(
+        self, text: str = "hello", *, to: SessionSource | None = None, **more: object
+    ) -> str:
         """The person of that chat writes; returns what the platform calls it."""
         place = to or self.here
-        return await self.sim.say(text, chat=place.chat_id, user=place.user_id, account=self.account, **more)
+        return await self.sim.say(
+            text, chat=place.chat_id, user=place.user_id, account=self.account, **more
+        )
 
     async def all_is_acknowledged(self) -> bool:
         """Whether the platform was told that we have everything."""
@@ -205,7 +215,9 @@ async def listening_as_supervised(adapter: Any, receive: Receive) -> AsyncIterat
 @asynccontextmanager
 async def gateway(folder: Path, *scenes: Scene) -> AsyncIterator[Gateway]:
     """The whole of it as it ships, with the echo agent, for the two people of the chats."""
-    persons = [AccessEntry(platform=chat.platform, id=str(chat.user_id)) for chat in scenes[0].tested.chats]
+    persons = [
+        AccessEntry(platform=chat.platform, id=str(chat.user_id)) for chat in scenes[0].tested.chats
+    ]
     config = Config(
         state_dir=folder / "state",
         web=Web(listen=None),
@@ -215,7 +227,10 @@ async def gateway(folder: Path, *scenes: Scene) -> AsyncIterator[Gateway]:
     accounts = {(scene.adapter.platform, scene.account): scene.adapter for scene in scenes}
     with take_lock(config.state_dir) as lock:
         async with running(config, lock, doors=False, accounts=accounts) as open_gateway:
-            while scenes[0].tested.tells_only_listeners and not (await open_gateway.health.readiness()).ready:
+            while (
+                scenes[0].tested.tells_only_listeners
+                and not (await open_gateway.health.readiness()).ready
+            ):
                 await asyncio.sleep(0.005)
             yield open_gateway
 

@@ -137,7 +137,8 @@ class AdapterUnderTest(Protocol):
 
 
 _ANN, _BOB, _NOBODY = (
-    SessionSource(platform=PLATFORM, chat_id=name, user_id=name) for name in ("ann", "bob", "nobody")
+    SessionSource(platform=PLATFORM, chat_id=name, user_id=name)
+    for name in ("ann", "bob", "nobody")
 )
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=50)
 
@@ -178,7 +179,9 @@ class ScriptedUnderTest:
         url: str | None = None,
     ) -> AsyncIterator[Adapter]:
         """As the protocol says."""
-        patience = Patience(poll=0.2, answer=0.5 if hasty else 10.0, pause=0.01, deaf=0.5 if hasty else 60.0)
+        patience = Patience(
+            poll=0.2, answer=0.5 if hasty else 10.0, pause=0.01, deaf=0.5 if hasty else 60.0
+        )
         token = None if trusted else "somebody else's"
         make = ADAPTERS[self.name.removeprefix("scripted ")]
         adapter = make(url or sim.url, account=account, token=token, patience=patience)
@@ -205,10 +208,13 @@ class ScriptedUnderTest:
 
 
 _CLARA, _DORA, _STRANGER = (
-    SessionSource(platform="telegram", chat_id=number, user_id=number) for number in ("71001", "71002", "79999")
+    SessionSource(platform="telegram", chat_id=number, user_id=number)
+    for number in ("71001", "71002", "79999")
 )
 # Markdown changes blanks at the ends and everything that has a meaning, and Telegram trims.
-_WORDS = st.lists(st.text(st.characters(categories=["Lu", "Ll", "Lo", "So"]), min_size=1, max_size=9), min_size=1)
+_WORDS = st.lists(
+    st.text(st.characters(categories=["Lu", "Ll", "Lo", "So"]), min_size=1, max_size=9), min_size=1
+)
 _SENTENCES = _WORDS.map(" ".join)
 _NO_TOKEN = "110009:AAH-token-of-somebody-else-entirely-0009"  # noqa: S105 - nobody's
 
@@ -250,11 +256,16 @@ class TelegramUnderTest:
     ) -> AsyncIterator[Adapter]:
         """As the protocol says. A hasty one does not let polls wait: Telegram counts in whole seconds."""
         patience = telegram.Patience(
-            poll=0 if hasty else 1, answer=0.5 if hasty else 10.0, pause=0.01, deaf=0.5 if hasty else 60.0
+            poll=0 if hasty else 1,
+            answer=0.5 if hasty else 10.0,
+            pause=0.01,
+            deaf=0.5 if hasty else 60.0,
         )
         token = TELEGRAM_TOKENS[account] if trusted else _NO_TOKEN
         adapter = telegram.TelegramAdapter(
-            telegram.Account(name=account, token=token, api_url=url or sim.url), SystemClock(), patience
+            telegram.Account(name=account, token=token, api_url=url or sim.url),
+            SystemClock(),
+            patience,
         )
         try:
             yield adapter
@@ -279,7 +290,8 @@ class TelegramUnderTest:
 
 
 _EMMA, _FAYE, _HIDDEN = (
-    SessionSource(platform="discord", chat_id=number, user_id=number) for number in ("81001", "81002", "89999")
+    SessionSource(platform="discord", chat_id=number, user_id=number)
+    for number in ("81001", "81002", "89999")
 )
 # Of what is outside the first plane the simulator counts characters and a careful bot counts halves of them.
 _FIRST_PLANE = st.characters(max_codepoint=0xFFFF, categories=["Lu", "Ll", "Lo"])
@@ -372,7 +384,9 @@ _ELSA, _FAY, _GHOST = (
     for name in ("71001", "71002", "79999")
 )
 # Of what Slack does not say how it counts, the adapter counts the most.
-_PLAIN_WORD = st.text(st.characters(categories=["Lu", "Ll", "Lo"], max_codepoint=0xFFFF), min_size=1, max_size=9)
+_PLAIN_WORD = st.text(
+    st.characters(categories=["Lu", "Ll", "Lo"], max_codepoint=0xFFFF), min_size=1, max_size=9
+)
 _PLAIN_WORDS = st.lists(_PLAIN_WORD, min_size=1).map(" ".join)
 
 
@@ -401,7 +415,9 @@ class SlackUnderTest:
 
         What is not acknowledged comes again soon, and waits for a connection.
         """
-        settings = SlackSettings(waits=20.0, retries=(0.0, 0.05, 0.1, 0.2, 0.5, 1.0), ack_within=2.0, grace=0.5)
+        settings = SlackSettings(
+            waits=20.0, retries=(0.0, 0.05, 0.1, 0.2, 0.5, 1.0), ack_within=2.0, grace=0.5
+        )
         async with in_process(Simulator(Slack(settings))) as sim:
             for account in (MAIN_ACCOUNT, OTHER_ACCOUNT):
                 await sim.do("app", account=account, scopes=list(SCOPES), events=list(EVENTS))
@@ -421,11 +437,16 @@ class SlackUnderTest:
     ) -> AsyncIterator[Adapter]:
         """As the protocol says."""
         answer = 0.5 if hasty else 10.0
-        patience = slack.Patience(connect=answer, answer=answer, ping=0.1, deaf=0.5 if hasty else 60.0)
+        patience = slack.Patience(
+            connect=answer, answer=answer, ping=0.1, deaf=0.5 if hasty else 60.0
+        )
         whose = account if trusted else "nobody"
         adapter = slack.SlackAdapter(
             slack.Account(
-                name=account, bot_token=f"xoxb-{whose}", app_token=f"xapp-{whose}", api_url=f"{url or sim.url}/api/"
+                name=account,
+                bot_token=f"xoxb-{whose}",
+                app_token=f"xapp-{whose}",
+                api_url=f"{url or sim.url}/api/",
             ),
             SystemClock(),
             patience=patience,

@@ -158,7 +158,10 @@ class _Model:
 
     async def play(self, script: Script) -> None:
         """As the protocol says."""
-        calls = [{"id": f"t{at}", "name": name, "arguments": '{"q": 1}'} for at, name in enumerate(script.tools)]
+        calls = [
+            {"id": f"t{at}", "name": name, "arguments": '{"q": 1}'}
+            for at, name in enumerate(script.tools)
+        ]
         names = ("input", "output", "cache_read", "cache_write")
         counted = {name: getattr(script.usage, name) for name in names} if script.usage else {}
         await self.sim.heal()
@@ -195,7 +198,9 @@ class ModelUnderTest:
         """As the protocol says."""
         async with in_process(Simulator(Models())) as sim:
             agent = load_agent(
-                AgentSpec(name="main", kind=self.name, url=f"{sim.url}/v1", api_key=KEY, model="a-model")
+                AgentSpec(
+                    name="main", kind=self.name, url=f"{sim.url}/v1", api_key=KEY, model="a-model"
+                )
             )
             try:
                 yield _Model(agent, sim, self.method)
@@ -215,8 +220,15 @@ class _Scripted:
     async def play(self, script: Script) -> None:
         """As the protocol says."""
         usage = to_dict(script.usage) if script.usage else {}
-        played = {"pieces": script.pieces, "thoughts": script.thoughts, "tools": script.tools, "usage": usage}
-        (self.folder / "script.json").write_text(json.dumps(played | {"then": script.then.name.lower()}))
+        played = {
+            "pieces": script.pieces,
+            "thoughts": script.thoughts,
+            "tools": script.tools,
+            "usage": usage,
+        }
+        (self.folder / "script.json").write_text(
+            json.dumps(played | {"then": script.then.name.lower()})
+        )
 
     async def told(self) -> str:
         """As the protocol says."""
@@ -245,7 +257,10 @@ class CommandUnderTest:
         folder.mkdir(exist_ok=True)
         argv = (sys.executable, "-I", scripted_agent.__file__, str(folder), self.format)
         yield _Scripted(
-            load_agent(AgentSpec(name="main", kind="command", argv=argv, format=self.format, env=ENV)), folder
+            load_agent(
+                AgentSpec(name="main", kind="command", argv=argv, format=self.format, env=ENV)
+            ),
+            folder,
         )
 
 
@@ -260,7 +275,12 @@ class PythonUnderTest:
     async def at_work(self, folder: Path) -> AsyncIterator[OtherEnd]:
         """As the protocol says."""
         folder.mkdir(exist_ok=True)
-        spec = AgentSpec(name="main", kind="python", object=f"{__name__}:OwnAgent", options={"folder": str(folder)})
+        spec = AgentSpec(
+            name="main",
+            kind="python",
+            object=f"{__name__}:OwnAgent",
+            options={"folder": str(folder)},
+        )
         yield _Scripted(load_agent(spec), folder)
 
 
@@ -274,7 +294,9 @@ class OwnAgent:
         """The script."""
         (self._folder / "told").write_text(json.dumps(turn_document(turn), ensure_ascii=False))
         with scripted_agent.working(self._folder):
-            async with aclosing(scripted_agent.events_slowly(self._folder, turn.messages[-1].text)) as events:
+            async with aclosing(
+                scripted_agent.events_slowly(self._folder, turn.messages[-1].text)
+            ) as events:
                 async for event in events:
                     if event == scripted_agent.BREAK:
                         raise AgentError("it broke")
@@ -345,7 +367,12 @@ class _AcpProgram:
             "output_tokens": script.usage.output,
             "cached_read_tokens": script.usage.cache_read,
         }
-        asked = {"pieces": script.pieces, "thoughts": script.thoughts, "tools": script.tools, "usage": counted}
+        asked = {
+            "pieces": script.pieces,
+            "thoughts": script.thoughts,
+            "tools": script.tools,
+            "usage": counted,
+        }
         self.rig.script.write_text(json.dumps({**asked, "then": script.then.name}))
 
     async def told(self) -> str:

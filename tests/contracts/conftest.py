@@ -22,7 +22,9 @@ def clock() -> FrozenClock:
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock) -> AsyncIterator[Store]:
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock
+) -> AsyncIterator[Store]:
     """One after the other, with room for twenty live entries a session."""
     store: Store
     if request.param == "memory":

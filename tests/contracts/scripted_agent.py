@@ -24,7 +24,11 @@ HANG, NEVER_END, BREAK = "hang", "never_end", "break"
 def events(folder: Path, words: str) -> Iterator[dict[str, object] | str]:
     """Of one turn; the last may be one of the three words above, for what is no event."""
     file = folder / "script.json"
-    script = json.loads(file.read_text()) if file.exists() else {"pieces": ["You said: ", words], "usage": {}}
+    script = (
+        json.loads(file.read_text())
+        if file.exists()
+        else {"pieces": ["You said: ", words], "usage": {}}
+    )
     if script.get("then") == "hang_at_once":
         yield HANG
     for text in script.get("thoughts", ()):
@@ -35,7 +39,9 @@ def events(folder: Path, words: str) -> Iterator[dict[str, object] | str]:
         yield tool | {"status": "done", "output": "found"}
     for text in script["pieces"]:
         yield {"type": "text", "text": text}
-    yield {"type": "usage", "input": 7, "output": len(script["pieces"])} | (script.get("usage") or {})
+    yield {"type": "usage", "input": 7, "output": len(script["pieces"])} | (
+        script.get("usage") or {}
+    )
     if script.get("then") in (HANG, NEVER_END, BREAK):
         yield script["then"]
 

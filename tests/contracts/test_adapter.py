@@ -18,7 +18,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, for_adapters, gateway, listening, only_our_errors, part
+from tests.contracts.adapter_scene import (
+    LONG_AGO,
+    Ear,
+    Scene,
+    for_adapters,
+    gateway,
+    listening,
+    only_our_errors,
+    part,
+)
 from tests.contracts.adapters import CAPABILITIES, OTHER_ACCOUNT, AdapterUnderTest
 from tests.fakes import FrozenClock
 from tests.oracle_store import MemoryStore
@@ -33,7 +42,14 @@ from turngate.gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from turngate.gateway.domain.messages import MAIN_ACCOUNT, Attachment, Button, File, MediaType, MessageKind
+from turngate.gateway.domain.messages import (
+    MAIN_ACCOUNT,
+    Attachment,
+    Button,
+    File,
+    MediaType,
+    MessageKind,
+)
 from turngate.gateway.domain.ports.adapter import (
     AsksWithButtons,
     CatchesUp,
@@ -131,7 +147,9 @@ async def test_the_same_message_under_another_number_is_known_to_the_store(at: S
     async with at.listening(ear):
         await at.say("once", repeat=1)
         first, second = await ear.until_heard(2)
-    accepted = [await store.accept(each, build_session_key(each.source)) for each in (first, second)]
+    accepted = [
+        await store.accept(each, build_session_key(each.source)) for each in (first, second)
+    ]
 
     assert first.id == second.id
     assert [each.duplicate for each in accepted] == [False, True]
@@ -222,8 +240,12 @@ async def test_what_is_never_taken_does_not_hold_up_what_comes_after_it(at: Scen
 
 
 @for_adapters()
-@pytest.mark.parametrize("kind", ["reset", "500", "502 html", "429", "html", "garbage", "truncated", "wrong types"])
-async def test_whatever_the_platform_answers_the_next_message_is_heard(at: Scene, kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["reset", "500", "502 html", "429", "html", "garbage", "truncated", "wrong types"]
+)
+async def test_whatever_the_platform_answers_the_next_message_is_heard(
+    at: Scene, kind: str
+) -> None:
     ear = Ear()
     await at.sim.fault(kind, does="receive", times=3, after=False, retry_after=0.01)
     async with at.listening(ear):
@@ -255,7 +277,9 @@ async def test_what_was_said_since_is_read_again_in_order(at: Scene) -> None:
     caught_up = [message async for message in at.adapter.catch_up(since)]
 
     assert [message.text for message in caught_up] == ["0", "1", "2", "3", "4"]
-    assert [message.sent_at for message in caught_up] == [since + timedelta(seconds=number) for number in range(5)]
+    assert [message.sent_at for message in caught_up] == [
+        since + timedelta(seconds=number) for number in range(5)
+    ]
 
 
 @for_adapters(CatchesUp, hands_out_again=False)
@@ -275,7 +299,9 @@ async def test_what_is_caught_up_and_heard_too_is_known_to_the_store(at: Scene) 
         await at.say()
         (heard,) = await ear.until_heard()
     (caught_up,) = [message async for message in at.adapter.catch_up(LONG_AGO)]
-    accepted = [await store.accept(each, build_session_key(each.source)) for each in (heard, caught_up)]
+    accepted = [
+        await store.accept(each, build_session_key(each.source)) for each in (heard, caught_up)
+    ]
 
     assert [each.duplicate for each in accepted] == [False, True]
 
@@ -363,7 +389,10 @@ async def test_two_previews_that_say_the_same_are_two_messages(at: Scene) -> Non
     first = await at.adapter.send(part(at.here, "Hel …", 0))
     second = await at.adapter.send(part(at.here, "Hel …", 0))
 
-    assert [message["id"] for message in await at.sim.messages()] == [first.message_id, second.message_id]
+    assert [message["id"] for message in await at.sim.messages()] == [
+        first.message_id,
+        second.message_id,
+    ]
 
 
 @for_adapters(quotes=True)
@@ -378,7 +407,9 @@ async def test_an_answer_names_what_it_answers(at: Scene) -> None:
 
 @for_adapters()
 @given(data=st.data())
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 async def test_a_part_is_counted_as_the_platform_counts_it(at: Scene, data: st.DataObject) -> None:
     text, limits = data.draw(at.tested.texts), at.adapter.limits
 
@@ -390,8 +421,12 @@ async def test_a_part_is_counted_as_the_platform_counts_it(at: Scene, data: st.D
 
 @for_adapters()
 @given(data=st.data())
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_the_largest_part_is_taken_and_one_more_is_not(at: Scene, data: st.DataObject) -> None:
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+async def test_the_largest_part_is_taken_and_one_more_is_not(
+    at: Scene, data: st.DataObject
+) -> None:
     limits, text = at.adapter.limits, data.draw(at.tested.texts)
     full = text + "x" * (limits.largest_part - limits.measure(text))
 
@@ -414,7 +449,9 @@ async def test_formatting_that_is_refused_is_left_out_and_no_word_with_it(at: Sc
 
 @for_adapters()
 @pytest.mark.parametrize("seconds", [1, 7, 3600])
-async def test_a_pause_that_is_asked_for_is_told_to_the_second_and_for_this_chat_only(at: Scene, seconds: int) -> None:
+async def test_a_pause_that_is_asked_for_is_told_to_the_second_and_for_this_chat_only(
+    at: Scene, seconds: int
+) -> None:
     await at.sim.fault("429", does="send", chat=at.here.chat_id, retry_after=seconds)
 
     with pytest.raises(Throttled) as caught:
@@ -463,7 +500,9 @@ async def test_nobody_says_that_nothing_happened_when_it_did(at: Scene, kind: st
 
 @for_adapters()
 @pytest.mark.parametrize("kind", ["reset", "half-open"])
-async def test_a_line_that_breaks_before_anything_happened_is_in_doubt(at: Scene, kind: str) -> None:
+async def test_a_line_that_breaks_before_anything_happened_is_in_doubt(
+    at: Scene, kind: str
+) -> None:
     await at.sim.fault(kind, does="send")
 
     with pytest.raises(Unreachable):
@@ -505,7 +544,9 @@ async def test_a_chat_that_does_not_exist_takes_nothing(at: Scene) -> None:
 
 @for_adapters(FindsSent)
 @pytest.mark.parametrize(("kind", "is_there"), [("lost answer", True), ("reset", False)])
-async def test_a_part_in_doubt_is_found_or_certainly_not_there(at: Scene, kind: str, is_there: bool) -> None:
+async def test_a_part_in_doubt_is_found_or_certainly_not_there(
+    at: Scene, kind: str, is_there: bool
+) -> None:
     since = datetime.now(UTC)
     await at.adapter.send(part(at.here, "the same words", 1))
     await at.sim.fault(kind, does="send")
@@ -650,7 +691,9 @@ async def test_an_edit_without_buttons_takes_them_away(at: Scene) -> None:
 async def test_an_edit_may_bring_buttons(at: Scene) -> None:
     sent = await at.adapter.send(part(at.here, "Using pay ..."))
 
-    await at.adapter.edit(replace(part(at.here, "I was interrupted."), buttons=YES_NO), sent.message_id)
+    await at.adapter.edit(
+        replace(part(at.here, "I was interrupted."), buttons=YES_NO), sent.message_id
+    )
 
     (shown,) = await at.sim.messages()
     assert [button["nonce"] for button in shown["buttons"]] == [button.nonce for button in YES_NO]
@@ -664,7 +707,9 @@ async def test_typing_is_shown_where_the_answer_will_be(at: Scene) -> None:
 
 
 @for_adapters(ShowsTyping)
-@pytest.mark.parametrize("kind", ["reset", "500", "502 html", "429", "html", "garbage", "half-open", "403"])
+@pytest.mark.parametrize(
+    "kind", ["reset", "500", "502 html", "429", "html", "garbage", "half-open", "403"]
+)
 async def test_typing_fails_with_errors_of_ours_only(at: Scene, kind: str) -> None:
     place = await at.tested.where_typing_shows(at.sim, at.here)
     await at.sim.fault(kind, does="type")
@@ -695,10 +740,16 @@ async def test_a_file_arrives_byte_by_byte(at: Scene, tmp_path: Path) -> None:
     path = tmp_path / "random-name"
     path.write_bytes(BYTES)
 
-    sent = await at.adapter.send_file(replace(part(at.here, "Here."), file=File(path=str(path), name="ü.bin")))
+    sent = await at.adapter.send_file(
+        replace(part(at.here, "Here."), file=File(path=str(path), name="ü.bin"))
+    )
 
     (shown,) = await at.sim.messages()
-    assert (shown["id"], shown["text"], shown["file"]["name"]) == (sent.message_id, "Here.", "ü.bin")
+    assert (shown["id"], shown["text"], shown["file"]["name"]) == (
+        sent.message_id,
+        "Here.",
+        "ü.bin",
+    )
     assert base64.b64decode(shown["file"]["content"]) == BYTES
 
 
@@ -806,7 +857,10 @@ async def test_two_accounts_keep_apart(at: Scene) -> None:
 @for_adapters()
 async def test_one_account_that_is_refused_disturbs_no_other(at: Scene) -> None:
     ear = Ear()
-    async with at.tested.adapter(at.sim, account=OTHER_ACCOUNT, trusted=False) as stranger, at.listening(ear):
+    async with (
+        at.tested.adapter(at.sim, account=OTHER_ACCOUNT, trusted=False) as stranger,
+        at.listening(ear),
+    ):
         with pytest.raises(Unauthorized):
             await stranger.run(Ear().receive)
         await at.say()
@@ -837,7 +891,9 @@ async def test_a_run_that_is_cancelled_leaves_nothing_behind(at: Scene) -> None:
     gc.collect()
 
     async def is_quiet() -> bool:
-        return await at.sim.connections() == 0 and not [*filter(_is_of_an_adapter, asyncio.all_tasks() - before)]
+        return await at.sim.connections() == 0 and not [
+            *filter(_is_of_an_adapter, asyncio.all_tasks() - before)
+        ]
 
     await at.sim.until(is_quiet)
 
@@ -860,7 +916,9 @@ async def test_it_can_be_run_again_after_it_was_cancelled(at: Scene) -> None:
 
 
 @for_adapters()
-async def test_through_the_whole_gateway_each_message_is_answered_once(at: Scene, tmp_path: Path) -> None:
+async def test_through_the_whole_gateway_each_message_is_answered_once(
+    at: Scene, tmp_path: Path
+) -> None:
     async with gateway(tmp_path, at):
         await at.say("alpha", repeat=2)
         await at.until_answered("alpha")
@@ -871,7 +929,9 @@ async def test_through_the_whole_gateway_each_message_is_answered_once(at: Scene
 
 
 @for_adapters()
-async def test_through_the_whole_gateway_two_accounts_answer_for_themselves(at: Scene, tmp_path: Path) -> None:
+async def test_through_the_whole_gateway_two_accounts_answer_for_themselves(
+    at: Scene, tmp_path: Path
+) -> None:
     async with at.of_account(OTHER_ACCOUNT) as other, gateway(tmp_path, at, other):
         await at.say("alpha")
         await other.say("omega")
@@ -883,7 +943,9 @@ async def test_through_the_whole_gateway_two_accounts_answer_for_themselves(at: 
 
 @for_adapters(TellsProgress)
 @pytest.mark.parametrize("kind", ["half-open"])
-async def test_through_the_whole_gateway_a_deaf_platform_is_noticed_and_forgiven(at: Scene, tmp_path: Path) -> None:
+async def test_through_the_whole_gateway_a_deaf_platform_is_noticed_and_forgiven(
+    at: Scene, tmp_path: Path
+) -> None:
     async with gateway(tmp_path, at) as open_gateway:
 
         async def is_ready() -> bool:
@@ -900,7 +962,9 @@ async def test_through_the_whole_gateway_a_deaf_platform_is_noticed_and_forgiven
 
 
 @for_adapters()
-async def test_through_the_whole_gateway_what_was_said_while_it_was_away_is_answered(at: Scene, tmp_path: Path) -> None:
+async def test_through_the_whole_gateway_what_was_said_while_it_was_away_is_answered(
+    at: Scene, tmp_path: Path
+) -> None:
     async with gateway(tmp_path, at):
         await at.say("alpha")
         await at.until_answered("alpha")

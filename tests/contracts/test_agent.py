@@ -112,7 +112,9 @@ async def until_nobody_works(end: OtherEnd) -> None:
 
 
 @asynccontextmanager
-async def playing(tested: AgentUnderTest, folder: Path, script: Script | None = None) -> AsyncIterator[OtherEnd]:
+async def playing(
+    tested: AgentUnderTest, folder: Path, script: Script | None = None
+) -> AsyncIterator[OtherEnd]:
     async with tested.at_work(folder) as end:
         if script is not None:
             await end.play(script)
@@ -138,16 +140,23 @@ class TestAnswering:
         assert text_of(events) == "".join(WORDS)
 
     @for_agents(Can.SAY, Can.HANG)
-    async def test_words_are_there_before_the_answer_is_finished(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_words_are_there_before_the_answer_is_finished(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         script = Script(pieces=WORDS, then=Then.HANG)
-        async with playing(tested, tmp_path, script) as end, aclosing(end.agent.run(turn("go"))) as events:
+        async with (
+            playing(tested, tmp_path, script) as end,
+            aclosing(end.agent.run(turn("go"))) as events,
+        ):
             first = await anext(events)
 
         assert isinstance(first, Text)
         assert "".join(WORDS).startswith(first.text)
 
     @for_agents()
-    async def test_any_character_survives_both_ways(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_any_character_survives_both_ways(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         strange = 'é 🦊 👩‍👩‍👧 مرحبا "quoted" \\back ${NAME} <b>&amp; \u2028 end'
         async with playing(tested, tmp_path) as end:
             assert text_of(await events_of(end, turn(strange))).endswith(strange)
@@ -159,49 +168,75 @@ class TestAnswering:
             assert text_of(await events_of(end, turn("go"))) == "".join(pieces)
 
     @for_agents()
-    async def test_a_message_without_words_is_answered(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_a_message_without_words_is_answered(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         async with playing(tested, tmp_path) as end:
             assert isinstance((await events_of(end, turn("")))[-1], Done)
 
     @for_agents()
-    async def test_turns_that_run_at_once_are_kept_apart(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_turns_that_run_at_once_are_kept_apart(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         async with playing(tested, tmp_path) as end:
             numbers = range(16)
-            answers = await asyncio.gather(*(events_of(end, turn(f"number-{n}-", number=n)) for n in numbers))
+            answers = await asyncio.gather(
+                *(events_of(end, turn(f"number-{n}-", number=n)) for n in numbers)
+            )
 
-        assert all(text_of(events).endswith(f"number-{n}-") for n, events in zip(numbers, answers, strict=True))
+        assert all(
+            text_of(events).endswith(f"number-{n}-")
+            for n, events in zip(numbers, answers, strict=True)
+        )
         assert all(text_of(events).count("number-") == 1 for events in answers)
 
     @for_agents()
-    async def test_it_can_be_asked_again_and_again(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_it_can_be_asked_again_and_again(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         async with playing(tested, tmp_path) as end:
             for number in range(5):
-                assert text_of(await events_of(end, turn(f"time {number}"))).endswith(f"time {number}")
+                assert text_of(await events_of(end, turn(f"time {number}"))).endswith(
+                    f"time {number}"
+                )
             await until_nobody_works(end)
 
     @for_agents(Can.SAY, Can.THINK)
-    async def test_thoughts_are_told_apart_from_words(self, tested: AgentUnderTest, tmp_path: Path) -> None:
-        async with playing(tested, tmp_path, Script(thoughts=("let ", "me see"), pieces=("found",))) as end:
+    async def test_thoughts_are_told_apart_from_words(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
+        async with playing(
+            tested, tmp_path, Script(thoughts=("let ", "me see"), pieces=("found",))
+        ) as end:
             events = await events_of(end, turn("go"))
 
-        assert "".join(event.text for event in events if isinstance(event, Reasoning)) == "let me see"
+        assert (
+            "".join(event.text for event in events if isinstance(event, Reasoning)) == "let me see"
+        )
         assert text_of(events) == "found"
 
     @for_agents(Can.SAY, Can.USE_TOOLS)
     async def test_tools_are_told_of_when_they_begin_and_when_they_end(
         self, tested: AgentUnderTest, tmp_path: Path
     ) -> None:
-        async with playing(tested, tmp_path, Script(tools=("look", "read"), pieces=("found",))) as end:
+        async with playing(
+            tested, tmp_path, Script(tools=("look", "read"), pieces=("found",))
+        ) as end:
             tools = [event for event in await events_of(end, turn("go")) if isinstance(event, Tool)]
 
-        assert [tool.name for tool in tools if tool.status is ToolStatus.STARTED] == ["look", "read"]
+        assert [tool.name for tool in tools if tool.status is ToolStatus.STARTED] == [
+            "look",
+            "read",
+        ]
         assert [tool.name for tool in tools if tool.status is ToolStatus.DONE] == ["look", "read"]
         assert len({tool.id for tool in tools}) == 2
 
     @for_agents(Can.COUNT)
     async def test_it_says_what_the_turn_cost(self, tested: AgentUnderTest, tmp_path: Path) -> None:
         async with playing(tested, tmp_path) as end:
-            usage = [event for event in await events_of(end, turn("one two")) if isinstance(event, Usage)]
+            usage = [
+                event for event in await events_of(end, turn("one two")) if isinstance(event, Usage)
+            ]
 
         assert len(usage) == 1
         assert usage[0].input > 0
@@ -218,7 +253,9 @@ class TestAnswering:
 
 class TestStopping:
     @for_agents()
-    async def test_who_stops_listening_ends_the_work(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_who_stops_listening_ends_the_work(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         async with playing(tested, tmp_path) as end:
             events = end.agent.run(turn("one two three four five"))
             await anext(events)
@@ -226,17 +263,23 @@ class TestStopping:
             await until_nobody_works(end)
 
     @for_agents(Can.SAY, Can.HANG)
-    async def test_an_agent_that_hangs_half_way_can_be_stopped(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_an_agent_that_hangs_half_way_can_be_stopped(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         async with playing(tested, tmp_path, Script(pieces=WORDS, then=Then.HANG)) as end:
             await self._cancelled_after_first_word(end)
 
     @for_agents(Can.SAY, Can.NEVER_END)
-    async def test_an_agent_that_never_ends_can_be_stopped(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_an_agent_that_never_ends_can_be_stopped(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         async with playing(tested, tmp_path, Script(pieces=WORDS, then=Then.NEVER_END)) as end:
             await self._cancelled_after_first_word(end)
 
     @for_agents(Can.SAY, Can.HANG)
-    async def test_an_agent_that_has_said_nothing_can_be_stopped(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_an_agent_that_has_said_nothing_can_be_stopped(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         async with playing(tested, tmp_path, Script(then=Then.HANG_AT_ONCE)) as end:
             listening = asyncio.create_task(events_of(end, turn("go")))
             await until(end.working)
@@ -246,7 +289,9 @@ class TestStopping:
             await until_nobody_works(end)
 
     @for_agents(Can.SAY, Can.HANG)
-    async def test_one_that_was_stopped_disturbs_no_other(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_one_that_was_stopped_disturbs_no_other(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         async with playing(tested, tmp_path, Script(pieces=WORDS, then=Then.HANG)) as end:
             await self._cancelled_after_first_word(end)
             await end.play(Script(pieces=WORDS))
@@ -270,7 +315,9 @@ class TestStopping:
 
 class TestFailing:
     @for_agents(Can.SAY, Can.BE_GONE)
-    async def test_one_that_cannot_be_reached_may_be_asked_again(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_one_that_cannot_be_reached_may_be_asked_again(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         async with playing(tested, tmp_path, Script(then=Then.BE_GONE)) as end:
             heard, error = await failing(end, turn("go"))
 
@@ -278,7 +325,9 @@ class TestFailing:
         assert isinstance(error, AgentUnavailable)
 
     @for_agents(Can.SAY, Can.REFUSE)
-    async def test_one_that_refuses_is_the_operators_business(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_one_that_refuses_is_the_operators_business(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         async with playing(tested, tmp_path, Script(then=Then.REFUSE)) as end:
             heard, error = await failing(end, turn("go"))
 
@@ -299,7 +348,9 @@ class TestFailing:
         assert str(error)
 
     @for_agents(Can.SAY, Can.BREAK)
-    async def test_after_a_failure_the_next_turn_is_answered(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_after_a_failure_the_next_turn_is_answered(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         async with playing(tested, tmp_path, Script(pieces=WORDS, then=Then.BREAK)) as end:
             await failing(end, turn("go"))
             await end.play(Script(pieces=WORDS))
@@ -308,16 +359,22 @@ class TestFailing:
 
 class TestBeingTold:
     @for_agents(Can.BE_PROMPTED)
-    async def test_it_is_given_its_prompt_and_the_place(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_it_is_given_its_prompt_and_the_place(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         async with playing(tested, tmp_path) as end:
-            await events_of(end, turn("hello", system="You are a gardener.", context="This is a greenhouse."))
+            await events_of(
+                end, turn("hello", system="You are a gardener.", context="This is a greenhouse.")
+            )
             told = await end.told()
 
         assert "You are a gardener." in told
         assert "This is a greenhouse." in told
 
     @for_agents(Can.REMEMBER)
-    async def test_it_is_given_what_was_said_before_in_order(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_it_is_given_what_was_said_before_in_order(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         history = (user("first-question"), assistant("first-answer"), user("second-question"))
         async with playing(tested, tmp_path) as end:
             await events_of(end, turn("third-question", "and a fourth-question", history=history))
@@ -325,16 +382,29 @@ class TestBeingTold:
 
         places = [
             told.index(f"{each}")
-            for each in ("first-question", "first-answer", "second-question", "third-question", "fourth-question")
+            for each in (
+                "first-question",
+                "first-answer",
+                "second-question",
+                "third-question",
+                "fourth-question",
+            )
         ]
         assert places == sorted(places)
 
     @for_agents(Can.REMEMBER)
-    async def test_tools_of_earlier_turns_can_be_replayed(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_tools_of_earlier_turns_can_be_replayed(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         history = (
             assistant("a delivery before anybody spoke"),
             user("look"),
-            _used("c 1/é", "strange name!", "{not json", reasoning=Reasoning(text="hm", signature="sig")),
+            _used(
+                "c 1/é",
+                "strange name!",
+                "{not json",
+                reasoning=Reasoning(text="hm", signature="sig"),
+            ),
             _result("c 1/é", "a-result"),
             _used("c 1/é", "again", '["a list"]'),
             assistant("done looking"),
@@ -349,7 +419,9 @@ class TestBeingTold:
         assert "of nobody" not in told
 
     @for_agents(Can.REMEMBER)
-    async def test_where_several_people_talk_each_is_named(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_where_several_people_talk_each_is_named(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         ann, bob = dm("user_ann"), dm("user_bob")
         before = replace(user("earlier words"), sender="user_bob")
         asked = turn("from ann", source=ann, history=(before,), shared=True)
@@ -362,9 +434,14 @@ class TestBeingTold:
         assert told.count("user_bob") >= 2
 
     @for_agents(Can.REMEMBER)
-    async def test_words_that_a_message_answers_are_told(self, tested: AgentUnderTest, tmp_path: Path) -> None:
+    async def test_words_that_a_message_answers_are_told(
+        self, tested: AgentUnderTest, tmp_path: Path
+    ) -> None:
         asked = turn("yes, that one")
-        reply = replace(asked.messages[0], reply_to=ReplyTo(message_id="9", text="the blue bicycle", to_bot=True))
+        reply = replace(
+            asked.messages[0],
+            reply_to=ReplyTo(message_id="9", text="the blue bicycle", to_bot=True),
+        )
         async with playing(tested, tmp_path) as end:
             await events_of(end, replace(asked, messages=(reply,)))
             assert "the blue bicycle" in await end.told()

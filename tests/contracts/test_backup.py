@@ -19,7 +19,13 @@ from tests.contracts.test_sqlite import asked, opened, tamper
 from tests.fakes import NOON, dm, message
 from tests.talk import begin, exchange, key_of, texts
 from turngate.gateway.domain.crashpoints import UPKEEP_POINTS
-from turngate.gateway.domain.errors import Refused, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from turngate.gateway.domain.errors import (
+    Refused,
+    StoreDamaged,
+    StoreError,
+    StoreTooNew,
+    StoreUnavailable,
+)
 from turngate.gateway.domain.messages import InboxState, PartState, Sent
 from turngate.gateway.stores.sqlite import SqliteStore
 from turngate.gateway.stores.sqlite.backup import back_up
@@ -124,7 +130,9 @@ class TestBackingUp:
         assert set(before) <= {text for (text,) in asked(target, "SELECT text FROM entries")}
         assert verify(target).rows_checked
 
-    async def test_it_is_for_its_owner_alone_and_nothing_is_left_beside_it(self, path: Path, target: Path) -> None:
+    async def test_it_is_for_its_owner_alone_and_nothing_is_left_beside_it(
+        self, path: Path, target: Path
+    ) -> None:
         await filled(path, "one")
         contents = back_up(path, target)
 
@@ -132,7 +140,9 @@ class TestBackingUp:
         assert target.stat().st_mode & 0o777 == 0o600
         assert beside(target) == ["backup.db", "state"]
 
-    async def test_it_leaves_as_many_files_open_as_there_were(self, path: Path, target: Path) -> None:
+    async def test_it_leaves_as_many_files_open_as_there_were(
+        self, path: Path, target: Path
+    ) -> None:
         async with opened(path) as store:
             await exchange(store, "hello")
             await store.sessions()
@@ -152,12 +162,16 @@ class TestBackingUp:
             back_up(path, target)
         assert (target.read_text(), beside(target)) == ("the earlier one", ["backup.db", "state"])
 
-    async def test_after_a_backup_has_found_damage_nothing_is_written(self, path: Path, target: Path) -> None:
+    async def test_after_a_backup_has_found_damage_nothing_is_written(
+        self, path: Path, target: Path
+    ) -> None:
         await filled(path, "one", "a longer text with a byte to flip")
         flip(path, b"longer text")
 
         async with opened(path) as store:
-            with pytest.raises(StoreDamaged, match="a backup found the database damaged: a row of entries"):
+            with pytest.raises(
+                StoreDamaged, match="a backup found the database damaged: a row of entries"
+            ):
                 await store.back_up(target)
             with pytest.raises(StoreDamaged, match="turngate restore"):
                 await store.accept(message("more", id="more"), key_of())
@@ -165,7 +179,14 @@ class TestBackingUp:
 
     async def test_a_damaged_page_is_found(self, path: Path, target: Path) -> None:
         await filled(path, *(f"text {number} " * 20 for number in range(200)))
-        page = int(asked(path, "SELECT rootpage FROM sqlite_master WHERE name = 'entries_of_session'")[0][0]) - 1
+        page = (
+            int(
+                asked(path, "SELECT rootpage FROM sqlite_master WHERE name = 'entries_of_session'")[
+                    0
+                ][0]
+            )
+            - 1
+        )
         with path.open("r+b") as file:
             file.seek(page * 4096)
             file.write(os.urandom(4096))
@@ -183,11 +204,15 @@ class TestBackingUp:
 
     async def test_every_table_with_a_checksum_is_checked(self, path: Path) -> None:
         await filled(path)
-        tables = asked(path, "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%checksum%'")
+        tables = asked(
+            path, "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%checksum%'"
+        )
 
         assert {each.table for each in CHECKED} == {name for (name,) in tables}
 
-    async def test_a_disk_without_room_is_told_and_leaves_nothing(self, path: Path, target: Path) -> None:
+    async def test_a_disk_without_room_is_told_and_leaves_nothing(
+        self, path: Path, target: Path
+    ) -> None:
         await filled(path, "one")
         child = [sys.executable, "-c", WITHOUT_ROOM, str(path), str(target)]
         said = subprocess.run(child, capture_output=True, text=True, check=True).stdout
@@ -196,7 +221,9 @@ class TestBackingUp:
         assert str(target.parent) in said
         assert beside(target) == ["state"]
 
-    async def test_one_that_nobody_waits_for_any_more_is_broken_off(self, path: Path, target: Path) -> None:
+    async def test_one_that_nobody_waits_for_any_more_is_broken_off(
+        self, path: Path, target: Path
+    ) -> None:
         async with opened(path) as store:
             await exchange(store)
             working = asyncio.create_task(store.back_up(target))
@@ -229,7 +256,9 @@ class TestBackingUp:
 
 
 class TestRestoring:
-    async def test_what_was_said_then_is_back_and_what_was_there_is_kept(self, path: Path, target: Path) -> None:
+    async def test_what_was_said_then_is_back_and_what_was_there_is_kept(
+        self, path: Path, target: Path
+    ) -> None:
         await filled(path, "one")
         back_up(path, target)
         await filled(path, "two")
@@ -241,7 +270,9 @@ class TestRestoring:
         restore(restored.aside, path, NOON + timedelta(seconds=1))
         assert await said_in(path) == ["one", "two"]
 
-    async def test_a_log_of_the_old_one_goes_with_it_and_never_into_the_new_one(self, path: Path, target: Path) -> None:
+    async def test_a_log_of_the_old_one_goes_with_it_and_never_into_the_new_one(
+        self, path: Path, target: Path
+    ) -> None:
         await filled(path, "one")
         back_up(path, target)
         child = [sys.executable, "-m", "tests.contracts.acknowledging_child", str(path)]
@@ -266,7 +297,9 @@ class TestRestoring:
         await filled(path, "one")
         back_up(path, target)
         await filled(path, "two")
-        killed = subprocess.run([sys.executable, "-c", KILLED, step, str(target), str(path)], check=False)
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED, step, str(target), str(path)], check=False
+        )
 
         assert killed.returncode == -signal.SIGKILL
         if step == "restore-copied":
@@ -309,7 +342,9 @@ class TestRestoring:
         with pytest.raises(Refused, match="the database itself"):
             restore(path, path, NOON)
 
-    async def test_a_damaged_database_is_replaced_and_kept_as_it_is(self, path: Path, target: Path) -> None:
+    async def test_a_damaged_database_is_replaced_and_kept_as_it_is(
+        self, path: Path, target: Path
+    ) -> None:
         await filled(path, "one")
         back_up(path, target)
         path.write_bytes(os.urandom(5000))
@@ -321,7 +356,9 @@ class TestRestoring:
         assert restored.aside is not None
         assert restored.aside.read_bytes() == damaged
 
-    async def test_a_folder_without_a_database_gets_one(self, path: Path, target: Path, tmp_path: Path) -> None:
+    async def test_a_folder_without_a_database_gets_one(
+        self, path: Path, target: Path, tmp_path: Path
+    ) -> None:
         await filled(path, "one")
         back_up(path, target)
         elsewhere = tmp_path / "elsewhere"
@@ -345,7 +382,9 @@ class TestRestoring:
 
 
 class TestWhatHappenedSince:
-    async def test_open_work_rests_until_somebody_takes_it_up(self, path: Path, target: Path) -> None:
+    async def test_open_work_rests_until_somebody_takes_it_up(
+        self, path: Path, target: Path
+    ) -> None:
         async with opened(path) as store:
             await exchange(store, id="1")
             await begin(store, message("being answered", id="2"))
@@ -375,7 +414,9 @@ class TestWhatHappenedSince:
         restore(target, elsewhere, NOON, moved=True)
 
         async with opened(elsewhere) as store:
-            assert [item.message.text for item in await store.inbox(InboxState.WAITING)] == ["waits"]
+            assert [item.message.text for item in await store.inbox(InboxState.WAITING)] == [
+                "waits"
+            ]
             assert len(await store.outbox(PartState.PENDING)) == 1
             assert (await store.account("telegram", "main")).received_at == NOON
 
@@ -417,7 +458,9 @@ class TestWhatHappenedSince:
         assert new.id > since.id
 
 
-async def test_a_start_that_cannot_keep_a_copy_before_it_migrates_changes_nothing(path: Path) -> None:
+async def test_a_start_that_cannot_keep_a_copy_before_it_migrates_changes_nothing(
+    path: Path,
+) -> None:
     """The schema of today, said to be older: what would be migrated is not touched before its copy is whole."""
     await filled(path, "one")
     tamper(path, "PRAGMA user_version = 0")

@@ -105,7 +105,10 @@ async def raw(path: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.S
 
 
 async def test_a_request_is_answered(path: Path) -> None:
-    assert await ask(path, "echo", word="ja", umlaut="\xfc\ud800") == ([], {"word": "ja", "umlaut": "\xfc\ud800"})
+    assert await ask(path, "echo", word="ja", umlaut="\xfc\ud800") == (
+        [],
+        {"word": "ja", "umlaut": "\xfc\ud800"},
+    )
 
 
 async def test_items_come_before_the_result(path: Path) -> None:
@@ -114,9 +117,14 @@ async def test_items_come_before_the_result(path: Path) -> None:
 
 async def test_one_connection_takes_one_request_after_the_other(path: Path) -> None:
     async with raw(path) as (reader, writer):
-        writer.write(encode({"do": "echo", "args": {"n": 1}}) + encode({"do": "echo", "args": {"n": 2}}))
+        writer.write(
+            encode({"do": "echo", "args": {"n": 1}}) + encode({"do": "echo", "args": {"n": 2}})
+        )
 
-        assert [decode(await reader.readline()) for _ in range(2)] == [{"done": {"n": 1}}, {"done": {"n": 2}}]
+        assert [decode(await reader.readline()) for _ in range(2)] == [
+            {"done": {"n": 1}},
+            {"done": {"n": 2}},
+        ]
 
 
 async def test_a_verb_may_listen_while_it_answers(path: Path) -> None:
@@ -133,7 +141,11 @@ async def test_a_verb_may_listen_while_it_answers(path: Path) -> None:
         ("store", StoreError, "it is broken"),
         ("stumble", TurngateError, "the gateway failed at this (KeyError); its log says more"),
         ("nonsense", TurngateError, "the gateway failed at this (ValueError); its log says more"),
-        ("dance", Refused, "this daemon does not know 'dance'; it may be of another version: restart it"),
+        (
+            "dance",
+            Refused,
+            "this daemon does not know 'dance'; it may be of another version: restart it",
+        ),
     ],
 )
 async def test_an_error_is_the_same_error_on_the_other_side(
@@ -205,8 +217,12 @@ async def test_a_long_line_that_fits_is_taken(path: Path) -> None:
     assert await ask(path, "echo", text=text) == ([], {"text": text})
 
 
-@pytest.mark.parametrize("said", [b"", b'{"do": "echo"', encode({"do": "count"}), encode({"do": "converse"})])
-async def test_a_client_that_goes_away_harms_nobody(path: Path, said: bytes, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "said", [b"", b'{"do": "echo"', encode({"do": "count"}), encode({"do": "converse"})]
+)
+async def test_a_client_that_goes_away_harms_nobody(
+    path: Path, said: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(20):
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(path))
@@ -224,7 +240,9 @@ async def test_a_crowd_is_told_to_come_back_and_the_first_are_served(path: Path)
     answers = [decode(await reader.readline()) for reader, _ in guests]
 
     assert answers[:MOST_CONNECTIONS] == [{"done": {}}] * MOST_CONNECTIONS
-    assert [str(answer.keys()) for answer in answers[MOST_CONNECTIONS:]] == ["dict_keys(['error'])"] * 36
+    assert [str(answer.keys()) for answer in answers[MOST_CONNECTIONS:]] == [
+        "dict_keys(['error'])"
+    ] * 36
     with pytest.raises(Unreachable, match="64 connections; try again later"):
         await ask(path, "echo")
     for _, writer in guests:
@@ -283,7 +301,10 @@ async def test_another_user_is_refused_even_if_the_file_would_let_him() -> None:
                 check=False,
             )
 
-    assert told.stdout == '{"error":{"kind":"refused","message":"this daemon belongs to another user"}}\n', told.stderr
+    assert (
+        told.stdout
+        == '{"error":{"kind":"refused","message":"this daemon belongs to another user"}}\n'
+    ), told.stderr
 
 
 async def test_a_path_longer_than_an_address_works(tmp_path: Path) -> None:

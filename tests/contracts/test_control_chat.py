@@ -65,7 +65,9 @@ class House:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.screens = Screens("local", lambda name: SessionSource.terminal(name or None), FrozenClock())
+        self.screens = Screens(
+            "local", lambda name: SessionSource.terminal(name or None), FrozenClock()
+        )
         self.said: list[InboundMessage] = []
         self._writers: list[asyncio.StreamWriter] = []
 
@@ -106,7 +108,9 @@ async def test_what_is_said_is_received_once_it_is_stored(house: House) -> None:
     terminal.send({"say": {"id": "m1", "text": "hello"}})
 
     assert await terminal.next() == Stored(id="m1")
-    assert [(message.id, message.text, message.source) for message in house.said] == [("m1", "hello", CLI)]
+    assert [(message.id, message.text, message.source) for message in house.said] == [
+        ("m1", "hello", CLI)
+    ]
 
 
 async def test_a_named_session_is_a_place_of_its_own(house: House) -> None:
@@ -118,8 +122,12 @@ async def test_a_named_session_is_a_place_of_its_own(house: House) -> None:
     assert house.said[0].source == SessionSource.terminal("work")
 
 
-@pytest.mark.parametrize(("text", "reason"), [("refuse", "not now; say it later"), ("full", "the disk is full")])
-async def test_what_is_not_stored_is_told_with_the_reason(house: House, text: str, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "reason"), [("refuse", "not now; say it later"), ("full", "the disk is full")]
+)
+async def test_what_is_not_stored_is_told_with_the_reason(
+    house: House, text: str, reason: str
+) -> None:
     terminal = await house.terminal()
 
     terminal.send({"say": {"id": "m1", "text": text}})
@@ -134,12 +142,18 @@ async def test_a_message_that_is_too_long_is_refused(house: House) -> None:
     event = await terminal.next()
 
     assert isinstance(event, NotStored)
-    assert event.reason.startswith("a message of 1,048,578 bytes is too long; send at most 1,048,576")
+    assert event.reason.startswith(
+        "a message of 1,048,578 bytes is too long; send at most 1,048,576"
+    )
     assert house.said == []
 
 
-@pytest.mark.parametrize("line", [{}, {"say": "hello"}, {"say": {"id": 1, "text": "x"}}, {"do": "chat"}])
-async def test_nonsense_is_answered_and_the_conversation_goes_on(house: House, line: dict[str, Json]) -> None:
+@pytest.mark.parametrize(
+    "line", [{}, {"say": "hello"}, {"say": {"id": 1, "text": "x"}}, {"do": "chat"}]
+)
+async def test_nonsense_is_answered_and_the_conversation_goes_on(
+    house: House, line: dict[str, Json]
+) -> None:
     terminal = await house.terminal()
 
     terminal.send(line)
@@ -218,7 +232,11 @@ async def test_a_terminal_that_stood_still_gets_all_the_text_in_few_pieces(house
     house.screens.settled(CLI, ["m1"])
 
     events = await asyncio.to_thread(events_until, Settled, client)
-    texts = [event.event.text for event in events if isinstance(event, Happened) and isinstance(event.event, Text)]
+    texts = [
+        event.event.text
+        for event in events
+        if isinstance(event, Happened) and isinstance(event.event, Text)
+    ]
     assert "".join(texts) == "".join(pieces)
     assert len(texts) < 5_000
 
@@ -261,7 +279,9 @@ def test_every_event_is_the_same_after_crossing() -> None:
         FellBehind(),
     ]
 
-    assert [event_of(decode(encode({"item": event_json(event)}))["item"]) for event in events] == events
+    assert [
+        event_of(decode(encode({"item": event_json(event)}))["item"]) for event in events
+    ] == events
 
 
 def test_an_event_that_nobody_knows_yet_is_none() -> None:

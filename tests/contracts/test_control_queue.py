@@ -71,7 +71,9 @@ async def test_an_empty_queue_has_both_directions(operator: Operator) -> None:
     assert await operator.ask("queue.list") == {"inbox": [], "outbox": []}
 
 
-async def test_a_listing_has_the_shape_of_the_contract(store: Store, operator: Operator, clock: FrozenClock) -> None:
+async def test_a_listing_has_the_shape_of_the_contract(
+    store: Store, operator: Operator, clock: FrozenClock
+) -> None:
     await store.accept(message("waits", id="9", source=dm("7")), key_of(dm("7")))
     await undelivered(store)
     clock.advance(seconds=90)
@@ -101,7 +103,9 @@ async def test_what_was_answered_and_sent_is_not_listed(store: Store, operator: 
 
 
 @pytest.mark.parametrize("dead", [False, True])
-async def test_a_message_is_shown_with_its_words_and_steps(store: Store, operator: Operator, dead: bool) -> None:
+async def test_a_message_is_shown_with_its_words_and_steps(
+    store: Store, operator: Operator, dead: bool
+) -> None:
     item = await failed(store, "the words", dead=dead)
 
     shown = await operator.ask("queue.show", id=f"in{item.id}")
@@ -118,7 +122,9 @@ async def test_a_message_is_shown_with_its_words_and_steps(store: Store, operato
     assert [step["step"] for step in steps][:2] == ["stored", "claimed"]  # type: ignore[index,call-overload]
 
 
-async def test_a_part_is_shown_with_its_words_however_many_were_sent_before(store: Store, operator: Operator) -> None:
+async def test_a_part_is_shown_with_its_words_however_many_were_sent_before(
+    store: Store, operator: Operator
+) -> None:
     target = dm()
     begun = await begin(store, message())
     many = tuple(Part(target=target, text=f"{number}", ordinal=number) for number in range(1001))
@@ -171,7 +177,9 @@ async def test_a_part_that_is_dropped_is_gone(store: Store, operator: Operator) 
 
 
 @pytest.mark.parametrize("verb", ["queue.retry", "queue.drop"])
-async def test_what_runs_or_was_answered_is_left_alone(store: Store, operator: Operator, verb: str) -> None:
+async def test_what_runs_or_was_answered_is_left_alone(
+    store: Store, operator: Operator, verb: str
+) -> None:
     await exchange(store)
     begun = await begin(store, message("runs", id="2"))
     (running,) = await store.inbox(InboxState.RUNNING)
@@ -192,13 +200,19 @@ async def test_a_row_that_is_not_there_is_told(operator: Operator, verb: str) ->
 
 
 @pytest.mark.parametrize("verb", ["queue.show", "queue.retry", "queue.drop"])
-@pytest.mark.parametrize("name", ["", "12", "in", "IN1", "in-1", "in1 ", "out1.5", "in" + "9" * 19, "in\u0661"])
-async def test_what_is_no_name_is_told_with_an_example(operator: Operator, verb: str, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["", "12", "in", "IN1", "in-1", "in1 ", "out1.5", "in" + "9" * 19, "in\u0661"]
+)
+async def test_what_is_no_name_is_told_with_an_example(
+    operator: Operator, verb: str, name: str
+) -> None:
     with pytest.raises(Refused, match="such as in12 and out7"):
         await operator.ask(verb, id=name)
 
 
-async def test_a_part_of_a_deleted_session_is_listed_without_a_key(store: Store, operator: Operator) -> None:
+async def test_a_part_of_a_deleted_session_is_listed_without_a_key(
+    store: Store, operator: Operator
+) -> None:
     await undelivered(store)
     (session,) = await store.sessions()
     await store.delete(session.id)
@@ -206,7 +220,9 @@ async def test_a_part_of_a_deleted_session_is_listed_without_a_key(store: Store,
     assert [row["key"] for row in await operator.rows("outbox")] in ([], [None])
 
 
-async def test_a_trace_tells_one_message_step_by_step(store: Store, operator: Operator, clock: FrozenClock) -> None:
+async def test_a_trace_tells_one_message_step_by_step(
+    store: Store, operator: Operator, clock: FrozenClock
+) -> None:
     session = await exchange(store, "hello", id="m1")
     clock.advance(seconds=1)
     (part,) = await store.outbox(PartState.PENDING)
@@ -241,11 +257,15 @@ async def test_a_refused_message_is_traced_to_its_reason(store: Store, operator:
     assert steps[-1]["detail"] == "too many messages wait"  # type: ignore[index,call-overload]
 
 
-async def test_a_name_that_several_platforms_gave_is_asked_back(store: Store, operator: Operator) -> None:
+async def test_a_name_that_several_platforms_gave_is_asked_back(
+    store: Store, operator: Operator
+) -> None:
     first = await store.accept(message(id="7", source=dm("1")), key_of(dm("1")))
     second = await store.accept(message(id="7", source=dm("2")), key_of(dm("2")))
 
-    with pytest.raises(Refused, match=f"2 messages are called 7: in{second.id}, in{first.id}; trace one of these"):
+    with pytest.raises(
+        Refused, match=f"2 messages are called 7: in{second.id}, in{first.id}; trace one of these"
+    ):
         await operator.ask("trace", id="7")
 
 

@@ -21,14 +21,42 @@ from turngate.gateway.daemon.control.status import (
     status_requests,
 )
 from turngate.gateway.domain.errors import MalformedRecord, Refused, UnknownSession
-from turngate.gateway.domain.messages import Cost, CostStatus, Entry, Role, SessionKey, Spent, Tokens, ToolCall
+from turngate.gateway.domain.messages import (
+    Cost,
+    CostStatus,
+    Entry,
+    Role,
+    SessionKey,
+    Spent,
+    Tokens,
+    ToolCall,
+)
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.stores.session_files import Files
 
 SESSION = {
-    *("id", "key", "title", "preview", "started_at", "last_interaction_at", "updated_at", "messages", "archived"),
-    *("important", "owner", "current", "tokens", "tokens_estimated", "cost_usd", "cost_status", "model"),
+    *(
+        "id",
+        "key",
+        "title",
+        "preview",
+        "started_at",
+        "last_interaction_at",
+        "updated_at",
+        "messages",
+        "archived",
+    ),
+    *(
+        "important",
+        "owner",
+        "current",
+        "tokens",
+        "tokens_estimated",
+        "cost_usd",
+        "cost_status",
+        "model",
+    ),
 }
 TOKENS = {"input", "output", "cache_read", "cache_write", "total"}
 ENTRY = {"seq", "id", "role", "content", "at", "origin"}
@@ -49,7 +77,9 @@ class Heard:
         return None
 
 
-async def ask(requests: Requests, do: str, **args: Json) -> tuple[list[dict[str, Json]], dict[str, Json]]:
+async def ask(
+    requests: Requests, do: str, **args: Json
+) -> tuple[list[dict[str, Json]], dict[str, Json]]:
     heard = Heard()
     result = await carry_out(requests, {"do": do, "args": args}, heard)
     json.dumps([heard.items, result], allow_nan=False)
@@ -57,7 +87,10 @@ async def ask(requests: Requests, do: str, **args: Json) -> tuple[list[dict[str,
 
 
 async def test_a_listing_has_the_shape_of_the_contract(store: Store) -> None:
-    spent = Spent(tokens=Tokens(input=5, output=2, cache_read=1), cost=Cost(usd=0.25, status=CostStatus.REPORTED))
+    spent = Spent(
+        tokens=Tokens(input=5, output=2, cache_read=1),
+        cost=Cost(usd=0.25, status=CostStatus.REPORTED),
+    )
     session = await exchange(store, "how are you", spent=spent)
 
     listed, _ = await ask(session_requests(store), "sessions.list")
@@ -70,8 +103,18 @@ async def test_a_listing_has_the_shape_of_the_contract(store: Store) -> None:
     assert listed[0]["started_at"] == "2026-05-04T12:00:00+00:00"
     assert listed[0]["messages"] == 2
     assert listed[0]["owner"] == "telegram:42"
-    assert (listed[0]["archived"], listed[0]["important"], listed[0]["current"]) == (False, False, True)
-    assert listed[0]["tokens"] == {"input": 5, "output": 2, "cache_read": 1, "cache_write": 0, "total": 8}
+    assert (listed[0]["archived"], listed[0]["important"], listed[0]["current"]) == (
+        False,
+        False,
+        True,
+    )
+    assert listed[0]["tokens"] == {
+        "input": 5,
+        "output": 2,
+        "cache_read": 1,
+        "cache_write": 0,
+        "total": 8,
+    }
     assert listed[0]["cost_usd"] == 0.25
 
 
@@ -108,10 +151,15 @@ async def test_a_session_is_shown_with_its_entries(store: Store) -> None:
     assert entries[0]["origin"] == "chat"
 
 
-async def test_who_spoke_and_which_tools_were_called_are_added_where_they_are_known(store: Store) -> None:
+async def test_who_spoke_and_which_tools_were_called_are_added_where_they_are_known(
+    store: Store,
+) -> None:
     session = await exchange(store)
     call = ToolCall(id="c1", name="look", arguments='{"at": 1}')
-    await store.append(session.id, [Entry(role=Role.ASSISTANT, content=(), at=NOON, tool_calls=(call,), sender="Ann")])
+    await store.append(
+        session.id,
+        [Entry(role=Role.ASSISTANT, content=(), at=NOON, tool_calls=(call,), sender="Ann")],
+    )
 
     entries, _ = await ask(session_requests(store), "sessions.show", id=session.id, last=1)
 
@@ -123,9 +171,9 @@ async def test_the_last_entries_alone_can_be_shown(store: Store) -> None:
     session = await exchange(store, "how are you", answer="fine")
     requests = session_requests(store)
 
-    assert [entry["role"] for entry in (await ask(requests, "sessions.show", id=session.id, last=1))[0]] == [
-        "assistant"
-    ]
+    assert [
+        entry["role"] for entry in (await ask(requests, "sessions.show", id=session.id, last=1))[0]
+    ] == ["assistant"]
     assert (await ask(requests, "sessions.show", id=session.id, last=0))[0] == []
 
 
@@ -183,7 +231,9 @@ async def test_a_title_is_set_and_taken_away(store: Store) -> None:
     session = await exchange(store)
     requests = session_requests(store)
 
-    assert (await ask(requests, "sessions.rename", id=session.id, title="Plans"))[1]["title"] == "Plans"
+    assert (await ask(requests, "sessions.rename", id=session.id, title="Plans"))[1][
+        "title"
+    ] == "Plans"
     assert (await ask(requests, "sessions.rename", id=session.id))[1]["title"] is None
 
 
@@ -192,10 +242,14 @@ async def test_a_session_is_put_away_and_taken_back(store: Store) -> None:
     requests = session_requests(store)
 
     assert (await ask(requests, "sessions.archive", id=session.id))[1]["archived"] is True
-    assert (await ask(requests, "sessions.archive", id=session.id, undo=True))[1]["archived"] is False
+    assert (await ask(requests, "sessions.archive", id=session.id, undo=True))[1][
+        "archived"
+    ] is False
 
 
-async def test_the_files_of_a_session_go_with_it_and_only_then(store: Store, tmp_path: Path) -> None:
+async def test_the_files_of_a_session_go_with_it_and_only_then(
+    store: Store, tmp_path: Path
+) -> None:
     files = Files(tmp_path / "files")
     requests = session_requests(store, forget=files.forget)
     session, other = await exchange(store), await exchange(store, id="2", source=dm("2"))
@@ -243,7 +297,11 @@ async def test_pruning_tells_what_it_did(store: Store, clock: FrozenClock) -> No
     clock.advance(days=40)
 
     _, pruned = await ask(
-        session_requests(store), "sessions.prune", empty_after=3600, archive_after=30 * 86400, forget_after=7 * 86400
+        session_requests(store),
+        "sessions.prune",
+        empty_after=3600,
+        archive_after=30 * 86400,
+        forget_after=7 * 86400,
     )
 
     assert (pruned["deleted"], pruned["archived"]) == (1, 1)
@@ -261,7 +319,9 @@ async def test_pruning_tells_what_it_did(store: Store, clock: FrozenClock) -> No
         ("sessions.prune", {"empty_after": "1h"}),
     ],
 )
-async def test_arguments_of_the_wrong_kind_are_refused(store: Store, do: str, args: dict[str, Json]) -> None:
+async def test_arguments_of_the_wrong_kind_are_refused(
+    store: Store, do: str, args: dict[str, Json]
+) -> None:
     with pytest.raises(MalformedRecord):
         await ask(session_requests(store), do, **args)
 
@@ -273,7 +333,12 @@ async def test_without_a_daemon_the_status_comes_from_the_store(store: Store) ->
     _, status = await ask(status_requests(store), "status")
 
     assert set(status) == STATUS
-    assert (status["ready"], status["since"], status["pid"], status["accounts"]) == (False, None, None, [])
+    assert (status["ready"], status["since"], status["pid"], status["accounts"]) == (
+        False,
+        None,
+        None,
+        [],
+    )
     assert status["lanes"] == {"busy": 0, "waiting": 0}
     assert status["inbox"] == {"waiting": 1, "dead": 0}
     assert status["outbox"] == {"waiting": 1, "dead": 0}
@@ -281,7 +346,9 @@ async def test_without_a_daemon_the_status_comes_from_the_store(store: Store) ->
 
 
 async def test_a_daemon_adds_what_only_it_knows(store: Store) -> None:
-    account = AccountStatus(platform="telegram", account="main", state="receiving", last_progress_at=NOON)
+    account = AccountStatus(
+        platform="telegram", account="main", state="receiving", last_progress_at=NOON
+    )
     daemon = DaemonStatus(
         ready=True,
         since=NOON,
@@ -295,7 +362,11 @@ async def test_a_daemon_adds_what_only_it_knows(store: Store) -> None:
     _, status = await ask(status_requests(store, partial(known, daemon)), "status")
 
     assert set(status) == STATUS
-    assert (status["ready"], status["since"], status["pid"]) == (True, "2026-05-04T12:00:00+00:00", 7)
+    assert (status["ready"], status["since"], status["pid"]) == (
+        True,
+        "2026-05-04T12:00:00+00:00",
+        7,
+    )
     assert status["accounts"] == [
         {
             "platform": "telegram",
@@ -319,7 +390,10 @@ async def test_a_store_that_takes_no_writes_is_not_ready_and_says_why(store: Sto
 
     _, status = await ask(status_requests(store, partial(known, daemon)), "status")
 
-    assert (status["ready"], status["store"]) == (False, {"ok": False, "reason": "the disk is full"})
+    assert (status["ready"], status["store"]) == (
+        False,
+        {"ok": False, "reason": "the disk is full"},
+    )
 
 
 async def known(daemon: DaemonStatus) -> DaemonStatus:

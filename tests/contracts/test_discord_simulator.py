@@ -89,7 +89,9 @@ async def sim() -> AsyncIterator[Remote]:
 
 
 @asynccontextmanager
-async def bot(sim: Remote, account: str = "main", *, token: str | None = None, **options: Any) -> AsyncIterator[Any]:
+async def bot(
+    sim: Remote, account: str = "main", *, token: str | None = None, **options: Any
+) -> AsyncIterator[Any]:
     """A bot that is ready. Whatever ends it before that comes out."""
     kind = options.pop("kind", Listener)
     client = kind(connector=Elsewhere(sim.url), **{"intents": INTENTS, **options})
@@ -112,14 +114,20 @@ async def bot(sim: Remote, account: str = "main", *, token: str | None = None, *
 @asynccontextmanager
 async def socket(sim: Remote) -> AsyncIterator[Any]:
     """The gateway by hand, without compression."""
-    async with aiohttp.ClientSession() as http, http.ws_connect(sim.url + "/gateway?v=10&encoding=json") as ws:
+    async with (
+        aiohttp.ClientSession() as http,
+        http.ws_connect(sim.url + "/gateway?v=10&encoding=json") as ws,
+    ):
         assert (await ws.receive_json())["op"] == 10
         yield ws
 
 
 def identify(**changes: object) -> dict[str, object]:
     """As a bot says it."""
-    return {"op": 2, "d": {"token": TOKENS["main"], "properties": {}, "intents": INTENTS.value, **changes}}
+    return {
+        "op": 2,
+        "d": {"token": TOKENS["main"], "properties": {}, "intents": INTENTS.value, **changes},
+    }
 
 
 async def code_of(ws: Any) -> int:
@@ -239,7 +247,10 @@ async def test_session_starts_are_counted_until_the_token_is_reset(sim: Remote) 
 
 
 async def test_a_shard_is_told_only_of_its_own_guilds(sim: Remote) -> None:
-    async with bot(sim, shard_id=0, shard_count=2) as first, bot(sim, shard_id=1, shard_count=2) as second:
+    async with (
+        bot(sim, shard_id=0, shard_count=2) as first,
+        bot(sim, shard_id=1, shard_count=2) as second,
+    ):
         await sim.say("hello", chat=HERE, user=ANN)
 
         assert await first.texts(1) == ["hello"]
@@ -263,9 +274,16 @@ async def test_a_bot_that_must_be_sharded_and_is_not_is_closed_with_4011(sim: Re
 
 @pytest.mark.parametrize(
     "trouble",
-    [{"do": "cut"}, {"do": "close", "code": 4000}, {"do": "reconnect"}, {"do": "invalidate", "resumable": True}],
+    [
+        {"do": "cut"},
+        {"do": "close", "code": 4000},
+        {"do": "reconnect"},
+        {"do": "invalidate", "resumable": True},
+    ],
 )
-async def test_a_session_that_was_interrupted_goes_on(sim: Remote, trouble: dict[str, object]) -> None:
+async def test_a_session_that_was_interrupted_goes_on(
+    sim: Remote, trouble: dict[str, object]
+) -> None:
     async with bot(sim) as client:
         await sim.say("before", chat=HERE, user=ANN)
         await client.texts(1)
@@ -279,7 +297,9 @@ async def test_a_session_that_was_interrupted_goes_on(sim: Remote, trouble: dict
 
 
 @pytest.mark.parametrize("trouble", ["invalidate", "expire"])
-async def test_a_session_that_is_over_begins_anew_without_what_was_missed(sim: Remote, trouble: str) -> None:
+async def test_a_session_that_is_over_begins_anew_without_what_was_missed(
+    sim: Remote, trouble: str
+) -> None:
     async with bot(sim) as client:
         await sim.do("gateway", do=trouble)
         await sim.say("missed", chat=HERE, user=ANN)
@@ -288,7 +308,10 @@ async def test_a_session_that_is_over_begins_anew_without_what_was_missed(sim: R
         await sim.say("heard", chat=HERE, user=ANN)
 
         assert await client.texts(1) == ["heard"]
-        assert [said.content async for said in client.get_channel(CHANNEL).history()] == ["heard", "missed"]
+        assert [said.content async for said in client.get_channel(CHANNEL).history()] == [
+            "heard",
+            "missed",
+        ]
 
 
 async def test_a_session_is_kept_for_minutes_only(sim: Remote) -> None:
@@ -299,7 +322,11 @@ async def test_a_session_is_kept_for_minutes_only(sim: Remote) -> None:
     await sim.until(lambda: _is_disconnected(sim))
     await sim.do("later", seconds=600)
     async with socket(sim) as again:
-        resume = {"token": TOKENS["main"], "session_id": ready["d"]["session_id"], "seq": ready["s"]}
+        resume = {
+            "token": TOKENS["main"],
+            "session_id": ready["d"]["session_id"],
+            "seq": ready["s"],
+        }
         await again.send_json({"op": 6, "d": resume})
 
         assert await again.receive_json() == {"op": 9, "d": False, "s": None, "t": None}
@@ -310,7 +337,9 @@ async def _is_disconnected(sim: Remote) -> bool:
 
 
 @pytest.mark.parametrize(("code", "left"), [(1000, 0), (1001, 0), (4000, 1)])
-async def test_a_bot_that_closes_with_1000_or_1001_ends_its_session(sim: Remote, code: int, left: int) -> None:
+async def test_a_bot_that_closes_with_1000_or_1001_ends_its_session(
+    sim: Remote, code: int, left: int
+) -> None:
     async with socket(sim) as ws:
         await ws.send_json(identify())
         assert (await ws.receive_json())["t"] == "READY"
@@ -337,7 +366,11 @@ async def test_on_a_silent_socket_nothing_comes_and_a_resume_has_it(sim: Remote)
         await sim.do("gateway", do="silence")
         await sim.say("unheard", chat=HERE, user=ANN)
         async with socket(sim) as again:
-            resume = {"token": TOKENS["main"], "session_id": ready["d"]["session_id"], "seq": guild["s"]}
+            resume = {
+                "token": TOKENS["main"],
+                "session_id": ready["d"]["session_id"],
+                "seq": guild["s"],
+            }
             await again.send_json({"op": 6, "d": resume})
             assert (await again.receive_json())["d"]["content"] == "unheard"
             assert (await again.receive_json())["t"] == "RESUMED"
@@ -355,7 +388,9 @@ async def test_discord_py_gives_up_a_silent_socket_and_resumes(sim: Remote) -> N
         await client.until("RESUMED")
 
 
-async def test_on_a_deaf_socket_heartbeats_go_on_and_only_history_has_what_was_said(sim: Remote) -> None:
+async def test_on_a_deaf_socket_heartbeats_go_on_and_only_history_has_what_was_said(
+    sim: Remote,
+) -> None:
     await sim.do("server", heartbeat=0.02)
     async with bot(sim) as client:
         await sim.fault("deaf", method="dispatch", times=2)
@@ -395,7 +430,9 @@ async def test_a_frame_can_leave_the_socket_half_open(sim: Remote) -> None:
         await ws.send_json({"op": 1, "d": None})
 
         async def is_silent() -> bool:
-            return [call["answered"] for call in await sim.calls(method="dispatch")] == ["half-open"]
+            return [call["answered"] for call in await sim.calls(method="dispatch")] == [
+                "half-open"
+            ]
 
         await sim.until(is_silent)
         assert await sim.calls(method="heartbeat_ack") == []
@@ -411,7 +448,9 @@ async def test_credentials_that_hold_no_longer_end_the_socket_with_4004(sim: Rem
             await client.running
 
 
-async def test_a_second_session_within_five_seconds_is_invalid_where_rates_are_enforced(sim: Remote) -> None:
+async def test_a_second_session_within_five_seconds_is_invalid_where_rates_are_enforced(
+    sim: Remote,
+) -> None:
     await sim.do("server", rates=True)
     async with socket(sim) as first, socket(sim) as second:
         await first.send_json(identify())
@@ -457,7 +496,9 @@ async def test_members_are_told_when_asked_for(sim: Remote) -> None:
         ('{"op": 2, "d": {"token": "x", "colour": "red"}}', 4002, "parameters"),
     ],
 )
-async def test_frames_that_no_bot_should_send_are_refused(sim: Remote, said: str, code: int, rule: str) -> None:
+async def test_frames_that_no_bot_should_send_are_refused(
+    sim: Remote, said: str, code: int, rule: str
+) -> None:
     async with socket(sim) as ws:
         await ws.send_str(said)
 
@@ -478,7 +519,9 @@ async def test_a_resume_with_a_number_that_never_was_is_refused_with_4007(sim: R
         await ws.send_json(identify())
         session = (await ws.receive_json())["d"]["session_id"]
         async with socket(sim) as again:
-            await again.send_json({"op": 6, "d": {"token": TOKENS["main"], "session_id": session, "seq": 999}})
+            await again.send_json(
+                {"op": 6, "d": {"token": TOKENS["main"], "session_id": session, "seq": 999}}
+            )
 
             assert await code_of(again) == 4007
 
@@ -595,10 +638,14 @@ async def test_a_reply_to_what_was_deleted_fails_unless_it_need_not_be_there(sim
         await sim.do("delete", chat=HERE, id=id_)
         with pytest.raises(discord.HTTPException, match="Unknown message") as refused:
             await question.reply("answer")
-        await client.get_channel(CHANNEL).send("answer", reference=question.to_reference(fail_if_not_exists=False))
+        await client.get_channel(CHANNEL).send(
+            "answer", reference=question.to_reference(fail_if_not_exists=False)
+        )
 
     assert refused.value.code == 50035
-    assert [(shown["text"], shown["reply_to"]) for shown in await sim.messages()] == [("answer", None)]
+    assert [(shown["text"], shown["reply_to"]) for shown in await sim.messages()] == [
+        ("answer", None)
+    ]
 
 
 async def test_nobody_is_called_who_is_not_allowed_to_be(sim: Remote) -> None:
@@ -607,7 +654,9 @@ async def test_nobody_is_called_who_is_not_allowed_to_be(sim: Remote) -> None:
     await sim.do("join", user=ANN)
     async with bot(sim) as client:
         await client.get_channel(CHANNEL).send(text)
-        await client.get_channel(CHANNEL).send(text, allowed_mentions=discord.AllowedMentions.none())
+        await client.get_channel(CHANNEL).send(
+            text, allowed_mentions=discord.AllowedMentions.none()
+        )
 
     loud, quiet = (shown["calls"] for shown in await sim.messages())
     assert loud == {"users": [ANN], "roles": ["77"], "everyone": True}
@@ -639,9 +688,13 @@ async def test_the_history_is_read_by_marks_and_pages(sim: Remote) -> None:
     async with bot(sim) as client:
         channel = client.get_channel(CHANNEL)
         newest = [said.content async for said in channel.history(limit=3)]
-        after = [said.content async for said in channel.history(after=discord.Object(ids[9]), limit=None)]
+        after = [
+            said.content async for said in channel.history(after=discord.Object(ids[9]), limit=None)
+        ]
         before = [said.content async for said in channel.history(before=discord.Object(ids[3]))]
-        around = [said.content async for said in channel.history(around=discord.Object(ids[50]), limit=5)]
+        around = [
+            said.content async for said in channel.history(around=discord.Object(ids[50]), limit=5)
+        ]
 
     assert newest == ["149", "148", "147"]
     assert after == [str(number) for number in range(10, 150)]
@@ -655,7 +708,11 @@ async def test_a_message_from_the_past_stands_in_the_history_where_it_belongs(si
     async with bot(sim) as client:
         now, then = [said async for said in client.get_channel(CHANNEL).history()]
 
-    assert (now.content, then.content, then.created_at.timestamp()) == ("now", "long ago", 1_700_000_000.5)
+    assert (now.content, then.content, then.created_at.timestamp()) == (
+        "now",
+        "long ago",
+        1_700_000_000.5,
+    )
 
 
 async def test_typing_and_reactions_are_shown(sim: Remote) -> None:
@@ -683,7 +740,9 @@ async def test_files_go_up_and_down_byte_by_byte(sim: Remote) -> None:
     (shown,) = await sim.messages()
     assert (said.attachments[0].filename, got, again) == ("ü.bin", content, content)
     assert (shown["text"], shown["file"]["name"]) == ("here", "b.bin")
-    assert [call["does"] for call in await sim.calls(method="create_message+files")] == ["send_file"]
+    assert [call["does"] for call in await sim.calls(method="create_message+files")] == [
+        "send_file"
+    ]
     assert await sim.violations() == []
 
 
@@ -702,7 +761,9 @@ async def test_a_link_expires_and_the_message_has_a_new_one(sim: Remote) -> None
 async def test_a_file_of_more_than_10_mib_is_refused(sim: Remote) -> None:
     async with bot(sim) as client:
         with pytest.raises(discord.HTTPException) as refused:
-            await client.get_channel(CHANNEL).send(file=discord.File(io.BytesIO(bytes(10 * 1024 * 1024 + 1)), "big"))
+            await client.get_channel(CHANNEL).send(
+                file=discord.File(io.BytesIO(bytes(10 * 1024 * 1024 + 1)), "big")
+            )
 
     assert (refused.value.status, refused.value.code) == (413, 40005)
 
@@ -714,7 +775,11 @@ async def test_people_edit_and_delete(sim: Remote) -> None:
         await sim.do("delete", chat=HERE, id=id_)
         (edited,), (deleted,) = await client.until("edit"), await client.until("delete")
 
-    assert (edited.content, edited.edited_at is not None, deleted.message_id) == ("hello", True, int(id_))
+    assert (edited.content, edited.edited_at is not None, deleted.message_id) == (
+        "hello",
+        True,
+        int(id_),
+    )
 
 
 async def test_people_reply_forward_and_send_stickers(sim: Remote) -> None:
@@ -764,7 +829,9 @@ async def test_a_bot_is_told_of_a_guild_it_is_invited_to_and_thrown_out_of(sim: 
         await client.until("GUILD_CREATE", 2)
         await sim.do("open", chat="9501", guild="9500", name="jobs")
         await client.until("CHANNEL_CREATE")
-        names = [(guild.name, [channel.name for channel in guild.channels]) for guild in client.guilds]
+        names = [
+            (guild.name, [channel.name for channel in guild.channels]) for guild in client.guilds
+        ]
         await sim.do("kick", guild="9500")
         await client.until("GUILD_DELETE")
 
@@ -825,12 +892,16 @@ async def test_a_message_has_one_thread_at_most(sim: Remote) -> None:
         sent = await client.get_channel(CHANNEL).send("question")
         await sent.create_thread(name="one")
         with pytest.raises(discord.HTTPException) as refused:
-            await client.http.start_thread_with_message(CHANNEL, sent.id, name="two", auto_archive_duration=60)
+            await client.http.start_thread_with_message(
+                CHANNEL, sent.id, name="two", auto_archive_duration=60
+            )
 
     assert refused.value.code == 160004
 
 
-async def test_threads_are_listed_as_active_or_archived_and_a_message_opens_one(sim: Remote) -> None:
+async def test_threads_are_listed_as_active_or_archived_and_a_message_opens_one(
+    sim: Remote,
+) -> None:
     id_ = (await sim.do("thread", chat=HERE, user=ANN, name="old"))["id"]
     await sim.do("archive", chat=id_)
     async with bot(sim) as client:
@@ -870,29 +941,44 @@ async def test_a_forum_takes_only_new_posts(sim: Remote) -> None:
         forum = client.get_channel(9100)
         post = await forum.create_thread(name="news", content="read this")
         with pytest.raises(discord.HTTPException) as refused:
-            await client.http.request(Route("POST", "/channels/9100/messages"), json={"content": "hello"})
+            await client.http.request(
+                Route("POST", "/channels/9100/messages"), json={"content": "hello"}
+            )
 
     assert (refused.value.code, post.message.id) == (50008, post.thread.id)
-    assert [(shown["chat"], shown["text"]) for shown in await sim.messages()] == [(str(post.thread.id), "read this")]
+    assert [(shown["chat"], shown["text"]) for shown in await sim.messages()] == [
+        (str(post.thread.id), "read this")
+    ]
 
 
 async def test_people_post_in_a_forum(sim: Remote) -> None:
     await sim.do("open", chat="9100", kind="forum", name="help")
     async with bot(sim) as client:
-        id_ = (await sim.do("thread", chat="9100", user=ANN, name="broken", text="it is broken"))["id"]
+        id_ = (await sim.do("thread", chat="9100", user=ANN, name="broken", text="it is broken"))[
+            "id"
+        ]
         (thread,), (said,) = await client.until("thread"), await client.until("message")
 
-    assert (str(thread.id), thread.parent.id, said.content, str(said.id)) == (id_, 9100, "it is broken", id_)
+    assert (str(thread.id), thread.parent.id, said.content, str(said.id)) == (
+        id_,
+        9100,
+        "it is broken",
+        id_,
+    )
 
 
 @pytest.mark.parametrize(
     ("denied", "code"), [("send_messages", 50013), ("view_channel", 50001), ("attach_files", 50013)]
 )
-async def test_what_is_not_permitted_is_refused_by_its_code(sim: Remote, denied: str, code: int) -> None:
+async def test_what_is_not_permitted_is_refused_by_its_code(
+    sim: Remote, denied: str, code: int
+) -> None:
     async with bot(sim) as client:
         await sim.do("permissions", chat=HERE, deny=[denied])
         with pytest.raises(discord.Forbidden) as refused:
-            await client.get_channel(CHANNEL).send("hello", file=discord.File(io.BytesIO(b"x"), "x"))
+            await client.get_channel(CHANNEL).send(
+                "hello", file=discord.File(io.BytesIO(b"x"), "x")
+            )
         await client.until("CHANNEL_UPDATE")
 
         assert not getattr(client.get_channel(CHANNEL).permissions_for(client.guilds[0].me), denied)
@@ -946,7 +1032,9 @@ async def test_buttons_are_shown_and_a_press_is_told_with_its_custom_id(sim: Rem
 async def test_only_what_is_shown_can_be_pressed(sim: Remote) -> None:
     async with _pressed(sim) as (_, press):
         with pytest.raises(ValueError, match="no such button"):
-            await sim.do("press", chat=HERE, user=ANN, message=str(press.message.id), nonce="perhaps")
+            await sim.do(
+                "press", chat=HERE, user=ANN, message=str(press.message.id), nonce="perhaps"
+            )
 
 
 async def test_an_answer_after_three_seconds_is_too_late(sim: Remote) -> None:
@@ -985,7 +1073,11 @@ async def test_an_answer_can_be_put_off_and_given_for_a_quarter_of_an_hour(sim: 
 
     _, first, second = await sim.messages()
     assert (thinking["answer"], thinking["thinking"]) == ("deferred", True)
-    assert (first["text"], second["text"], second["only_for"]) == ("at long last", "only for you", ANN)
+    assert (first["text"], second["text"], second["only_for"]) == (
+        "at long last",
+        "only for you",
+        ANN,
+    )
     assert refused.value.code == 50027
 
 
@@ -1020,15 +1112,23 @@ async def test_one_command_too_many_fails_them_all(sim: Remote) -> None:
     ("asked", "rule"),
     [
         ({"content": "x", "colour": "red"}, "parameters"),
-        ({"content": "x", "allowed_mentions": {"parse": ["users"], "users": ["1"]}}, "allowed mentions"),
-        ({"components": [{"type": 1, "components": [{"type": 2, "style": 1, "label": "x"}]}]}, "components"),
+        (
+            {"content": "x", "allowed_mentions": {"parse": ["users"], "users": ["1"]}},
+            "allowed mentions",
+        ),
+        (
+            {"components": [{"type": 1, "components": [{"type": 2, "style": 1, "label": "x"}]}]},
+            "components",
+        ),
         ({"embeds": [{"description": "x" * 4097}]}, "embeds"),
         ({"embeds": ["x"]}, "parameters"),
         ({"content": "x", "message_reference": {"message_id": "one"}}, "snowflakes"),
         ({"content": "x", "message_reference": {"message_id": "1", "colour": "red"}}, "reference"),
     ],
 )
-async def test_what_no_correct_bot_asks_for_is_a_violation(sim: Remote, asked: dict[str, object], rule: str) -> None:
+async def test_what_no_correct_bot_asks_for_is_a_violation(
+    sim: Remote, asked: dict[str, object], rule: str
+) -> None:
     async with bot(sim) as client:
         with pytest.raises(discord.HTTPException, match="50035"):
             await client.http.request(Route("POST", f"/channels/{CHANNEL}/messages"), json=asked)
@@ -1058,7 +1158,10 @@ async def test_an_address_that_there_is_not_is_a_violation(sim: Remote) -> None:
 
 async def test_a_bot_that_does_not_say_what_it_is_is_a_violation(sim: Remote) -> None:
     headers = {"Authorization": f"Bot {TOKENS['main']}", "User-Agent": "curl"}
-    async with aiohttp.ClientSession(headers=headers) as http, http.get(sim.url + "/api/v10/users/@me") as answer:
+    async with (
+        aiohttp.ClientSession(headers=headers) as http,
+        http.get(sim.url + "/api/v10/users/@me") as answer,
+    ):
         assert answer.status == 403
 
     assert await broken_rules(sim) == ["user agent"]
@@ -1071,12 +1174,17 @@ async def test_every_rule_names_its_source(sim: Remote) -> None:
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
-async def test_discord_py_waits_for_a_429_that_came_through_discord(sim: Remote, everywhere: bool) -> None:
+async def test_discord_py_waits_for_a_429_that_came_through_discord(
+    sim: Remote, everywhere: bool
+) -> None:
     async with bot(sim) as client:
         await sim.fault("429", does="send", retry_after=0.02, everywhere=everywhere)
         await client.get_channel(CHANNEL).send("hello")
 
-    assert [call["answered"].split(":")[0] for call in await sim.calls(does="send")] == ["refused", "done"]
+    assert [call["answered"].split(":")[0] for call in await sim.calls(does="send")] == [
+        "refused",
+        "done",
+    ]
 
 
 async def test_discord_py_does_not_wait_for_a_429_of_cloudflare(sim: Remote) -> None:
@@ -1091,7 +1199,10 @@ async def test_discord_py_does_not_wait_for_a_429_of_cloudflare(sim: Remote) -> 
 
 async def test_rates_are_told_and_enforced_per_channel(sim: Remote) -> None:
     await sim.do("server", rates=True)
-    url, headers = f"{sim.url}/api/v10/channels/{CHANNEL}/messages", {"Authorization": f"Bot {TOKENS['main']}", **AGENT}
+    url, headers = (
+        f"{sim.url}/api/v10/channels/{CHANNEL}/messages",
+        {"Authorization": f"Bot {TOKENS['main']}", **AGENT},
+    )
     async with aiohttp.ClientSession(headers=headers) as http:
         told = []
         for number in range(6):

@@ -51,17 +51,24 @@ class TestDue:
     async def test_a_session_is_due_by_the_policy_of_its_platform_else_of_its_chat_type_else_by_the_default(
         self, store: Store, clock: FrozenClock
     ) -> None:
-        for id_, source in enumerate((dm("1"), group("2"), dm("3", platform="slack"), group("4", platform="slack"))):
+        for id_, source in enumerate(
+            (dm("1"), group("2"), dm("3", platform="slack"), group("4", platform="slack"))
+        ):
             await exchange(store, id=str(id_), source=source)
         clock.advance(hours=2)
 
         assert await due(store, ResetPolicies(default=IDLE)) == {"1", "2", "3", "4"}
         assert await due(store, ResetPolicies(by_chat_type={ChatType.GROUP: IDLE})) == {"2", "4"}
-        assert await due(store, ResetPolicies(default=IDLE, by_platform={"slack": NEVER})) == {"1", "2"}
+        assert await due(store, ResetPolicies(default=IDLE, by_platform={"slack": NEVER})) == {
+            "1",
+            "2",
+        }
         assert await due(store, ResetPolicies(by_platform={"slack": IDLE})) == {"3", "4"}
         assert await due(store, ResetPolicies()) == set()
 
-    async def test_a_session_is_due_just_after_its_time_and_not_at_it(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_session_is_due_just_after_its_time_and_not_at_it(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await exchange(store, source=dm("1"))
         clock.advance(hours=1)
         at_the_time = await due(store, ResetPolicies(default=IDLE))
@@ -91,22 +98,31 @@ class TestDue:
 
         assert await due(store, ResetPolicies(default=IDLE)) == {"3"}
 
-    async def test_more_than_a_page_of_them_are_all_found_once(self, store: Store, clock: FrozenClock) -> None:
+    async def test_more_than_a_page_of_them_are_all_found_once(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         for number in range(230):
             await store.open(opening(dm(str(number))))
         clock.advance(hours=2)
-        found = [session.origin.chat_id async for session in store.due(ResetPolicies(default=IDLE).for_kind)]
+        found = [
+            session.origin.chat_id
+            async for session in store.due(ResetPolicies(default=IDLE).for_kind)
+        ]
 
         assert sorted(map(int, filter(None, found))) == list(range(230))
 
-    async def test_a_message_makes_a_session_that_was_due_young_again(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_message_makes_a_session_that_was_due_young_again(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await exchange(store)
         clock.advance(hours=2)
         await exchange(store, id="2")
 
         assert await due(store, ResetPolicies(default=IDLE)) == set()
 
-    async def test_a_chat_that_moved_is_due_where_it_is_now(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_chat_that_moved_is_due_where_it_is_now(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await exchange(store, source=group("1"))
         await store.move_chat(group("1"), "-100", key_of)
         clock.advance(hours=2)
@@ -123,10 +139,15 @@ class TestAtTheSameMoment:
         old = [await exchange(store, id="1", source=source) for source in sources]
         clock.advance(hours=2)
         sweeping = [
-            store.end_if_due(session.id, opening(source, IDLE)) for session, source in zip(old, sources, strict=True)
+            store.end_if_due(session.id, opening(source, IDLE))
+            for session, source in zip(old, sources, strict=True)
         ]
         writing = [begin(store, message(id="2", source=source), IDLE) for source in sources]
-        both = zip(sweeping, writing, strict=True) if first == "sweep" else zip(writing, sweeping, strict=True)
+        both = (
+            zip(sweeping, writing, strict=True)
+            if first == "sweep"
+            else zip(writing, sweeping, strict=True)
+        )
         await asyncio.gather(*(each for pair in both for each in pair))
 
         for session, source in zip(old, sources, strict=True):
@@ -140,7 +161,9 @@ class TestAtTheSameMoment:
 
 
 class TestEndings:
-    async def test_whoever_ends_a_session_its_agent_is_to_hear_of_it(self, store: Store, clock: FrozenClock) -> None:
+    async def test_whoever_ends_a_session_its_agent_is_to_hear_of_it(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         swept = await exchange(store, id="1", source=dm("1"))
         late = await exchange(store, id="2", source=dm("2"))
         clock.advance(hours=2)
@@ -163,7 +186,9 @@ class TestEndings:
             again.id: EndReason.SWITCH,
         }
 
-    async def test_an_ending_is_one_however_many_verbs_come_by(self, store: Store, clock: FrozenClock) -> None:
+    async def test_an_ending_is_one_however_many_verbs_come_by(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await exchange(store)
         clock.advance(hours=2)
         await store.end_if_due(session.id, opening(policy=IDLE))
@@ -172,14 +197,18 @@ class TestEndings:
 
         assert await told_of(store) == []
 
-    async def test_a_clock_that_is_set_back_hides_no_ending(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_clock_that_is_set_back_hides_no_ending(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await exchange(store)
         await store.reset(key_of())
         clock.jump(seconds=-30)
 
         assert await told_of(store) == [(session.id, 0)]
 
-    async def test_where_nothing_was_said_there_is_nothing_to_hear_of(self, store: Store, clock: FrozenClock) -> None:
+    async def test_where_nothing_was_said_there_is_nothing_to_hear_of(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         opened = await store.open(opening(policy=IDLE))
         await store.append(opened.session.id, [said(Role.USER, "/help", origin=Origin.COMMAND)])
         clock.advance(hours=2)
@@ -218,7 +247,9 @@ class TestEndings:
         assert not await store.record_telling(session.id, retry_at=clock.now())
         await store.record_told(session.id)
 
-    async def test_a_session_that_ends_a_second_time_is_told_a_second_time(self, store: Store) -> None:
+    async def test_a_session_that_ends_a_second_time_is_told_a_second_time(
+        self, store: Store
+    ) -> None:
         session = await exchange(store)
         await store.reset(key_of())
         await store.record_told(session.id)
@@ -245,13 +276,17 @@ class TestEndings:
         assert len(await store.endings(limit=2)) == 2
 
 
-async def talk(store: Store, clock: FrozenClock, text: str, id_: str, source: SessionSource | None = None) -> Session:
+async def talk(
+    store: Store, clock: FrozenClock, text: str, id_: str, source: SessionSource | None = None
+) -> Session:
     """A turn whose words have the time of the clock."""
     inbound = message(text, id=id_, source=source)
     asked = opening(inbound.source)
     accepted = await store.accept(inbound, asked.key)
     entry = said(Role.USER, text, at=clock.now())
-    begun = await store.begin(Claim(inbox=(accepted.id,), opening=asked, entries=(entry,), history=50))
+    begun = await store.begin(
+        Claim(inbox=(accepted.id,), opening=asked, entries=(entry,), history=50)
+    )
     answer = replace(assistant(f"re: {text}"), at=clock.now())
     await store.finish(begun.turn, Outcome(entries=(answer,)))
     return await store.session(begun.opened.session.id)
@@ -259,17 +294,23 @@ async def talk(store: Store, clock: FrozenClock, text: str, id_: str, source: Se
 
 async def kept(store: Store, session: Session) -> list[str]:
     """Everything that can still be read."""
-    return [entry.text for entry in (await store.transcript(session.id, with_archived=True)).entries]
+    return [
+        entry.text for entry in (await store.transcript(session.id, with_archived=True)).entries
+    ]
 
 
 class TestKeeping:
     DAYS = timedelta(days=90)
 
     async def prune(self, store: Store, keep: timedelta | None = DAYS) -> tuple[int, int]:
-        pruned = await store.prune(empty_after=EVER, archive_after=EVER, forget_after=EVER, keep=keep)
+        pruned = await store.prune(
+            empty_after=EVER, archive_after=EVER, forget_after=EVER, keep=keep
+        )
         return pruned.deleted, pruned.entries
 
-    async def test_without_a_limit_everything_is_kept(self, store: Store, clock: FrozenClock) -> None:
+    async def test_without_a_limit_everything_is_kept(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await talk(store, clock, "old", "1")
         clock.advance(days=3650)
 
@@ -300,9 +341,14 @@ class TestKeeping:
         await self.prune(store)
         after = await store.session(before.id)
 
-        assert (after.updated_at, after.last_interaction_at) == (before.updated_at, before.last_interaction_at)
+        assert (after.updated_at, after.last_interaction_at) == (
+            before.updated_at,
+            before.last_interaction_at,
+        )
 
-    async def test_a_session_in_which_nothing_is_left_is_deleted(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_session_in_which_nothing_is_left_is_deleted(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await talk(store, clock, "all there is", "1")
         clock.advance(days=92)
 
@@ -339,7 +385,10 @@ class TestKeeping:
         session = await talk(store, clock, "middle", "2")
         there = (await store.transcript(session.id)).entries
         summary = Entry(
-            role=Role.USER, content=(Text("they spoke of old and middle"),), at=clock.now(), origin=Origin.SUMMARY
+            role=Role.USER,
+            content=(Text("they spoke of old and middle"),),
+            at=clock.now(),
+            origin=Origin.SUMMARY,
         )
         assert await store.summarise(session.id, summary, there, mark=0)
         await talk(store, clock, "new", "3")
@@ -352,10 +401,14 @@ class TestKeeping:
         begun = await begin(store, message("and now", id="4"))
         assert [entry.text for entry in begun.history] == ["middle", "re: middle", "new", "re: new"]
 
-    async def test_a_summary_of_what_is_all_young_stays(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_summary_of_what_is_all_young_stays(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await talk(store, clock, "young", "1")
         there = (await store.transcript(session.id)).entries
-        summary = Entry(role=Role.USER, content=(Text("young"),), at=clock.now(), origin=Origin.SUMMARY)
+        summary = Entry(
+            role=Role.USER, content=(Text("young"),), at=clock.now(), origin=Origin.SUMMARY
+        )
         await store.summarise(session.id, summary, there, mark=0)
         await talk(store, clock, "younger", "2")
         clock.advance(days=50)
@@ -363,7 +416,9 @@ class TestKeeping:
         assert await self.prune(store) == (0, 0)
         assert (await store.session(session.id)).summary_seq
 
-    async def test_entries_that_are_no_longer_live_go_too(self, store: Store, clock: FrozenClock) -> None:
+    async def test_entries_that_are_no_longer_live_go_too(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await talk(store, clock, "first", "0")
         for number in range(1, 20):
             session = await talk(store, clock, f"word {number}", str(number))
@@ -375,17 +430,23 @@ class TestKeeping:
         assert (await self.prune(store))[1] == 40
         assert await kept(store, session) == ["last", "re: last"]
 
-    async def test_more_than_a_step_of_one_session_goes_at_once(self, store: Store, clock: FrozenClock) -> None:
+    async def test_more_than_a_step_of_one_session_goes_at_once(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await talk(store, clock, "young", "1")
         for _ in range(5):
-            await store.append(session.id, [said(Role.USER, "x", at=clock.now()) for _ in range(500)])
+            await store.append(
+                session.id, [said(Role.USER, "x", at=clock.now()) for _ in range(500)]
+            )
         clock.advance(days=92)
         other = await talk(store, clock, "other", "2", dm("7"))
 
         assert await self.prune(store) == (1, 2502)
         assert await kept(store, other) == ["other", "re: other"]
 
-    async def test_days_are_whole_days_and_hours_are_hours(self, store: Store, clock: FrozenClock) -> None:
+    async def test_days_are_whole_days_and_hours_are_hours(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await talk(store, clock, "said at noon", "1")
         clock.advance(days=90, hours=11)
         assert await self.prune(store) == (0, 0)
@@ -396,7 +457,9 @@ class TestKeeping:
         clock.advance(minutes=61)
         assert await self.prune(store, timedelta(hours=1)) == (1, 2)
 
-    async def test_an_imported_conversation_goes_by_when_it_was_said(self, store: Store, clock: FrozenClock) -> None:
+    async def test_an_imported_conversation_goes_by_when_it_was_said(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await talk(store, clock, "from elsewhere", "1")
         lines = [line async for line in store.export(session.id)]
         await store.delete(session.id)
@@ -406,7 +469,9 @@ class TestKeeping:
 
         assert await self.prune(store) == (1, 2)
 
-    async def test_a_clock_that_jumps_back_makes_nothing_old(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_clock_that_jumps_back_makes_nothing_old(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await talk(store, clock, "said", "1")
         clock.jump(days=-400)
 

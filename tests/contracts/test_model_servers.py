@@ -84,7 +84,9 @@ class Talk:
 
 
 @asynccontextmanager
-async def talking(kind: str, *, patience: Patience | None = None, **spec: object) -> AsyncIterator[Talk]:
+async def talking(
+    kind: str, *, patience: Patience | None = None, **spec: object
+) -> AsyncIterator[Talk]:
     async with in_process(Simulator(Models())) as sim:
         told = {"url": f"{sim.url}/v1", "api_key": KEY, "model": "a-model"} | spec
         agent = MAKERS[kind](AgentSpec(name="main", kind=kind, **told), patience)  # type: ignore[arg-type]
@@ -98,7 +100,9 @@ async def talking(kind: str, *, patience: Patience | None = None, **spec: object
 class TestWaysOfServers:
     @for_both
     @pytest.mark.parametrize("way", [way for way in WAYS if way != "no finish"])
-    async def test_whatever_a_server_does_differently_the_answer_is_the_same(self, kind: str, way: str) -> None:
+    async def test_whatever_a_server_does_differently_the_answer_is_the_same(
+        self, kind: str, way: str
+    ) -> None:
         async with talking(kind) as talk:
             await talk.script(ways=[way], thoughts=["hm ", "🦊"])
             events = await talk.hear()
@@ -211,7 +215,12 @@ class TestEndings:
 
     async def test_a_tool_that_the_server_runs_brings_its_result(self) -> None:
         async with talking("anthropic") as talk:
-            call = {"id": "t1", "name": "web_search", "arguments": '{"query": "x"}', "result": "three pages"}
+            call = {
+                "id": "t1",
+                "name": "web_search",
+                "arguments": '{"query": "x"}',
+                "result": "three pages",
+            }
             await talk.script(calls=[call])
             tools = [event for event in await talk.hear() if isinstance(event, Tool)]
 
@@ -267,7 +276,9 @@ class TestRefusals:
 
     @for_both
     @pytest.mark.parametrize("fault", ["500", "error first"])
-    async def test_people_are_not_shown_what_a_server_says_to_its_operator(self, kind: str, fault: str) -> None:
+    async def test_people_are_not_shown_what_a_server_says_to_its_operator(
+        self, kind: str, fault: str
+    ) -> None:
         async with talking(kind) as talk:
             await talk.sim.fault(fault)
             _, error = await talk.fail()
@@ -278,8 +289,14 @@ class TestRefusals:
 
     @for_both
     @pytest.mark.parametrize("status", [400, "401", "403", 404])
-    async def test_an_error_inside_a_stream_counts_as_its_status(self, kind: str, status: object) -> None:
-        kinds = {"400": "invalid_request_error", "401": "authentication_error", "403": "permission_error"}
+    async def test_an_error_inside_a_stream_counts_as_its_status(
+        self, kind: str, status: object
+    ) -> None:
+        kinds = {
+            "400": "invalid_request_error",
+            "401": "authentication_error",
+            "403": "permission_error",
+        }
         error = {"message": "no", "code": status, "type": kinds.get(str(status), "not_found_error")}
 
         async def refuse(request: web.Request) -> web.Response:
@@ -324,7 +341,13 @@ class TestRefusals:
     async def test_a_redirect_is_not_followed_with_our_key(self, kind: str) -> None:
         async with talking(kind) as talk:
             agent = MAKERS[kind](
-                AgentSpec(name="main", kind=kind, url=f"{talk.sim.url}/moved", api_key=KEY, model="a-model")
+                AgentSpec(
+                    name="main",
+                    kind=kind,
+                    url=f"{talk.sim.url}/moved",
+                    api_key=KEY,
+                    model="a-model",
+                )
             )
             _, error = await Talk(kind, agent, talk.sim).fail()
             await agent.close()
@@ -346,7 +369,9 @@ class TestBreaking:
             ("endless line", "one line of it has no end"),
         ],
     )
-    async def test_what_breaks_half_way_keeps_its_words_and_says_why(self, kind: str, fault: str, why: str) -> None:
+    async def test_what_breaks_half_way_keeps_its_words_and_says_why(
+        self, kind: str, fault: str, why: str
+    ) -> None:
         async with talking(kind) as talk:
             await talk.script(pieces=PIECES * 3)
             await talk.sim.fault(fault)
@@ -380,7 +405,9 @@ class TestBreaking:
         async with talking(kind) as talk:
             await talk.script()
             await talk.sim.fault("invalid utf-8")
-            assert text_of(await talk.hear()) == "".join(PIECES).replace("wonderful", "wonder\ufffd\ufffdful")
+            assert text_of(await talk.hear()) == "".join(PIECES).replace(
+                "wonderful", "wonder\ufffd\ufffdful"
+            )
 
     @for_both
     async def test_a_line_of_a_megabyte_is_read_over(self, kind: str) -> None:
@@ -398,7 +425,9 @@ class TestBreaking:
 
 class TestSecrets:
     @for_both
-    async def test_the_key_is_in_no_error_and_no_log(self, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_the_key_is_in_no_error_and_no_log(
+        self, kind: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
         caplog.set_level(logging.DEBUG)
         async with talking(kind, api_key=CANARY) as talk:
             _, error = await talk.fail()
@@ -417,7 +446,9 @@ class TestSecrets:
     async def test_what_a_server_says_is_cut_and_is_one_line(self, kind: str) -> None:
         async def complain(request: web.Request) -> web.Response:
             key = request.headers.get("x-api-key") or request.headers["Authorization"]
-            return web.json_response({"error": {"message": f"no\n{key} " + "blah " * 200}}, status=400)
+            return web.json_response(
+                {"error": {"message": f"no\n{key} " + "blah " * 200}}, status=400
+            )
 
         async with serving(complain) as url, talking(kind, url=url, api_key=CANARY) as talk:
             _, error = await talk.fail()
@@ -469,7 +500,9 @@ class TestSecrets:
         ],
         ids=range(9),
     )
-    async def test_no_answer_at_all_is_unavailable_whatever_it_is(self, kind: str, body: bytes) -> None:
+    async def test_no_answer_at_all_is_unavailable_whatever_it_is(
+        self, kind: str, body: bytes
+    ) -> None:
         async def odd(request: web.Request) -> web.Response:
             return web.Response(body=body, content_type="application/json")
 
@@ -487,7 +520,11 @@ class TestOpenAiRequests:
             await talk.hear(asked)
             request = (await talk.requests())[0]
 
-        call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"at": "sky"}'}}
+        call = {
+            "id": "call_1",
+            "type": "function",
+            "function": {"name": "look", "arguments": '{"at": "sky"}'},
+        }
         assert request == {
             "model": "a-model",
             "stream": True,
@@ -510,7 +547,10 @@ class TestOpenAiRequests:
             content = (await talk.requests())[0]["messages"][-1]["content"]
 
         url = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
-        assert content == [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": url}}]
+        assert content == [
+            {"type": "text", "text": "see"},
+            {"type": "image_url", "image_url": {"url": url}},
+        ]
 
     async def test_a_field_that_a_server_does_not_know_is_left_out_from_then_on(self) -> None:
         async with talking("openai") as talk:
@@ -533,7 +573,9 @@ class TestOpenAiRequests:
     async def test_without_a_key_none_is_sent(self) -> None:
         async with talking("openai", api_key=None) as talk:
             await talk.hear()
-            assert [call["account"] for call in await talk.sim.calls(method="completions")] == [None]
+            assert [call["account"] for call in await talk.sim.calls(method="completions")] == [
+                None
+            ]
 
 
 class TestAnthropicRequests:
@@ -561,7 +603,10 @@ class TestAnthropicRequests:
                     {"type": "tool_use", "id": "call_1", "name": "look", "input": {"at": "sky"}},
                 ],
             },
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "blue"}]},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "blue"}],
+            },
             {"role": "assistant", "content": [{"type": "text", "text": "It is blue."}]},
             {"role": "user", "content": [{"type": "text", "text": "now"}]},
         ]
@@ -571,12 +616,18 @@ class TestAnthropicRequests:
             await talk.hear(_with_picture(tmp_path))
             content = (await talk.requests())[0]["messages"][-1]["content"]
 
-        source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(PNG).decode()}
+        source = {
+            "type": "base64",
+            "media_type": "image/png",
+            "data": base64.b64encode(PNG).decode(),
+        }
         assert content == [{"type": "text", "text": "see"}, {"type": "image", "source": source}]
 
     async def test_the_address_may_end_in_its_version_or_not(self) -> None:
         async with talking("anthropic") as talk:
-            agent = AnthropicAgent(AgentSpec(name="main", url=talk.sim.url + "/", api_key=KEY, model="a-model"))
+            agent = AnthropicAgent(
+                AgentSpec(name="main", url=talk.sim.url + "/", api_key=KEY, model="a-model")
+            )
             events = await Talk("anthropic", agent, talk.sim).hear()
             await agent.close()
 
@@ -587,7 +638,9 @@ class TestManyAtOnce:
     @for_both
     async def test_sixty_four_streams_are_kept_apart(self, kind: str) -> None:
         async with talking(kind) as talk:
-            answers = await asyncio.gather(*(talk.hear(turn(f"<{n}>", number=n)) for n in range(64)))
+            answers = await asyncio.gather(
+                *(talk.hear(turn(f"<{n}>", number=n)) for n in range(64))
+            )
 
         assert [text_of(events) for events in answers] == [f"You said: <{n}>" for n in range(64)]
 

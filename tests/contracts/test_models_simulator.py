@@ -31,13 +31,18 @@ async def sim() -> AsyncIterator[Remote]:
 async def post(sim: Remote, path: str, body: Body, **headers: str) -> tuple[int, str]:
     async with (
         aiohttp.ClientSession() as http,
-        http.post(f"{sim.url}/v1/{path}", json={"model": "m", "stream": True, **body}, headers=headers) as answer,
+        http.post(
+            f"{sim.url}/v1/{path}", json={"model": "m", "stream": True, **body}, headers=headers
+        ) as answer,
     ):
         return answer.status, await answer.text()
 
 
 def messages(*contents: list[Body], **more: object) -> Body:
-    said = [{"role": ("user", "assistant")[at % 2], "content": content} for at, content in enumerate(contents)]
+    said = [
+        {"role": ("user", "assistant")[at % 2], "content": content}
+        for at, content in enumerate(contents)
+    ]
     return {"max_tokens": 9, "messages": said, **more}
 
 
@@ -49,8 +54,14 @@ def messages(*contents: list[Body], **more: object) -> Body:
         ("chat/completions", {"messages": [HI, {"role": "system", "content": "x"}, HI]}),
         ("chat/completions", {"messages": [{"role": "user", "content": ""}]}),
         ("chat/completions", {"messages": [HI, {"role": "assistant", "content": "x"}]}),
-        ("chat/completions", {"messages": [HI, {"role": "tool", "tool_call_id": "c", "content": "x"}, HI]}),
-        ("chat/completions", {"messages": [HI, {"role": "assistant", "content": None, "tool_calls": [CALL]}, HI]}),
+        (
+            "chat/completions",
+            {"messages": [HI, {"role": "tool", "tool_call_id": "c", "content": "x"}, HI]},
+        ),
+        (
+            "chat/completions",
+            {"messages": [HI, {"role": "assistant", "content": None, "tool_calls": [CALL]}, HI]},
+        ),
         ("messages", {"messages": [{"role": "user", "content": [TEXT]}]}),
         ("messages", messages([TEXT], [TEXT])),
         ("messages", {"max_tokens": 9, "messages": [{"role": "assistant", "content": [TEXT]}]}),
@@ -60,10 +71,15 @@ def messages(*contents: list[Body], **more: object) -> Body:
         ("messages", messages([TEXT], [TEXT], [GIVEN], tools=TOOLS)),
         ("messages", messages([TEXT], [USE], [GIVEN], [USE], [GIVEN], tools=TOOLS)),
         ("messages", messages([TEXT], [{"type": "thinking", "thinking": "x"}], [TEXT])),
-        ("messages", messages([{"type": "image", "source": {"type": "base64", "media_type": "image/svg"}}])),
+        (
+            "messages",
+            messages([{"type": "image", "source": {"type": "base64", "media_type": "image/svg"}}]),
+        ),
     ],
 )
-async def test_what_no_server_takes_is_refused_and_recorded(sim: Remote, path: str, body: Body) -> None:
+async def test_what_no_server_takes_is_refused_and_recorded(
+    sim: Remote, path: str, body: Body
+) -> None:
     status, _ = await post(sim, path, body, **{"anthropic-version": "2023-06-01"})
 
     assert status == 400
@@ -73,9 +89,13 @@ async def test_what_no_server_takes_is_refused_and_recorded(sim: Remote, path: s
 async def test_what_is_right_is_answered_in_both_protocols(sim: Remote) -> None:
     called = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     told = {"role": "tool", "tool_call_id": "c", "content": "x"}
-    first = await post(sim, "chat/completions", {"messages": [HI, called, told, HI]}, Authorization=f"Bearer {KEY}")
+    first = await post(
+        sim, "chat/completions", {"messages": [HI, called, told, HI]}, Authorization=f"Bearer {KEY}"
+    )
     right = messages([TEXT], [USE], [GIVEN, TEXT], tools=TOOLS)
-    second = await post(sim, "messages", right, **{"x-api-key": KEY, "anthropic-version": "2023-06-01"})
+    second = await post(
+        sim, "messages", right, **{"x-api-key": KEY, "anthropic-version": "2023-06-01"}
+    )
 
     assert (first[0], second[0]) == (200, 200)
     assert first[1].endswith("data: [DONE]\n\n")
@@ -91,7 +111,9 @@ async def test_a_request_of_no_version_is_a_violation(sim: Remote) -> None:
 
 
 async def test_another_key_is_refused_with_its_own_words(sim: Remote) -> None:
-    status, words = await post(sim, "chat/completions", {"messages": [HI]}, Authorization="Bearer sk-wrong")
+    status, words = await post(
+        sim, "chat/completions", {"messages": [HI]}, Authorization="Bearer sk-wrong"
+    )
 
     assert status == 401
     assert "sk-wrong" in words

@@ -13,7 +13,15 @@ import pytest
 from tests.fakes import NOON, FrozenClock, dm, message
 from tests.talk import begin, key_of
 from turngate.gateway.domain.errors import Refused
-from turngate.gateway.domain.messages import Attachment, InboxState, MediaType, Part, PartState, ReplyTo, Sent
+from turngate.gateway.domain.messages import (
+    Attachment,
+    InboxState,
+    MediaType,
+    Part,
+    PartState,
+    ReplyTo,
+    Sent,
+)
 from turngate.gateway.domain.pairing_records import Person
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.inbound.pairing import (
@@ -61,7 +69,9 @@ async def refused(doing: Awaitable[object]) -> str:
 
 
 class TestCodes:
-    async def test_a_code_is_eight_unmistakable_characters_and_different_each_time(self, door: Door) -> None:
+    async def test_a_code_is_eight_unmistakable_characters_and_different_each_time(
+        self, door: Door
+    ) -> None:
         codes = {await door.code_for(str(number), account=f"a{number}") for number in range(50)}
 
         assert len(codes) == 50
@@ -81,7 +91,9 @@ class TestCodes:
 
         parts = await store.outbox(PartState.PENDING)
         assert parts == door.sent
-        assert {(part.session, part.target.user_name, part.reply_to) for part in parts} == {(None, None, "m1")}
+        assert {(part.session, part.target.user_name, part.reply_to) for part in parts} == {
+            (None, None, "m1")
+        }
 
     async def test_three_of_an_account_wait_and_a_fourth_hears_nothing_until_there_is_room(
         self, door: Door, clock: FrozenClock
@@ -103,7 +115,12 @@ class TestCodes:
         assert (door.sent[-1].text, door.sent[-1].target.chat_id) == (WELCOME, "42")
         assert "used already" in await refused(door.approve(code))
         (approved,), pending = await door.pairing.listed()
-        assert (str(approved.person), approved.at, approved.by, pending) == ("telegram:42", NOON, "ops", [])
+        assert (str(approved.person), approved.at, approved.by, pending) == (
+            "telegram:42",
+            NOON,
+            "ops",
+            [],
+        )
 
     async def test_a_code_is_good_for_an_hour(self, door: Door, clock: FrozenClock) -> None:
         code = await door.code_for()
@@ -130,7 +147,9 @@ class TestCodes:
         assert (await door.pairing.listed())[1] == []
         assert await door.approve(await door.code_for()) == "telegram:42"
 
-    async def test_another_installation_s_code_is_no_code_here(self, store: Store, door: Door) -> None:
+    async def test_another_installation_s_code_is_no_code_here(
+        self, store: Store, door: Door
+    ) -> None:
         code = await door.code_for()
 
         other = Pairing(store, b"another key")
@@ -160,7 +179,9 @@ class TestGuessing:
         clock.advance(minutes=1)
         assert "no such code" in await refused(door.approve(WRONG))
 
-    async def test_a_clock_that_was_set_back_locks_nobody_out_for_a_day(self, door: Door, clock: FrozenClock) -> None:
+    async def test_a_clock_that_was_set_back_locks_nobody_out_for_a_day(
+        self, door: Door, clock: FrozenClock
+    ) -> None:
         for _ in range(MOST_WRONG):
             await refused(door.approve(WRONG))
         clock.jump(days=-1)
@@ -183,12 +204,16 @@ class TestGuessing:
         for _ in range(MOST_WRONG - 1):
             assert "no such code" in await refused(door.approve(WRONG))
 
-    async def test_wrong_codes_of_long_ago_do_not_count(self, door: Door, clock: FrozenClock) -> None:
+    async def test_wrong_codes_of_long_ago_do_not_count(
+        self, door: Door, clock: FrozenClock
+    ) -> None:
         for _ in range(3 * MOST_WRONG):
             assert "no such code" in await refused(door.approve(WRONG))
             clock.advance(minutes=20)
 
-    async def test_ten_thousand_guesses_let_nobody_in(self, store: Store, door: Door, clock: FrozenClock) -> None:
+    async def test_ten_thousand_guesses_let_nobody_in(
+        self, store: Store, door: Door, clock: FrozenClock
+    ) -> None:
         code = await door.code_for()
         tried = 0
         for number in range(10_000):
@@ -211,7 +236,9 @@ class TestRevoking:
     async def approved(self, door: Door, user: str = "42", account: str = "main") -> None:
         await door.approve(await door.code_for(user, account=account))
 
-    async def test_it_takes_a_person_out_at_once_and_for_good(self, store: Store, door: Door) -> None:
+    async def test_it_takes_a_person_out_at_once_and_for_good(
+        self, store: Store, door: Door
+    ) -> None:
         await self.approved(door)
         await self.approved(door, "43")
 
@@ -223,12 +250,19 @@ class TestRevoking:
         await again.open()
         assert again.approved == door.pairing.approved
 
-    async def test_without_an_account_it_concerns_all_of_them_with_one_that_one(self, door: Door) -> None:
+    async def test_without_an_account_it_concerns_all_of_them_with_one_that_one(
+        self, door: Door
+    ) -> None:
         for account in ("main", "support", "sales"):
             await self.approved(door, account=account)
 
-        assert list(map(str, await door.pairing.revoke("telegram/support:42"))) == ["telegram/support:42"]
-        assert list(map(str, await door.pairing.revoke("telegram:42"))) == ["telegram:42", "telegram/sales:42"]
+        assert list(map(str, await door.pairing.revoke("telegram/support:42"))) == [
+            "telegram/support:42"
+        ]
+        assert list(map(str, await door.pairing.revoke("telegram:42"))) == [
+            "telegram:42",
+            "telegram/sales:42",
+        ]
 
     async def test_it_takes_back_a_code_and_gives_no_new_one_for_it(self, door: Door) -> None:
         code = await door.code_for()
@@ -243,19 +277,25 @@ class TestRevoking:
 
         assert "was not paired" in await refused(door.pairing.revoke(who))
 
-    @pytest.mark.parametrize("who", ["", "42", "telegram:", ":42", "telegram:4 2", "telegram:chat:42"])
+    @pytest.mark.parametrize(
+        "who", ["", "42", "telegram:", ":42", "telegram:4 2", "telegram:chat:42"]
+    )
     async def test_who_is_no_person_is_told_so(self, door: Door, who: str) -> None:
         assert "PLATFORM:ID" in await refused(door.pairing.revoke(who))
 
 
 class TestRows:
     STRANGE = replace(
-        message("secret words", source=replace(dm(), chat_name="Secret Chat", chat_topic="Secret Topic")),
+        message(
+            "secret words", source=replace(dm(), chat_name="Secret Chat", chat_topic="Secret Topic")
+        ),
         attachments=(Attachment(type=MediaType.FILE, name="secret.txt"),),
         reply_to=ReplyTo(message_id="0", text="secret quote"),
     )
 
-    async def test_who_is_turned_away_leaves_a_row_without_words_and_names(self, store: Store) -> None:
+    async def test_who_is_turned_away_leaves_a_row_without_words_and_names(
+        self, store: Store
+    ) -> None:
         await store.turn_away(self.STRANGE, key_of(), "a stranger")
 
         (item,) = await store.inbox(InboxState.REFUSED)
@@ -265,7 +305,9 @@ class TestRows:
         assert await store.find("1") == [item.id]
         assert (await store.account("telegram", "main")).received_at == NOON
 
-    async def test_the_same_message_leaves_one_row_however_often_it_comes(self, store: Store) -> None:
+    async def test_the_same_message_leaves_one_row_however_often_it_comes(
+        self, store: Store
+    ) -> None:
         first = await store.turn_away(self.STRANGE, key_of(), "a stranger")
         again = await store.turn_away(self.STRANGE, key_of(), "a stranger")
         accepted = await store.accept(self.STRANGE, key_of())
@@ -295,11 +337,15 @@ class TestRows:
         week = timedelta(days=7)
         pruned = await store.prune(empty_after=week, archive_after=week, forget_after=week)
 
-        assert pruned.forgotten == 1 + 2 + 2 + 1  # the row, its two names, two codes, one wrong guess
+        assert (
+            pruned.forgotten == 1 + 2 + 2 + 1
+        )  # the row, its two names, two codes, one wrong guess
         assert await store.inbox(InboxState.REFUSED) == []
         assert [str(each.person) for each in await store.approved()] == ["telegram:1"]
 
-    async def test_words_for_somebody_without_a_session_go_out_like_any_other(self, store: Store) -> None:
+    async def test_words_for_somebody_without_a_session_go_out_like_any_other(
+        self, store: Store
+    ) -> None:
         (part,) = await store.say(Part(target=dm(), text="who are you?"))
 
         assert await store.outbox(PartState.PENDING) == [part]

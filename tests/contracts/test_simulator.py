@@ -20,7 +20,11 @@ from tests.simulators.scripted import Scripted
 async def sim(request: pytest.FixtureRequest) -> AsyncIterator[Remote]:
     """The scripted platform, with one chat."""
     here = request.param == "in this process"
-    async with in_process(Simulator(Scripted())) if here else as_process("tests.simulators.scripted") as remote:
+    async with (
+        in_process(Simulator(Scripted()))
+        if here
+        else as_process("tests.simulators.scripted") as remote
+    ):
         await remote.say("hi", chat="7", user="ann")
         yield remote
 
@@ -33,7 +37,9 @@ async def bot() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def send(bot: aiohttp.ClientSession, sim: Remote, **what: object) -> tuple[int, Json]:
-    async with bot.post(f"{sim.url}/api/send", json={"chat": "7", "text": "hello", **what}) as response:
+    async with bot.post(
+        f"{sim.url}/api/send", json={"chat": "7", "text": "hello", **what}
+    ) as response:
         return response.status, await response.json()
 
 
@@ -84,10 +90,16 @@ async def test_a_missing_parameter_and_an_unknown_method_are_violations(
     async with bot.post(f"{sim.url}/api/send", data=b"{") as unreadable:
         assert unreadable.status == 400
 
-    assert [violation["rule"] for violation in await sim.violations()] == ["parameters", "known methods", "parameters"]
+    assert [violation["rule"] for violation in await sim.violations()] == [
+        "parameters",
+        "known methods",
+        "parameters",
+    ]
 
 
-async def test_what_a_correct_bot_may_run_into_is_no_violation(sim: Remote, bot: aiohttp.ClientSession) -> None:
+async def test_what_a_correct_bot_may_run_into_is_no_violation(
+    sim: Remote, bot: aiohttp.ClientSession
+) -> None:
     assert (await send(bot, sim, text="x" * 4001))[0] == 400
     assert (await send(bot, sim, text="{{ unclosed"))[0] == 400
     assert (await send(bot, sim, text="{{ unclosed", format="plain"))[0] == 200
@@ -104,7 +116,9 @@ async def test_a_fault_lets_some_calls_pass_and_then_happens_so_many_times(
     assert [(await send(bot, sim))[0] for _ in range(5)] == [200, 500, 500, 200, 200]
 
 
-async def test_a_fault_happens_to_what_it_matches_only(sim: Remote, bot: aiohttp.ClientSession) -> None:
+async def test_a_fault_happens_to_what_it_matches_only(
+    sim: Remote, bot: aiohttp.ClientSession
+) -> None:
     await sim.say("hi", chat="8", user="bob")
     await sim.fault("500", does="send", chat="8", text="unlucky", times=None)
 
@@ -127,10 +141,17 @@ async def test_a_reset_before_and_after_the_effect_look_the_same(
     assert await sim.texts() == texts
 
 
-async def test_a_rule_that_nobody_could_follow_is_refused_with_what_would_be_right(sim: Remote) -> None:
-    with pytest.raises(ValueError, match="no such kind of fault: 'flood'; there are reset, lost answer"):
+async def test_a_rule_that_nobody_could_follow_is_refused_with_what_would_be_right(
+    sim: Remote,
+) -> None:
+    with pytest.raises(
+        ValueError, match="no such kind of fault: 'flood'; there are reset, lost answer"
+    ):
         await sim.fault("flood")
-    with pytest.raises(ValueError, match="nothing here answers POST /_control/shout; GET /_control/ lists the names"):
+    with pytest.raises(
+        ValueError,
+        match="nothing here answers POST /_control/shout; GET /_control/ lists the names",
+    ):
         await sim.do("shout")
     with pytest.raises(ValueError, match="say: user is missing; colour is unknown"):
         await sim.do("say", chat="7", text="hi", colour="red")
@@ -188,7 +209,10 @@ class Careless:
 
 @pytest.mark.parametrize(
     ("method", "trouble"),
-    [("me", "the simulator's own reply is wrong: 'id'"), ("no", "made up is enforced and not listed")],
+    [
+        ("me", "the simulator's own reply is wrong: 'id'"),
+        ("no", "made up is enforced and not listed"),
+    ],
 )
 async def test_a_simulator_that_is_wrong_itself_is_a_violation(
     bot: aiohttp.ClientSession, method: str, trouble: str
@@ -211,5 +235,8 @@ async def test_a_frame_on_a_socket_is_checked_recorded_and_broken_like_a_request
     assert frame.fault is not None
     assert frame.fault.kind == "reorder"
     async with in_process(simulator) as sim:
-        assert [call["answered"].split(":")[0] for call in await sim.calls(method="updates")] == ["done", "refused"]
+        assert [call["answered"].split(":")[0] for call in await sim.calls(method="updates")] == [
+            "done",
+            "refused",
+        ]
         assert [violation["rule"] for violation in await sim.violations()] == ["parameters"]

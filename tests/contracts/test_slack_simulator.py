@@ -40,7 +40,12 @@ BUTTONS = [
     {
         "type": "actions",
         "elements": [
-            {"type": "button", "text": {"type": "plain_text", "text": label}, "action_id": label, "value": value}
+            {
+                "type": "button",
+                "text": {"type": "plain_text", "text": label},
+                "action_id": label,
+                "value": value,
+            }
             for label, value in (("Yes", "0f"), ("No", "1e"))
         ],
     },
@@ -52,7 +57,9 @@ CONTENT = bytes(range(256)) * 40
 @pytest.fixture
 async def sim() -> AsyncIterator[Remote]:
     """Slack, in a hurry, with a DM and a channel. Whatever a test is about, it says so if it breaks a strict rule."""
-    async with in_process(Simulator(Slack(Settings(ack_within=1.0, retries=(0.0, 0.01, 0.02))))) as remote:
+    async with in_process(
+        Simulator(Slack(Settings(ack_within=1.0, retries=(0.0, 0.01, 0.02))))
+    ) as remote:
         await remote.do("open", chat=DM, user=ANN)
         await remote.do("open", chat=ROOM, members=[ANN, BOB])
         yield remote
@@ -90,7 +97,9 @@ async def test_auth_test_says_who_the_bot_is_and_what_it_may_do(web_api: AsyncWe
     ("token", "error"),
     [("xoxb-nobody", "invalid_auth"), (None, "not_authed"), (MAIN_APP, "not_allowed_token_type")],
 )
-async def test_a_wrong_token_is_refused_and_called_wrong(sim: Remote, token: str | None, error: str) -> None:
+async def test_a_wrong_token_is_refused_and_called_wrong(
+    sim: Remote, token: str | None, error: str
+) -> None:
     assert await refused(client(sim, token).auth_test()) == error
 
 
@@ -104,7 +113,9 @@ async def test_only_an_app_token_opens_a_connection(sim: Remote, web_api: AsyncW
     opened = await web_api.apps_connections_open(app_token=MAIN_APP)
 
     assert opened["url"].startswith("ws://")
-    assert await refused(web_api.apps_connections_open(app_token=MAIN_BOT)) == "not_allowed_token_type"
+    assert (
+        await refused(web_api.apps_connections_open(app_token=MAIN_BOT)) == "not_allowed_token_type"
+    )
     assert await refused(web_api.apps_connections_open(app_token=NOBODY)) == "invalid_auth"
 
 
@@ -115,7 +126,11 @@ async def test_a_missing_scope_is_named(sim: Remote, web_api: AsyncWebClient) ->
         await web_api.conversations_history(channel=DM)
 
     answer = caught.value.response
-    assert (answer["error"], answer["needed"], answer["provided"]) == ("missing_scope", "im:history", "chat:write")
+    assert (answer["error"], answer["needed"], answer["provided"]) == (
+        "missing_scope",
+        "im:history",
+        "chat:write",
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,9 +151,14 @@ async def test_a_wrong_parameter_is_refused_and_is_a_violation(
     assert await sim.texts() == []
 
 
-async def test_a_method_that_does_not_exist_is_a_violation(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_method_that_does_not_exist_is_a_violation(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     assert await refused(web_api.api_call("chat.shout")) == "unknown_method"
-    assert await refused(web_api.api_call("socket.hello", params={"num_connections": 1})) == "unknown_method"
+    assert (
+        await refused(web_api.api_call("socket.hello", params={"num_connections": 1}))
+        == "unknown_method"
+    )
     assert await violated(sim) == ["known methods", "known methods"]
 
 
@@ -166,7 +186,9 @@ async def test_text_is_escaped_once(
     assert await sim.texts() == [seen]
 
 
-async def test_a_call_to_a_whole_channel_is_seen_as_one(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_call_to_a_whole_channel_is_seen_as_one(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     await web_api.chat_postMessage(channel=ROOM, text="<!channel> hi")
     await web_api.chat_postMessage(channel=ROOM, text="&lt;!channel&gt; hi")
 
@@ -196,7 +218,9 @@ async def test_a_message_that_slack_does_not_take_is_not_posted(
 
 
 @pytest.mark.parametrize("what", [{"markdown_text": "x" * 12_000}, {"text": "x" * 40_000}])
-async def test_the_longest_message_is_taken(sim: Remote, web_api: AsyncWebClient, what: dict[str, Any]) -> None:
+async def test_the_longest_message_is_taken(
+    sim: Remote, web_api: AsyncWebClient, what: dict[str, Any]
+) -> None:
     await web_api.chat_postMessage(channel=DM, **what)
 
     assert await sim.texts() == [*what.values()]
@@ -217,7 +241,9 @@ def _section(text: str) -> dict[str, Any]:
         ([{"type": "markdown", "text": "x" * 6_001}] * 2, "msg_blocks_too_long"),
     ],
 )
-async def test_blocks_have_their_limits(web_api: AsyncWebClient, blocks: list[dict[str, Any]], error: str) -> None:
+async def test_blocks_have_their_limits(
+    web_api: AsyncWebClient, blocks: list[dict[str, Any]], error: str
+) -> None:
     assert await refused(web_api.chat_postMessage(channel=DM, text="x", blocks=blocks)) == error
 
 
@@ -228,12 +254,17 @@ async def test_the_largest_blocks_are_taken(sim: Remote, web_api: AsyncWebClient
     assert len(shown["blocks"]) == 50
 
 
-async def test_people_read_the_blocks_and_see_their_buttons(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_people_read_the_blocks_and_see_their_buttons(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     await web_api.chat_postMessage(channel=DM, text="for the notification", blocks=BUTTONS)
 
     (shown,) = await sim.messages()
     assert (shown["text"], shown["fallback"]) == ("Sure?", "for the notification")
-    assert [(each["label"], each["nonce"]) for each in shown["buttons"]] == [("Yes", "0f"), ("No", "1e")]
+    assert [(each["label"], each["nonce"]) for each in shown["buttons"]] == [
+        ("Yes", "0f"),
+        ("No", "1e"),
+    ]
     assert [call["does"] for call in await sim.calls(method="chat.postMessage")] == ["ask"]
 
 
@@ -264,7 +295,9 @@ async def test_an_answer_stands_in_its_thread_and_if_asked_for_in_the_channel(
 ) -> None:
     parent = await sim.say("hi", chat=ROOM, user=ANN)
     await web_api.chat_postMessage(channel=ROOM, text="only there", thread_ts=parent)
-    await web_api.chat_postMessage(channel=ROOM, text="for all", thread_ts=parent, reply_broadcast=True)
+    await web_api.chat_postMessage(
+        channel=ROOM, text="for all", thread_ts=parent, reply_broadcast=True
+    )
 
     history = await web_api.conversations_history(channel=ROOM)
     assert [message["reply_to"] for message in await sim.messages()] == [parent, parent]
@@ -281,20 +314,29 @@ async def test_nobody_answers_a_reply(sim: Remote, web_api: AsyncWebClient) -> N
     assert await violated(sim) == ["no reply"]
 
 
-async def test_metadata_is_found_by_whoever_asks_for_it(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_metadata_is_found_by_whoever_asks_for_it(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     await web_api.chat_postMessage(channel=DM, text="x", metadata=METADATA)
 
     with_it = await web_api.conversations_history(channel=DM, include_all_metadata=True)
     without = await web_api.conversations_history(channel=DM)
     assert with_it["messages"][0]["metadata"] == METADATA
     assert "metadata" not in without["messages"][0]
-    assert [call["does"] for call in await sim.calls(method="conversations.history")] == ["find", "history"]
+    assert [call["does"] for call in await sim.calls(method="conversations.history")] == [
+        "find",
+        "history",
+    ]
 
 
 async def test_unfurling_is_as_it_was_asked_for(sim: Remote, web_api: AsyncWebClient) -> None:
-    await web_api.chat_postMessage(channel=DM, text="https://a.b", unfurl_links=False, unfurl_media=False)
+    await web_api.chat_postMessage(
+        channel=DM, text="https://a.b", unfurl_links=False, unfurl_media=False
+    )
 
-    assert [message["unfurl"] for message in await sim.messages()] == [{"unfurl_links": False, "unfurl_media": False}]
+    assert [message["unfurl"] for message in await sim.messages()] == [
+        {"unfurl_links": False, "unfurl_media": False}
+    ]
 
 
 async def test_an_edit_replaces_text_and_buttons(sim: Remote, web_api: AsyncWebClient) -> None:
@@ -303,13 +345,20 @@ async def test_an_edit_replaces_text_and_buttons(sim: Remote, web_api: AsyncWebC
     await web_api.chat_update(channel=DM, ts=sent["ts"], text="Yes.", blocks=[])
 
     (shown,) = await sim.messages()
-    assert (shown["id"], shown["text"], shown["edits"], shown["buttons"]) == (sent["ts"], "Yes.", ["Sure?"], [])
+    assert (shown["id"], shown["text"], shown["edits"], shown["buttons"]) == (
+        sent["ts"],
+        "Yes.",
+        ["Sure?"],
+        [],
+    )
 
 
 async def test_an_edit_that_does_not_mention_them_leaves_blocks_and_metadata(
     sim: Remote, web_api: AsyncWebClient
 ) -> None:
-    sent = await web_api.chat_postMessage(channel=DM, text="Sure?", blocks=BUTTONS, metadata=METADATA)
+    sent = await web_api.chat_postMessage(
+        channel=DM, text="Sure?", blocks=BUTTONS, metadata=METADATA
+    )
     where = {"channel": DM, "ts": sent["ts"]}
 
     await web_api.chat_update(**where, text="Yes.")
@@ -317,7 +366,12 @@ async def test_an_edit_that_does_not_mention_them_leaves_blocks_and_metadata(
     await web_api.chat_update(**where, markdown_text="Yes.", metadata={})
     (gone,) = await sim.messages()
 
-    assert (left["text"], left["fallback"], len(left["buttons"]), left["metadata"]) == ("Sure?", "Yes.", 2, METADATA)
+    assert (left["text"], left["fallback"], len(left["buttons"]), left["metadata"]) == (
+        "Sure?",
+        "Yes.",
+        2,
+        METADATA,
+    )
     assert (gone["text"], gone["buttons"], gone["metadata"]) == ("Yes.", [], None)
 
 
@@ -326,21 +380,33 @@ async def test_an_edit_of_plain_text_is_shorter_than_a_message(web_api: AsyncWeb
 
     await web_api.chat_update(channel=DM, ts=sent["ts"], markdown_text="x" * 12_000)
     await web_api.chat_update(channel=DM, ts=sent["ts"], text="x" * 4_000)
-    assert await refused(web_api.chat_update(channel=DM, ts=sent["ts"], text="x" * 4_001)) == "msg_too_long"
+    assert (
+        await refused(web_api.chat_update(channel=DM, ts=sent["ts"], text="x" * 4_001))
+        == "msg_too_long"
+    )
 
 
-async def test_only_what_is_there_and_ones_own_can_be_changed(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_only_what_is_there_and_ones_own_can_be_changed(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     theirs = await sim.say("mine", chat=DM, user=ANN)
     sent = await web_api.chat_postMessage(channel=DM, text="x")
     await web_api.chat_delete(channel=DM, ts=sent["ts"])
 
-    assert await refused(web_api.chat_update(channel=DM, ts=theirs, text="x")) == "cant_update_message"
+    assert (
+        await refused(web_api.chat_update(channel=DM, ts=theirs, text="x")) == "cant_update_message"
+    )
     assert await refused(web_api.chat_delete(channel=DM, ts=theirs)) == "cant_delete_message"
-    assert await refused(web_api.chat_update(channel=DM, ts=sent["ts"], text="y")) == "message_not_found"
+    assert (
+        await refused(web_api.chat_update(channel=DM, ts=sent["ts"], text="y"))
+        == "message_not_found"
+    )
     assert await sim.messages() == []
 
 
-async def test_an_ephemeral_message_is_for_one_who_is_there(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_an_ephemeral_message_is_for_one_who_is_there(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     await web_api.chat_postEphemeral(channel=ROOM, user=ANN, text="psst")
 
     (shown,) = await sim.messages()
@@ -363,7 +429,9 @@ async def test_too_many_calls_are_told_how_long_to_wait(
     assert (answer.status_code, answer["error"], answer.headers["Retry-After"]) == (429, error, "7")
 
 
-async def test_one_channel_takes_about_a_message_a_second(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_one_channel_takes_about_a_message_a_second(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     await sim.do("server", rates=True)
     for _ in range(5):
         await web_api.chat_postMessage(channel=DM, text="x")
@@ -395,31 +463,49 @@ async def test_formatting_is_refused_by_rule_and_plain_text_is_not(
     await sim.fault("unparsable", does="send")
 
     posting = web_api.chat_postMessage(channel=DM, **{what: "**x**"})
-    assert ((await posting)["ok"] if passes else await refused(posting)) == (True if passes else "invalid_blocks")
+    assert ((await posting)["ok"] if passes else await refused(posting)) == (
+        True if passes else "invalid_blocks"
+    )
 
 
-async def test_a_stream_grows_and_ends_with_what_was_streamed(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_stream_grows_and_ends_with_what_was_streamed(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     parent = await sim.say("hi", chat=DM, user=ANN)
     stream = await web_api.chat_startStream(channel=DM, thread_ts=parent, markdown_text="Hel")
     (growing,) = await sim.messages()
     await web_api.chat_appendStream(channel=DM, ts=stream["ts"], markdown_text="lo &")
-    await web_api.chat_stopStream(channel=DM, ts=stream["ts"], markdown_text="amp; bye.", metadata=METADATA)
+    await web_api.chat_stopStream(
+        channel=DM, ts=stream["ts"], markdown_text="amp; bye.", metadata=METADATA
+    )
 
     (shown,) = await sim.messages()
     assert (growing["text"], growing["stream"]["open"]) == ("Hel", True)
-    assert (shown["text"], shown["stream"]["open"], shown["reply_to"]) == ("Hello & bye.", False, parent)
+    assert (shown["text"], shown["stream"]["open"], shown["reply_to"]) == (
+        "Hello & bye.",
+        False,
+        parent,
+    )
     assert [chunk["text"] for chunk in shown["stream"]["chunks"]] == ["Hel", "lo &", "amp; bye."]
     assert shown["metadata"] == METADATA
 
 
-async def test_a_stream_shows_tasks_and_their_newest_state(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_stream_shows_tasks_and_their_newest_state(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     parent = await sim.say("hi", chat=ROOM, user=ANN)
     stream = await web_api.chat_stream(
-        channel=ROOM, thread_ts=parent, recipient_team_id="T0001", recipient_user_id=ANN, buffer_size=1
+        channel=ROOM,
+        thread_ts=parent,
+        recipient_team_id="T0001",
+        recipient_user_id=ANN,
+        buffer_size=1,
     )
     await stream.append(chunks=[TaskUpdateChunk(id="1", title="Search", status="in_progress")])
     await stream.append(markdown_text="Found.")
-    await stream.stop(chunks=[TaskUpdateChunk(id="1", title="Search", status="complete", output="3 pages")])
+    await stream.stop(
+        chunks=[TaskUpdateChunk(id="1", title="Search", status="complete", output="3 pages")]
+    )
 
     (shown,) = await sim.messages()
     (task,) = shown["stream"]["tasks"]
@@ -446,15 +532,24 @@ async def test_a_stream_in_a_channel_is_for_somebody(
 
 
 async def test_a_stream_wants_a_thread(sim: Remote, web_api: AsyncWebClient) -> None:
-    assert await refused(web_api.api_call("chat.startStream", json={"channel": DM})) == "invalid_arguments"
+    assert (
+        await refused(web_api.api_call("chat.startStream", json={"channel": DM}))
+        == "invalid_arguments"
+    )
     assert await violated(sim) == ["parameters"]
 
 
 @pytest.mark.parametrize(
     "chunk",
-    [{"type": "song"}, {"type": "task_update", "id": "1", "title": "x", "status": "done"}, {"type": "markdown_text"}],
+    [
+        {"type": "song"},
+        {"type": "task_update", "id": "1", "title": "x", "status": "done"},
+        {"type": "markdown_text"},
+    ],
 )
-async def test_a_chunk_is_of_a_known_kind(sim: Remote, web_api: AsyncWebClient, chunk: dict[str, str]) -> None:
+async def test_a_chunk_is_of_a_known_kind(
+    sim: Remote, web_api: AsyncWebClient, chunk: dict[str, str]
+) -> None:
     parent = await sim.say("hi", chat=DM, user=ANN)
 
     starting = web_api.chat_startStream(channel=DM, thread_ts=parent, chunks=[chunk])
@@ -463,8 +558,13 @@ async def test_a_chunk_is_of_a_known_kind(sim: Remote, web_api: AsyncWebClient, 
 
 async def test_a_stream_that_ended_takes_nothing_more(sim: Remote, web_api: AsyncWebClient) -> None:
     parent = await sim.say("hi", chat=DM, user=ANN)
-    stream = await web_api.chat_startStream(channel=DM, thread_ts=parent, chunks=[MarkdownTextChunk(text="x")])
-    assert await refused(web_api.chat_update(channel=DM, ts=stream["ts"], text="y")) == "streaming_state_conflict"
+    stream = await web_api.chat_startStream(
+        channel=DM, thread_ts=parent, chunks=[MarkdownTextChunk(text="x")]
+    )
+    assert (
+        await refused(web_api.chat_update(channel=DM, ts=stream["ts"], text="y"))
+        == "streaming_state_conflict"
+    )
     await web_api.chat_stopStream(channel=DM, ts=stream["ts"])
 
     appending = web_api.chat_appendStream(channel=DM, ts=stream["ts"], markdown_text="y")
@@ -472,7 +572,9 @@ async def test_a_stream_that_ended_takes_nothing_more(sim: Remote, web_api: Asyn
     await web_api.chat_update(channel=DM, ts=stream["ts"], text="y")
 
 
-async def test_a_stream_that_nobody_fed_for_long_has_ended(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_stream_that_nobody_fed_for_long_has_ended(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     parent = await sim.say("hi", chat=DM, user=ANN)
     stream = await web_api.chat_startStream(channel=DM, thread_ts=parent, markdown_text="x")
     await sim.do("later", seconds=301)
@@ -483,7 +585,9 @@ async def test_a_stream_that_nobody_fed_for_long_has_ended(sim: Remote, web_api:
 
 async def test_a_chunk_has_the_limit_of_a_message(sim: Remote, web_api: AsyncWebClient) -> None:
     parent = await sim.say("hi", chat=DM, user=ANN)
-    stream = await web_api.chat_startStream(channel=DM, thread_ts=parent, markdown_text="x" * 12_000)
+    stream = await web_api.chat_startStream(
+        channel=DM, thread_ts=parent, markdown_text="x" * 12_000
+    )
 
     appending = web_api.chat_appendStream(channel=DM, ts=stream["ts"], markdown_text="x" * 12_001)
     assert await refused(appending) == "msg_too_long"
@@ -497,7 +601,9 @@ async def test_a_workspace_may_have_no_streams(sim: Remote, web_api: AsyncWebCli
     assert await refused(starting) == "channel_type_not_supported"
 
 
-async def test_a_history_comes_newest_first_and_page_by_page(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_history_comes_newest_first_and_page_by_page(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     for number in range(5):
         await sim.say(str(number), chat=DM, user=ANN)
 
@@ -507,29 +613,41 @@ async def test_a_history_comes_newest_first_and_page_by_page(sim: Remote, web_ap
     ]
 
     assert pages == [["4", "3"], ["2", "1"], ["0"]]
-    assert await refused(web_api.conversations_history(channel=DM, cursor="nonsense")) == "invalid_cursor"
+    assert (
+        await refused(web_api.conversations_history(channel=DM, cursor="nonsense"))
+        == "invalid_cursor"
+    )
     assert await refused(web_api.conversations_history(channel=DM, limit=1000)) == "invalid_limit"
 
 
 @pytest.mark.parametrize(
-    ("inclusive", "texts"), [(None, ["2"]), (False, ["2"]), (True, ["3", "2", "1"])], ids=["unsaid", "no", "yes"]
+    ("inclusive", "texts"),
+    [(None, ["2"]), (False, ["2"]), (True, ["3", "2", "1"])],
+    ids=["unsaid", "no", "yes"],
 )
 async def test_a_history_is_between_two_times(
     sim: Remote, web_api: AsyncWebClient, inclusive: bool | None, texts: list[str]
 ) -> None:
     ids = [await sim.say(str(number), chat=DM, user=ANN) for number in range(5)]
 
-    page = await web_api.conversations_history(channel=DM, oldest=ids[1], latest=ids[3], inclusive=inclusive)
+    page = await web_api.conversations_history(
+        channel=DM, oldest=ids[1], latest=ids[3], inclusive=inclusive
+    )
 
     assert [message["text"] for message in page["messages"]] == texts
 
 
 async def test_what_was_said_long_ago_has_the_time_at_which_it_was_said(sim: Remote) -> None:
     assert await sim.say("old", chat=DM, user=ANN, at=1700000000.25) == "1700000000.250000"
-    assert await sim.say("at the same time", chat=DM, user=ANN, at=1700000000.25) == "1700000000.250001"
+    assert (
+        await sim.say("at the same time", chat=DM, user=ANN, at=1700000000.25)
+        == "1700000000.250001"
+    )
 
 
-async def test_what_is_forgotten_is_not_in_the_history_and_that_is_said(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_what_is_forgotten_is_not_in_the_history_and_that_is_said(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     await sim.say("old", chat=DM, user=ANN, at=1700000000.0)
     await sim.say("new", chat=DM, user=ANN, at=1800000000.0)
     await sim.do("forget", before=1750000000.0)
@@ -540,7 +658,9 @@ async def test_what_is_forgotten_is_not_in_the_history_and_that_is_said(sim: Rem
     assert (all_there_is["is_limited"], the_newest["is_limited"]) == (True, False)
 
 
-async def test_a_thread_comes_oldest_first_after_its_parent(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_thread_comes_oldest_first_after_its_parent(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     parent = await sim.say("0", chat=ROOM, user=ANN)
     ids = [await sim.say(str(number), chat=ROOM, user=BOB, thread=parent) for number in range(1, 5)]
 
@@ -552,7 +672,10 @@ async def test_a_thread_comes_oldest_first_after_its_parent(sim: Remote, web_api
     assert pages == [["0", "1"], ["2", "3"], ["4"]]
     assert [message["text"] for message in since["messages"]] == ["0", "4"]
     assert since["messages"][1]["parent_user_id"] == ANN
-    assert await refused(web_api.conversations_replies(channel=ROOM, ts="1.000001")) == "thread_not_found"
+    assert (
+        await refused(web_api.conversations_replies(channel=ROOM, ts="1.000001"))
+        == "thread_not_found"
+    )
 
 
 async def test_chats_are_described_by_their_type(sim: Remote, web_api: AsyncWebClient) -> None:
@@ -560,16 +683,24 @@ async def test_chats_are_described_by_their_type(sim: Remote, web_api: AsyncWebC
     await sim.do("open", chat="G1", members=[ANN, BOB])
 
     flags = ("is_im", "is_mpim", "is_group", "is_channel")
-    infos = {id_: (await web_api.conversations_info(channel=id_))["channel"] for id_ in (DM, "G1", "C2", ROOM)}
+    infos = {
+        id_: (await web_api.conversations_info(channel=id_))["channel"]
+        for id_ in (DM, "G1", "C2", ROOM)
+    }
     assert [next(flag for flag in flags if info[flag]) for info in infos.values()] == [*flags]
     assert (infos[DM]["user"], infos["C2"]["name"]) == (ANN, "secrets")
     listed = await web_api.conversations_list(types=["im", "private_channel"])
     assert [chat["id"] for chat in listed["channels"]] == ["C2", DM]
     members = await web_api.conversations_members(channel=ROOM, limit=2)
-    assert (members["members"], bool(members["response_metadata"]["next_cursor"])) == ([BOT, ANN], True)
+    assert (members["members"], bool(members["response_metadata"]["next_cursor"])) == (
+        [BOT, ANN],
+        True,
+    )
 
 
-async def test_a_private_channel_without_the_bot_is_unknown_to_it(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_private_channel_without_the_bot_is_unknown_to_it(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     await sim.do("open", chat="C2", type="private")
     await sim.do("remove_bot", chat="C2")
     await sim.do("remove_bot", chat=ROOM)
@@ -578,7 +709,9 @@ async def test_a_private_channel_without_the_bot_is_unknown_to_it(sim: Remote, w
     assert await refused(web_api.conversations_history(channel=ROOM)) == "not_in_channel"
 
 
-async def test_a_bot_joins_a_channel_and_knows_where_it_is(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_bot_joins_a_channel_and_knows_where_it_is(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     await sim.do("open", chat="C2")
     await sim.do("remove_bot", chat="C2")
     everywhere = ["public_channel", "im"]
@@ -590,7 +723,9 @@ async def test_a_bot_joins_a_channel_and_knows_where_it_is(sim: Remote, web_api:
     assert [chat["id"] for chat in after["channels"]] == [ROOM, "C2", DM]
 
 
-async def test_a_dm_is_opened_once_and_a_group_dm_with_more_people(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_dm_is_opened_once_and_a_group_dm_with_more_people(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     known = await web_api.conversations_open(users=ANN)
     new = await web_api.conversations_open(users=BOB)
     group = await web_api.conversations_open(users=[ANN, BOB])
@@ -600,7 +735,9 @@ async def test_a_dm_is_opened_once_and_a_group_dm_with_more_people(sim: Remote, 
     assert await refused(web_api.conversations_open(users="U404")) == "user_not_found"
 
 
-async def test_people_bots_and_the_workspace_have_names(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_people_bots_and_the_workspace_have_names(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     await sim.do("person", user=ANN, name="ann", real_name="Ann Lee")
 
     assert (await web_api.users_info(user=ANN))["user"]["profile"]["real_name"] == "Ann Lee"
@@ -610,7 +747,9 @@ async def test_people_bots_and_the_workspace_have_names(sim: Remote, web_api: As
     assert (await web_api.team_info())["team"]["id"] == "T0001"
 
 
-async def test_a_reaction_is_put_once_and_seen_as_a_picture(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_reaction_is_put_once_and_seen_as_a_picture(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     id_ = await sim.say("hi", chat=DM, user=ANN)
     where = {"channel": DM, "timestamp": id_}
 
@@ -626,14 +765,18 @@ async def test_a_reaction_is_put_once_and_seen_as_a_picture(sim: Remote, web_api
     assert await refused(gone) == "message_not_found"
 
 
-async def test_an_assistant_shows_what_it_does_and_what_it_is_about(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_an_assistant_shows_what_it_does_and_what_it_is_about(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     thread = (await sim.do("assistant", chat=DM, user=ANN))["id"]
     where = {"channel_id": DM, "thread_ts": thread}
 
     await web_api.assistant_threads_setStatus(status="is thinking...", **where)
     await web_api.assistant_threads_setStatus(status="", **where)
     await web_api.assistant_threads_setTitle(title="Trains", **where)
-    await web_api.assistant_threads_setSuggestedPrompts(prompts=[{"title": "A", "message": "a?"}], **where)
+    await web_api.assistant_threads_setSuggestedPrompts(
+        prompts=[{"title": "A", "message": "a?"}], **where
+    )
 
     assert [(each["status"], each["over"]) for each in await sim.do("statuses")] == [
         ("is thinking...", True),
@@ -641,7 +784,10 @@ async def test_an_assistant_shows_what_it_does_and_what_it_is_about(sim: Remote,
     ]
     assert await sim.do("typing") == [DM]
     (shown,) = await sim.do("titles")
-    assert (shown["titles"], shown["prompts"]) == ({thread: "Trains"}, [{"title": "A", "message": "a?"}])
+    assert (shown["titles"], shown["prompts"]) == (
+        {thread: "Trains"},
+        [{"title": "A", "message": "a?"}],
+    )
     astray = web_api.assistant_threads_setStatus(status="x", channel_id=DM, thread_ts="1.000001")
     assert await refused(astray) == "invalid_thread_ts"
 
@@ -651,7 +797,9 @@ async def test_a_status_ends_with_an_answer_or_after_two_minutes(
     sim: Remote, web_api: AsyncWebClient, ends_with: str
 ) -> None:
     thread = (await sim.do("assistant", chat=DM, user=ANN))["id"]
-    await web_api.assistant_threads_setStatus(status="is thinking...", channel_id=DM, thread_ts=thread)
+    await web_api.assistant_threads_setStatus(
+        status="is thinking...", channel_id=DM, thread_ts=thread
+    )
     (before,) = await sim.do("statuses")
 
     await {
@@ -663,11 +811,18 @@ async def test_a_status_ends_with_an_answer_or_after_two_minutes(
     assert (before["over"], after["over"]) == (False, True)
 
 
-async def test_a_file_is_uploaded_in_three_steps_and_then_seen(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_file_is_uploaded_in_three_steps_and_then_seen(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     parent = await sim.say("hi", chat=ROOM, user=ANN)
 
     uploaded = await web_api.files_upload_v2(
-        channel=ROOM, content=CONTENT, filename="a.bin", title="A", initial_comment="Here.", thread_ts=parent
+        channel=ROOM,
+        content=CONTENT,
+        filename="a.bin",
+        title="A",
+        initial_comment="Here.",
+        thread_ts=parent,
     )
 
     (shown,) = await sim.messages()
@@ -680,16 +835,26 @@ async def test_a_file_is_uploaded_in_three_steps_and_then_seen(sim: Remote, web_
 async def test_a_file_without_its_bytes_is_no_file(sim: Remote, web_api: AsyncWebClient) -> None:
     begun = await web_api.files_getUploadURLExternal(filename="a.bin", length=3)
 
-    completing = web_api.files_completeUploadExternal(files=[{"id": begun["file_id"]}], channel_id=DM)
+    completing = web_api.files_completeUploadExternal(
+        files=[{"id": begun["file_id"]}], channel_id=DM
+    )
     assert await refused(completing) == "file_not_found"
-    async with aiohttp.ClientSession() as http, http.post(begun["upload_url"], data=b"four") as response:
+    async with (
+        aiohttp.ClientSession() as http,
+        http.post(begun["upload_url"], data=b"four") as response,
+    ):
         assert response.status == 400
     assert await sim.messages() == []
 
 
 @pytest.mark.parametrize(
     ("token", "mime"),
-    [(MAIN_BOT, "text/plain"), (None, "text/html"), (SUPPORT_BOT, "text/html"), (MAIN_APP, "text/html")],
+    [
+        (MAIN_BOT, "text/plain"),
+        (None, "text/html"),
+        (SUPPORT_BOT, "text/html"),
+        (MAIN_APP, "text/html"),
+    ],
 )
 async def test_a_download_without_the_token_answers_200_with_a_login_page(
     sim: Remote, web_api: AsyncWebClient, token: str | None, mime: str
@@ -707,7 +872,9 @@ async def test_a_download_without_the_token_answers_200_with_a_login_page(
 
 
 async def test_a_file_that_was_deleted_is_gone(sim: Remote, web_api: AsyncWebClient) -> None:
-    said = await sim.do("say", chat=DM, user=ANN, files=[{"name": "a", "mime": "text/plain", "content": "YQ=="}])
+    said = await sim.do(
+        "say", chat=DM, user=ANN, files=[{"name": "a", "mime": "text/plain", "content": "YQ=="}]
+    )
     await sim.do("delete_file", file=said["files"][0])
 
     assert await refused(web_api.files_info(file=said["files"][0])) == "file_deleted"
@@ -717,7 +884,9 @@ async def test_a_file_that_was_deleted_is_gone(sim: Remote, web_api: AsyncWebCli
 class Ears:
     """A real Socket Mode client that acknowledges at once, or when it is told to."""
 
-    def __init__(self, sim: Remote, *, token: str = MAIN_APP, acks: bool = True, ping_interval: float = 5.0) -> None:
+    def __init__(
+        self, sim: Remote, *, token: str = MAIN_APP, acks: bool = True, ping_interval: float = 5.0
+    ) -> None:
         self.heard: list[SocketModeRequest] = []
         self.frames: list[dict[str, Any]] = []
         self.acks = acks
@@ -775,9 +944,22 @@ async def test_a_message_arrives_in_an_envelope_and_is_acknowledged_by_its_id(si
         (update,) = await until_all(sim, "acknowledged")
 
     payload, event = request.payload, request.payload["event"]
-    assert (request.type, request.retry_attempt, request.accepts_response_payload) == ("events_api", 0, False)
-    assert (payload["type"], payload["team_id"], payload["api_app_id"]) == ("event_callback", "T0001", "A0MAIN")
-    assert (event["ts"], event["user"], event["channel"], event["channel_type"]) == (id_, ANN, DM, "im")
+    assert (request.type, request.retry_attempt, request.accepts_response_payload) == (
+        "events_api",
+        0,
+        False,
+    )
+    assert (payload["type"], payload["team_id"], payload["api_app_id"]) == (
+        "event_callback",
+        "T0001",
+        "A0MAIN",
+    )
+    assert (event["ts"], event["user"], event["channel"], event["channel_type"]) == (
+        id_,
+        ANN,
+        DM,
+        "im",
+    )
     assert event["text"] == "1 &lt; 2 &amp; <https://a.b>"
     assert (update["text"], update["attempts"]) == ("1 < 2 & https://a.b", ["acknowledged"])
     assert [frame["type"] for frame in ears.frames] == ["hello", "events_api"]
@@ -787,7 +969,9 @@ async def test_a_message_arrives_in_an_envelope_and_is_acknowledged_by_its_id(si
     ("chat", "kind", "channel_type"),
     [("D9", None, "im"), ("C9", None, "channel"), ("C9", "private", "group"), ("G9", None, "mpim")],
 )
-async def test_events_name_the_type_of_the_chat(sim: Remote, chat: str, kind: str | None, channel_type: str) -> None:
+async def test_events_name_the_type_of_the_chat(
+    sim: Remote, chat: str, kind: str | None, channel_type: str
+) -> None:
     await sim.do("open", chat=chat, **({"type": kind} if kind else {}))
     async with listening(sim) as ears:
         await sim.say("hi", chat=chat, user=ANN)
@@ -812,12 +996,17 @@ async def test_a_mention_is_two_events_of_one_message(sim: Remote) -> None:
     [
         ({"bot": "B9"}, {"subtype": "bot_message", "bot_id": "B9"}),
         ({"bot": "B9", "user": "U9"}, {"bot_id": "B9", "user": "U9"}),
-        ({"user": ANN, "files": [{"name": "a", "mime": "text/plain", "content": "YQ=="}]}, {"subtype": "file_share"}),
+        (
+            {"user": ANN, "files": [{"name": "a", "mime": "text/plain", "content": "YQ=="}]},
+            {"subtype": "file_share"},
+        ),
         ({"user": ANN, "more": {"subtype": "me_message"}}, {"subtype": "me_message"}),
         ({"user": ANN, "raw": "<!here> &amp;", "text": ""}, {"text": "<!here> &amp;"}),
     ],
 )
-async def test_messages_come_in_many_forms(sim: Remote, said: dict[str, Any], expected: dict[str, Any]) -> None:
+async def test_messages_come_in_many_forms(
+    sim: Remote, said: dict[str, Any], expected: dict[str, Any]
+) -> None:
     async with listening(sim) as ears:
         await sim.do("say", **{"chat": ROOM, "text": "x", **said})
         await ears.until_heard(1)
@@ -825,9 +1014,17 @@ async def test_messages_come_in_many_forms(sim: Remote, said: dict[str, Any], ex
     assert {name: ears.events[0].get(name) for name in expected} == expected
 
 
-async def test_a_quote_is_in_the_blocks_only_and_a_forward_hangs_on_the_message(sim: Remote) -> None:
+async def test_a_quote_is_in_the_blocks_only_and_a_forward_hangs_on_the_message(
+    sim: Remote,
+) -> None:
     async with listening(sim) as ears:
-        await sim.say("so what?", chat=DM, user=ANN, quote="the sky is blue", forward={"text": "news", "user": BOB})
+        await sim.say(
+            "so what?",
+            chat=DM,
+            user=ANN,
+            quote="the sky is blue",
+            forward={"text": "news", "user": BOB},
+        )
         await ears.until_heard(1)
 
     (event,) = ears.events
@@ -873,7 +1070,9 @@ async def test_edits_and_deletes_are_events_about_a_message(sim: Remote) -> None
     assert len({changed["ts"], deleted["ts"], id_}) == 3
 
 
-async def test_a_parent_that_is_deleted_leaves_a_tombstone_and_its_thread(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_a_parent_that_is_deleted_leaves_a_tombstone_and_its_thread(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     async with listening(sim) as ears:
         parent = await sim.say("0", chat=ROOM, user=ANN)
         await sim.say("1", chat=ROOM, user=BOB, thread=parent)
@@ -896,8 +1095,15 @@ async def test_a_reaction_and_an_opened_assistant_are_told(sim: Remote) -> None:
         await ears.until_heard(3)
 
     _, reaction, opened = ears.events
-    assert (reaction["type"], reaction["reaction"], reaction["item"]["ts"]) == ("reaction_added", "+1", id_)
-    assert (opened["type"], opened["assistant_thread"]["thread_ts"]) == ("assistant_thread_started", thread)
+    assert (reaction["type"], reaction["reaction"], reaction["item"]["ts"]) == (
+        "reaction_added",
+        "+1",
+        id_,
+    )
+    assert (opened["type"], opened["assistant_thread"]["thread_ts"]) == (
+        "assistant_thread_started",
+        thread,
+    )
 
 
 async def test_any_other_event_can_be_told(sim: Remote) -> None:
@@ -929,7 +1135,9 @@ async def test_a_bot_is_told_only_what_it_subscribed_to(sim: Remote) -> None:
     assert [event["type"] for event in ears.events] == ["app_mention"]
 
 
-async def test_what_is_not_acknowledged_comes_again_as_the_same_event_and_then_never(sim: Remote) -> None:
+async def test_what_is_not_acknowledged_comes_again_as_the_same_event_and_then_never(
+    sim: Remote,
+) -> None:
     await sim.do("server", ack_within=0.02)
     async with listening(sim, acks=False) as ears:
         await sim.say("hi", chat=DM, user=ANN)
@@ -980,7 +1188,9 @@ async def test_an_acknowledgement_that_comes_too_late_does_not_count(sim: Remote
 @pytest.mark.parametrize(
     "answer", [{"envelope_id": "nobody's"}, {"payload": {}}, {"envelope_id": "x", "colour": "red"}]
 )
-async def test_an_acknowledgement_of_nothing_is_a_violation(sim: Remote, answer: dict[str, Any]) -> None:
+async def test_an_acknowledgement_of_nothing_is_a_violation(
+    sim: Remote, answer: dict[str, Any]
+) -> None:
     async with listening(sim) as ears:
         await ears.client.send_socket_mode_response(answer)
         await sim.until(sim.violations)
@@ -1124,7 +1334,8 @@ async def test_an_event_can_come_twice_and_in_the_wrong_order(sim: Remote) -> No
 
 
 @pytest.mark.parametrize(
-    "kind", ["reset", "lost answer", "garbage", "truncated", "html", "wrong types", "500", "half-open"]
+    "kind",
+    ["reset", "lost answer", "garbage", "truncated", "html", "wrong types", "500", "half-open"],
 )
 async def test_a_frame_that_goes_wrong_is_made_good_by_a_retry(sim: Remote, kind: str) -> None:
     await sim.do("server", ack_within=0.1, retries=[0.0, *[0.05] * 200])
@@ -1138,7 +1349,9 @@ async def test_a_frame_that_goes_wrong_is_made_good_by_a_retry(sim: Remote, kind
 
 
 @pytest.mark.parametrize(("kind", "times_heard"), [("reset", 2), ("lost answer", 1)])
-async def test_an_acknowledgement_can_get_lost_with_its_connection(sim: Remote, kind: str, times_heard: int) -> None:
+async def test_an_acknowledgement_can_get_lost_with_its_connection(
+    sim: Remote, kind: str, times_heard: int
+) -> None:
     await sim.do("server", retries=[0.0, *[0.05] * 200])
     async with listening(sim, ping_interval=0.1) as ears:
         await _until_sockets(sim, 1)
@@ -1186,7 +1399,9 @@ async def test_an_event_takes_no_words_in_its_acknowledgement(sim: Remote) -> No
     assert await violated(sim) == ["acknowledgements"]
 
 
-async def test_only_a_button_that_is_shown_can_be_pressed(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_only_a_button_that_is_shown_can_be_pressed(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     sent = await web_api.chat_postMessage(channel=DM, text="Sure?", blocks=BUTTONS)
 
     with pytest.raises(ValueError, match="no such button"):
@@ -1198,7 +1413,9 @@ async def test_a_response_url_works_five_times_in_half_an_hour(sim: Remote) -> N
         await sim.do("command", chat=ROOM, user=ANN, command="/ask")
         await sim.do("command", chat=ROOM, user=ANN, command="/ask")
         first, second = [request.payload["response_url"] for request in await ears.until_heard(2)]
-        statuses = [(await http.post(first, json={"text": str(number)})).status for number in range(6)]
+        statuses = [
+            (await http.post(first, json={"text": str(number)})).status for number in range(6)
+        ]
         await sim.do("later", seconds=1801)
         late = await http.post(second, json={"text": "late"})
         late_text = await late.text()
@@ -1232,7 +1449,9 @@ async def bolt_over_http(sim: Remote, app: AsyncApp) -> AsyncIterator[AsyncApp]:
 
 
 @asynccontextmanager
-async def served(answer: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
+async def served(
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]],
+) -> AsyncIterator[str]:
     application = web.Application()
     application.router.add_post("/slack/events", answer)
     runner = web.AppRunner(application, access_log=None)
@@ -1287,7 +1506,9 @@ async def test_bolt_answers_a_message_in_its_thread(sim: Remote, way: Way) -> No
 
 
 @both_ways
-async def test_bolt_answers_a_command_and_a_button_at_the_response_url(sim: Remote, way: Way) -> None:
+async def test_bolt_answers_a_command_and_a_button_at_the_response_url(
+    sim: Remote, way: Way
+) -> None:
     sent = await client(sim).chat_postMessage(channel=DM, text="Sure?", blocks=BUTTONS)
     async with way(sim, app_of(sim)):
         await sim.do("press", chat=DM, user=ANN, message=sent["ts"], nonce="0f")
@@ -1300,7 +1521,9 @@ async def test_bolt_answers_a_command_and_a_button_at_the_response_url(sim: Remo
 
 
 @both_ways
-async def test_bolt_that_fails_is_not_taken_for_bolt_that_acknowledged(sim: Remote, way: Way) -> None:
+async def test_bolt_that_fails_is_not_taken_for_bolt_that_acknowledged(
+    sim: Remote, way: Way
+) -> None:
     app, tries = app_of(sim), list[str]()
 
     @app.middleware
@@ -1335,14 +1558,18 @@ async def test_bolt_refuses_what_is_not_signed_for_it_now(
     assert await sim.texts() == []
 
 
-async def test_a_request_that_is_refused_comes_again_with_its_number_and_reason(sim: Remote) -> None:
+async def test_a_request_that_is_refused_comes_again_with_its_number_and_reason(
+    sim: Remote,
+) -> None:
     numbers: list[tuple[str | None, str | None]] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:
         body = await request.json()
         if body["type"] == "url_verification":
             return web.json_response({"challenge": body["challenge"]})
-        numbers.append((request.headers.get("X-Slack-Retry-Num"), request.headers.get("X-Slack-Retry-Reason")))
+        numbers.append(
+            (request.headers.get("X-Slack-Retry-Num"), request.headers.get("X-Slack-Retry-Reason"))
+        )
         return web.Response(status=200 if len(numbers) == 3 else 500)
 
     async with served(answer) as url:
@@ -1357,7 +1584,11 @@ async def test_a_request_that_nobody_wants_again_does_not_come_again(sim: Remote
     async def answer(request: web.Request) -> web.StreamResponse:
         body = await request.json()
         no = {"X-Slack-No-Retry": "1"}
-        return web.Response(text=body["challenge"]) if "challenge" in body else web.Response(status=500, headers=no)
+        return (
+            web.Response(text=body["challenge"])
+            if "challenge" in body
+            else web.Response(status=500, headers=no)
+        )
 
     async with served(answer) as url:
         await sim.do("app", url=url)
@@ -1419,7 +1650,9 @@ async def test_an_address_that_does_not_know_the_challenge_is_not_taken(sim: Rem
         ({"kind": "duplicate", "does": "receive"}, 2),
     ],
 )
-async def test_requests_and_their_answers_get_lost_by_rule(sim: Remote, fault: dict[str, Any], heard: int) -> None:
+async def test_requests_and_their_answers_get_lost_by_rule(
+    sim: Remote, fault: dict[str, Any], heard: int
+) -> None:
     ids: list[str] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -1460,7 +1693,9 @@ async def test_one_app_in_two_workspaces_hears_both_over_one_connection(sim: Rem
     assert [request.payload["team_id"] for request in ears.heard] == ["T0001", "T0003"]
 
 
-async def test_what_people_cannot_do_is_told_to_the_test(sim: Remote, web_api: AsyncWebClient) -> None:
+async def test_what_people_cannot_do_is_told_to_the_test(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
     sent = await web_api.chat_postMessage(channel=DM, text="x")
 
     with pytest.raises(ValueError, match="what the bot wrote"):
@@ -1472,7 +1707,10 @@ async def test_what_people_cannot_do_is_told_to_the_test(sim: Remote, web_api: A
 
 
 async def test_it_runs_as_a_process_of_its_own() -> None:
-    async with as_process("tests.simulators.slack", "--port", "0", "--pace", "0.1") as sim, listening(sim) as ears:
+    async with (
+        as_process("tests.simulators.slack", "--port", "0", "--pace", "0.1") as sim,
+        listening(sim) as ears,
+    ):
         await sim.say("hi", chat=DM, user=ANN)
         await ears.until_heard(1)
         await client(sim).chat_postMessage(channel=DM, text="hello")

@@ -23,7 +23,13 @@ import pytest
 
 from tests.fakes import FrozenClock, assistant, dm, message, user
 from tests.talk import begin, exchange, key_of, opening, texts
-from turngate.gateway.domain.errors import AlreadySettled, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from turngate.gateway.domain.errors import (
+    AlreadySettled,
+    StoreDamaged,
+    StoreError,
+    StoreTooNew,
+    StoreUnavailable,
+)
 from turngate.gateway.domain.messages import (
     Entry,
     InboxId,
@@ -87,14 +93,18 @@ class TestDurability:
     async def test_a_write_ahead_log_with_full_synchronisation_is_used(self, path: Path) -> None:
         async with opened(path) as store:
             pragmas = [
-                await store._writer.run(lambda db, name=name: db.execute(f"PRAGMA {name}").fetchone()[0])
+                await store._writer.run(
+                    lambda db, name=name: db.execute(f"PRAGMA {name}").fetchone()[0]
+                )
                 for name in ("journal_mode", "synchronous")
             ]
         assert pragmas == ["wal", 2]
 
     async def test_what_was_acknowledged_survives_kill_minus_nine(self, path: Path) -> None:
         child = subprocess.Popen(
-            [sys.executable, "-m", "tests.contracts.acknowledging_child", str(path)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "tests.contracts.acknowledging_child", str(path)],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert child.stdout is not None
         acknowledged = [child.stdout.readline().strip() for _ in range(200)]
@@ -104,10 +114,14 @@ class TestDurability:
         child.stdout.close()
 
         async with opened(path) as store:
-            stored = {item.message.id for item in await store.inbox(InboxState.WAITING, limit=10**6)}
+            stored = {
+                item.message.id for item in await store.inbox(InboxState.WAITING, limit=10**6)
+            }
         assert set(acknowledged) <= stored
 
-    async def test_nobody_hears_of_a_commit_before_it_is_visible_to_others(self, path: Path) -> None:
+    async def test_nobody_hears_of_a_commit_before_it_is_visible_to_others(
+        self, path: Path
+    ) -> None:
         async with opened(path) as store:
             for number in range(20):
                 await store.accept(message(id=str(number)), key_of())
@@ -117,9 +131,13 @@ class TestDurability:
         async with opened(path) as store:
             at_work, release = threading.Event(), threading.Event()
             before = store._writer.commits
-            held = asyncio.create_task(store._writer.run(lambda _: (at_work.set(), release.wait(timeout=30))))
+            held = asyncio.create_task(
+                store._writer.run(lambda _: (at_work.set(), release.wait(timeout=30)))
+            )
             await wait_until(at_work.is_set)
-            waiting = [asyncio.create_task(store.accept(message(id=str(n)), key_of())) for n in range(64)]
+            waiting = [
+                asyncio.create_task(store.accept(message(id=str(n)), key_of())) for n in range(64)
+            ]
             await wait_until(lambda: store._writer._queue.qsize() == 64)
             release.set()
             await asyncio.gather(held, *waiting)
@@ -193,7 +211,9 @@ class TestDurability:
                 del task
 
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a task that was left pending is the very thing this is about
+                warnings.simplefilter(
+                    "ignore"
+                )  # a task that was left pending is the very thing this is about
                 for _ in range(20):
                     await asyncio.to_thread(leave_at_once)
                 gc.collect()
@@ -206,7 +226,11 @@ class TestDurability:
                 asked = [
                     asyncio.create_task(ask)
                     for n in range(20)
-                    for ask in (store.sessions(), store.search("x"), store.accept(message(id=str(n)), key_of()))
+                    for ask in (
+                        store.sessions(),
+                        store.search("x"),
+                        store.accept(message(id=str(n)), key_of()),
+                    )
                 ]
                 await asyncio.sleep(0)
                 await asyncio.gather(store.close(), store.close())
@@ -221,9 +245,13 @@ class TestDurability:
         async with opened(path) as store:
             session = await exchange(store)
             store._clock.advance(hours=2)  # type: ignore[attr-defined]  # a FrozenClock
-            asked = replace(opening(policy=ResetPolicy(idle_after=timedelta(hours=1))), is_busy=cancelled)
+            asked = replace(
+                opening(policy=ResetPolicy(idle_after=timedelta(hours=1))), is_busy=cancelled
+            )
             async with asyncio.timeout(20):
-                kept, _ = await asyncio.gather(store.open(asked), store.accept(message(id="2"), key_of()))
+                kept, _ = await asyncio.gather(
+                    store.open(asked), store.accept(message(id="2"), key_of())
+                )
             assert kept.session.id == session.id
 
     @pytest.mark.parametrize("error", [StopIteration, GeneratorExit, KeyError])
@@ -236,7 +264,9 @@ class TestDurability:
         async with opened(path) as store:
             async with asyncio.timeout(20):
                 results = await asyncio.gather(
-                    store._writer.run(fail), store.accept(message(), key_of()), return_exceptions=True
+                    store._writer.run(fail),
+                    store.accept(message(), key_of()),
+                    return_exceptions=True,
                 )
             assert isinstance(results[0], BaseException)
             assert isinstance(results[1], Accepted)
@@ -254,7 +284,9 @@ class TestDurability:
         async with opened(path) as store:
             at_work, release = threading.Event(), threading.Event()
             await exchange(store)
-            held = asyncio.create_task(store._writer.run(lambda _: (at_work.set(), release.wait(timeout=30))))
+            held = asyncio.create_task(
+                store._writer.run(lambda _: (at_work.set(), release.wait(timeout=30)))
+            )
             await wait_until(at_work.is_set)
             assert len(await store.sessions()) == 1
             release.set()
@@ -263,7 +295,9 @@ class TestDurability:
 
 class TestRuns:
     async def test_a_turn_that_died_with_its_daemon_begins_again(self, path: Path) -> None:
-        claim = Claim(inbox=(InboxId(1),), opening=opening(), entries=(user("question"),), history=50)
+        claim = Claim(
+            inbox=(InboxId(1),), opening=opening(), entries=(user("question"),), history=50
+        )
         async with opened(path) as store:
             await store.accept(message("question"), key_of())
             first = await store.begin(claim)
@@ -276,7 +310,9 @@ class TestRuns:
 
 
 class TestDamage:
-    async def test_a_flipped_byte_in_an_entry_is_found_reported_and_hides_no_other(self, path: Path) -> None:
+    async def test_a_flipped_byte_in_an_entry_is_found_reported_and_hides_no_other(
+        self, path: Path
+    ) -> None:
         async with opened(path) as store:
             session = await exchange(store, "original", answer="kept")
         tamper(path, "UPDATE entries SET text = 'Original' WHERE text = 'original'")
@@ -307,20 +343,43 @@ class TestDamage:
         ("tampering", "verb"),
         [
             ("UPDATE sessions SET title = 'forged'", lambda store, session: store.open(opening())),
-            ("UPDATE sessions SET input = input + 1", lambda store, session: store.session(session.id)),
-            ("UPDATE entries SET sender = 'forged'", lambda store, session: begin(store, message(id="3"))),
+            (
+                "UPDATE sessions SET input = input + 1",
+                lambda store, session: store.session(session.id),
+            ),
+            (
+                "UPDATE entries SET sender = 'forged'",
+                lambda store, session: begin(store, message(id="3")),
+            ),
             (
                 "UPDATE inbox SET message = replace(message, 'wait', 'flip')",
                 lambda store, _: store.inbox(InboxState.WAITING),
             ),
             ("UPDATE outbox SET text = 'forged'", lambda store, _: store.outbox(PartState.PENDING)),
-            ("UPDATE inbox SET state = 'weiting'", lambda store, _: store.inbox(InboxState.WAITING)),
-            ("UPDATE outbox SET state = 'pendinG'", lambda store, _: store.outbox(PartState.PENDING)),
+            (
+                "UPDATE inbox SET state = 'weiting'",
+                lambda store, _: store.inbox(InboxState.WAITING),
+            ),
+            (
+                "UPDATE outbox SET state = 'pendinG'",
+                lambda store, _: store.outbox(PartState.PENDING),
+            ),
         ],
-        ids=["session row", "session totals", "entry in a turn", "inbox", "outbox", "inbox state", "outbox state"],
+        ids=[
+            "session row",
+            "session totals",
+            "entry in a turn",
+            "inbox",
+            "outbox",
+            "inbox state",
+            "outbox state",
+        ],
     )
     async def test_every_row_that_matters_is_watched(
-        self, path: Path, tampering: str, verb: Callable[[SqliteStore, Session], AsyncIterator[object]]
+        self,
+        path: Path,
+        tampering: str,
+        verb: Callable[[SqliteStore, Session], AsyncIterator[object]],
     ) -> None:
         async with opened(path) as store:
             session = await exchange(store)
@@ -368,10 +427,14 @@ class TestDamage:
                 await store.finish(begun.turn, Outcome(entries=(assistant("for 1 alone"),)))
             assert await texts(store, other) == ["hello", "hi"]
 
-    async def test_a_flipped_byte_anywhere_is_damage_or_nothing_never_a_raw_error(self, path: Path) -> None:
+    async def test_a_flipped_byte_anywhere_is_damage_or_nothing_never_a_raw_error(
+        self, path: Path
+    ) -> None:
         async with opened(path) as store:
             for number in range(12):
-                await exchange(store, f"question {number}", id=str(number), source=dm(str(number % 3)))
+                await exchange(
+                    store, f"question {number}", id=str(number), source=dm(str(number % 3))
+                )
         whole = path.read_bytes()
         for offset in range(0, len(whole), 997):
             # What is damaged is left as it is, its log with it.
@@ -471,7 +534,12 @@ class TestOpening:
         with tempfile.TemporaryDirectory() as folder:
             Path(folder).chmod(0o555)
             child = subprocess.run(
-                [sys.executable, "-m", "tests.contracts.opening_child", str(Path(folder, "turngate.db"))],
+                [
+                    sys.executable,
+                    "-m",
+                    "tests.contracts.opening_child",
+                    str(Path(folder, "turngate.db")),
+                ],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -504,7 +572,9 @@ class TestOpening:
         async with opened(path) as store:
             assert await store.sessions() == [session]
 
-    async def test_a_start_that_died_while_making_the_database_is_made_good(self, path: Path) -> None:
+    async def test_a_start_that_died_while_making_the_database_is_made_good(
+        self, path: Path
+    ) -> None:
         path.parent.mkdir()
         path.with_name("turngate.db.new").write_bytes(b"half of it")
 
@@ -525,7 +595,8 @@ class TestOpening:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             results = await asyncio.gather(
-                *(store.accept(message(id=str(n)), key_of()) for n in range(50)), return_exceptions=True
+                *(store.accept(message(id=str(n)), key_of()) for n in range(50)),
+                return_exceptions=True,
             )
             other.execute("ROLLBACK")
         assert {type(result) for result in results} == {StoreUnavailable}
@@ -536,11 +607,17 @@ class TestOpening:
     async def test_a_full_disk_is_reported_and_heals_by_itself(self, path: Path) -> None:
         async with opened(path) as store:
             session = await exchange(store)
-            pages = await store._writer.run(lambda db: db.execute("PRAGMA page_count").fetchone()[0])
-            await store._writer.run(lambda db: db.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+            pages = await store._writer.run(
+                lambda db: db.execute("PRAGMA page_count").fetchone()[0]
+            )
+            await store._writer.run(
+                lambda db: db.execute(f"PRAGMA max_page_count = {pages}").fetchone()
+            )
             with pytest.raises(StoreUnavailable, match="may not grow any further"):
                 await store.append(session.id, [assistant("x" * 100_000)])
-            await store._writer.run(lambda db: db.execute("PRAGMA max_page_count = 1000000").fetchone())
+            await store._writer.run(
+                lambda db: db.execute("PRAGMA max_page_count = 1000000").fetchone()
+            )
             await store.append(session.id, [assistant("fits again")])
             assert await texts(store, session) == ["hello", "hi", "fits again"]
 
@@ -549,7 +626,9 @@ class TestSearchIndex:
     async def test_the_index_follows_behind_by_itself(self, path: Path) -> None:
         async with opened(path) as store:
             await exchange(store, "needle")
-            await wait_until(lambda: asked(path, "SELECT through FROM entry_index_progress") == [(2,)])
+            await wait_until(
+                lambda: asked(path, "SELECT through FROM entry_index_progress") == [(2,)]
+            )
             assert len(await store.search("needle")) == 1
 
     async def test_it_keeps_pace_with_writers_that_never_rest(self, path: Path) -> None:
@@ -557,8 +636,13 @@ class TestSearchIndex:
             session = (await store.open(opening())).session
             lags = []
             for number in range(40):
-                await asyncio.gather(*(store.append(session.id, [user(f"{number}-{n}")]) for n in range(200)))
-                rows = asked(path, "SELECT (SELECT max(seq) FROM entries) - through FROM entry_index_progress")
+                await asyncio.gather(
+                    *(store.append(session.id, [user(f"{number}-{n}")]) for n in range(200))
+                )
+                rows = asked(
+                    path,
+                    "SELECT (SELECT max(seq) FROM entries) - through FROM entry_index_progress",
+                )
                 lags.append(rows[0][0])
         assert max(lags) <= 2048
 
@@ -567,8 +651,13 @@ class TestSearchIndex:
             await exchange(store, "needle one")
             await indexed(store)
             await exchange(store, "needle two", id="2")
-            assert [hit.entry.text for hit in await store.search("needle")] == ["needle two", "needle one"]
-            assert [hit.entry.text for hit in await store.search("needle", limit=1)] == ["needle two"]
+            assert [hit.entry.text for hit in await store.search("needle")] == [
+                "needle two",
+                "needle one",
+            ]
+            assert [hit.entry.text for hit in await store.search("needle", limit=1)] == [
+                "needle two"
+            ]
 
     async def test_indexed_words_that_were_edited_or_deleted_are_gone(self, path: Path) -> None:
         async with opened(path) as store:
@@ -577,19 +666,31 @@ class TestSearchIndex:
             first, second = (await store.transcript(session.id)).entries
             await store.edit_entry(session.id, first.id, (user("delta").content[0],))
             await store.delete_entry(session.id, second.id)
-            found = [[hit.entry.text for hit in await store.search(word)] for word in ("alpha", "delta", "gamma")]
+            found = [
+                [hit.entry.text for hit in await store.search(word)]
+                for word in ("alpha", "delta", "gamma")
+            ]
             assert found == [[], ["delta"], []]
             await store.delete(session.id)
             assert await store.search("delta") == []
-            assert await store._reader.rows("SELECT rowid FROM entry_index WHERE entry_index MATCH 'delta'") == []
+            assert (
+                await store._reader.rows(
+                    "SELECT rowid FROM entry_index WHERE entry_index MATCH 'delta'"
+                )
+                == []
+            )
 
-    async def test_without_fts5_everything_is_still_found(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_without_fts5_everything_is_still_found(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         # Stands for an SQLite that was built without it; there is no way to take it out of this one.
         monkeypatch.setattr(search_index, "_has_fts5", lambda _: False)
         async with opened(path) as store:
             session = await exchange(store, "plain needle")
             await store.edit_entry(
-                session.id, (await store.transcript(session.id)).entries[1].id, (user("pin").content[0],)
+                session.id,
+                (await store.transcript(session.id)).entries[1].id,
+                (user("pin").content[0],),
             )
             assert [hit.entry.text for hit in await store.search("needle")] == ["plain needle"]
             assert len(await store.search("pin")) == 1
@@ -599,7 +700,9 @@ class TestSearchIndex:
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as without:
-            without.setattr(search_index, "_has_fts5", lambda _: False)  # as above: another build of SQLite
+            without.setattr(
+                search_index, "_has_fts5", lambda _: False
+            )  # as above: another build of SQLite
             async with opened(path) as store:
                 await exchange(store, "old needle")
         async with opened(path) as store:
@@ -617,7 +720,9 @@ async def use_everything(path: Path) -> None:
                 lambda: store.inbox(*InboxState),
                 lambda: store.outbox(*PartState),
                 lambda: store.search("question"),
-                lambda: store.prune(empty_after=timedelta(0), archive_after=timedelta(0), forget_after=timedelta(0)),
+                lambda: store.prune(
+                    empty_after=timedelta(0), archive_after=timedelta(0), forget_after=timedelta(0)
+                ),
             ):
                 with contextlib.suppress(StoreError):
                     await verb()
@@ -641,7 +746,10 @@ class TestMemory:
         "giant",
         [
             user("x" * 1_000_000),
-            replace(assistant(""), tool_calls=(ToolCall(id="1", name="write", arguments="x" * 1_000_000),)),
+            replace(
+                assistant(""),
+                tool_calls=(ToolCall(id="1", name="write", arguments="x" * 1_000_000),),
+            ),
             replace(assistant(""), reasoning=Reasoning(text="x" * 1_000_000)),
         ],
         ids=["text", "tool call", "reasoning"],

@@ -39,10 +39,16 @@ async def opened(path: Path, lock_patience: float = 5.0) -> AsyncIterator[Sqlite
 
 LOST: dict[str, tuple[Callable[[Path], object], str]] = {
     "database deleted": (lambda path: path.unlink(), "was deleted or moved away"),
-    "database moved": (lambda path: path.rename(path.with_name("elsewhere")), "was deleted or moved away"),
+    "database moved": (
+        lambda path: path.rename(path.with_name("elsewhere")),
+        "was deleted or moved away",
+    ),
     "database replaced": (replace_by_a_copy, "was replaced by another file"),
     "log deleted": (lambda path: log_of(path.parent).unlink(), "was deleted or moved away"),
-    "log replaced": (lambda path: replace_by_a_copy(log_of(path.parent)), "was replaced by another file"),
+    "log replaced": (
+        lambda path: replace_by_a_copy(log_of(path.parent)),
+        "was replaced by another file",
+    ),
     "log cut": (lambda path: os.truncate(log_of(path.parent), 5000), "was cut short"),
     "log emptied": (lambda path: os.truncate(log_of(path.parent), 0), "was cut short"),
 }
@@ -59,7 +65,9 @@ class TestFilesUnderOurHands:
                 await store.accept(message(id="after"), key_of())
             assert said in (store.damage or "")
 
-    async def test_what_was_committed_into_a_file_that_is_gone_is_not_acknowledged(self, path: Path) -> None:
+    async def test_what_was_committed_into_a_file_that_is_gone_is_not_acknowledged(
+        self, path: Path
+    ) -> None:
         async with opened(path) as store:
             with pytest.raises(StoreDamaged, match="was deleted"):
                 await store._writer.run(lambda db: path.unlink())
@@ -107,7 +115,9 @@ class TestWhatAKillLeaves:
         async with opened(path):
             pass
         path.unlink()
-        with pytest.raises(StoreDamaged, match=r"to begin with an empty one, remove .*turngate\.mark"):
+        with pytest.raises(
+            StoreDamaged, match=r"to begin with an empty one, remove .*turngate\.mark"
+        ):
             await SqliteStore.connect(path, FrozenClock())
         path.with_suffix(".mark").unlink()
 
@@ -156,11 +166,16 @@ class TestTrouble:
             await store.probe()
             assert store.trouble is None
 
-    async def test_a_store_is_closed_at_once_though_another_process_holds_the_lock(self, path: Path) -> None:
+    async def test_a_store_is_closed_at_once_though_another_process_holds_the_lock(
+        self, path: Path
+    ) -> None:
         async with opened(path, lock_patience=600) as store:
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")
-                waiting = [asyncio.ensure_future(store.accept(message(id=str(n)), key_of())) for n in range(300)]
+                waiting = [
+                    asyncio.ensure_future(store.accept(message(id=str(n)), key_of()))
+                    for n in range(300)
+                ]
                 await asyncio.sleep(0.3)
                 began = time.monotonic()
                 await store.close()

@@ -50,10 +50,14 @@ async def due(store: SqliteStore) -> set[str | None]:
     return {session.origin.chat_id async for session in store.due(IDLE.for_kind)}
 
 
-def test_a_database_of_the_first_schema_is_brought_up_to_date_with_all_that_is_in_it(path: Path) -> None:
+def test_a_database_of_the_first_schema_is_brought_up_to_date_with_all_that_is_in_it(
+    path: Path,
+) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         migrate(db, our_scripts()[:1])
-        db.execute("INSERT INTO usage VALUES ('2026-05-04', 'p', 'a', 'c', 'u', 'm', 1, 0, 0, 1, 1, 0, 0, 0.5)")
+        db.execute(
+            "INSERT INTO usage VALUES ('2026-05-04', 'p', 'a', 'c', 'u', 'm', 1, 0, 0, 1, 1, 0, 0, 0.5)"
+        )
         migrate(db, our_scripts())
 
         assert db.execute("SELECT usd FROM usage").fetchall() == [(0.5,)]
@@ -81,13 +85,27 @@ class TestForgetting:
     async def talked(store: SqliteStore) -> Session:
         """Long and short words between those of others, all of them sent."""
         for number in range(60):
-            await exchange(store, f"ordinary words, number {number}", id=str(number), source=dm(str(number % 7)))
+            await exchange(
+                store,
+                f"ordinary words, number {number}",
+                id=str(number),
+                source=dm(str(number % 7)),
+            )
         session = await exchange(
-            store, "zebrafinch is the word " * 9, id="z", source=dm("999"), answer="quokkaland " * 2000
+            store,
+            "zebrafinch is the word " * 9,
+            id="z",
+            source=dm("999"),
+            answer="quokkaland " * 2000,
         )
         await store.rename(session.id, "off to wombatville")
         for number in range(60, 120):
-            await exchange(store, f"ordinary words, number {number}", id=str(number), source=dm(str(number % 7)))
+            await exchange(
+                store,
+                f"ordinary words, number {number}",
+                id=str(number),
+                source=dm(str(number % 7)),
+            )
         for part in await store.outbox(PartState.PENDING, limit=1000):
             await store.record_sending(part.id)
             await store.record_sent(part.id, Sent(message_id="m", at=NOON))
@@ -96,7 +114,9 @@ class TestForgetting:
         return session
 
     @pytest.mark.parametrize("how", ["by a person", "by age"])
-    async def test_no_word_of_a_session_that_was_deleted_is_left_after_a_clean_up(self, path: Path, how: str) -> None:
+    async def test_no_word_of_a_session_that_was_deleted_is_left_after_a_clean_up(
+        self, path: Path, how: str
+    ) -> None:
         clock = FrozenClock()
         async with opened(path, clock) as store:
             session = await self.talked(store)
@@ -105,20 +125,26 @@ class TestForgetting:
                 await store.delete(session.id)
             clock.advance(days=100)
             keep = None if how == "by a person" else timedelta(days=90)
-            await store.prune(empty_after=EVER, archive_after=EVER, forget_after=timedelta(days=7), keep=keep)
+            await store.prune(
+                empty_after=EVER, archive_after=EVER, forget_after=timedelta(days=7), keep=keep
+            )
 
         assert all(word in there for word in self.CANARIES)
         assert [word for word in self.CANARIES if word in path.read_bytes()] == []
 
 
 class TestManySessions:
-    async def test_a_look_for_what_is_due_reads_the_ten_that_are_and_not_the_hundred_thousand(self, path: Path) -> None:
+    async def test_a_look_for_what_is_due_reads_the_ten_that_are_and_not_the_hundred_thousand(
+        self, path: Path
+    ) -> None:
         clock = FrozenClock()
         async with opened(path, clock) as store:
             for number in range(10):
                 await exchange(store, id=str(number), source=dm(str(number)))
         columns = ", ".join(
-            name for name in SESSION_COLUMNS.split(", ") if name not in ("id", "key", "current", "last_interaction_at")
+            name
+            for name in SESSION_COLUMNS.split(", ")
+            if name not in ("id", "key", "current", "last_interaction_at")
         )
         # Copies that no reader would take: whoever reads one of them fails.
         tamper(

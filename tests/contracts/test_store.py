@@ -14,7 +14,13 @@ from tests.contracts.conftest import CAP
 from tests.fakes import NOON, FrozenClock, assistant, dm, message, said, user
 from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of, opening, texts
-from turngate.gateway.domain.errors import AlreadySettled, Refused, UnknownEntry, UnknownSession, UnknownWork
+from turngate.gateway.domain.errors import (
+    AlreadySettled,
+    Refused,
+    UnknownEntry,
+    UnknownSession,
+    UnknownWork,
+)
 from turngate.gateway.domain.messages import (
     Attachment,
     Button,
@@ -97,7 +103,9 @@ class TestInbox:
 
         assert (await store.accept(replace(message(), event_ids=("event-2",)), key_of())).duplicate
 
-    async def test_the_same_event_id_of_another_account_is_another_message(self, store: Store) -> None:
+    async def test_the_same_event_id_of_another_account_is_another_message(
+        self, store: Store
+    ) -> None:
         other = replace(message(), source=replace(dm(), account="support"))
         await store.accept(message(), key_of())
 
@@ -109,13 +117,18 @@ class TestInbox:
         assert sum(not one.duplicate for one in accepted) == 1
 
     async def test_an_accepted_message_comes_back_whole_and_in_order(self, store: Store) -> None:
-        sent = [message(text, id=str(number)) for number, text in enumerate([LOOKS_LIKE_JSON, "ünï😀", "\0", ""])]
+        sent = [
+            message(text, id=str(number))
+            for number, text in enumerate([LOOKS_LIKE_JSON, "ünï😀", "\0", ""])
+        ]
         for one in sent:
             await store.accept(one, key_of())
 
         assert [item.message for item in await store.inbox(InboxState.WAITING)] == sent
 
-    async def test_an_answered_message_leaves_its_words_to_the_transcript(self, store: Store) -> None:
+    async def test_an_answered_message_leaves_its_words_to_the_transcript(
+        self, store: Store
+    ) -> None:
         session = await exchange(store, "the secret plan")
 
         (item,) = await store.inbox(InboxState.DONE)
@@ -159,7 +172,9 @@ class TestOpening:
         assert len(ids) == 1
         assert len(await store.sessions()) == 1
 
-    async def test_an_idle_session_is_reset_and_the_next_one_knows_why(self, store: Store, clock: FrozenClock) -> None:
+    async def test_an_idle_session_is_reset_and_the_next_one_knows_why(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         old = await exchange(store, policy=IDLE)
         clock.advance(hours=2)
         opened = await store.open(opening(policy=IDLE))
@@ -171,7 +186,9 @@ class TestOpening:
         ended = await store.session(old.id)
         assert (ended.end_reason, ended.current) == (EndReason.IDLE, False)
 
-    async def test_a_session_without_activity_ends_without(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_session_without_activity_ends_without(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await store.open(opening(policy=IDLE))
         clock.advance(hours=2)
         opened = await store.open(opening(policy=IDLE))
@@ -179,7 +196,9 @@ class TestOpening:
         assert opened.notice is not None
         assert not opened.notice.had_activity
 
-    async def test_the_notice_stays_until_a_turn_was_finished_with_it(self, store: Store, clock: FrozenClock) -> None:
+    async def test_the_notice_stays_until_a_turn_was_finished_with_it(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await exchange(store, policy=IDLE)
         clock.advance(hours=2)
         begun = await begin(store, message(id="2"), IDLE)
@@ -199,7 +218,9 @@ class TestOpening:
 
         assert (await store.open(opening(policy=IDLE))).notice is not None
 
-    async def test_a_running_turn_holds_the_reset_back(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_running_turn_holds_the_reset_back(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         begun = await begin(store, message(), IDLE)
         clock.advance(hours=2)
         during = await store.open(opening(policy=IDLE))
@@ -208,7 +229,9 @@ class TestOpening:
 
         assert (during.is_new, after.is_new) == (False, True)
 
-    async def test_running_background_work_holds_the_reset_back(self, store: Store, clock: FrozenClock) -> None:
+    async def test_running_background_work_holds_the_reset_back(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await exchange(store, policy=IDLE)
         clock.advance(hours=2)
         asked: list[SessionId] = []
@@ -218,7 +241,9 @@ class TestOpening:
         assert not opened.is_new
         assert asked == [session.id]
 
-    async def test_a_failing_busy_check_holds_the_reset_back(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_failing_busy_check_holds_the_reset_back(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         def fail(_: SessionId) -> bool:
             raise RuntimeError("cannot tell")
 
@@ -227,7 +252,9 @@ class TestOpening:
 
         assert not (await store.open(replace(opening(policy=IDLE), is_busy=fail))).is_new
 
-    async def test_a_delivery_does_not_keep_a_session_alive(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_delivery_does_not_keep_a_session_alive(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await exchange(store, policy=IDLE)
         clock.advance(minutes=50)
         await store.append(session.id, [said(Role.ASSISTANT, "news", origin=Origin.DELIVERY)])
@@ -235,7 +262,9 @@ class TestOpening:
 
         assert (await store.open(opening(policy=IDLE))).is_new
 
-    async def test_a_clock_that_jumps_back_resets_nothing(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_clock_that_jumps_back_resets_nothing(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await exchange(store, policy=IDLE)
         clock.advance(days=-3)
         later = await exchange(store, id="2", policy=IDLE)
@@ -243,14 +272,18 @@ class TestOpening:
         assert later.id == session.id
         assert later.last_interaction_at == NOON
 
-    async def test_the_sweep_ends_a_due_session_once(self, store: Store, clock: FrozenClock) -> None:
+    async def test_the_sweep_ends_a_due_session_once(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await exchange(store, policy=IDLE)
         clock.advance(hours=2)
         reasons = [await store.end_if_due(session.id, opening(policy=IDLE)) for _ in range(2)]
 
         assert reasons == [EndReason.IDLE, None]
 
-    async def test_the_message_after_the_sweep_knows_why(self, store: Store, clock: FrozenClock) -> None:
+    async def test_the_message_after_the_sweep_knows_why(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await exchange(store, policy=IDLE)
         clock.advance(hours=2)
         await store.end_if_due(session.id, opening(policy=IDLE))
@@ -272,11 +305,18 @@ class TestResetAndSwitch:
         new = await store.reset(key_of(), title="second try")
 
         assert new.id != old.id
-        assert (new.title, new.origin, new.owner, new.notice) == ("second try", old.origin, old.owner, None)
+        assert (new.title, new.origin, new.owner, new.notice) == (
+            "second try",
+            old.origin,
+            old.owner,
+            None,
+        )
         assert (await store.session(old.id)).end_reason is EndReason.RESET
         assert await store.current(key_of()) == new
 
-    async def test_whoever_resets_an_expired_session_need_not_be_told(self, store: Store, clock: FrozenClock) -> None:
+    async def test_whoever_resets_an_expired_session_need_not_be_told(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await exchange(store, policy=IDLE)
         clock.advance(hours=2)
         await store.end_if_due(session.id, opening(policy=IDLE))
@@ -312,7 +352,9 @@ class TestResetAndSwitch:
 
         assert (await store.session(old.id)).end_reason is EndReason.DAILY
 
-    async def test_switching_back_counts_as_an_interaction(self, store: Store, clock: FrozenClock) -> None:
+    async def test_switching_back_counts_as_an_interaction(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         old = await exchange(store, policy=IDLE)
         await store.reset(key_of())
         clock.advance(hours=5)
@@ -320,7 +362,9 @@ class TestResetAndSwitch:
 
         assert (await store.open(opening(policy=IDLE))).session.id == old.id
 
-    async def test_switching_to_the_current_session_changes_nothing(self, store: Store, clock: FrozenClock) -> None:
+    async def test_switching_to_the_current_session_changes_nothing(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await exchange(store)
         clock.advance(hours=1)
 
@@ -362,7 +406,9 @@ class TestTurns:
         for number in range(4):
             await exchange(store, f"q{number}", id=str(number), answer=f"a{number}")
         accepted = await store.accept(message(id="9"), key_of())
-        begun = await store.begin(Claim(inbox=(accepted.id,), opening=opening(), entries=(user("x"),), history=3))
+        begun = await store.begin(
+            Claim(inbox=(accepted.id,), opening=opening(), entries=(user("x"),), history=3)
+        )
 
         assert [entry.text for entry in begun.history] == ["a2", "q3", "a3"]
 
@@ -415,25 +461,37 @@ class TestTurns:
         (item,) = await store.inbox(InboxState.DONE)
 
         with pytest.raises(AlreadySettled):
-            await store.begin(Claim(inbox=(item.id,), opening=opening(), entries=(user("x"),), history=5))
+            await store.begin(
+                Claim(inbox=(item.id,), opening=opening(), entries=(user("x"),), history=5)
+            )
 
     async def test_an_unknown_message_cannot_be_claimed(self, store: Store) -> None:
         with pytest.raises(UnknownWork):
-            await store.begin(Claim(inbox=(InboxId(4711),), opening=opening(), entries=(), history=5))
+            await store.begin(
+                Claim(inbox=(InboxId(4711),), opening=opening(), entries=(), history=5)
+            )
 
     async def test_a_turn_that_is_being_worked_on_cannot_be_begun_again(self, store: Store) -> None:
         accepted = await store.accept(message("question"), key_of())
-        claim = Claim(inbox=(accepted.id,), opening=opening(), entries=(user("question"),), history=50)
-        results = await asyncio.gather(store.begin(claim), store.begin(claim), return_exceptions=True)
+        claim = Claim(
+            inbox=(accepted.id,), opening=opening(), entries=(user("question"),), history=50
+        )
+        results = await asyncio.gather(
+            store.begin(claim), store.begin(claim), return_exceptions=True
+        )
 
         assert sorted(type(result).__name__ for result in results) == ["AlreadySettled", "Begun"]
         (item,) = await store.inbox(InboxState.RUNNING)
         assert item.attempts == 1
 
-    async def test_scheduled_work_does_not_keep_a_session_alive(self, store: Store, clock: FrozenClock) -> None:
+    async def test_scheduled_work_does_not_keep_a_session_alive(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await exchange(store, policy=IDLE)
         clock.advance(minutes=50)
-        scheduled = Claim(inbox=(), opening=opening(), entries=(user("daily report"),), history=5, by_person=False)
+        scheduled = Claim(
+            inbox=(), opening=opening(), entries=(user("daily report"),), history=5, by_person=False
+        )
         begun = await store.begin(scheduled)
         await store.finish(begun.turn, Outcome(entries=(assistant("all is well"),)))
         clock.advance(minutes=50)
@@ -443,18 +501,24 @@ class TestTurns:
     async def test_several_messages_become_one_turn(self, store: Store) -> None:
         ids = [(await store.accept(message(f"m{n}", id=str(n)), key_of())).id for n in range(3)]
         entries = tuple(user(f"m{n}") for n in range(3))
-        begun = await store.begin(Claim(inbox=tuple(ids), opening=opening(), entries=entries, history=5))
+        begun = await store.begin(
+            Claim(inbox=tuple(ids), opening=opening(), entries=entries, history=5)
+        )
         await store.finish(begun.turn, Outcome())
 
         assert [item.id for item in await store.inbox(InboxState.DONE)] == ids
 
     async def test_a_claim_of_running_and_waiting_messages_is_refused(self, store: Store) -> None:
         running = await store.accept(message(id="1"), key_of())
-        await store.begin(Claim(inbox=(running.id,), opening=opening(), entries=(user("1"),), history=5))
+        await store.begin(
+            Claim(inbox=(running.id,), opening=opening(), entries=(user("1"),), history=5)
+        )
         waiting = await store.accept(message(id="2"), key_of())
 
         with pytest.raises(AlreadySettled):
-            await store.begin(Claim(inbox=(running.id, waiting.id), opening=opening(), entries=(), history=5))
+            await store.begin(
+                Claim(inbox=(running.id, waiting.id), opening=opening(), entries=(), history=5)
+            )
 
     async def test_a_failed_turn_keeps_its_message_and_the_reason(self, store: Store) -> None:
         begun = await begin(store, message("precious"))
@@ -467,7 +531,10 @@ class TestTurns:
         cost = Cost(usd=0.5, status=CostStatus.REPORTED, source="provider")
         model = Model(name="m1", provider="p", base_url="http://127.0.0.1/v1")
         spent = Spent(
-            tokens=Tokens(input=1, output=2, cache_read=3, cache_write=4), prompt_tokens=100, cost=cost, model=model
+            tokens=Tokens(input=1, output=2, cache_read=3, cache_write=4),
+            prompt_tokens=100,
+            cost=cost,
+            model=model,
         )
         await exchange(store, spent=spent)
         session = await exchange(store, id="2", spent=replace(spent, prompt_tokens=70))
@@ -491,13 +558,19 @@ class TestTurns:
         assert len(await store.sessions()) == 1
 
     @pytest.mark.parametrize("number", [2**63, 2**70, -(2**70)])
-    async def test_a_number_beyond_all_bounds_spoils_nothing(self, store: Store, number: int) -> None:
-        huge = replace(message(id="huge"), attachments=(Attachment(type=MediaType.FILE, size=number),))
+    async def test_a_number_beyond_all_bounds_spoils_nothing(
+        self, store: Store, number: int
+    ) -> None:
+        huge = replace(
+            message(id="huge"), attachments=(Attachment(type=MediaType.FILE, size=number),)
+        )
         await store.accept(huge, key_of())
         begun = await begin(store, message(id="2"))
         entry = replace(assistant("x"), tokens=number, latency_ms=number)
         spent = Spent(tokens=Tokens(input=number, output=number), prompt_tokens=number)
-        await store.finish(begun.turn, Outcome(entries=(entry,), spent=spent, parts=(Part(target=dm(), text="x"),)))
+        await store.finish(
+            begun.turn, Outcome(entries=(entry,), spent=spent, parts=(Part(target=dm(), text="x"),))
+        )
         session = await exchange(store, id="3", spent=spent)
 
         assert session.tokens.total >= 0
@@ -507,7 +580,9 @@ class TestTurns:
     async def test_negative_counts_are_none_at_all(self, store: Store) -> None:
         session = await exchange(store)
         accepted = await store.accept(message(id="2"), key_of())
-        begun = await store.begin(Claim(inbox=(accepted.id,), opening=opening(), entries=(user("x"),), history=-1))
+        begun = await store.begin(
+            Claim(inbox=(accepted.id,), opening=opening(), entries=(user("x"),), history=-1)
+        )
 
         assert begun.history == ()
         assert (await store.transcript(session.id, last=-1)).entries == ()
@@ -526,11 +601,17 @@ class TestAnsweringWithoutATurn:
             said(Role.USER, "/help", origin=Origin.COMMAND),
             said(Role.ASSISTANT, "so", origin=Origin.COMMAND),
         )
-        parts = await store.answer(accepted.id, session.id, entries=chatter, parts=(Part(target=dm(), text="so"),))
+        parts = await store.answer(
+            accepted.id, session.id, entries=chatter, parts=(Part(target=dm(), text="so"),)
+        )
 
         assert await texts(store, session) == ["/help", "so"]
-        assert [(part.text, part.turn) for part in await store.outbox(PartState.PENDING)] == [("so", None)]
-        assert [part.id for part in parts] == [part.id for part in await store.outbox(PartState.PENDING)]
+        assert [(part.text, part.turn) for part in await store.outbox(PartState.PENDING)] == [
+            ("so", None)
+        ]
+        assert [part.id for part in parts] == [
+            part.id for part in await store.outbox(PartState.PENDING)
+        ]
         assert [item.message.text for item in await store.inbox(InboxState.DONE)] == [""]
         assert await store.inbox(InboxState.WAITING) == []
 
@@ -575,7 +656,9 @@ class TestAnsweringWithoutATurn:
 
 
 class TestAskingAgain:
-    async def claim(self, store: Store, replacing: EntryId, policy: ResetPolicy | None = None) -> Claim:
+    async def claim(
+        self, store: Store, replacing: EntryId, policy: ResetPolicy | None = None
+    ) -> Claim:
         accepted = await store.accept(message("/retry", id="again"), key_of())
         return Claim(
             inbox=(accepted.id,),
@@ -585,7 +668,9 @@ class TestAskingAgain:
             replacing=replacing,
         )
 
-    async def test_the_new_question_takes_the_place_of_the_old_one_and_its_answer(self, store: Store) -> None:
+    async def test_the_new_question_takes_the_place_of_the_old_one_and_its_answer(
+        self, store: Store
+    ) -> None:
         await exchange(store, "first", id="1")
         session = await exchange(store, "hello", id="2", answer="wrong")
         asked = (await store.transcript(session.id)).entries[2]
@@ -597,7 +682,9 @@ class TestAskingAgain:
         assert await texts(store, session) == ["first", "hi", "hello"]
         assert (await store.session(session.id)).messages == 3
 
-    async def test_what_was_asked_again_survives_the_death_of_the_daemon(self, store: Store) -> None:
+    async def test_what_was_asked_again_survives_the_death_of_the_daemon(
+        self, store: Store
+    ) -> None:
         session = await exchange(store, "hello", id="1", answer="wrong")
         asked = (await store.transcript(session.id)).entries[0]
         claim = await self.claim(store, asked.id)
@@ -610,7 +697,9 @@ class TestAskingAgain:
         assert [entry.text for entry in begun.said] == ["hello"]
         assert begun.history == ()
 
-    async def test_an_entry_that_is_not_there_changes_nothing(self, store: Store, clock: FrozenClock) -> None:
+    async def test_an_entry_that_is_not_there_changes_nothing(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await exchange(store, "hello", policy=IDLE)
         asked = (await store.transcript(session.id)).entries[0]
         clock.advance(hours=2)
@@ -622,7 +711,9 @@ class TestAskingAgain:
 
 
 class TestTurnsThatDie:
-    async def test_a_turn_that_may_run_again_says_so_after_the_death_of_the_daemon(self, store: Store) -> None:
+    async def test_a_turn_that_may_run_again_says_so_after_the_death_of_the_daemon(
+        self, store: Store
+    ) -> None:
         claim = await self.claim(store, repeatable=True)
         await store.begin(claim)
         restart(store)
@@ -667,18 +758,28 @@ class TestTurnsThatDie:
         await store.join(begun.turn, second.id, user("second"))
         await store.finish(begun.turn, Outcome(entries=(assistant("both"),)))
 
-        assert [entry.text for entry in (await store.transcript(begun.opened.session.id)).entries] == [
+        assert [
+            entry.text for entry in (await store.transcript(begun.opened.session.id)).entries
+        ] == [
             "first",
             "second",
             "both",
         ]
         assert await store.inbox(InboxState.WAITING, InboxState.RUNNING) == []
-        assert [each.step for each in (await store.trace(second.id)).steps][:3] == ["stored", "claimed", "joined"]
+        assert [each.step for each in (await store.trace(second.id)).steps][:3] == [
+            "stored",
+            "claimed",
+            "joined",
+        ]
 
-    async def test_a_turn_that_begins_again_knows_what_joined_it_and_no_command(self, store: Store) -> None:
+    async def test_a_turn_that_begins_again_knows_what_joined_it_and_no_command(
+        self, store: Store
+    ) -> None:
         claim = await self.claim(store)
         begun = await store.begin(claim)
-        await store.append(begun.opened.session.id, (said(Role.USER, "/status", origin=Origin.COMMAND),))
+        await store.append(
+            begun.opened.session.id, (said(Role.USER, "/status", origin=Origin.COMMAND),)
+        )
         second = await store.accept(message("second", id="2"), key_of())
         await store.join(begun.turn, second.id, user("second"))
         restart(store)
@@ -696,13 +797,17 @@ class TestTurnsThatDie:
             await store.join(over.turn, late.id, user("late"))
         runs = await begin(store, message("third", id="3"))
         with pytest.raises(AlreadySettled):
-            await store.join(runs.turn, (await store.inbox(InboxState.RUNNING))[0].id, user("third"))
+            await store.join(
+                runs.turn, (await store.inbox(InboxState.RUNNING))[0].id, user("third")
+            )
         with pytest.raises(UnknownWork):
             await store.join(runs.turn, InboxId(9_999), user("nobody's"))
 
         assert [item.id for item in await store.inbox(InboxState.WAITING)] == [late.id]
 
-    async def test_a_turn_that_died_for_good_leaves_a_dead_letter_with_its_words(self, store: Store) -> None:
+    async def test_a_turn_that_died_for_good_leaves_a_dead_letter_with_its_words(
+        self, store: Store
+    ) -> None:
         begun = await begin(store, message("poison"))
         await store.finish(begun.turn, Outcome(failure="three times", dead=True))
 
@@ -710,14 +815,20 @@ class TestTurnsThatDie:
         assert [(item.message.text, item.reason) for item in dead] == [("poison", "three times")]
         assert (await store.depth()).inbox_dead == 1
 
-    async def test_the_depth_says_since_when_the_oldest_is_on_its_way(self, store: Store, clock: FrozenClock) -> None:
+    async def test_the_depth_says_since_when_the_oldest_is_on_its_way(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         assert await store.depth() == Depth()
         first = clock.now()
         begun = await begin(store, message("first", id="1"))
         clock.advance(minutes=5)
         await store.accept(message("second", id="2"), key_of())
         waiting = await store.depth()
-        assert (waiting.inbox_waiting, waiting.inbox_oldest, waiting.outbox_oldest) == (2, first, None)
+        assert (waiting.inbox_waiting, waiting.inbox_oldest, waiting.outbox_oldest) == (
+            2,
+            first,
+            None,
+        )
 
         answered = clock.now()
         (part,) = await store.finish(begun.turn, Outcome(parts=(Part(target=dm(), text="hi"),)))
@@ -732,22 +843,36 @@ class TestTurnsThatDie:
     async def claim(self, store: Store, *, repeatable: bool = True) -> Claim:
         accepted = await store.accept(message(), key_of())
         return Claim(
-            inbox=(accepted.id,), opening=opening(), entries=(user("hello"),), history=50, repeatable=repeatable
+            inbox=(accepted.id,),
+            opening=opening(),
+            entries=(user("hello"),),
+            history=50,
+            repeatable=repeatable,
         )
 
 
 class TestTakingBackToWork:
-    async def test_a_failed_message_goes_on_with_its_turn_and_is_not_said_twice(self, store: Store) -> None:
+    async def test_a_failed_message_goes_on_with_its_turn_and_is_not_said_twice(
+        self, store: Store
+    ) -> None:
         begun = await begin(store, message("hello"))
-        await store.finish(begun.turn, Outcome(failure="no", entries=(said(Role.ASSISTANT, "sorry"),)))
+        await store.finish(
+            begun.turn, Outcome(failure="no", entries=(said(Role.ASSISTANT, "sorry"),))
+        )
         row = (await store.inbox(InboxState.FAILED))[0]
         await exchange(store, "later", id="2")
 
         item = await store.requeue(row.id)
-        again = await store.begin(Claim(inbox=(row.id,), opening=opening(), entries=(user("hello"),), history=50))
+        again = await store.begin(
+            Claim(inbox=(row.id,), opening=opening(), entries=(user("hello"),), history=50)
+        )
 
         assert (item.state, item.reason, item.message.text) == (InboxState.RUNNING, None, "hello")
-        assert (again.turn, again.attempt, [entry.text for entry in again.said]) == (begun.turn, 1, ["hello"])
+        assert (again.turn, again.attempt, [entry.text for entry in again.said]) == (
+            begun.turn,
+            1,
+            ["hello"],
+        )
         assert again.history == ()
         session = await store.session(again.opened.session.id)
         assert await texts(store, session) == ["hello", "sorry", "later", "hi"]
@@ -756,7 +881,10 @@ class TestTakingBackToWork:
         accepted = await store.accept(message("one too many"), key_of())
         session = (await store.open(opening())).session
         parts = await store.refuse(
-            [accepted.id], "too many", session=session.id, parts=(Part(target=dm(), text="too many"),)
+            [accepted.id],
+            "too many",
+            session=session.id,
+            parts=(Part(target=dm(), text="too many"),),
         )
         refused = (await store.inbox(InboxState.REFUSED))[0]
 
@@ -769,7 +897,9 @@ class TestTakingBackToWork:
 
     async def test_of_many_messages_those_are_refused_that_still_wait(self, store: Store) -> None:
         session = (await store.open(opening())).session
-        rows = [(await store.accept(message("x", id=str(number)), key_of())).id for number in range(3)]
+        rows = [
+            (await store.accept(message("x", id=str(number)), key_of())).id for number in range(3)
+        ]
         await store.begin(Claim(inbox=(rows[0],), opening=opening(), entries=(), history=0))
         notice = Part(target=dm(), text="too many")
 
@@ -778,14 +908,20 @@ class TestTakingBackToWork:
 
         assert (len(first), second) == (1, ())
         refused = await store.inbox(InboxState.REFUSED)
-        assert [(item.id, item.reason) for item in refused] == [(row, "too many") for row in rows[1:]]
+        assert [(item.id, item.reason) for item in refused] == [
+            (row, "too many") for row in rows[1:]
+        ]
         assert [item.id for item in await store.inbox(InboxState.RUNNING)] == rows[:1]
 
     @pytest.mark.parametrize("state", ["waiting", "running", "done"])
-    async def test_what_waits_runs_or_was_answered_is_left_alone(self, store: Store, state: str) -> None:
+    async def test_what_waits_runs_or_was_answered_is_left_alone(
+        self, store: Store, state: str
+    ) -> None:
         accepted = await store.accept(message(), key_of())
         if state != "waiting":
-            begun = await store.begin(Claim(inbox=(accepted.id,), opening=opening(), entries=(), history=0))
+            begun = await store.begin(
+                Claim(inbox=(accepted.id,), opening=opening(), entries=(), history=0)
+            )
             if state == "done":
                 await store.finish(begun.turn, Outcome())
 
@@ -801,7 +937,10 @@ class TestTakingBackToWork:
         await store.drop(failed.id, "dropped")
 
         items = await store.inbox(InboxState.REFUSED)
-        assert [(item.reason, item.message.text) for item in items] == [("dropped", ""), ("dropped", "")]
+        assert [(item.reason, item.message.text) for item in items] == [
+            ("dropped", ""),
+            ("dropped", ""),
+        ]
         with pytest.raises(AlreadySettled):
             await store.requeue(waiting.id)
         with pytest.raises(AlreadySettled):
@@ -815,7 +954,11 @@ class TestTakingBackToWork:
             await store.drop(row.id, "dropped")
 
     async def test_a_row_that_never_was_is_unknown(self, store: Store) -> None:
-        for verb in (store.requeue(InboxId(99)), store.drop(InboxId(99), "x"), store.trace(InboxId(99))):
+        for verb in (
+            store.requeue(InboxId(99)),
+            store.drop(InboxId(99), "x"),
+            store.trace(InboxId(99)),
+        ):
             with pytest.raises(UnknownWork):
                 await verb
         for other in (store.requeue_part(PartId(99)), store.drop_part(PartId(99), "x")):
@@ -833,7 +976,9 @@ class TestTakingBackToWork:
         assert (again.state, again.text, again.not_before) == (PartState.PENDING, "hi", None)
         assert (await store.record_sending(part.id)).attempts == 2
 
-    async def test_a_part_that_is_on_its_way_or_has_arrived_is_left_alone(self, store: Store) -> None:
+    async def test_a_part_that_is_on_its_way_or_has_arrived_is_left_alone(
+        self, store: Store
+    ) -> None:
         await exchange(store)
         part = (await store.outbox(PartState.PENDING))[0]
         await store.record_sending(part.id)
@@ -870,7 +1015,10 @@ class TestTracing:
         begun = await begin(store, message())
         file = File(path="/srv/out/report.pdf", name="Bericht \u2014 M\u00e4rz.pdf")
         buttons = (Button(label="Ja", nonce="n1"), Button(label="Nein", nonce="n2"))
-        parts = (Part(target=dm(), text="", file=file), Part(target=dm(), text="Really?", buttons=buttons))
+        parts = (
+            Part(target=dm(), text="", file=file),
+            Part(target=dm(), text="Really?", buttons=buttons),
+        )
         made = await store.finish(begun.turn, Outcome(parts=parts))
 
         assert list(made) == await store.outbox(PartState.PENDING)
@@ -885,7 +1033,9 @@ class TestTracing:
         assert made == kept
         assert (kept.session, kept.edits) == (begun.opened.session.id, "m3")
 
-    async def test_the_depth_counts_what_is_on_its_way_and_what_was_given_up(self, store: Store) -> None:
+    async def test_the_depth_counts_what_is_on_its_way_and_what_was_given_up(
+        self, store: Store
+    ) -> None:
         await store.accept(message(id="1"), key_of())
         await begin(store, message(id="2"))
         await exchange(store, id="3")
@@ -905,7 +1055,9 @@ class TestTracing:
         assert await store.find("77") == [other.id, first.id]
         assert await store.find("none") == []
 
-    async def test_the_life_of_a_message_is_told_step_by_step(self, store: Store, clock: FrozenClock) -> None:
+    async def test_the_life_of_a_message_is_told_step_by_step(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         accepted = await store.accept(message("hello"), key_of())
         clock.advance(seconds=1)
         claim = Claim(inbox=(accepted.id,), opening=opening(), entries=(user("hello"),), history=0)
@@ -943,7 +1095,10 @@ class TestTracing:
         accepted = await store.accept(message("/help"), key_of())
         session = (await store.open(opening())).session
         await store.answer(
-            accepted.id, session.id, entries=(), parts=(Part(target=dm(), text="so", reply_to=message().id),)
+            accepted.id,
+            session.id,
+            entries=(),
+            parts=(Part(target=dm(), text="so", reply_to=message().id),),
         )
 
         trace = await store.trace(accepted.id)
@@ -963,14 +1118,20 @@ def question(does: Does = Does.SAY, *, expires_at: datetime = NOON + timedelta(h
 
 
 class TestMovingAChat:
-    OLD = SessionSource(platform="telegram", chat_type=ChatType.GROUP, chat_id="-4001", user_id="42")
+    OLD = SessionSource(
+        platform="telegram", chat_type=ChatType.GROUP, chat_id="-4001", user_id="42"
+    )
     NEW = replace(OLD, chat_id="-1001234")
 
-    async def test_its_sessions_and_their_words_are_found_under_the_new_id(self, store: Store) -> None:
+    async def test_its_sessions_and_their_words_are_found_under_the_new_id(
+        self, store: Store
+    ) -> None:
         bob = replace(self.OLD, user_id="7")
         session = await exchange(store, "hello", id="1", source=self.OLD)
         await exchange(store, "hi", id="2", source=bob)
-        other = await exchange(store, "elsewhere", id="3", source=replace(self.OLD, chat_id="-4002"))
+        other = await exchange(
+            store, "elsewhere", id="3", source=replace(self.OLD, chat_id="-4002")
+        )
         same_id = await exchange(store, "x", id="4", source=replace(self.OLD, account="support"))
 
         assert await store.move_chat(self.OLD, "-1001234", build_session_key) == 2
@@ -984,7 +1145,9 @@ class TestMovingAChat:
         for left in (other, same_id):
             assert (await store.session(left.id)).origin == left.origin
 
-    async def test_one_that_is_there_already_stays_and_the_old_one_can_be_resumed(self, store: Store) -> None:
+    async def test_one_that_is_there_already_stays_and_the_old_one_can_be_resumed(
+        self, store: Store
+    ) -> None:
         old = await exchange(store, "hello", id="1", source=self.OLD)
         new = await exchange(store, "quick", id="2", source=self.NEW)
 
@@ -1008,31 +1171,52 @@ class TestQuestions:
         assert [part.id for part in await store.outbox(PartState.PENDING)] == [asked.id]
         (open_,) = await store.questions()
         assert (open_.id, open_.state, open_.part) == (asked.id, QuestionState.OPEN, asked)
-        assert (asked.turn, asked.session, asked.question) == (begun.turn, begun.opened.session.id, question().question)
+        assert (asked.turn, asked.session, asked.question) == (
+            begun.turn,
+            begun.opened.session.id,
+            question().question,
+        )
 
     async def test_one_that_comes_with_the_end_of_a_turn_is_open_too(self, store: Store) -> None:
         begun = await begin(store, message())
-        await store.finish(begun.turn, Outcome(failure="interrupted", parts=(question(Does.RERUN),)))
+        await store.finish(
+            begun.turn, Outcome(failure="interrupted", parts=(question(Does.RERUN),))
+        )
 
-        assert [asked.part.question for asked in await store.questions()] == [question(Does.RERUN).question]
+        assert [asked.part.question for asked in await store.questions()] == [
+            question(Does.RERUN).question
+        ]
 
-    async def test_it_is_answered_with_the_message_that_chooses_and_only_once(self, store: Store) -> None:
+    async def test_it_is_answered_with_the_message_that_chooses_and_only_once(
+        self, store: Store
+    ) -> None:
         (asked,) = await store.ask((await begin(store, message())).turn, question())
         await store.record_sending(asked.id)
         await store.record_sent(asked.id, Sent(message_id="b7", at=NOON))
-        first = await store.accept(message(id="2"), key_of(), choosing=Choice(question=asked.id, option=1))
-        second = await store.accept(message(id="3"), key_of(), choosing=Choice(question=asked.id, option=0))
+        first = await store.accept(
+            message(id="2"), key_of(), choosing=Choice(question=asked.id, option=1)
+        )
+        second = await store.accept(
+            message(id="3"), key_of(), choosing=Choice(question=asked.id, option=0)
+        )
 
         assert await store.questions() == []
         found = await store.answered(first.id)
         assert found is not None
-        assert (found.id, found.state, found.option, found.message_id) == (asked.id, QuestionState.ANSWERED, 1, "b7")
+        assert (found.id, found.state, found.option, found.message_id) == (
+            asked.id,
+            QuestionState.ANSWERED,
+            1,
+            "b7",
+        )
         assert found.part == asked
         assert await store.answered(second.id) is None
 
     async def test_a_choice_that_the_platform_repeats_is_the_first_one(self, store: Store) -> None:
         (asked,) = await store.ask((await begin(store, message())).turn, question())
-        (other,) = await store.ask((await begin(store, message(id="2", source=dm("7")))).turn, question())
+        (other,) = await store.ask(
+            (await begin(store, message(id="2", source=dm("7")))).turn, question()
+        )
         press = message(id="3")
         await store.accept(press, key_of(), choosing=Choice(question=asked.id, option=0))
         again = await store.accept(press, key_of(), choosing=Choice(question=other.id, option=0))
@@ -1041,7 +1225,9 @@ class TestQuestions:
         assert [each.id for each in await store.questions()] == [other.id]
 
     @pytest.mark.parametrize(("does", "left"), [(Does.ANSWER, 0), (Does.SAY, 1)])
-    async def test_what_an_agent_waits_for_is_closed_with_its_turn(self, store: Store, does: Does, left: int) -> None:
+    async def test_what_an_agent_waits_for_is_closed_with_its_turn(
+        self, store: Store, does: Does, left: int
+    ) -> None:
         begun = await begin(store, message())
         await store.ask(begun.turn, question(does))
         await store.finish(begun.turn, Outcome())
@@ -1066,7 +1252,9 @@ class TestQuestions:
         begun = await begin(store, message())
         parts = await store.ask(begun.turn, Part(target=dm(), text="A long story."), question())
 
-        assert [part.id for part in await store.outbox(PartState.PENDING)] == [part.id for part in parts]
+        assert [part.id for part in await store.outbox(PartState.PENDING)] == [
+            part.id for part in parts
+        ]
         assert [open_.id for open_ in await store.questions()] == [parts[1].id]
 
     async def test_a_turn_that_begins_again_asks_again(self, store: Store) -> None:
@@ -1086,7 +1274,9 @@ class TestQuestions:
 
         assert await store.questions() == []
 
-    async def test_they_are_forgotten_some_time_after_they_expired(self, store: Store, clock: FrozenClock) -> None:
+    async def test_they_are_forgotten_some_time_after_they_expired(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await store.ask((await begin(store, message())).turn, question())
         clock.advance(days=2)
         ages = {"empty_after": timedelta(days=1), "archive_after": timedelta(days=30)}
@@ -1109,7 +1299,9 @@ class TestAccounts:
     async def test_an_account_that_was_never_heard_of_has_no_record(self, store: Store) -> None:
         assert await store.account("telegram", "main") == AccountRecord()
 
-    async def test_the_last_message_of_an_account_is_remembered(self, store: Store, clock: FrozenClock) -> None:
+    async def test_the_last_message_of_an_account_is_remembered(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await store.accept(message(id="1"), key_of())
         clock.advance(minutes=1)
         await store.accept(message(id="2"), key_of())
@@ -1130,14 +1322,18 @@ class TestAccounts:
         await store.record_caught_up("telegram", "main", NOON + timedelta(minutes=30))
         assert await store.account("telegram", "main") == AccountRecord(received_at=clock.now())
         await store.record_caught_up("telegram", "main", NOON + timedelta(hours=2))
-        assert await store.account("telegram", "main") == AccountRecord(received_at=NOON + timedelta(hours=2))
+        assert await store.account("telegram", "main") == AccountRecord(
+            received_at=NOON + timedelta(hours=2)
+        )
 
     async def test_one_that_never_received_anything_has_caught_up_too(self, store: Store) -> None:
         await store.record_caught_up("telegram", "main", NOON)
 
         assert await store.account("telegram", "main") == AccountRecord(received_at=NOON)
 
-    async def test_refusals_are_counted_until_the_account_is_welcome_again(self, store: Store) -> None:
+    async def test_refusals_are_counted_until_the_account_is_welcome_again(
+        self, store: Store
+    ) -> None:
         await store.accept(message(), key_of())
         await store.record_refused("telegram", "main")
         record = await store.record_refused("telegram", "main")
@@ -1151,17 +1347,23 @@ class TestAccounts:
 
     async def test_something_nobody_asked_for_is_said_and_kept(self, store: Store) -> None:
         session = await exchange(store)
-        parts = await store.tell(session.id, entries=(assistant("by the way"),), parts=(Part(target=dm(), text="btw"),))
+        parts = await store.tell(
+            session.id, entries=(assistant("by the way"),), parts=(Part(target=dm(), text="btw"),)
+        )
 
         assert await texts(store, session) == ["hello", "hi", "by the way"]
-        assert [(part.text, part.session, part.turn) for part in parts] == [("btw", session.id, None)]
+        assert [(part.text, part.session, part.turn) for part in parts] == [
+            ("btw", session.id, None)
+        ]
         assert (await store.session(session.id)).last_interaction_at == session.last_interaction_at
 
 
 class TestOutbox:
     async def _part(self, store: Store) -> PartId:
         begun = await begin(store, message())
-        (part,) = await store.finish(begun.turn, Outcome(parts=(Part(target=dm(), text="answer", reply_to="1"),)))
+        (part,) = await store.finish(
+            begun.turn, Outcome(parts=(Part(target=dm(), text="answer", reply_to="1"),))
+        )
         return part.id
 
     async def test_a_part_goes_from_pending_through_sending_to_sent(self, store: Store) -> None:
@@ -1219,7 +1421,9 @@ class TestTranscript:
         begun = await begin(store, message(id="2"))
         assert begun.history[0].content == (Text(LOOKS_LIKE_JSON),)
 
-    async def test_real_multimodal_content_and_every_fact_of_an_entry_come_back(self, store: Store) -> None:
+    async def test_real_multimodal_content_and_every_fact_of_an_entry_come_back(
+        self, store: Store
+    ) -> None:
         session = (await store.open(opening())).session
         rich = [
             Entry(
@@ -1263,7 +1467,11 @@ class TestTranscript:
         session = (await store.open(opening())).session
         await store.append(session.id, [user(str(number)) for number in range(10)])
 
-        assert [entry.text for entry in (await store.transcript(session.id, last=3)).entries] == ["7", "8", "9"]
+        assert [entry.text for entry in (await store.transcript(session.id, last=3)).entries] == [
+            "7",
+            "8",
+            "9",
+        ]
         assert (await store.transcript(session.id, last=0)).entries == ()
 
     async def test_one_entry_can_be_edited(self, store: Store) -> None:
@@ -1311,7 +1519,9 @@ class TestTranscript:
             await store.edit_entry(mine.id, EntryId("nonsense"), (Text("x"),))
 
     @pytest.mark.parametrize(("keep", "left"), [(0, 0), (3, 3), (4, 4), (99, 4)])
-    async def test_truncate_says_how_many_really_remain(self, store: Store, keep: int, left: int) -> None:
+    async def test_truncate_says_how_many_really_remain(
+        self, store: Store, keep: int, left: int
+    ) -> None:
         await exchange(store)
         session = await exchange(store, id="2")
 
@@ -1347,19 +1557,30 @@ class TestTranscript:
     async def test_clear_drops_entries_mark_and_summary(self, store: Store) -> None:
         session = await exchange(store, "a", answer="b")
         last = (await store.transcript(session.id)).entries[-1]
-        await store.consolidate(session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY))
+        await store.consolidate(
+            session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY)
+        )
         await store.clear(session.id)
 
         after = await store.session(session.id)
         assert await texts(store, session) == []
-        assert (after.messages, after.preview, after.consolidated_through, after.summary_seq) == (0, "", 0, 0)
+        assert (after.messages, after.preview, after.consolidated_through, after.summary_seq) == (
+            0,
+            "",
+            0,
+            0,
+        )
         assert (await begin(store, message(id="2"))).history == ()
 
-    async def test_consolidated_entries_are_not_replayed_but_their_summary_is(self, store: Store) -> None:
+    async def test_consolidated_entries_are_not_replayed_but_their_summary_is(
+        self, store: Store
+    ) -> None:
         session = await exchange(store, "old", answer="older")
         last = (await store.transcript(session.id)).entries[-1]
         await exchange(store, "new", id="2", answer="newer")
-        await store.consolidate(session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY))
+        await store.consolidate(
+            session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY)
+        )
         begun = await begin(store, message(id="3"))
 
         assert [entry.text for entry in begun.history] == ["summary", "new", "newer"]
@@ -1373,11 +1594,16 @@ class TestTranscript:
     async def test_a_mark_whose_summary_is_deleted_is_taken_back(self, store: Store) -> None:
         session = await exchange(store, "old", answer="older")
         last = (await store.transcript(session.id)).entries[-1]
-        await store.consolidate(session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY))
+        await store.consolidate(
+            session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY)
+        )
         summary = (await store.transcript(session.id)).entries[-1]
         await store.delete_entry(session.id, summary.id)
 
-        assert [entry.text for entry in (await begin(store, message(id="2"))).history] == ["old", "older"]
+        assert [entry.text for entry in (await begin(store, message(id="2"))).history] == [
+            "old",
+            "older",
+        ]
 
     async def test_lone_surrogates_are_replaced_and_nul_is_kept(self, store: Store) -> None:
         session = await exchange(store, "a\ud800b", answer="x\0y")
@@ -1393,10 +1619,14 @@ class TestTranscript:
         bad = "x\ud83d"
         source = replace(dm(bad), user_name=bad, thread_id=bad)
         asked = replace(opening(source), owner=bad)
-        await store.accept(replace(message(bad, id=bad, source=source), event_ids=(bad,)), asked.key)
+        await store.accept(
+            replace(message(bad, id=bad, source=source), event_ids=(bad,)), asked.key
+        )
         (item,) = await store.inbox(InboxState.WAITING)
         entry = Entry(role=Role.USER, content=(Text(bad),), at=NOON, sender=bad, message_id=bad)
-        begun = await store.begin(Claim(inbox=(item.id,), opening=asked, entries=(entry,), history=5))
+        begun = await store.begin(
+            Claim(inbox=(item.id,), opening=asked, entries=(entry,), history=5)
+        )
         parts = await store.finish(
             begun.turn, Outcome(failure=bad, parts=(Part(target=source, text=bad, reply_to=bad),))
         )
@@ -1411,7 +1641,10 @@ class TestTranscript:
         assert await store.outbox(PartState.FAILED) == [
             replace(parts[0], state=PartState.FAILED, reason="x\ufffd", not_before=NOON)
         ]
-        assert (fresh.title, (await store.inbox(InboxState.FAILED))[0].reason) == ("x\ufffd", "x\ufffd")
+        assert (fresh.title, (await store.inbox(InboxState.FAILED))[0].reason) == (
+            "x\ufffd",
+            "x\ufffd",
+        )
         assert imported.problems == ()
         assert imported.session is not None
         assert (await store.session(imported.session)).title == "x\ufffd"
@@ -1439,7 +1672,9 @@ class TestGrowth:
         assert (live[0].role, live[-1].text) == (Role.USER, f"a{CAP - 1}")
         assert session.messages == len(live)
 
-    async def test_what_was_archived_stays_readable_searchable_and_exported(self, store: Store) -> None:
+    async def test_what_was_archived_stays_readable_searchable_and_exported(
+        self, store: Store
+    ) -> None:
         for number in range(CAP):
             session = await exchange(store, f"question{number}", id=str(number))
         everything = (await store.transcript(session.id, with_archived=True)).entries
@@ -1456,10 +1691,14 @@ class TestGrowth:
         assert "q0" not in [entry.text for entry in begun.history]
         assert len(begun.history) <= CAP
 
-    async def test_a_proactive_delivery_before_the_first_live_turn_stays_live(self, store: Store) -> None:
+    async def test_a_proactive_delivery_before_the_first_live_turn_stays_live(
+        self, store: Store
+    ) -> None:
         session = (await store.open(opening())).session
         talk = [
-            entry for n in range(CAP) for entry in (said(Role.ASSISTANT, f"d{n}", origin=Origin.DELIVERY), user("u"))
+            entry
+            for n in range(CAP)
+            for entry in (said(Role.ASSISTANT, f"d{n}", origin=Origin.DELIVERY), user("u"))
         ]
         await store.append(session.id, talk)
 
@@ -1473,17 +1712,24 @@ class TestGrowth:
         live = (await store.transcript(session.id)).entries
         assert (live[0].role, len(live)) == (Role.USER, CAP - CAP // 10)
 
-    async def test_where_nobody_ever_wrote_the_live_part_starts_at_no_tool_result(self, store: Store) -> None:
+    async def test_where_nobody_ever_wrote_the_live_part_starts_at_no_tool_result(
+        self, store: Store
+    ) -> None:
         session = (await store.open(opening())).session
         await store.append(
-            session.id, [said(Role.TOOL, f"r{n}") for n in range(CAP)] + [assistant("a"), assistant("b")]
+            session.id,
+            [said(Role.TOOL, f"r{n}") for n in range(CAP)] + [assistant("a"), assistant("b")],
         )
 
         assert await texts(store, session) == ["a", "b"]
 
-    async def test_a_cap_without_a_user_turn_in_reach_keeps_the_latest_one(self, store: Store) -> None:
+    async def test_a_cap_without_a_user_turn_in_reach_keeps_the_latest_one(
+        self, store: Store
+    ) -> None:
         session = (await store.open(opening())).session
-        await store.append(session.id, [user("do it"), *(assistant(f"step {n}") for n in range(2 * CAP))])
+        await store.append(
+            session.id, [user("do it"), *(assistant(f"step {n}") for n in range(2 * CAP))]
+        )
 
         live = await texts(store, session)
         assert (live[0], len(live)) == ("do it", 2 * CAP + 1)
@@ -1500,7 +1746,9 @@ class TestGrowth:
 
 
 class TestListing:
-    async def test_sessions_are_listed_newest_interaction_first(self, store: Store, clock: FrozenClock) -> None:
+    async def test_sessions_are_listed_newest_interaction_first(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         for user_id in ("1", "2", "3"):
             await exchange(store, source=dm(user_id))
             clock.advance(minutes=1)
@@ -1509,7 +1757,9 @@ class TestListing:
         assert [session.origin.user_id for session in await store.sessions()] == ["1", "3", "2"]
         assert len(await store.sessions(SessionFilter(limit=2))) == 2
 
-    async def test_only_the_lately_active_are_listed(self, store: Store, clock: FrozenClock) -> None:
+    async def test_only_the_lately_active_are_listed(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await exchange(store, source=dm("1"))
         clock.advance(hours=2)
         await exchange(store, source=dm("2"))
@@ -1533,7 +1783,10 @@ class TestListing:
 
     async def test_the_preview_is_the_first_user_text_on_one_line(self, store: Store) -> None:
         session = (await store.open(opening())).session
-        await store.append(session.id, [said(Role.USER, "/help", origin=Origin.COMMAND), assistant("hello\n there")])
+        await store.append(
+            session.id,
+            [said(Role.USER, "/help", origin=Origin.COMMAND), assistant("hello\n there")],
+        )
         before = (await store.session(session.id)).preview
         await exchange(store, f"  many\n\n words {'x' * 200}")
         after = (await store.session(session.id)).preview
@@ -1551,7 +1804,12 @@ class TestListing:
         await store.choose_agent(session.id, "coder")
         after = await store.session(session.id)
 
-        assert (after.title, after.important, after.goal, after.agent) == ("Ideas", True, "ship it", "coder")
+        assert (after.title, after.important, after.goal, after.agent) == (
+            "Ideas",
+            True,
+            "ship it",
+            "coder",
+        )
         assert after.last_interaction_at == NOON
         assert after.updated_at == NOON + HOUR
 
@@ -1608,16 +1866,25 @@ class TestDeleting:
         await store.delete(begun.opened.session.id)
 
         with pytest.raises(Refused):
-            await store.finish(begun.turn, Outcome(entries=(assistant("late"),), parts=(Part(target=dm(), text="x"),)))
+            await store.finish(
+                begun.turn,
+                Outcome(entries=(assistant("late"),), parts=(Part(target=dm(), text="x"),)),
+            )
         assert await store.sessions() == []
         assert await store.outbox(*PartState) == []
 
-    async def test_the_message_of_a_deleted_session_ends_as_refused_without_its_words(self, store: Store) -> None:
+    async def test_the_message_of_a_deleted_session_ends_as_refused_without_its_words(
+        self, store: Store
+    ) -> None:
         begun = await begin(store, message("private"))
         await store.delete(begun.opened.session.id)
 
         (item,) = await store.inbox(*InboxState)
-        assert (item.state, item.reason, item.message.text) == (InboxState.REFUSED, "its session was deleted", "")
+        assert (item.state, item.reason, item.message.text) == (
+            InboxState.REFUSED,
+            "its session was deleted",
+            "",
+        )
         assert (await store.accept(message("private"), key_of())).duplicate
 
     async def test_every_late_verb_is_refused(self, store: Store) -> None:
@@ -1655,7 +1922,9 @@ class TestDeleting:
 class TestPruning:
     EVER = timedelta(days=3650)
 
-    async def test_an_empty_session_is_deleted_only_past_its_age(self, store: Store, clock: FrozenClock) -> None:
+    async def test_an_empty_session_is_deleted_only_past_its_age(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await store.open(opening())
         young = await store.prune(empty_after=HOUR, archive_after=self.EVER, forget_after=self.EVER)
         clock.advance(hours=2)
@@ -1674,16 +1943,22 @@ class TestPruning:
 
         assert [part.text for part in await store.outbox(PartState.PENDING)] == ["news"]
 
-    async def test_old_sessions_are_archived_by_last_interaction(self, store: Store, clock: FrozenClock) -> None:
+    async def test_old_sessions_are_archived_by_last_interaction(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         session = await exchange(store)
         clock.advance(days=40)
         await store.rename(session.id, "renamed lately")
-        pruned = await store.prune(empty_after=HOUR, archive_after=timedelta(days=30), forget_after=self.EVER)
+        pruned = await store.prune(
+            empty_after=HOUR, archive_after=timedelta(days=30), forget_after=self.EVER
+        )
 
         assert pruned.archived == 1
         assert (await store.session(session.id)).archived
 
-    async def test_important_and_busy_sessions_are_spared(self, store: Store, clock: FrozenClock) -> None:
+    async def test_important_and_busy_sessions_are_spared(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         important = (await store.open(opening(dm("1")))).session
         await store.mark_important(important.id)
         busy = (await begin(store, message(source=dm("2")))).opened.session
@@ -1693,7 +1968,9 @@ class TestPruning:
         assert (pruned.deleted, pruned.archived) == (0, 0)
         assert {session.id for session in await store.sessions()} == {important.id, busy.id}
 
-    async def test_settled_work_is_forgotten_and_open_work_is_not(self, store: Store, clock: FrozenClock) -> None:
+    async def test_settled_work_is_forgotten_and_open_work_is_not(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await exchange(store)
         (part,) = await store.outbox(PartState.PENDING)
         await store.record_sent(part.id, Sent(message_id="1", at=NOON))
@@ -1706,16 +1983,23 @@ class TestPruning:
         await store.prune(empty_after=HOUR, archive_after=self.EVER, forget_after=timedelta(days=7))
 
         assert [item.message.id for item in await store.inbox(*InboxState)] == ["4"]
-        assert [part.state for part in await store.outbox(*PartState)] == [PartState.PENDING, PartState.FAILED]
+        assert [part.state for part in await store.outbox(*PartState)] == [
+            PartState.PENDING,
+            PartState.FAILED,
+        ]
 
-    async def test_a_message_that_still_waits_is_never_accepted_again(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_message_that_still_waits_is_never_accepted_again(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await store.accept(message(), key_of())
         clock.advance(days=8)
         await store.prune(empty_after=HOUR, archive_after=self.EVER, forget_after=timedelta(days=7))
 
         assert (await store.accept(message(), key_of())).duplicate
 
-    async def test_a_forgotten_event_id_is_new_again(self, store: Store, clock: FrozenClock) -> None:
+    async def test_a_forgotten_event_id_is_new_again(
+        self, store: Store, clock: FrozenClock
+    ) -> None:
         await exchange(store)
         clock.advance(days=8)
         still = await store.accept(message(), key_of())
@@ -1750,10 +2034,15 @@ class TestSearch:
         second = await exchange(store, "apple two", source=dm("2"))
 
         hits = await store.search("apple")
-        assert [(hit.session, hit.entry.text) for hit in hits] == [(second.id, "apple two"), (first.id, "apple one")]
+        assert [(hit.session, hit.entry.text) for hit in hits] == [
+            (second.id, "apple two"),
+            (first.id, "apple one"),
+        ]
         assert len(await store.search("apple", limit=1)) == 1
 
-    async def test_words_inside_rich_content_are_found_but_not_its_structure(self, store: Store) -> None:
+    async def test_words_inside_rich_content_are_found_but_not_its_structure(
+        self, store: Store
+    ) -> None:
         session = (await store.open(opening())).session
         content = (Text("caption"), Media(type=MediaType.IMAGE, name="photo.png"))
         await store.append(session.id, [replace(user(""), content=content)])
@@ -1767,7 +2056,9 @@ class TestExport:
     async def _export(self, store: Store, session: SessionId) -> list[str]:
         return [line async for line in store.export(session)]
 
-    async def test_an_import_of_an_export_gives_back_messages_and_totals(self, store: Store) -> None:
+    async def test_an_import_of_an_export_gives_back_messages_and_totals(
+        self, store: Store
+    ) -> None:
         spent = Spent(tokens=Tokens(input=3, output=4), prompt_tokens=3)
         session = await exchange(store, LOOKS_LIKE_JSON, answer="ünï😀", spent=spent)
         await store.rename(session.id, "Ideas")
@@ -1779,7 +2070,11 @@ class TestExport:
         assert imported.problems == ()
         restored = await store.session(imported.session)
         assert await texts(store, restored) == [LOOKS_LIKE_JSON, "ünï😀"]
-        assert (restored.tokens, restored.title, restored.key) == (spent.tokens, "Ideas", session.key)
+        assert (restored.tokens, restored.title, restored.key) == (
+            spent.tokens,
+            "Ideas",
+            session.key,
+        )
 
     async def test_an_import_never_brings_a_deleted_id_back(self, store: Store) -> None:
         session = await exchange(store)
@@ -1801,7 +2096,9 @@ class TestExport:
         session = await exchange(store, "old", answer="older")
         last = (await store.transcript(session.id)).entries[-1]
         await exchange(store, "new", id="2", answer="newer")
-        await store.consolidate(session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY))
+        await store.consolidate(
+            session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY)
+        )
         lines = await self._export(store, session.id)
         await store.delete(session.id)
         imported = await store.import_(lines)
@@ -1817,7 +2114,9 @@ class TestExport:
 
         assert imported.session is not None
         assert (await store.session(imported.session)).messages == session.messages
-        assert len((await store.transcript(imported.session, with_archived=True)).entries) == 2 * CAP
+        assert (
+            len((await store.transcript(imported.session, with_archived=True)).entries) == 2 * CAP
+        )
 
     async def test_a_damaged_line_is_reported_and_every_other_is_kept(self, store: Store) -> None:
         session = await exchange(store, "a", answer="b")
@@ -1832,7 +2131,9 @@ class TestExport:
             "2 entries were exported, 1 could be read",
         ]
 
-    async def test_entries_without_their_session_line_are_still_brought_in(self, store: Store) -> None:
+    async def test_entries_without_their_session_line_are_still_brought_in(
+        self, store: Store
+    ) -> None:
         session = await exchange(store, "a", answer="b")
         lines = (await self._export(store, session.id))[1:]
         imported = await store.import_(lines)
@@ -1843,13 +2144,17 @@ class TestExport:
 
     async def test_an_import_under_half_a_name_is_there_all_the_same(self, store: Store) -> None:
         session = await exchange(store)
-        lines = [line.replace(session.id, "s_\\ud800") for line in await self._export(store, session.id)]
+        lines = [
+            line.replace(session.id, "s_\\ud800") for line in await self._export(store, session.id)
+        ]
         imported = await store.import_(lines)
 
         assert imported.session == "s_\ufffd"
         assert await texts(store, await store.session(imported.session)) == ["hello", "hi"]
 
-    async def test_an_import_that_says_it_was_deleted_is_there_all_the_same(self, store: Store) -> None:
+    async def test_an_import_that_says_it_was_deleted_is_there_all_the_same(
+        self, store: Store
+    ) -> None:
         session = await exchange(store)
         await store.reset(session.key)
         lines = [
@@ -1861,10 +2166,15 @@ class TestExport:
         assert imported.session is not None
         assert (await store.session(imported.session)).end_reason is EndReason.SWITCH
 
-    async def test_an_imported_entry_never_shares_its_id_with_a_later_one(self, store: Store) -> None:
+    async def test_an_imported_entry_never_shares_its_id_with_a_later_one(
+        self, store: Store
+    ) -> None:
         session = await exchange(store, "a", answer="b")
         ahead = (await store.transcript(session.id)).entries[-1].seq + 12
-        lines = [line.replace('"id":"e', f'"id":"e{ahead}') for line in await self._export(store, session.id)]
+        lines = [
+            line.replace('"id":"e', f'"id":"e{ahead}')
+            for line in await self._export(store, session.id)
+        ]
         await store.delete(session.id)
         imported = await store.import_(lines)
         assert imported.session is not None
@@ -1874,7 +2184,9 @@ class TestExport:
 
         assert len({entry.id for entry in entries}) == len(entries)
 
-    async def test_a_second_session_in_one_file_is_not_mixed_with_the_first(self, store: Store) -> None:
+    async def test_a_second_session_in_one_file_is_not_mixed_with_the_first(
+        self, store: Store
+    ) -> None:
         mine = await exchange(store, "mine", source=dm("1"))
         other = await exchange(store, "not mine", source=dm("2"))
         lines = [*await self._export(store, mine.id), *await self._export(store, other.id)]
@@ -1941,13 +2253,17 @@ class TestManyAtOnce:
             said_here = await texts(store, session)
             number = str(session.origin.user_id).split("-")[1]
             assert said_here == [
-                text for turn in range(2) for text in (f"canary-{number}-{turn}", f"echo canary-{number}-{turn}")
+                text
+                for turn in range(2)
+                for text in (f"canary-{number}-{turn}", f"echo canary-{number}-{turn}")
             ]
 
     async def test_threads_and_tasks_writing_together_lose_nothing(self, store: Store) -> None:
         async def talk(thread: int, task: int) -> None:
             for turn in range(5):
-                await exchange(store, f"{thread}-{task}-{turn}", id=f"{turn}", source=dm(f"{thread}.{task}"))
+                await exchange(
+                    store, f"{thread}-{task}-{turn}", id=f"{turn}", source=dm(f"{thread}.{task}")
+                )
 
         async def many(thread: int) -> None:
             await asyncio.gather(*(talk(thread, task) for task in range(8)))
@@ -1962,7 +2278,9 @@ class TestManyAtOnce:
         assert all(session.messages == 10 for session in sessions)
         for session in sessions:
             thread, task = str(session.origin.user_id).split(".")
-            assert (await texts(store, session))[::2] == [f"{thread}-{task}-{turn}" for turn in range(5)]
+            assert (await texts(store, session))[::2] == [
+                f"{thread}-{task}-{turn}" for turn in range(5)
+            ]
 
     async def test_a_refused_request_takes_no_neighbour_with_it(self, store: Store) -> None:
         session = await exchange(store)
@@ -1974,6 +2292,11 @@ class TestManyAtOnce:
             return_exceptions=True,
         )
 
-        assert [type(result) for result in results] == [type(None), UnknownSession, UnknownSession, type(None)]
+        assert [type(result) for result in results] == [
+            type(None),
+            UnknownSession,
+            UnknownSession,
+            type(None),
+        ]
         after = await store.session(session.id)
         assert (after.title, after.important) == ("fine", True)

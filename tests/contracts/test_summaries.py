@@ -18,7 +18,9 @@ SUMMARY = said(Role.USER, "it was about fish", origin=Origin.SUMMARY)
 async def talked(store: Store, *questions: str) -> tuple[Session, tuple[Entry, ...]]:
     """A conversation, and all that it holds."""
     for number, question in enumerate(questions):
-        session = await exchange(store, question, id=f"{question}{number}", answer=f"about {question}")
+        session = await exchange(
+            store, question, id=f"{question}{number}", answer=f"about {question}"
+        )
     return session, (await store.transcript(session.id)).entries
 
 
@@ -73,7 +75,9 @@ async def replaced(store: Store, session: Session, entry: Entry) -> None:
 
 
 async def summarised(store: Store, session: Session, entry: Entry) -> None:
-    assert await store.summarise(session.id, said(Role.USER, "quicker", origin=Origin.SUMMARY), [entry], mark=0)
+    assert await store.summarise(
+        session.id, said(Role.USER, "quicker", origin=Origin.SUMMARY), [entry], mark=0
+    )
 
 
 @pytest.mark.parametrize("happened", [edited, deleted, truncated, cleared, replaced, summarised])

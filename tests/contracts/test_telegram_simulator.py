@@ -72,7 +72,9 @@ HUSH = "s3cret_-"
 
 
 @asynccontextmanager
-async def bot_of(sim: Remote, token: str = TOKENS["main"], *, is_local: bool = False) -> AsyncIterator[Bot]:
+async def bot_of(
+    sim: Remote, token: str = TOKENS["main"], *, is_local: bool = False
+) -> AsyncIterator[Bot]:
     """The real one, pointed at the simulator."""
     session = AiohttpSession(api=TelegramAPIServer.from_base(sim.url, is_local=is_local))
     try:
@@ -97,7 +99,9 @@ async def bot(sim: Remote) -> AsyncIterator[Bot]:
         yield main
 
 
-async def say(sim: Remote, text: str = "hello", *, chat: object = ANN, user: object = ANN, **more: object) -> int:
+async def say(
+    sim: Remote, text: str = "hello", *, chat: object = ANN, user: object = ANN, **more: object
+) -> int:
     return int(await sim.say(text, chat=str(chat), user=str(user), **more))
 
 
@@ -109,7 +113,9 @@ async def heard(bot: Bot) -> Message:
     return message
 
 
-async def ask(sim: Remote, method: str, *, token: str = TOKENS["main"], **request: Any) -> tuple[int, dict[str, Any]]:
+async def ask(
+    sim: Remote, method: str, *, token: str = TOKENS["main"], **request: Any
+) -> tuple[int, dict[str, Any]]:
     """Without an SDK, for what aiogram would never send."""
     url = f"{sim.url}/bot{token}/{method}"
     async with aiohttp.ClientSession() as http, http.post(url, **request) as response:
@@ -198,8 +204,14 @@ async def test_a_bot_is_not_closed_within_ten_minutes_of_its_launch(sim: Remote,
     [
         ({"chat_id": ANN, "text": "hi", "colour": "red"}, "colour is unknown"),
         ({"chat_id": ANN}, "text is missing"),
-        ({"chat_id": ANN, "text": "hi", "message_thread_id": "seven"}, "message_thread_id is str and not int"),
-        ({"chat_id": ANN, "text": "hi", "reply_parameters": {"message_id": "one"}}, "reply_parameters is wrong"),
+        (
+            {"chat_id": ANN, "text": "hi", "message_thread_id": "seven"},
+            "message_thread_id is str and not int",
+        ),
+        (
+            {"chat_id": ANN, "text": "hi", "reply_parameters": {"message_id": "one"}},
+            "reply_parameters is wrong",
+        ),
         (
             {"chat_id": ANN, "text": "hi", "link_preview_options": {"colour": 1}},
             "there is no LinkPreviewOptions.colour",
@@ -232,10 +244,19 @@ async def test_a_method_that_there_is_not_is_a_violation(sim: Remote) -> None:
         {"data": {"chat_id": str(ANN), "text": "hi"}},
         {"params": {"chat_id": str(ANN), "text": "hi"}},
         {"json": {"chat_id": str(ANN), "text": "hi", "disable_notification": False}},
-        {"data": {"chat_id": str(ANN), "text": "hi", "disable_notification": "True", "link_preview_options": "{}"}},
+        {
+            "data": {
+                "chat_id": str(ANN),
+                "text": "hi",
+                "disable_notification": "True",
+                "link_preview_options": "{}",
+            }
+        },
     ],
 )
-async def test_parameters_come_as_json_as_a_form_or_in_the_address(sim: Remote, request_: dict[str, Any]) -> None:
+async def test_parameters_come_as_json_as_a_form_or_in_the_address(
+    sim: Remote, request_: dict[str, Any]
+) -> None:
     status, answer = await ask(sim, "sendmessage", **request_)
 
     assert (status, answer["result"]["text"]) == (200, "hi")
@@ -246,7 +267,12 @@ async def test_calls_are_recorded_with_their_account_and_chat(sim: Remote, bot: 
     await bot.send_message(ANN, "hi")
 
     (call,) = await sim.calls(does="send")
-    assert (call["method"], call["account"], call["chat"], call["answered"]) == ("sendMessage", "main", "7", "done")
+    assert (call["method"], call["account"], call["chat"], call["answered"]) == (
+        "sendMessage",
+        "main",
+        "7",
+        "done",
+    )
     assert call["parameters"] == {"chat_id": "7", "text": "hi"}
 
 
@@ -262,11 +288,19 @@ def test_what_people_can_do_is_documented() -> None:
 
 
 async def test_it_runs_as_a_process_of_its_own() -> None:
-    async with as_process("tests.simulators.telegram", "--local", "--no-rich", "--rates") as sim, bot_of(sim) as bot:
+    async with (
+        as_process("tests.simulators.telegram", "--local", "--no-rich", "--rates") as sim,
+        bot_of(sim) as bot,
+    ):
         await say(sim)
 
         assert (await heard(bot)).text == "hello"
-        assert await sim.do("server") == {"local": True, "rich": False, "rates": True, "webhook_pause": 1.0}
+        assert await sim.do("server") == {
+            "local": True,
+            "rich": False,
+            "rates": True,
+            "webhook_pause": 1.0,
+        }
 
 
 async def test_what_is_not_confirmed_is_handed_out_again(sim: Remote, bot: Bot) -> None:
@@ -288,11 +322,17 @@ async def test_an_offset_confirms_everything_before_it(sim: Remote, bot: Bot) ->
     left = await bot.get_updates(offset=second.update_id)
     repeated = await bot.get_updates(offset=first.update_id)
 
-    assert [_text(update) for update in left] == [_text(update) for update in repeated] == ["two", "three"]
+    assert (
+        [_text(update) for update in left]
+        == [_text(update) for update in repeated]
+        == ["two", "three"]
+    )
     assert [update["acknowledged"] for update in await sim.updates()] == [True, False, False]
 
 
-async def test_a_negative_offset_keeps_the_newest_and_forgets_the_rest(sim: Remote, bot: Bot) -> None:
+async def test_a_negative_offset_keeps_the_newest_and_forgets_the_rest(
+    sim: Remote, bot: Bot
+) -> None:
     for text in ("one", "two", "three"):
         await say(sim, text)
 
@@ -340,7 +380,9 @@ async def test_a_second_poller_ends_the_first_one_with_a_conflict(sim: Remote, b
     assert len(await second) == 1
 
 
-async def test_what_was_allowed_is_remembered_and_concerns_only_what_comes(sim: Remote, bot: Bot) -> None:
+async def test_what_was_allowed_is_remembered_and_concerns_only_what_comes(
+    sim: Remote, bot: Bot
+) -> None:
     message = await say(sim, "said")
     await bot.get_updates(allowed_updates=["edited_message"])
     await say(sim, "not wanted")
@@ -363,7 +405,10 @@ async def test_reactions_are_told_only_to_who_asks_for_them(sim: Remote, bot: Bo
     _, reacted = await bot.get_updates()
 
     assert reacted.message_reaction is not None
-    assert (reacted.message_reaction.message_id, reacted.message_reaction.new_reaction[0].emoji) == (message, "👎")
+    assert (
+        reacted.message_reaction.message_id,
+        reacted.message_reaction.new_reaction[0].emoji,
+    ) == (message, "👎")
 
 
 async def test_an_update_type_that_there_is_not_is_a_violation(sim: Remote, bot: Bot) -> None:
@@ -463,7 +508,9 @@ async def test_a_webhook_is_told_with_its_secret(sim: Remote, bot: Bot, hook: Ho
     await sim.until(lambda: _all_acknowledged(sim))
 
 
-async def test_what_a_webhook_does_not_take_comes_again_with_growing_pauses(sim: Remote, bot: Bot, hook: Hook) -> None:
+async def test_what_a_webhook_does_not_take_comes_again_with_growing_pauses(
+    sim: Remote, bot: Bot, hook: Hook
+) -> None:
     hook.statuses = [500, 404, 302]
     await bot.set_webhook(hook.url)
     await say(sim, "first")
@@ -480,7 +527,9 @@ async def test_what_a_webhook_does_not_take_comes_again_with_growing_pauses(sim:
     ]
 
 
-async def test_a_webhook_that_fails_in_one_chat_holds_up_no_other(sim: Remote, bot: Bot, hook: Hook) -> None:
+async def test_a_webhook_that_fails_in_one_chat_holds_up_no_other(
+    sim: Remote, bot: Bot, hook: Hook
+) -> None:
     await sim.do("server", webhook_pause=60.0)
     hook.statuses = [500]
     await bot.set_webhook(hook.url)
@@ -510,20 +559,26 @@ async def test_webhook_info_tells_what_went_wrong(sim: Remote, bot: Bot, hook: H
     assert info.allowed_updates == ["message"]
 
 
-async def test_there_is_no_polling_while_a_webhook_is_set(sim: Remote, bot: Bot, hook: Hook) -> None:
+async def test_there_is_no_polling_while_a_webhook_is_set(
+    sim: Remote, bot: Bot, hook: Hook
+) -> None:
     poll = asyncio.ensure_future(bot.get_updates(timeout=30))
     await _until_polled(sim)
     await bot.set_webhook(hook.url)
 
     with pytest.raises(TelegramConflictError, match="Conflict: terminated by setWebhook request"):
         await poll
-    with pytest.raises(TelegramConflictError, match="can't use getUpdates method while webhook is active"):
+    with pytest.raises(
+        TelegramConflictError, match="can't use getUpdates method while webhook is active"
+    ):
         await bot.get_updates()
     await bot.delete_webhook()
     assert await bot.get_updates() == []
 
 
-async def test_pending_updates_are_dropped_only_when_that_is_asked_for(sim: Remote, bot: Bot, hook: Hook) -> None:
+async def test_pending_updates_are_dropped_only_when_that_is_asked_for(
+    sim: Remote, bot: Bot, hook: Hook
+) -> None:
     await say(sim)
     await bot.delete_webhook()
     assert len(await bot.get_updates()) == 1
@@ -548,7 +603,9 @@ async def test_a_webhook_must_be_where_telegram_goes(bot: Bot, url: str, told: s
         await bot.set_webhook(url)
 
 
-async def test_a_secret_consists_of_letters_digits_and_two_signs(sim: Remote, bot: Bot, hook: Hook) -> None:
+async def test_a_secret_consists_of_letters_digits_and_two_signs(
+    sim: Remote, bot: Bot, hook: Hook
+) -> None:
     with refused("secret token contains unallowed characters"):
         await bot.set_webhook(hook.url, secret_token=f"{HUSH} {HUSH}")
 
@@ -607,12 +664,21 @@ async def test_a_message_is_shown_as_people_see_it(sim: Remote, bot: Bot) -> Non
         ("bold", 4, 4),
         ("url", 9, 17),
     ]
-    assert [(each["label"], each["nonce"]) for each in shown["buttons"]] == [("Yes", "y"), ("No", "n")]
-    assert (shown["silent"], shown["preview"], shown["reply_to"]) == (True, {"is_disabled": True}, str(said))
+    assert [(each["label"], each["nonce"]) for each in shown["buttons"]] == [
+        ("Yes", "y"),
+        ("No", "n"),
+    ]
+    assert (shown["silent"], shown["preview"], shown["reply_to"]) == (
+        True,
+        {"is_disabled": True},
+        str(said),
+    )
 
 
 @pytest.mark.parametrize("text", ["x" * 4096, SMILE * 2048, "<b>" + "x" * 4096 + "</b>"])
-async def test_a_text_has_up_to_4096_units_without_its_marks(sim: Remote, bot: Bot, text: str) -> None:
+async def test_a_text_has_up_to_4096_units_without_its_marks(
+    sim: Remote, bot: Bot, text: str
+) -> None:
     await bot.send_message(ANN, text, parse_mode="HTML")
 
     assert [each["size"] for each in await sim.messages()] == [4096]
@@ -630,19 +696,28 @@ async def test_a_text_must_say_something(bot: Bot, text: str) -> None:
         await bot.send_message(ANN, text, parse_mode="HTML")
 
 
-async def test_white_space_at_the_ends_is_cut_off_and_controls_become_spaces(sim: Remote, bot: Bot) -> None:
+async def test_white_space_at_the_ends_is_cut_off_and_controls_become_spaces(
+    sim: Remote, bot: Bot
+) -> None:
     entities = [MessageEntity(type="bold", offset=2, length=3)]
     await bot.send_message(ANN, " \na\tb\r\u202e \n", entities=entities)
 
     (shown,) = await sim.messages()
-    assert (shown["text"], shown["entities"]) == ("a b", [{"type": "bold", "offset": 0, "length": 3}])
+    assert (shown["text"], shown["entities"]) == (
+        "a b",
+        [{"type": "bold", "offset": 0, "length": 3}],
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "plain", "kinds"),
     [
         ("<b>a<i>b</i></b>", "ab", ["bold", "italic"]),
-        ("<u>a</u><s>b</s><tg-spoiler>c</tg-spoiler>", "abc", ["underline", "strikethrough", "spoiler"]),
+        (
+            "<u>a</u><s>b</s><tg-spoiler>c</tg-spoiler>",
+            "abc",
+            ["underline", "strikethrough", "spoiler"],
+        ),
         ("<code>a &lt; b &amp; c</code>", "a < b & c", ["code"]),
         ('<pre><code class="language-python">x = 1</code></pre>', "x = 1", ["pre"]),
         ('<a href="http://x.y">z</a>', "z", ["text_link"]),
@@ -685,7 +760,9 @@ async def test_html_that_cannot_be_read_is_refused(bot: Bot, text: str, told: st
         (">a||", "a", ["expandable_blockquote"]),
     ],
 )
-async def test_markdown_v2_is_read(sim: Remote, bot: Bot, text: str, plain: str, kinds: list[str]) -> None:
+async def test_markdown_v2_is_read(
+    sim: Remote, bot: Bot, text: str, plain: str, kinds: list[str]
+) -> None:
     await bot.send_message(ANN, text, parse_mode="MarkdownV2")
 
     (shown,) = await sim.messages()
@@ -732,13 +809,26 @@ RICH_MARKS = [
     "</li>",
     "<![",
 ]
-MARKS = [*"ab \n\r<>/&;=\"'_*~`|[]()!\\.#1", "<b>", "</b>", "<pre>", "<code>", "</code>", "</pre>", "<![", SMILE]
+MARKS = [
+    *"ab \n\r<>/&;=\"'_*~`|[]()!\\.#1",
+    "<b>",
+    "</b>",
+    "<pre>",
+    "<code>",
+    "</code>",
+    "</pre>",
+    "<![",
+    SMILE,
+]
 
 
 @given(
-    text=st.lists(st.sampled_from(MARKS)).map("".join), parse_mode=st.sampled_from(["HTML", "MarkdownV2", "Markdown"])
+    text=st.lists(st.sampled_from(MARKS)).map("".join),
+    parse_mode=st.sampled_from(["HTML", "MarkdownV2", "Markdown"]),
 )
-def test_whatever_is_marked_is_read_or_refused_and_entities_lie_within(text: str, parse_mode: str) -> None:
+def test_whatever_is_marked_is_read_or_refused_and_entities_lie_within(
+    text: str, parse_mode: str
+) -> None:
     with suppress(Refusal):
         said = formatted(text, parse_mode, None)
         plain = said.text.encode("utf-16-le")
@@ -757,9 +847,13 @@ async def test_there_is_no_other_parse_mode(bot: Bot) -> None:
     ("offset", "length", "told"),
     [(0, 5, "ends after the end of the text"), (1, 2, "in a middle of a UTF-16 symbol")],
 )
-async def test_entities_lie_within_the_text_and_cut_nothing(bot: Bot, offset: int, length: int, told: str) -> None:
+async def test_entities_lie_within_the_text_and_cut_nothing(
+    bot: Bot, offset: int, length: int, told: str
+) -> None:
     with pytest.raises(TelegramBadRequest, match=told):
-        await bot.send_message(ANN, SMILE + "ab", entities=[MessageEntity(type="bold", offset=offset, length=length)])
+        await bot.send_message(
+            ANN, SMILE + "ab", entities=[MessageEntity(type="bold", offset=offset, length=length)]
+        )
 
 
 async def test_a_fault_refuses_formatting_but_no_words(sim: Remote, bot: Bot) -> None:
@@ -777,7 +871,9 @@ async def test_a_bot_cannot_begin_a_conversation(bot: Bot) -> None:
         await bot.send_message(404, "hi")
 
 
-async def test_who_blocked_the_bot_gets_nothing_until_it_is_unblocked(sim: Remote, bot: Bot) -> None:
+async def test_who_blocked_the_bot_gets_nothing_until_it_is_unblocked(
+    sim: Remote, bot: Bot
+) -> None:
     await sim.do("block", chat="7")
 
     with pytest.raises(TelegramForbiddenError, match=r"Forbidden: bot was blocked by the user$"):
@@ -789,16 +885,22 @@ async def test_who_blocked_the_bot_gets_nothing_until_it_is_unblocked(sim: Remot
     assert await bot.send_message(ANN, "hi")
 
 
-@pytest.mark.parametrize(("chat", "kind"), [(GROUP, "group"), (SUPERGROUP, "supergroup"), (CHANNEL, "channel")])
+@pytest.mark.parametrize(
+    ("chat", "kind"), [(GROUP, "group"), (SUPERGROUP, "supergroup"), (CHANNEL, "channel")]
+)
 async def test_who_was_thrown_out_is_told_so(sim: Remote, bot: Bot, chat: str, kind: str) -> None:
     await sim.do("open", chat=chat, type=kind)
     await sim.do("block", chat=chat)
 
-    with pytest.raises(TelegramForbiddenError, match=f"Forbidden: bot was kicked from the {kind} chat$"):
+    with pytest.raises(
+        TelegramForbiddenError, match=f"Forbidden: bot was kicked from the {kind} chat$"
+    ):
         await bot.send_message(chat, "hi")
 
 
-async def test_a_reply_to_what_is_gone_is_refused_unless_it_may_stand_alone(sim: Remote, bot: Bot) -> None:
+async def test_a_reply_to_what_is_gone_is_refused_unless_it_may_stand_alone(
+    sim: Remote, bot: Bot
+) -> None:
     with refused("message to be replied not found"):
         await bot.send_message(ANN, "hi", reply_parameters=ReplyParameters(message_id=404))
     alone = ReplyParameters(message_id=404, allow_sending_without_reply=True)
@@ -809,9 +911,13 @@ async def test_a_reply_to_what_is_gone_is_refused_unless_it_may_stand_alone(sim:
 
 async def test_a_quote_must_be_in_what_it_quotes(sim: Remote, bot: Bot) -> None:
     said = await say(sim, f"{SMILE} some words")
-    await bot.send_message(ANN, "hi", reply_parameters=ReplyParameters(message_id=said, quote="some"))
+    await bot.send_message(
+        ANN, "hi", reply_parameters=ReplyParameters(message_id=said, quote="some")
+    )
     with refused("QUOTE_TEXT_INVALID"):
-        await bot.send_message(ANN, "hi", reply_parameters=ReplyParameters(message_id=said, quote="other"))
+        await bot.send_message(
+            ANN, "hi", reply_parameters=ReplyParameters(message_id=said, quote="other")
+        )
 
     (shown,) = await sim.messages()
     assert shown["quote"] == "some"
@@ -821,7 +927,9 @@ async def test_a_button_carries_64_bytes_at_most(bot: Bot) -> None:
     await bot.send_message(ANN, "hi", reply_markup=buttons(("ok", "ü" * 32)))
     with refused("BUTTON_DATA_INVALID"):
         await bot.send_message(ANN, "hi", reply_markup=buttons(("no", "ü" * 32 + "x")))
-    with refused("can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard"):
+    with refused(
+        "can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard"
+    ):
         bare = InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="bare")]])
         await bot.send_message(ANN, "hi", reply_markup=bare)
 
@@ -831,7 +939,11 @@ async def test_a_topic_takes_what_is_sent_to_it(sim: Remote, bot: Bot) -> None:
     sent = await bot.send_message(FORUM, "hi", message_thread_id=topic)
 
     (shown,) = await sim.messages()
-    assert (sent.message_thread_id, sent.is_topic_message, shown["thread"]) == (topic, True, str(topic))
+    assert (sent.message_thread_id, sent.is_topic_message, shown["thread"]) == (
+        topic,
+        True,
+        str(topic),
+    )
 
 
 async def test_an_unknown_topic_and_general_by_number_are_not_found(sim: Remote, bot: Bot) -> None:
@@ -856,10 +968,14 @@ async def test_a_closed_topic_takes_nothing(sim: Remote, bot: Bot) -> None:
 async def test_a_thread_does_not_count_where_there_are_no_topics(sim: Remote, bot: Bot) -> None:
     await sim.do("open", chat=SUPERGROUP)
 
-    assert (await bot.send_message(SUPERGROUP, "hi", message_thread_id=404)).message_thread_id is None
+    assert (
+        await bot.send_message(SUPERGROUP, "hi", message_thread_id=404)
+    ).message_thread_id is None
 
 
-async def test_what_is_said_in_a_topic_answers_its_beginning_and_general_is_no_thread(sim: Remote, bot: Bot) -> None:
+async def test_what_is_said_in_a_topic_answers_its_beginning_and_general_is_no_thread(
+    sim: Remote, bot: Bot
+) -> None:
     topic = await _topic(sim)
     await say(sim, "in the topic", chat=FORUM, thread=str(topic))
     inside = await heard(bot)
@@ -869,7 +985,11 @@ async def test_what_is_said_in_a_topic_answers_its_beginning_and_general_is_no_t
     assert (inside.message_thread_id, inside.is_topic_message) == (topic, True)
     assert inside.reply_to_message is not None
     assert inside.reply_to_message.forum_topic_created is not None
-    assert (general.message_thread_id, general.is_topic_message, general.chat.is_forum) == (None, None, True)
+    assert (general.message_thread_id, general.is_topic_message, general.chat.is_forum) == (
+        None,
+        None,
+        True,
+    )
 
 
 async def test_private_chats_have_topics_if_the_bot_has_them(sim: Remote, bot: Bot) -> None:
@@ -928,10 +1048,15 @@ async def test_anonymous_admins_and_channels_write_under_other_names(sim: Remote
         "GroupAnonymousBot",
         int(SUPERGROUP),
     )
-    assert (channel.from_user and channel.from_user.username, channel.sender_chat.id) == ("Channel_Bot", int(CHANNEL))
+    assert (channel.from_user and channel.from_user.username, channel.sender_chat.id) == (
+        "Channel_Bot",
+        int(CHANNEL),
+    )
 
 
-async def test_privacy_mode_keeps_from_the_bot_what_is_not_meant_for_it(sim: Remote, bot: Bot) -> None:
+async def test_privacy_mode_keeps_from_the_bot_what_is_not_meant_for_it(
+    sim: Remote, bot: Bot
+) -> None:
     await sim.do("bot", privacy=True)
     mine = await bot.send_message((await _opened(sim, GROUP)), "hi")
     for text in ("chatter", "/start", "hey @main_bot"):
@@ -949,7 +1074,12 @@ async def test_privacy_mode_keeps_from_the_bot_what_is_not_meant_for_it(sim: Rem
 
 
 async def test_supergroups_count_their_own_messages(sim: Remote) -> None:
-    ids = [await say(sim), await say(sim, chat=GROUP), await say(sim, chat=SUPERGROUP), await say(sim)]
+    ids = [
+        await say(sim),
+        await say(sim, chat=GROUP),
+        await say(sim, chat=SUPERGROUP),
+        await say(sim),
+    ]
 
     assert ids == [1, 2, 2, 3]
 
@@ -971,7 +1101,9 @@ async def test_an_edit_that_changes_nothing_is_refused(bot: Bot) -> None:
         "message is not modified: specified new message content and reply markup are exactly the same as a current "
         "content and reply markup of the message"
     ):
-        await bot.edit_message_text("*Hello*", parse_mode="MarkdownV2", chat_id=ANN, message_id=sent.message_id)
+        await bot.edit_message_text(
+            "*Hello*", parse_mode="MarkdownV2", chat_id=ANN, message_id=sent.message_id
+        )
 
 
 async def test_an_edit_that_changes_nothing_twice_is_refused_too(bot: Bot) -> None:
@@ -1003,7 +1135,9 @@ async def test_a_file_has_a_caption_to_edit_and_no_text(sim: Remote, bot: Bot) -
 
 async def test_buttons_can_be_changed_alone(sim: Remote, bot: Bot) -> None:
     sent = await bot.send_message(ANN, "Sure?", reply_markup=buttons(("Yes", "y")))
-    await bot.edit_message_reply_markup(chat_id=ANN, message_id=sent.message_id, reply_markup=buttons(("No", "n")))
+    await bot.edit_message_reply_markup(
+        chat_id=ANN, message_id=sent.message_id, reply_markup=buttons(("No", "n"))
+    )
 
     (shown,) = await sim.messages()
     assert [each["label"] for each in shown["buttons"]] == ["No"]
@@ -1058,12 +1192,17 @@ async def test_a_stopped_draft_is_told_to_the_bot(sim: Remote, bot: Bot) -> None
 
     (update,) = await bot.get_updates()
     assert update.stopped_message_generation is not None
-    assert (update.stopped_message_generation.draft_id, update.stopped_message_generation.chat.id) == (5, ANN)
+    assert (
+        update.stopped_message_generation.draft_id,
+        update.stopped_message_generation.chat.id,
+    ) == (5, ANN)
     assert await sim.do("drafts") == []
 
 
 @pytest.mark.parametrize(("kept", "left"), [(True, ["Hello"]), (False, [])])
-async def test_a_stopped_draft_shows_nothing_more(sim: Remote, bot: Bot, kept: bool, left: list[str]) -> None:
+async def test_a_stopped_draft_shows_nothing_more(
+    sim: Remote, bot: Bot, kept: bool, left: list[str]
+) -> None:
     await bot.send_message_draft(ANN, 5, text="Hello", can_stop=True, keep_on_stop=kept)
     await sim.do("stop", chat="7", draft=5)
     await bot.send_message_draft(ANN, 5, text="Hello again", can_stop=True)
@@ -1072,20 +1211,26 @@ async def test_a_stopped_draft_shows_nothing_more(sim: Remote, bot: Bot, kept: b
 
 
 async def test_a_rich_message_is_shown_as_its_blocks(sim: Remote, bot: Bot) -> None:
-    source = (
-        "# Title\n\nSome **bold** `code`.\n\n1. one\n2. two\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n```python\nx = 1\n```"
-    )
+    source = "# Title\n\nSome **bold** `code`.\n\n1. one\n2. two\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n```python\nx = 1\n```"
     sent = await bot.send_rich_message(ANN, InputRichMessage(markdown=source))
 
     (shown,) = await sim.messages()
     assert sent.rich_message is not None
-    assert [block.type for block in sent.rich_message.blocks] == ["heading", "paragraph", "list", "table", "pre"]
+    assert [block.type for block in sent.rich_message.blocks] == [
+        "heading",
+        "paragraph",
+        "list",
+        "table",
+        "pre",
+    ]
     assert isinstance(sent.rich_message.blocks[3], RichBlockTable)
     assert shown["text"] == "Title\n\nSome bold code.\n\n1. one\n2. two\n\na | b\n1 | 2\n\nx = 1"
 
 
 async def test_a_rich_message_is_html_or_blocks_too(sim: Remote, bot: Bot) -> None:
-    await bot.send_rich_message(ANN, InputRichMessage(html="<h2>T</h2><p>a <b>b</b></p><ul><li>x</li><li>y</li></ul>"))
+    await bot.send_rich_message(
+        ANN, InputRichMessage(html="<h2>T</h2><p>a <b>b</b></p><ul><li>x</li><li>y</li></ul>")
+    )
     items = [InputRichBlockListItem(blocks=[InputRichBlockParagraph(text="x")])]
     await bot.send_rich_message(ANN, InputRichMessage(blocks=[InputRichBlockList(items=items)]))
 
@@ -1093,9 +1238,12 @@ async def test_a_rich_message_is_html_or_blocks_too(sim: Remote, bot: Bot) -> No
 
 
 @given(
-    text=st.lists(st.sampled_from([*RICH_MARKS, *MARKS])).map("".join), written=st.sampled_from(["markdown", "html"])
+    text=st.lists(st.sampled_from([*RICH_MARKS, *MARKS])).map("".join),
+    written=st.sampled_from(["markdown", "html"]),
 )
-def test_whatever_is_rich_becomes_blocks_that_aiogram_knows_or_is_refused(text: str, written: str) -> None:
+def test_whatever_is_rich_becomes_blocks_that_aiogram_knows_or_is_refused(
+    text: str, written: str
+) -> None:
     with suppress(Refusal):
         check_type(RichMessage, read_rich({written: text}).raw)
 
@@ -1107,7 +1255,9 @@ async def test_a_rich_message_has_limits_of_its_own(bot: Bot) -> None:
     with refused("RICH_MESSAGE_BLOCKS_TOO_MUCH"):
         await bot.send_rich_message(ANN, InputRichMessage(markdown="x\n\n" * 501))
     with refused("RICH_MESSAGE_TABLE_COLUMNS_TOO_MUCH"):
-        await bot.send_rich_message(ANN, InputRichMessage(markdown="|a" * 21 + "|\n" + "|-" * 21 + "|"))
+        await bot.send_rich_message(
+            ANN, InputRichMessage(markdown="|a" * 21 + "|\n" + "|-" * 21 + "|")
+        )
     with refused("exactly one of the fields html, markdown, or blocks must be used"):
         await bot.send_rich_message(ANN, InputRichMessage(markdown="x", html="x"))
 
@@ -1140,22 +1290,32 @@ async def test_what_a_person_sends_is_fetched_byte_by_byte(sim: Remote, bot: Bot
     assert message.document is not None
     file = await bot.get_file(message.document.file_id)
     fetched = await bot.download_file(str(file.file_path))
-    assert (message.caption, message.document.file_name, message.document.file_size) == ("look", "../ü.bin", 25600)
+    assert (message.caption, message.document.file_name, message.document.file_size) == (
+        "look",
+        "../ü.bin",
+        25600,
+    )
     assert isinstance(fetched, io.BytesIO)
     assert fetched.read() == content
     assert [call["does"] for call in await sim.calls(method="download")] == ["fetch"]
 
 
-@pytest.mark.parametrize("kind", ["photo", "voice", "audio", "video", "video_note", "animation", "document"])
+@pytest.mark.parametrize(
+    "kind", ["photo", "voice", "audio", "video", "video_note", "animation", "document"]
+)
 async def test_people_send_files_of_every_kind(sim: Remote, bot: Bot, kind: str) -> None:
     content = base64.b64encode(b"bytes").decode()
-    await say(sim, "", file={"name": "a.bin", "mime": "application/x-a", "content": content, "kind": kind})
+    await say(
+        sim, "", file={"name": "a.bin", "mime": "application/x-a", "content": content, "kind": kind}
+    )
 
     assert (await heard(bot)).content_type == kind
 
 
 async def test_an_album_is_several_messages_with_one_id(sim: Remote, bot: Bot) -> None:
-    files = [{"name": f"{name}.jpg", "mime": "image/jpeg", "size": 10, "kind": "photo"} for name in "ab"]
+    files = [
+        {"name": f"{name}.jpg", "mime": "image/jpeg", "size": 10, "kind": "photo"} for name in "ab"
+    ]
     await sim.do("album", chat="7", user="7", files=files, text="both")
 
     first, second = [update.message for update in await bot.get_updates()]
@@ -1166,7 +1326,9 @@ async def test_an_album_is_several_messages_with_one_id(sim: Remote, bot: Bot) -
     assert first.media_group_id == second.media_group_id is not None
 
 
-async def test_the_cloud_hands_out_20_megabytes_and_a_server_of_ones_own_any_number(sim: Remote, bot: Bot) -> None:
+async def test_the_cloud_hands_out_20_megabytes_and_a_server_of_ones_own_any_number(
+    sim: Remote, bot: Bot
+) -> None:
     await sim.do("say", chat="7", text="", file={"name": "big", "size": 20 * 1024 * 1024 + 1})
     document = (await heard(bot)).document
 
@@ -1200,7 +1362,9 @@ async def test_a_file_that_there_is_not_is_refused(bot: Bot) -> None:
 @pytest.mark.parametrize("kind", ["document", "photo", "voice", "audio", "video"])
 async def test_a_bot_sends_files_of_every_kind(sim: Remote, bot: Bot, kind: str) -> None:
     send: Callable[..., Any] = getattr(bot, f"send_{kind}")
-    sent = await send(ANN, BufferedInputFile(b"bytes", "ü.bin"), caption="<b>look</b>", parse_mode="HTML")
+    sent = await send(
+        ANN, BufferedInputFile(b"bytes", "ü.bin"), caption="<b>look</b>", parse_mode="HTML"
+    )
 
     (shown,) = await sim.messages()
     assert sent.content_type == kind
@@ -1227,7 +1391,9 @@ async def test_a_file_that_was_sent_before_needs_no_upload(sim: Remote, bot: Bot
     assert first["file"] == second["file"]
 
 
-async def test_a_server_of_ones_own_reads_files_from_its_disk(sim: Remote, bot: Bot, tmp_path: Path) -> None:
+async def test_a_server_of_ones_own_reads_files_from_its_disk(
+    sim: Remote, bot: Bot, tmp_path: Path
+) -> None:
     path = tmp_path / "ü b.txt"
     path.write_bytes(b"bytes")
     with refused("wrong file identifier/HTTP URL specified"):
@@ -1236,15 +1402,24 @@ async def test_a_server_of_ones_own_reads_files_from_its_disk(sim: Remote, bot: 
     await bot.send_document(ANN, path.as_uri())
 
     (shown,) = await sim.messages()
-    assert (shown["file"]["name"], base64.b64decode(shown["file"]["content"])) == ("ü b.txt", b"bytes")
+    assert (shown["file"]["name"], base64.b64decode(shown["file"]["content"])) == (
+        "ü b.txt",
+        b"bytes",
+    )
 
 
 async def test_several_files_are_sent_as_an_album(sim: Remote, bot: Bot) -> None:
-    media = [InputMediaDocument(media=BufferedInputFile(name.encode(), name), caption=name) for name in "ab"]
+    media = [
+        InputMediaDocument(media=BufferedInputFile(name.encode(), name), caption=name)
+        for name in "ab"
+    ]
     sent = await bot.send_media_group(ANN, media)
 
     assert sent[0].media_group_id == sent[1].media_group_id is not None
-    assert [(each["text"], each["file"]["name"]) for each in await sim.messages()] == [("a", "a"), ("b", "b")]
+    assert [(each["text"], each["file"]["name"]) for each in await sim.messages()] == [
+        ("a", "a"),
+        ("b", "b"),
+    ]
 
 
 async def test_a_caption_has_up_to_1024_units(bot: Bot) -> None:
@@ -1260,7 +1435,9 @@ async def test_the_cloud_takes_50_megabytes(bot: Bot) -> None:
         await bot.send_document(ANN, BufferedInputFile(b"", "empty"))
 
 
-async def test_mentions_commands_and_links_are_found_in_what_people_say(sim: Remote, bot: Bot) -> None:
+async def test_mentions_commands_and_links_are_found_in_what_people_say(
+    sim: Remote, bot: Bot
+) -> None:
     text = f"/start@main_bot {SMILE} hi @ann_b, Bob: see https://a.example/x. #tag a@b.example"
     await say(sim, text, mentions=[{"text": "Bob", "user": "42"}])
     message = await heard(bot)
@@ -1283,7 +1460,11 @@ async def test_a_reply_comes_with_what_it_answers_and_quotes(sim: Remote, bot: B
 
     assert message.reply_to_message is not None
     assert message.quote is not None
-    assert (message.reply_to_message.text, message.quote.text, message.quote.position) == ("some words", "words", 5)
+    assert (message.reply_to_message.text, message.quote.text, message.quote.position) == (
+        "some words",
+        "words",
+        5,
+    )
 
 
 async def test_forwards_say_where_they_come_from(sim: Remote, bot: Bot) -> None:
@@ -1293,11 +1474,17 @@ async def test_forwards_say_where_they_come_from(sim: Remote, bot: Bot) -> None:
         await say(sim, forward=forward)
         origins.append((await heard(bot)).forward_origin)
 
-    assert [type(origin) for origin in origins] == [MessageOriginUser, MessageOriginHiddenUser, MessageOriginChannel]
+    assert [type(origin) for origin in origins] == [
+        MessageOriginUser,
+        MessageOriginHiddenUser,
+        MessageOriginChannel,
+    ]
 
 
 async def test_people_have_names(sim: Remote, bot: Bot) -> None:
-    await sim.do("person", user="7", first_name="Ann", last_name="B", username="ann_b", language_code="de")
+    await sim.do(
+        "person", user="7", first_name="Ann", last_name="B", username="ann_b", language_code="de"
+    )
     await say(sim)
     message = await heard(bot)
 
@@ -1323,14 +1510,20 @@ async def test_service_messages_and_anything_else_can_be_said(sim: Remote, bot: 
     ]
 
 
-async def test_a_press_brings_its_data_and_can_be_answered_for_a_while(sim: Remote, bot: Bot) -> None:
+async def test_a_press_brings_its_data_and_can_be_answered_for_a_while(
+    sim: Remote, bot: Bot
+) -> None:
     sent = await bot.send_message(ANN, "Sure?", reply_markup=buttons(("Yes", "y")))
     await sim.do("press", chat="7", user="42", message=str(sent.message_id), nonce="y")
     (update,) = await bot.get_updates()
     query = update.callback_query
 
     assert query is not None
-    assert (query.data, query.from_user.id, query.message and query.message.message_id) == ("y", 42, sent.message_id)
+    assert (query.data, query.from_user.id, query.message and query.message.message_id) == (
+        "y",
+        42,
+        sent.message_id,
+    )
     assert await bot.answer_callback_query(query.id, text="Done", show_alert=True)
     assert await sim.do("answers") == [{"id": query.id, "text": "Done", "alert": True}]
     await sim.do("later", seconds=3600)
@@ -1343,15 +1536,29 @@ async def test_a_press_brings_its_data_and_can_be_answered_for_a_while(sim: Remo
     [
         ("change", {"chat": "404", "id": "1", "text": "x"}, "there is no such chat"),
         ("change", {"chat": "7", "id": "404", "text": "x"}, "there is no such message"),
-        ("say", {"chat": "7", "text": "x", "reply_to": "404"}, "there is no such message to reply to"),
+        (
+            "say",
+            {"chat": "7", "text": "x", "reply_to": "404"},
+            "there is no such message to reply to",
+        ),
         ("say", {"chat": "7", "text": "x", "thread": "404"}, "there is no such topic"),
         ("delete_topic", {"chat": "7", "thread": "404"}, "there is no such topic"),
         ("delete", {"id": "404"}, "there is no such message"),
-        ("say", {"chat": "7", "account": "nobody"}, "there is no account nobody; there are main, support"),
-        ("say", {"chat": "7", "file": {"size": 1, "kind": "scroll"}}, "there is no kind of file scroll"),
+        (
+            "say",
+            {"chat": "7", "account": "nobody"},
+            "there is no account nobody; there are main, support",
+        ),
+        (
+            "say",
+            {"chat": "7", "file": {"size": 1, "kind": "scroll"}},
+            "there is no kind of file scroll",
+        ),
     ],
 )
-async def test_what_people_cannot_do_is_said(sim: Remote, deed: str, what: dict[str, object], told: str) -> None:
+async def test_what_people_cannot_do_is_said(
+    sim: Remote, deed: str, what: dict[str, object], told: str
+) -> None:
     with pytest.raises(ValueError, match=told):
         await sim.do(deed, **what)
 
@@ -1421,7 +1628,9 @@ async def counting(sim: Remote) -> Remote:
     return sim
 
 
-async def test_a_chat_takes_a_burst_and_then_about_one_message_a_second(counting: Remote, bot: Bot) -> None:
+async def test_a_chat_takes_a_burst_and_then_about_one_message_a_second(
+    counting: Remote, bot: Bot
+) -> None:
     for number in range(5):
         await bot.send_message(ANN, str(number))
 

@@ -9,22 +9,37 @@ import pytest
 from tests.fakes import assistant, dm, message
 from tests.talk import begin
 from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
-from turngate.gateway.domain.messages import LARGEST_NUMBER, Cost, CostStatus, InboxState, Session, Spent, Tokens
+from turngate.gateway.domain.messages import (
+    LARGEST_NUMBER,
+    Cost,
+    CostStatus,
+    InboxState,
+    Session,
+    Spent,
+    Tokens,
+)
 from turngate.gateway.domain.ports.store import Outcome, Store
 from turngate.gateway.domain.usage import By, Payer, Spending, Used
 
-ANN = Payer(day="2026-05-04", platform="telegram", account="main", chat="42", user="42", agent="main")
+ANN = Payer(
+    day="2026-05-04", platform="telegram", account="main", chat="42", user="42", agent="main"
+)
 SPENT = Spent(
-    tokens=Tokens(input=10, output=2, cache_read=3, cache_write=4), cost=Cost(usd=0.25, status=CostStatus.REPORTED)
+    tokens=Tokens(input=10, output=2, cache_read=3, cache_write=4),
+    cost=Cost(usd=0.25, status=CostStatus.REPORTED),
 )
 ONCE = Spending(turns=1, tokens=SPENT.tokens, usd=0.25)
 
 
-async def pay(store: Store, payer: Payer = ANN, spent: Spent = SPENT, *, failure: str | None = None) -> Session:
+async def pay(
+    store: Store, payer: Payer = ANN, spent: Spent = SPENT, *, failure: str | None = None
+) -> Session:
     """A turn that used something."""
     number = sum([used.spending.turns for used in await store.usage(By.DAY)])
     begun = await begin(store, message(id=f"{payer}{number}"))
-    await store.finish(begun.turn, Outcome(entries=(assistant("hi"),), spent=spent, payer=payer, failure=failure))
+    await store.finish(
+        begun.turn, Outcome(entries=(assistant("hi"),), spent=spent, payer=payer, failure=failure)
+    )
     return await store.session(begun.opened.session.id)
 
 
@@ -45,7 +60,9 @@ async def test_a_turn_that_nobody_pays_for_is_in_no_sum(store: Store) -> None:
 
 
 @pytest.mark.parametrize("failure", [None, "it broke down"])
-async def test_turns_of_one_payer_add_up_whether_they_failed_or_not(store: Store, failure: str | None) -> None:
+async def test_turns_of_one_payer_add_up_whether_they_failed_or_not(
+    store: Store, failure: str | None
+) -> None:
     await pay(store)
     await pay(store, failure=failure)
 
@@ -60,8 +77,14 @@ async def test_the_same_turns_are_told_apart_in_four_ways(store: Store) -> None:
 
     there = {"platform": "telegram", "account": "main"}
     support = {"platform": "telegram", "account": "support"}
-    assert await sums(store, By.DAY) == {Payer(day="2026-05-04"): ONCE + ONCE + ONCE, Payer(day="2026-05-05"): ONCE}
-    assert await sums(store, By.AGENT) == {Payer(agent="coder"): ONCE, Payer(agent="main"): ONCE + ONCE + ONCE}
+    assert await sums(store, By.DAY) == {
+        Payer(day="2026-05-04"): ONCE + ONCE + ONCE,
+        Payer(day="2026-05-05"): ONCE,
+    }
+    assert await sums(store, By.AGENT) == {
+        Payer(agent="coder"): ONCE,
+        Payer(agent="main"): ONCE + ONCE + ONCE,
+    }
     assert await sums(store, By.USER) == {
         Payer(**there, user="42"): ONCE + ONCE,
         Payer(**there, user="43"): ONCE,
@@ -78,13 +101,20 @@ async def test_earlier_days_can_be_left_out(store: Store) -> None:
     await pay(store)
     await pay(store, replace(ANN, day="2026-05-05"))
 
-    assert await store.usage(By.AGENT, since="2026-05-05") == [Used(payer=Payer(agent="main"), spending=ONCE)]
+    assert await store.usage(By.AGENT, since="2026-05-05") == [
+        Used(payer=Payer(agent="main"), spending=ONCE)
+    ]
     assert await store.usage(By.AGENT, since="2026-05-06") == []
 
 
 async def test_what_was_estimated_and_what_has_no_price_is_counted(store: Store) -> None:
-    await pay(store, spent=Spent(tokens=Tokens(input=1), estimated=True, cost=Cost(status=CostStatus.UNKNOWN)))
-    await pay(store, spent=Spent(tokens=Tokens(input=1), cost=Cost(usd=1.0, status=CostStatus.PARTIAL)))
+    await pay(
+        store,
+        spent=Spent(tokens=Tokens(input=1), estimated=True, cost=Cost(status=CostStatus.UNKNOWN)),
+    )
+    await pay(
+        store, spent=Spent(tokens=Tokens(input=1), cost=Cost(usd=1.0, status=CostStatus.PARTIAL))
+    )
     session = await pay(store, spent=Spent(tokens=Tokens(input=1)))
 
     expected = Spending(turns=3, estimated=1, unpriced=2, tokens=Tokens(input=3), usd=1.0)
@@ -135,7 +165,9 @@ async def test_a_turn_is_paid_for_once(store: Store) -> None:
     assert await sums(store) == {Payer(day="2026-05-04"): ONCE}
 
 
-async def test_what_is_used_outside_a_turn_is_the_sessions_too_and_no_interaction(store: Store) -> None:
+async def test_what_is_used_outside_a_turn_is_the_sessions_too_and_no_interaction(
+    store: Store,
+) -> None:
     before = await pay(store)
     await store.charge(before.id, SPENT, ANN)
 

@@ -26,7 +26,11 @@ def noted(folder: Path, words: str) -> list[Described]:
     """The events of a turn that was noted."""
     with (folder / "runs").open("a") as runs:
         runs.write(words + "\n")
-    return [{"type": "text", "text": f"{words} "}, {"type": "text", "text": "was heard"}, {"type": "done"}]
+    return [
+        {"type": "text", "text": f"{words} "},
+        {"type": "text", "text": "was heard"},
+        {"type": "done"},
+    ]
 
 
 def noted_end(folder: Path, document: Described) -> bool:
@@ -49,9 +53,13 @@ class Own:
 
     def session_end(self, ending: Any) -> None:
         """As it says above."""
-        history = [{"role": entry.role, "content": [{"text": entry.text}]} for entry in ending.history]
+        history = [
+            {"role": entry.role, "content": [{"text": entry.text}]} for entry in ending.history
+        ]
         session = {"id": ending.id, "reason": ending.reason, "title": ending.title}
-        if not noted_end(self._folder, {"type": "session_end", "session": session, "history": history}):
+        if not noted_end(
+            self._folder, {"type": "session_end", "session": session, "history": history}
+        ):
             raise RuntimeError("it cannot be noted")
 
 
@@ -80,7 +88,11 @@ def _acp(folder: Path) -> Described:
 
 
 def _python(folder: Path) -> Described:
-    return {"kind": "python", "object": "tests.crash.agents:Own", "options": {"folder": str(folder)}}
+    return {
+        "kind": "python",
+        "object": "tests.crash.agents:Own",
+        "options": {"folder": str(folder)},
+    }
 
 
 @contextmanager

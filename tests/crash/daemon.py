@@ -25,7 +25,17 @@ from pydantic import SecretStr
 
 from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM
 from turngate.config.access import AccessEntry, Whom
-from turngate.config.schema import Access, Agent, Config, DiscordAccount, Platforms, Reset, Sessions, Turns, Web
+from turngate.config.schema import (
+    Access,
+    Agent,
+    Config,
+    DiscordAccount,
+    Platforms,
+    Reset,
+    Sessions,
+    Turns,
+    Web,
+)
 from turngate.gateway.daemon.app import Gateway, running
 from turngate.gateway.daemon.state_dir import take_lock
 from turngate.gateway.daemon.system_clock import SystemClock
@@ -70,8 +80,13 @@ def adapter_for(kind: str, url: str) -> Any | None:
         return slack.SlackAdapter(account, SystemClock())
     if kind != TELEGRAM:
         return ADAPTERS[kind](url)
-    telegram, simulator = import_module("turngate.adapters.telegram"), import_module("tests.simulators.telegram")
-    return telegram.TelegramAdapter(telegram.Account(token=simulator.TOKENS["main"], api_url=url), SystemClock())
+    telegram, simulator = (
+        import_module("turngate.adapters.telegram"),
+        import_module("tests.simulators.telegram"),
+    )
+    return telegram.TelegramAdapter(
+        telegram.Account(token=simulator.TOKENS["main"], api_url=url), SystemClock()
+    )
 
 
 def die_at(point: str, nth: int) -> None:
@@ -97,7 +112,11 @@ def config_for(state_dir: Path, idle: float | None, kind: str, url: str, agent: 
         access=Access(allow=_ALLOWED.get(kind, (AccessEntry(platform=PLATFORM, id=PERSON),))),
         sessions=Sessions(reset=Reset(idle=None if idle is None else timedelta(seconds=idle))),
         # A daemon that is killed every second falls behind; nothing may be refused for that, everything is answered.
-        turns=Turns(debounce=timedelta(milliseconds=20), drain=timedelta(seconds=5), waiting_per_session=100_000),
+        turns=Turns(
+            debounce=timedelta(milliseconds=20),
+            drain=timedelta(seconds=5),
+            waiting_per_session=100_000,
+        ),
     )
 
 
@@ -105,7 +124,9 @@ def _platforms(url: str) -> Platforms:
     """An account of the config knows its conversations, which it must: Discord keeps nothing for a bot."""
     token = import_module("tests.simulators.discord").TOKENS["main"]
     there = {"api_url": f"{url}/api/v10", "gateway_url": f"{url.replace('http', 'ws', 1)}/gateway"}
-    return Platforms(discord=(DiscordAccount(token=SecretStr(token), cdn_url=f"{url}/cdn", **there),))
+    return Platforms(
+        discord=(DiscordAccount(token=SecretStr(token), cdn_url=f"{url}/cdn", **there),)
+    )
 
 
 async def serve(config: Config, adapter: Any | None) -> None:
@@ -128,7 +149,9 @@ def _limit_pages_when_told(gateway: Gateway) -> None:
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[object]]()
 
     def limit(pages: str) -> None:
-        set_limit = gateway.store._writer.run(lambda db: db.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+        set_limit = gateway.store._writer.run(
+            lambda db: db.execute(f"PRAGMA max_page_count = {pages}").fetchone()
+        )
         tasks.add(loop.create_task(set_limit))
 
     loop.add_signal_handler(signal.SIGUSR1, limit, "1")  # never less than there are
@@ -137,7 +160,9 @@ def _limit_pages_when_told(gateway: Gateway) -> None:
 
 async def _until_heard(gateway: Gateway, stopping: asyncio.Event) -> None:
     """These keep nothing for one whom they have never seen, and there is no earlier time to go back to."""
-    waits = any(supervisor.report.platform in (SLACK, DISCORD) for supervisor in gateway.health.supervisors)
+    waits = any(
+        supervisor.report.platform in (SLACK, DISCORD) for supervisor in gateway.health.supervisors
+    )
     while waits and not stopping.is_set() and not (await gateway.health.readiness()).ready:
         await asyncio.sleep(0.01)
 
@@ -146,7 +171,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--state-dir", type=Path, required=True)
     parser.add_argument("--platform", required=True)
-    parser.add_argument("--kind", choices=sorted([*ADAPTERS, TELEGRAM, SLACK, DISCORD]), default="finding")
+    parser.add_argument(
+        "--kind", choices=sorted([*ADAPTERS, TELEGRAM, SLACK, DISCORD]), default="finding"
+    )
     parser.add_argument("--crash", metavar="POINT:NTH")
     parser.add_argument("--idle", type=float)
     parser.add_argument("--agent", default="{}")

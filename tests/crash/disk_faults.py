@@ -46,7 +46,10 @@ asyncio.run(main())
 def small_disk(folder: Path, megabytes: int) -> Iterator[None]:
     """A file system of its own. Only root can make one, and CI is root."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", folder], check=True)
+    subprocess.run(
+        ["/bin/mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", folder],
+        check=True,
+    )
     try:
         yield
     finally:

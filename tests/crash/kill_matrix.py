@@ -58,7 +58,9 @@ def ways(points: Iterable[str], kills: int, cuts: int) -> Iterator[Way]:
         yield partial(kill_at_random, kills=min(BATCH, kills - batch), kind=kind, seed=batch)
     for batch in range(0, cuts, BATCH):
         kind = KINDS[batch // BATCH % 2]
-        yield partial(kill_at_random, kills=min(BATCH, cuts - batch), kind=kind, with_power=True, seed=batch)
+        yield partial(
+            kill_at_random, kills=min(BATCH, cuts - batch), kind=kind, with_power=True, seed=batch
+        )
 
 
 def real_ways(platform: str, points: Iterable[str], kills: int) -> Iterator[Way]:
@@ -91,7 +93,10 @@ def _tell(outcomes: list[Outcome], whole: int, seconds: float) -> None:
     bad = sum(not outcome.verdict.is_clean for outcome in outcomes)
     kills = sum(outcome.kills for outcome in outcomes)
     word = "" if last.verdict.is_clean else f"  LOST {last.verdict.lost} TWICE {last.verdict.twice}"
-    print(f"{len(outcomes)}/{whole}  {kills} kills  {seconds:.0f} s  bad: {bad}  {last.point}{word}", file=sys.stderr)
+    print(
+        f"{len(outcomes)}/{whole}  {kills} kills  {seconds:.0f} s  bad: {bad}  {last.point}{word}",
+        file=sys.stderr,
+    )
 
 
 def rows(outcomes: Iterable[Outcome]) -> list[Row]:
@@ -131,7 +136,9 @@ def _cell(value: str | int | float) -> str:
 def write_readme(text: str) -> None:
     """Between its marks."""
     readme = README.read_text()
-    README.write_text(re.sub(f"{START}.*?{END}", lambda _: START + text + END, readme, flags=re.DOTALL))
+    README.write_text(
+        re.sub(f"{START}.*?{END}", lambda _: START + text + END, readme, flags=re.DOTALL)
+    )
 
 
 def main() -> int:
@@ -142,7 +149,9 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", choices=ALL_POINTS)
     for platform in NEVER_REACHED:
         through = f"through the {platform.capitalize()} adapter; nothing is written"
-        parser.add_argument(f"--{platform}", action="store_const", dest="platform", const=platform, help=through)
+        parser.add_argument(
+            f"--{platform}", action="store_const", dest="platform", const=platform, help=through
+        )
     asked = parser.parse_args()
     points = ALL_POINTS if asked.only is None else asked.only
     if asked.platform is not None:

@@ -103,7 +103,9 @@ def kill_at_random(
         rig.start()
         rig.settle()
         times = sorted(rig.seconds_to_ready)
-        return Outcome("power cut" if with_power else "random", kills, rig.verdict(), times[len(times) // 2])
+        return Outcome(
+            "power cut" if with_power else "random", kills, rig.verdict(), times[len(times) // 2]
+        )
 
 
 def _talk(rig: Rig, chance: random.Random, seconds: float) -> None:

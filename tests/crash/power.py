@@ -18,7 +18,18 @@ class Power:
         self._disk = beside / "disk"
         (self._disk / "files").mkdir(parents=True)
         self._library = beside / "powercut.so"
-        command = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", str(self._library), str(SOURCE), "-ldl"]
+        command = [
+            "cc",
+            "-shared",
+            "-fPIC",
+            "-O2",
+            "-Wall",
+            "-Werror",
+            "-o",
+            str(self._library),
+            str(SOURCE),
+            "-ldl",
+        ]
         subprocess.run(command, check=True)
 
     @property

@@ -95,7 +95,9 @@ class Rig:
             self._call("/_control/server", SLACK_IN_A_HURRY)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
         for process in (self._daemon, self._platform):
             if process is not None:
                 process.kill()
@@ -111,7 +113,11 @@ class Rig:
         command += ["--agent", json.dumps(self._agent)]
         command += ["--crash", crash] if crash else []
         command += ["--idle", str(self._idle)] if self._idle is not None else []
-        environment = {**os.environ, **self._environment, **(self.power.environment if self.power else {})}
+        environment = {
+            **os.environ,
+            **self._environment,
+            **(self.power.environment if self.power else {}),
+        }
         began = time.monotonic()
         self._daemon = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment
@@ -182,7 +188,11 @@ class Rig:
             return {"chat": str(number), "user": PERSON_ON_TELEGRAM}
         if self._kind == SLACK:
             in_channel = bool(number % 2)
-            return {"chat": f"{'C' if in_channel else 'D'}{number}", "user": PERSON_ON_SLACK, "mention": in_channel}
+            return {
+                "chat": f"{'C' if in_channel else 'D'}{number}",
+                "user": PERSON_ON_SLACK,
+                "mention": in_channel,
+            }
         if self._kind == DISCORD:
             return self._on_discord(number)
         return {"chat": chat, "user": PERSON}
@@ -201,7 +211,9 @@ class Rig:
     def lose_an_answer(self) -> None:
         """The next message arrives and its sender does not hear of it; the same with the next edit."""
         self.heal()
-        self.break_next(*({"kind": "lost answer", "match": {"does": does}} for does in ("send", "edit")))
+        self.break_next(
+            *({"kind": "lost answer", "match": {"does": does}} for does in ("send", "edit"))
+        )
 
     def break_next(self, *faults: dict[str, object]) -> None:
         """What goes wrong on the platform's side."""
@@ -241,7 +253,11 @@ class Rig:
     def _given_up(self) -> set[str]:
         """What was said in messages that the command line shows as dead letters; a notice told their chat."""
         rows = [row["id"] for row in self.queue()["inbox"] if row["state"] in ("dead", "failed")]
-        return {token for row in rows for token in _TOKEN.findall(self._ask("queue", "show", row)["text"])}
+        return {
+            token
+            for row in rows
+            for token in _TOKEN.findall(self._ask("queue", "show", row)["text"])
+        }
 
     def queue(self) -> dict[str, list[dict[str, object]]]:
         """What `turngate queue list --json` says."""
@@ -252,12 +268,27 @@ class Rig:
         return self._ask("status")
 
     def _is_idle(self) -> bool:
-        waiting = [row for rows in self.queue().values() for row in rows if row["state"] not in ("dead", "failed")]
+        waiting = [
+            row
+            for rows in self.queue().values()
+            for row in rows
+            if row["state"] not in ("dead", "failed")
+        ]
         return not waiting
 
     def _ask(self, *words: str) -> dict[str, object]:
-        command = [sys.executable, "-m", "turngate", *words, "--json", "--state-dir", str(self.state)]
-        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        command = [
+            sys.executable,
+            "-m",
+            "turngate",
+            *words,
+            "--json",
+            "--state-dir",
+            str(self.state),
+        ]
+        return json.loads(
+            subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        )
 
     def ask_quickly(self, do: str) -> dict[str, Any]:
         """What the command line would, for those who ask again and again."""

@@ -13,7 +13,8 @@ from tests.crash.rig import Rig
 
 @pytest.mark.parametrize("kind", AT_WORK)
 @pytest.mark.parametrize(
-    ("point", "noticed", "begun"), [("turn-started", 1, 0), ("mid-stream", 1, 1), ("turn-finished", 0, 1)]
+    ("point", "noticed", "begun"),
+    [("turn-started", 1, 0), ("mid-stream", 1, 1), ("turn-finished", 0, 1)],
 )
 def test_nothing_is_lost_and_no_agent_is_asked_twice(
     tmp_path: Path, kind: str, point: str, noticed: int, begun: int

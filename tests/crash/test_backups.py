@@ -55,7 +55,8 @@ def backed_up_under_load(rig: Rig, file: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "loses_the_database"), [("finding", False), ("catching-up", False), ("catching-up", True)]
+    ("kind", "loses_the_database"),
+    [("finding", False), ("catching-up", False), ("catching-up", True)],
 )
 def test_what_was_said_before_is_there_and_nothing_is_answered_twice(
     tmp_path: Path, kind: str, loses_the_database: bool

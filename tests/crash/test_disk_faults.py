@@ -48,7 +48,11 @@ BACKUP = "turngate-20260101T000000Z.db"
 
 @contextmanager
 def at_work(
-    folder: Path, *, kind: str = "finding", megabytes: int | None = None, agent: Described | None = None
+    folder: Path,
+    *,
+    kind: str = "finding",
+    megabytes: int | None = None,
+    agent: Described | None = None,
 ) -> Iterator[Rig]:
     """A daemon that has answered something, on a disk of its own where it is to be a small one."""
     with ExitStack() as opened:
@@ -112,13 +116,18 @@ def told_of_the_store(rig: Rig) -> int:
 
 
 @contextmanager
-def turngate_run(folder: Path, listener: socket.socket) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def turngate_run(
+    folder: Path, listener: socket.socket
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """The daemon as a service manager starts it, and the address of its web door."""
     config, log = folder / "turngate.yaml", folder / "log"
     config.write_text("web:\n  listen: 127.0.0.1:0\n")
     command = [TURNGATE, "run", "--config", str(config), "--state-dir", str(folder / "state")]
     surroundings = environment(folder, NOTIFY_SOCKET=listener.getsockname())
-    with log.open("wb") as errors, subprocess.Popen(command, env=surroundings, stdout=errors, stderr=errors) as daemon:
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(command, env=surroundings, stdout=errors, stderr=errors) as daemon,
+    ):
         try:
             wait_until(lambda: "address=" in log.read_text())
             yield daemon, re.search(r"address=(\S+)", log.read_text())[1]
@@ -136,7 +145,9 @@ def readyz(address: str) -> tuple[int, dict[str, object]]:
             return exc.code, json.load(exc)
 
 
-def test_readyz_and_the_service_manager_are_told_why_before_any_message_comes(tmp_path: Path) -> None:
+def test_readyz_and_the_service_manager_are_told_why_before_any_message_comes(
+    tmp_path: Path,
+) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(PATIENCE)
@@ -147,10 +158,14 @@ def test_readyz_and_the_service_manager_are_told_why_before_any_message_comes(tm
             wait_until(lambda: readyz(address)[0] == 503)
             (reason,) = readyz(address)[1]["reasons"]
             assert "the store does not take writes: a file may not grow any further" in reason
-            while b"STATUS=The store takes no writes: a file may not grow" not in manager.recv(4096):
+            while b"STATUS=The store takes no writes: a file may not grow" not in manager.recv(
+                4096
+            ):
                 pass
 
-            resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            resource.prlimit(
+                daemon.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            )
             wait_until(lambda: readyz(address)[0] == 200)
 
 
@@ -167,7 +182,9 @@ def test_a_real_adapter_acknowledges_nothing_while_the_disk_takes_nothing(tmp_pa
         assert rig.verdict().is_clean
 
 
-def test_what_a_failing_disk_did_not_take_is_not_acknowledged_and_what_it_took_later_is_there(tmp_path: Path) -> None:
+def test_what_a_failing_disk_did_not_take_is_not_acknowledged_and_what_it_took_later_is_there(
+    tmp_path: Path,
+) -> None:
     """No fsync succeeds for a while; then the power is cut, so that only what reached the disk counts."""
     with Rig(tmp_path, with_power=True) as rig:
         assert rig.start()
@@ -190,10 +207,16 @@ def test_what_a_failing_disk_did_not_take_is_not_acknowledged_and_what_it_took_l
         assert rig.verdict().is_clean
 
 
-def test_an_answer_that_was_being_made_when_the_disk_filled_is_kept_and_given_once(tmp_path: Path) -> None:
+def test_an_answer_that_was_being_made_when_the_disk_filled_is_kept_and_given_once(
+    tmp_path: Path,
+) -> None:
     """Its agent is not asked again: the answer waits in memory until it can be stored."""
     fault, runs, go = FileSizeLimit(), tmp_path / "runs", tmp_path / "go"
-    slow = {"kind": "python", "object": "tests.crash.agents:Waiting", "options": {"folder": str(tmp_path)}}
+    slow = {
+        "kind": "python",
+        "object": "tests.crash.agents:Waiting",
+        "options": {"folder": str(tmp_path)},
+    }
     with at_work(tmp_path, agent=slow) as rig:
         token = rig.say("a", LONG)
         wait_until(runs.exists)
@@ -238,10 +261,18 @@ def test_a_daemon_stops_in_time_though_another_process_never_lets_go(tmp_path: P
 @pytest.mark.parametrize(
     ("break_it", "said"),
     [
-        pytest.param(lambda state: (state / "turngate.db").unlink(), "was deleted", id="database deleted"),
-        pytest.param(lambda state: replace_by_a_copy(state / "turngate.db"), "was replaced", id="database replaced"),
+        pytest.param(
+            lambda state: (state / "turngate.db").unlink(), "was deleted", id="database deleted"
+        ),
+        pytest.param(
+            lambda state: replace_by_a_copy(state / "turngate.db"),
+            "was replaced",
+            id="database replaced",
+        ),
         pytest.param(lambda state: log_of(state).unlink(), "was deleted", id="log deleted"),
-        pytest.param(lambda state: replace_by_a_copy(log_of(state)), "was replaced", id="log replaced"),
+        pytest.param(
+            lambda state: replace_by_a_copy(log_of(state)), "was replaced", id="log replaced"
+        ),
         pytest.param(lambda state: os.truncate(log_of(state), 5000), "was cut short", id="log cut"),
     ],
 )
@@ -296,15 +327,29 @@ def lose_everything(state: Path) -> None:
     ("break_it", "said"),
     [
         pytest.param(damage_pages, "damaged", id="damaged pages"),
-        pytest.param(lambda state: cut_log(state, frames=1), "was cut, damaged or lost", id="log cut by a frame"),
         pytest.param(
-            lambda state: os.truncate(log_of(state), 9999), "was cut, damaged or lost", id="log cut in a frame"
+            lambda state: cut_log(state, frames=1),
+            "was cut, damaged or lost",
+            id="log cut by a frame",
         ),
         pytest.param(
-            lambda state: flip_a_byte_of(log_of(state), "xxx"), "was cut, damaged", id="byte of the log flipped"
+            lambda state: os.truncate(log_of(state), 9999),
+            "was cut, damaged or lost",
+            id="log cut in a frame",
         ),
-        pytest.param(lambda state: log_of(state).unlink(), "was cut, damaged or lost", id="log lost"),
-        pytest.param(lambda state: (state / "turngate.db").unlink(), "is missing, but its log", id="database lost"),
+        pytest.param(
+            lambda state: flip_a_byte_of(log_of(state), "xxx"),
+            "was cut, damaged",
+            id="byte of the log flipped",
+        ),
+        pytest.param(
+            lambda state: log_of(state).unlink(), "was cut, damaged or lost", id="log lost"
+        ),
+        pytest.param(
+            lambda state: (state / "turngate.db").unlink(),
+            "is missing, but its log",
+            id="database lost",
+        ),
         pytest.param(lose_everything, "is missing, and it was there before", id="both lost"),
     ],
 )

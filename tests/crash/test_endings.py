@@ -60,7 +60,9 @@ def test_a_conversation_that_rests_is_ended_before_the_next_message_and_its_agen
         assert rig.kill(signal.SIGTERM) == 0
 
 
-def test_a_daemon_that_was_killed_between_the_end_and_the_telling_tells_after_its_return(tmp_path: Path) -> None:
+def test_a_daemon_that_was_killed_between_the_end_and_the_telling_tells_after_its_return(
+    tmp_path: Path,
+) -> None:
     with AT_WORK["python"](tmp_path) as agent, Rig(tmp_path, agent=agent, idle=IDLE) as rig:
         rig.start("session-ended:1")
         rig.say("a", "remember the milk")
@@ -78,7 +80,9 @@ def test_a_daemon_that_was_killed_between_the_end_and_the_telling_tells_after_it
         assert (rig.verdict().lost, rig.verdict().twice) == ([], [])
 
 
-def test_an_agent_that_fails_is_tried_three_times_across_restarts_and_then_let_go(tmp_path: Path) -> None:
+def test_an_agent_that_fails_is_tried_three_times_across_restarts_and_then_let_go(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "fails").touch()
     with AT_WORK["python"](tmp_path) as agent, Rig(tmp_path, agent=agent, idle=IDLE) as rig:
         rig.start()
@@ -87,7 +91,9 @@ def test_an_agent_that_fails_is_tried_three_times_across_restarts_and_then_let_g
         rig.kill()
         assert in_store(rig, "SELECT attempts FROM endings") == [(1,)]
         with closing(sqlite3.connect(rig.state / "turngate.db")) as db, db:
-            db.execute("UPDATE endings SET attempts = 2, not_before = 0")  # as after another try, half an hour later
+            db.execute(
+                "UPDATE endings SET attempts = 2, not_before = 0"
+            )  # as after another try, half an hour later
         rig.start()
         assert len(endings(tmp_path, 2)) == 2
         deadline = time.monotonic() + PATIENCE
@@ -97,4 +103,6 @@ def test_an_agent_that_fails_is_tried_three_times_across_restarts_and_then_let_g
 
         assert in_store(rig, "SELECT * FROM endings") == []
         assert len(endings(tmp_path, 2)) == 2
-        assert (tmp_path / "daemon.log").read_text().count("an agent could not be told that a session is over") == 1
+        assert (tmp_path / "daemon.log").read_text().count(
+            "an agent could not be told that a session is over"
+        ) == 1

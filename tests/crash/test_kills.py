@@ -21,14 +21,18 @@ def test_nothing_is_lost_or_answered_twice_when_it_is_killed(tmp_path: Path, poi
 
 
 @pytest.mark.parametrize("kind", ["finding", "catching-up", "editing"])
-def test_nothing_is_lost_or_answered_twice_when_it_is_killed_again_and_again(tmp_path: Path, kind: str) -> None:
+def test_nothing_is_lost_or_answered_twice_when_it_is_killed_again_and_again(
+    tmp_path: Path, kind: str
+) -> None:
     outcome = kill_at_random(tmp_path, 10, kind=kind, seed=1)
 
     assert (outcome.verdict.lost, outcome.verdict.twice) == ([], [])
 
 
 @pytest.mark.parametrize("platform", [TELEGRAM, DISCORD])
-def test_nothing_is_lost_or_answered_twice_through_a_real_platform(tmp_path: Path, platform: str) -> None:
+def test_nothing_is_lost_or_answered_twice_through_a_real_platform(
+    tmp_path: Path, platform: str
+) -> None:
     """`python -m tests.crash.kill_matrix --telegram` does every point and more kills."""
     outcome = kill_at_random(tmp_path, 4, kind=platform, seed=1)
 

@@ -35,13 +35,17 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(("way", "folder"), [("receive", "in"), ("keep", "out"), ("as_file", "out")])
+@pytest.mark.parametrize(
+    ("way", "folder"), [("receive", "in"), ("keep", "out"), ("as_file", "out")]
+)
 def test_a_file_that_was_kept_survives_a_power_cut(tmp_path: Path, way: str, folder: str) -> None:
     state, beside = tmp_path / "files" / "s" / folder, tmp_path / "beside"
     state.mkdir(parents=True, mode=0o700)
     power = Power(state, beside)
     child = [sys.executable, "-c", CHILD, str(tmp_path / "files"), way]
-    done = subprocess.run(child, check=True, capture_output=True, text=True, env={**os.environ, **power.environment})
+    done = subprocess.run(
+        child, check=True, capture_output=True, text=True, env={**os.environ, **power.environment}
+    )
     power.come_back()
 
     assert Path(done.stdout.strip()).read_text() == "all of it"

@@ -37,7 +37,9 @@ once_there("finish")
 
 def rig_in(folder: Path, **agent: object) -> Rig:
     """With such a program for an agent."""
-    return Rig(folder, agent={"kind": "command", "argv": program(BODY.format(folder=str(folder))), **agent})
+    return Rig(
+        folder, agent={"kind": "command", "argv": program(BODY.format(folder=str(folder))), **agent}
+    )
 
 
 def until(holds: Callable[[], bool]) -> None:

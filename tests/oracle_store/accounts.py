@@ -34,11 +34,15 @@ class MemoryAccounts:
     def record_welcome(self, platform: str, account: str) -> None:
         """Whatever was counted is over."""
         if (platform, account) in self._records:
-            self._records[platform, account] = replace(self.record(platform, account), refused=0, refused_at=None)
+            self._records[platform, account] = replace(
+                self.record(platform, account), refused=0, refused_at=None
+            )
 
     def record_behind(self, platform: str, account: str, since: datetime) -> None:
         """It has not heard what was said since then."""
-        self._records[platform, account] = replace(self.record(platform, account), behind_since=since)
+        self._records[platform, account] = replace(
+            self.record(platform, account), behind_since=since
+        )
 
     def record_caught_up(self, platform: str, account: str, until: datetime) -> None:
         """It has now; what it heard by itself may be newer."""

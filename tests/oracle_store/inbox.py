@@ -31,7 +31,11 @@ class MemoryInbox:
         id_ = min(known) if known else InboxId(next(self._numbers))
         if not known:
             self._items[id_] = InboxItem(
-                id=id_, key=key, message=scrubbed(message), state=InboxState.WAITING, received_at=now
+                id=id_,
+                key=key,
+                message=scrubbed(message),
+                state=InboxState.WAITING,
+                received_at=now,
             )
         for event in events:
             self._seen.setdefault(event, (id_, now))
@@ -45,10 +49,14 @@ class MemoryInbox:
         self._items[inbox] = replace(item, message=scrubbed(replace(item.message, text=text)))
         return True
 
-    def items(self, states: Sequence[InboxState], limit: int, *, with_settled: bool) -> list[InboxItem]:
+    def items(
+        self, states: Sequence[InboxState], limit: int, *, with_settled: bool
+    ) -> list[InboxItem]:
         """Oldest first."""
         items = [item for _, item in sorted(self._items.items()) if item.state in states]
-        return [item for item in items if with_settled or item.id not in self._settled][: max(limit, 0)]
+        return [item for item in items if with_settled or item.id not in self._settled][
+            : max(limit, 0)
+        ]
 
     def existing(self, inbox: InboxId) -> InboxItem:
         """As it stands."""
@@ -75,7 +83,9 @@ class MemoryInbox:
 
     def begin(self, inbox: Iterable[InboxId], turn: TurnId) -> None:
         """They are being answered."""
-        self._change(inbox, lambda item: replace(item, state=InboxState.RUNNING, turn=turn, attempts=1))
+        self._change(
+            inbox, lambda item: replace(item, state=InboxState.RUNNING, turn=turn, attempts=1)
+        )
 
     def count_attempt(self, inbox: Iterable[InboxId], attempt: int) -> None:
         """Once more."""
@@ -88,14 +98,21 @@ class MemoryInbox:
     def refuse(self, inbox: Iterable[InboxId], reason: str) -> bool:
         """Those that wait, with their words kept; whether there were any."""
         items = [self._items[id_] for id_ in inbox if id_ in self._items]
-        waiting = [item.id for item in items if item.state is InboxState.WAITING and item.turn is None]
+        waiting = [
+            item.id for item in items if item.state is InboxState.WAITING and item.turn is None
+        ]
         self.fail(waiting, InboxState.REFUSED, reason)
         return bool(waiting)
 
-    def settle(self, inbox: Sequence[InboxId], state: InboxState, reason: str | None, now: datetime) -> None:
+    def settle(
+        self, inbox: Sequence[InboxId], state: InboxState, reason: str | None, now: datetime
+    ) -> None:
         """The end of them: neither what was said is left nor what people and places are called."""
         why = reason and scrub(reason)
-        self._change(inbox, lambda item: replace(item, state=state, reason=why, message=item.message.wordless))
+        self._change(
+            inbox,
+            lambda item: replace(item, state=state, reason=why, message=item.message.wordless),
+        )
         for id_ in inbox:
             self._settled.setdefault(id_, now)
 
@@ -124,7 +141,9 @@ class MemoryInbox:
     def find(self, message_id: str) -> list[InboxId]:
         """By what the platform calls it, newest first."""
         wanted = scrub(message_id)
-        return sorted((id_ for id_, item in self._items.items() if item.message.id == wanted), reverse=True)
+        return sorted(
+            (id_ for id_, item in self._items.items() if item.message.id == wanted), reverse=True
+        )
 
     def waiting(self) -> int:
         """How many are not answered yet."""
@@ -136,14 +155,23 @@ class MemoryInbox:
 
     def oldest(self) -> datetime | None:
         """Since when somebody waits for an answer."""
-        return min((item.received_at for item in self._items.values() if item.state in _AT_WORK), default=None)
+        return min(
+            (item.received_at for item in self._items.values() if item.state in _AT_WORK),
+            default=None,
+        )
 
     def forget(self, before: datetime) -> int:
         """Those that came before then, with nobody at work on them, and names that no platform repeats any more."""
-        items = [n for n, item in self._items.items() if item.received_at < before and item.state not in _AT_WORK]
+        items = [
+            n
+            for n, item in self._items.items()
+            if item.received_at < before and item.state not in _AT_WORK
+        ]
         for n in items:
             del self._items[n]
-        events = [event for event, (n, at) in self._seen.items() if at < before and n not in self._items]
+        events = [
+            event for event, (n, at) in self._seen.items() if at < before and n not in self._items
+        ]
         for event in events:
             del self._seen[event]
         return len(items) + len(events)

@@ -31,9 +31,13 @@ class MemoryOutbox:
         self._numbers = numbers
         self._outgoing: dict[PartId, Outgoing] = {}
 
-    def put(self, session: SessionId | None, turn: TurnId | None, part: Part, now: datetime) -> Part:
+    def put(
+        self, session: SessionId | None, turn: TurnId | None, part: Part, now: datetime
+    ) -> Part:
         """At the end, as if it had never been tried."""
-        new = replace(part, state=PartState.PENDING, attempts=0, sent_id=None, reason=None, not_before=None)
+        new = replace(
+            part, state=PartState.PENDING, attempts=0, sent_id=None, reason=None, not_before=None
+        )
         id_ = PartId(next(self._numbers))
         stored = scrubbed(replace(new, id=id_, session=session, turn=turn, created_at=now))
         self._outgoing[stored.id] = Outgoing(session, replace(stored, question=None), now)
@@ -41,7 +45,9 @@ class MemoryOutbox:
 
     def parts(self, states: Sequence[PartState], limit: int) -> list[Part]:
         """Oldest first."""
-        return [out.part for _, out in sorted(self._outgoing.items()) if out.part.state in states][: max(limit, 0)]
+        return [out.part for _, out in sorted(self._outgoing.items()) if out.part.state in states][
+            : max(limit, 0)
+        ]
 
     def record_sending(self, part: PartId, now: datetime) -> Part:
         """Before it leaves."""
@@ -55,7 +61,9 @@ class MemoryOutbox:
         """It arrived; its words live on in the transcript alone."""
         self._change(
             part,
-            lambda found: replace(found, state=PartState.SENT, sent_id=sent.message_id, text="", file=None, buttons=()),
+            lambda found: replace(
+                found, state=PartState.SENT, sent_id=sent.message_id, text="", file=None, buttons=()
+            ),
             Step(at=sent.at, step="sent", detail=sent.message_id),
         )
 
@@ -63,11 +71,21 @@ class MemoryOutbox:
         self, part: PartId, reason: str, retry_at: datetime | None, now: datetime, *, in_doubt: bool
     ) -> None:
         """It did not, or nobody knows: to be tried again, or a dead letter."""
-        state = PartState.DEAD if retry_at is None else PartState.SENDING if in_doubt else PartState.FAILED
+        state = (
+            PartState.DEAD
+            if retry_at is None
+            else PartState.SENDING
+            if in_doubt
+            else PartState.FAILED
+        )
         self._change(
             part,
             lambda found: replace(found, state=state, reason=reason, not_before=retry_at),
-            Step(at=now, step="in doubt" if state is PartState.SENDING else state.value, detail=reason),
+            Step(
+                at=now,
+                step="in doubt" if state is PartState.SENDING else state.value,
+                detail=reason,
+            ),
         )
 
     def requeue(self, part: PartId, now: datetime) -> Part:
@@ -97,7 +115,9 @@ class MemoryOutbox:
 
     def has_unsent_of(self, session: SessionId) -> bool:
         """Whether something of that session may still leave."""
-        return any(out.session == session and out.part.state in _UNSENT for out in self._outgoing.values())
+        return any(
+            out.session == session and out.part.state in _UNSENT for out in self._outgoing.values()
+        )
 
     def sent_id(self, part: PartId) -> str | None:
         """What the platform calls it."""
@@ -110,7 +130,11 @@ class MemoryOutbox:
             out
             for _, out in sorted(self._outgoing.items())
             if (item.turn is not None and out.part.turn == item.turn)
-            or (out.part.turn is None and out.born == settled_at and out.part.reply_to == item.message.id)
+            or (
+                out.part.turn is None
+                and out.born == settled_at
+                and out.part.reply_to == item.message.id
+            )
         ]
 
     def waiting(self) -> int:

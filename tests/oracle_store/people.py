@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from turngate.gateway.domain.messages import Part, SessionSource
-from turngate.gateway.domain.pairing_records import Approval, Approved, Guess, Invitation, Judged, Pending, Person
+from turngate.gateway.domain.pairing_records import (
+    Approval,
+    Approved,
+    Guess,
+    Invitation,
+    Judged,
+    Pending,
+    Person,
+)
 from turngate.gateway.stores.texts import scrubbed
 
 
@@ -41,19 +49,27 @@ class MemoryPeople:
         """Whether he is to be told a code."""
         person, codes = scrubbed(invitation.person), self._codes.values()
         account = person.platform, person.account
-        waiting = [code for code in codes if code.is_pending(now) and _account(code.person) == account]
+        waiting = [
+            code for code in codes if code.is_pending(now) and _account(code.person) == account
+        ]
         if any(code.person == person and code.asked_at <= now < code.until for code in codes):
             return False
         if len(waiting) >= invitation.most_pending:
             return False
         until = now + invitation.valid_for
-        self._codes[invitation.digest] = _Code(person, scrubbed(invitation.words.target), now, until)
+        self._codes[invitation.digest] = _Code(
+            person, scrubbed(invitation.words.target), now, until
+        )
         return True
 
     def approve(self, approval: Approval, now: datetime) -> tuple[Judged, Part | None]:
         """What became of the code, and what to tell the person."""
         wrong = self._wrong.get(approval.way)
-        if wrong is not None and wrong.locked_until is not None and wrong.since <= now < wrong.locked_until:
+        if (
+            wrong is not None
+            and wrong.locked_until is not None
+            and wrong.since <= now < wrong.locked_until
+        ):
             return Judged(guess=Guess.LOCKED, locked_until=wrong.locked_until), None
         code = self._codes.get(approval.digest)
         if code is None:
@@ -64,9 +80,13 @@ class MemoryPeople:
         code.state = Guess.USED
         self._wrong.pop(approval.way, None)
         self._approved[code.person] = scrubbed(Approved(person=code.person, at=now, by=approval.by))
-        return Judged(guess=Guess.RIGHT, person=code.person), Part(target=code.target, text=approval.words)
+        return Judged(guess=Guess.RIGHT, person=code.person), Part(
+            target=code.target, text=approval.words
+        )
 
-    def revoke(self, platform: str, account: str | None, person: str, now: datetime) -> tuple[Person, ...]:
+    def revoke(
+        self, platform: str, account: str | None, person: str, now: datetime
+    ) -> tuple[Person, ...]:
         """Whom it concerned."""
         pending = [code for code in self._codes.values() if code.is_pending(now)]
         concerned = {
@@ -88,7 +108,9 @@ class MemoryPeople:
     def pending(self, now: datetime) -> list[Pending]:
         """The oldest first."""
         codes = [code for code in self._codes.values() if code.is_pending(now)]
-        listed = [Pending(person=code.person, asked_at=code.asked_at, until=code.until) for code in codes]
+        listed = [
+            Pending(person=code.person, asked_at=code.asked_at, until=code.until) for code in codes
+        ]
         return sorted(listed, key=lambda each: (each.asked_at, each.person))
 
     def forget(self, before: datetime) -> int:
@@ -103,7 +125,11 @@ class MemoryPeople:
 
     def _count_wrong(self, approval: Approval, now: datetime) -> None:
         wrong = self._wrong.get(approval.way)
-        if wrong is None or wrong.locked_until is not None or not now - approval.locked_for < wrong.since <= now:
+        if (
+            wrong is None
+            or wrong.locked_until is not None
+            or not now - approval.locked_for < wrong.since <= now
+        ):
             wrong = self._wrong[approval.way] = _Wrong(0, now)
         wrong.count += 1
         if wrong.count >= approval.most_wrong:

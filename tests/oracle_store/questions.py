@@ -25,7 +25,9 @@ class MemoryQuestions:
         """Once."""
         asked = self._asked.get(choice.question)
         if asked is not None and asked.state is QuestionState.OPEN:
-            answered = replace(asked, state=QuestionState.ANSWERED, option=choice.option, answered_by=by)
+            answered = replace(
+                asked, state=QuestionState.ANSWERED, option=choice.option, answered_by=by
+            )
             self._asked[choice.question] = answered
 
     def close_of_turn(self, turn: TurnId) -> list[PartId]:
@@ -40,7 +42,9 @@ class MemoryQuestions:
 
     def open(self) -> list[Asked]:
         """All that may be answered, oldest first."""
-        return [self._now(asked) for asked in self._asked.values() if asked.state is QuestionState.OPEN]
+        return [
+            self._now(asked) for asked in self._asked.values() if asked.state is QuestionState.OPEN
+        ]
 
     def answered_by(self, inbox: InboxId) -> Asked | None:
         """The one that this message answered."""
@@ -53,7 +57,11 @@ class MemoryQuestions:
 
     def forget(self, before: datetime) -> int:
         """Those that expired before then."""
-        return self._drop(lambda asked: asked.part.question is not None and asked.part.question.expires_at < before)
+        return self._drop(
+            lambda asked: (
+                asked.part.question is not None and asked.part.question.expires_at < before
+            )
+        )
 
     def _now(self, asked: Asked) -> Asked:
         return replace(asked, message_id=self._sent_id(asked.id))

@@ -57,7 +57,14 @@ class MemorySessions:
 
     def current(self, key: SessionKey) -> Session | None:
         """The session a key points at."""
-        return next((session for session in self._sessions.values() if session.key == key and session.current), None)
+        return next(
+            (
+                session
+                for session in self._sessions.values()
+                if session.key == key and session.current
+            ),
+            None,
+        )
 
     def all(self) -> list[Session]:
         """What is left of deleted ones too."""
@@ -94,13 +101,17 @@ class MemorySessions:
         """As it is from now on."""
         self._sessions[session.id] = session
 
-    def amend(self, session: SessionId, change: Callable[[Session], Session], now: datetime) -> None:
+    def amend(
+        self, session: SessionId, change: Callable[[Session], Session], now: datetime
+    ) -> None:
         """Change what is known of it."""
         self.put(scrubbed(touched(change(self.existing(session)), now)))
 
     def decide(self, opening: Opening, now: datetime, is_busy: IsBusy) -> Decision:
         """Which session a key is to have; nothing has happened yet."""
-        return open_session(self.current(opening.key), opening, now=now, fresh_id=self._fresh_id, is_busy=is_busy)
+        return open_session(
+            self.current(opening.key), opening, now=now, fresh_id=self._fresh_id, is_busy=is_busy
+        )
 
     def open(self, decision: Decision, now: datetime) -> Opened:
         """Let it happen."""
@@ -135,7 +146,9 @@ class MemorySessions:
         self.put(back)
         return back
 
-    def end_if_due(self, session: SessionId, opening: Opening, now: datetime, is_busy: IsBusy) -> EndReason | None:
+    def end_if_due(
+        self, session: SessionId, opening: Opening, now: datetime, is_busy: IsBusy
+    ) -> EndReason | None:
         """End a current one whose time has come; its key goes on pointing at it until somebody writes."""
         found = self.existing(session)
         if not found.current or found.end_reason is not None:
@@ -146,7 +159,9 @@ class MemorySessions:
             self.put(end_session(found, reason, now))
         return reason
 
-    def move_chat(self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]) -> int:
+    def move_chat(
+        self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]
+    ) -> int:
         """The one change that touches keys; a current one gives way to what is there already."""
         here = (old.platform, old.account, old.chat_id)
         moving = [

@@ -44,7 +44,14 @@ from turngate.gateway.domain.messages import (
     Spent,
     TurnId,
 )
-from turngate.gateway.domain.pairing_records import Approval, Approved, Invitation, Judged, Pending, Person
+from turngate.gateway.domain.pairing_records import (
+    Approval,
+    Approved,
+    Invitation,
+    Judged,
+    Pending,
+    Person,
+)
 from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.domain.ports.store import (
     Accepted,
@@ -110,7 +117,9 @@ class MemoryStore:
             people=self._people,
         )
 
-    async def accept(self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None) -> Accepted:
+    async def accept(
+        self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None
+    ) -> Accepted:
         with self._lock:
             now = self._clock.now()
             self._accounts.note_message(message.source, now)
@@ -130,7 +139,9 @@ class MemoryStore:
         with self._lock:
             return self._inbox.amend(inbox, text)
 
-    async def inbox(self, *states: InboxState, limit: int = 1000, with_settled: bool = True) -> list[InboxItem]:
+    async def inbox(
+        self, *states: InboxState, limit: int = 1000, with_settled: bool = True
+    ) -> list[InboxItem]:
         with self._lock:
             return self._inbox.items(states, limit, with_settled=with_settled)
 
@@ -174,7 +185,9 @@ class MemoryStore:
             self._inbox.settle((inbox,), InboxState.DONE, None, now)
             return self._work.put_out(session, None, parts, now)
 
-    async def tell(self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]) -> tuple[Part, ...]:
+    async def tell(
+        self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]
+    ) -> tuple[Part, ...]:
         with self._lock:
             now = self._clock.now()
             self._transcripts.append(session, entries, now)
@@ -182,7 +195,9 @@ class MemoryStore:
 
     async def ask(self, turn: TurnId, *parts: Part) -> tuple[Part, ...]:
         with self._lock:
-            return self._work.put_out(self._turns.running(turn).session, turn, parts, self._clock.now())
+            return self._work.put_out(
+                self._turns.running(turn).session, turn, parts, self._clock.now()
+            )
 
     async def questions(self) -> list[Asked]:
         with self._lock:
@@ -206,7 +221,11 @@ class MemoryStore:
         with self._lock:
             now = self._clock.now()
             judged, words = self._people.approve(approval, now)
-            return judged if words is None else replace(judged, parts=self._work.put_out(None, None, (words,), now))
+            return (
+                judged
+                if words is None
+                else replace(judged, parts=self._work.put_out(None, None, (words,), now))
+            )
 
     async def revoke(self, platform: str, account: str | None, person: str) -> tuple[Person, ...]:
         with self._lock:
@@ -317,25 +336,34 @@ class MemoryStore:
         with self._lock:
             return self._sessions.switch(key, target, self._clock.now())
 
-    async def move_chat(self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]) -> int:
+    async def move_chat(
+        self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]
+    ) -> int:
         with self._lock:
             return self._sessions.move_chat(old, chat_id, key_of)
 
     async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
         with self._lock:
-            return self._sessions.end_if_due(session, opening, self._clock.now(), self._work.busy_check(opening))
+            return self._sessions.end_if_due(
+                session, opening, self._clock.now(), self._work.busy_check(opening)
+            )
 
     async def due(self, policy_of: PolicyOf) -> AsyncIterator[Session]:
         with self._lock:
             now, found = self._clock.now(), self._sessions.all()
         for session in found:
-            if may_be_due(session, policy_of(session.origin.platform, session.origin.chat_type), now):
+            if may_be_due(
+                session, policy_of(session.origin.platform, session.origin.chat_type), now
+            ):
                 yield session
 
     async def endings(self, *, limit: int = 100) -> list[Ending]:
         with self._lock:
             untold = self._endings.untold(self._clock.now())
-            pending = [Ending(session=self._sessions.existing(id_), attempts=tried) for id_, tried in untold.items()]
+            pending = [
+                Ending(session=self._sessions.existing(id_), attempts=tried)
+                for id_, tried in untold.items()
+            ]
             return pending[:limit]
 
     async def record_telling(self, session: SessionId, *, retry_at: datetime) -> bool:
@@ -406,7 +434,9 @@ class MemoryStore:
         with self._lock:
             return self._transcripts.newest(session, last, with_archived=with_archived)
 
-    async def edit_entry(self, session: SessionId, entry: EntryId, content: tuple[Block, ...]) -> Entry:
+    async def edit_entry(
+        self, session: SessionId, entry: EntryId, content: tuple[Block, ...]
+    ) -> Entry:
         with self._lock:
             return self._transcripts.edit(session, entry, content, self._clock.now())
 
@@ -426,11 +456,15 @@ class MemoryStore:
         with self._lock:
             self._transcripts.clear(session, self._clock.now())
 
-    async def consolidate(self, session: SessionId, through: int, summary: Entry | None = None) -> None:
+    async def consolidate(
+        self, session: SessionId, through: int, summary: Entry | None = None
+    ) -> None:
         with self._lock:
             self._transcripts.consolidate(session, through, summary, self._clock.now())
 
-    async def summarise(self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int) -> bool:
+    async def summarise(
+        self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int
+    ) -> bool:
         with self._lock:
             return self._transcripts.summarise(session, summary, of, mark, self._clock.now())
 

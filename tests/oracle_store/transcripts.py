@@ -8,7 +8,16 @@ from datetime import datetime
 
 from tests.oracle_store.sessions import MemorySessions
 from turngate.gateway.domain.errors import Refused, UnknownEntry
-from turngate.gateway.domain.messages import Block, EndReason, Entry, EntryId, Origin, Session, SessionId, Spent
+from turngate.gateway.domain.messages import (
+    Block,
+    EndReason,
+    Entry,
+    EntryId,
+    Origin,
+    Session,
+    SessionId,
+    Spent,
+)
 from turngate.gateway.domain.ports.store import Hit, Transcript
 from turngate.gateway.rules.history_window import live_start
 from turngate.gateway.rules.session_lifecycle import (
@@ -37,12 +46,22 @@ class MemoryTranscripts:
     ) -> tuple[Session, tuple[Entry, ...]]:
         """What a turn is about. The bounds are looked after when it ends."""
         stored = self._append(session.id, entries)
-        changed = interacted(session, stored, now) if by_person else answered(session, stored, now, Spent(), told=False)
+        changed = (
+            interacted(session, stored, now)
+            if by_person
+            else answered(session, stored, now, Spent(), told=False)
+        )
         self._sessions.put(changed)
         return changed, stored
 
     def append(
-        self, session: SessionId, entries: Iterable[Entry], now: datetime, spent: Spent = Spent(), *, told: bool = False
+        self,
+        session: SessionId,
+        entries: Iterable[Entry],
+        now: datetime,
+        spent: Spent = Spent(),
+        *,
+        told: bool = False,
     ) -> tuple[Entry, ...]:
         """What the agent, a command or a delivery said, or nobody's turn."""
         found = self._sessions.existing(session)
@@ -58,15 +77,24 @@ class MemoryTranscripts:
         """As people read it."""
         found = self._sessions.existing(session)
         entries = self._of(found.id) if with_archived else self._live(found)
-        return Transcript(entries=tuple(entries if last is None else entries[max(len(entries) - max(last, 0), 0) :]))
+        return Transcript(
+            entries=tuple(
+                entries if last is None else entries[max(len(entries) - max(last, 0), 0) :]
+            )
+        )
 
     def history(self, session: Session, count: int, before: int | None = None) -> tuple[Entry, ...]:
         """What a turn is shown of the past: the summary, if there is one, then the newest entries after the mark."""
         floor = max(session.archived_through, session.consolidated_through)
         entries = [entry for entry in self._of(session.id) if before is None or entry.seq < before]
-        newest = [entry for entry in entries[max(len(entries) - max(count, 0), 0) :] if entry.seq > floor]
+        newest = [
+            entry for entry in entries[max(len(entries) - max(count, 0), 0) :] if entry.seq > floor
+        ]
         summary = [entry for entry in self._of(session.id) if entry.seq == session.summary_seq]
-        return (*summary, *(entry for entry in newest if not summary or entry.origin is not Origin.SUMMARY))
+        return (
+            *summary,
+            *(entry for entry in newest if not summary or entry.origin is not Origin.SUMMARY),
+        )
 
     def those(self, session: SessionId, ids: Sequence[EntryId]) -> tuple[Entry, ...]:
         """Of these, what is still there."""
@@ -93,10 +121,14 @@ class MemoryTranscripts:
     def cut(self, session: Session, first: EntryId) -> Session:
         """The session with that entry, and all after it, taken out."""
         entries = self._of(session.id)
-        self._entries[session.id] = _first_of(session, entries, entries.index(self.find(session.id, first)))
+        self._entries[session.id] = _first_of(
+            session, entries, entries.index(self.find(session.id, first))
+        )
         return self._recount(session)
 
-    def edit(self, session: SessionId, entry: EntryId, content: tuple[Block, ...], now: datetime) -> Entry:
+    def edit(
+        self, session: SessionId, entry: EntryId, content: tuple[Block, ...], now: datetime
+    ) -> Entry:
         """Let it say something else; id, place and time stay."""
         found = self._sessions.existing(session)
         old = self.find(found.id, entry)
@@ -116,9 +148,13 @@ class MemoryTranscripts:
             raise Refused(f"cannot keep {keep} messages; give 0 or more")
         found = self._sessions.existing(session)
         archived = len(self._archived(found))
-        return self._rewrite(found, _first_of(found, self._of(found.id), archived + keep), now).messages
+        return self._rewrite(
+            found, _first_of(found, self._of(found.id), archived + keep), now
+        ).messages
 
-    def replace(self, session: SessionId, entries: Sequence[Entry], now: datetime) -> tuple[Entry, ...]:
+    def replace(
+        self, session: SessionId, entries: Sequence[Entry], now: datetime
+    ) -> tuple[Entry, ...]:
         """These instead of what is live."""
         found = self._sessions.existing(session)
         stored = self._numbered(entries)
@@ -129,9 +165,13 @@ class MemoryTranscripts:
     def clear(self, session: SessionId, now: datetime) -> None:
         """All of it, and all marks."""
         found = self._sessions.existing(session)
-        self._rewrite(replace(found, archived_through=0, consolidated_through=0, summary_seq=0), [], now)
+        self._rewrite(
+            replace(found, archived_through=0, consolidated_through=0, summary_seq=0), [], now
+        )
 
-    def consolidate(self, session: SessionId, through: int, summary: Entry | None, now: datetime) -> None:
+    def consolidate(
+        self, session: SessionId, through: int, summary: Entry | None, now: datetime
+    ) -> None:
         """Put the mark there, and the summary that stands for what is before it."""
         found = self._sessions.existing(session)
         stored = self._numbered(() if summary is None else (summary,))
@@ -139,7 +179,9 @@ class MemoryTranscripts:
         marked = replace(found, consolidated_through=max(through, 0), summary_seq=seq)
         self._rewrite(marked, [*self._of(found.id), *stored], now)
 
-    def summarise(self, session: SessionId, summary: Entry, of: Sequence[Entry], mark: int, now: datetime) -> bool:
+    def summarise(
+        self, session: SessionId, summary: Entry, of: Sequence[Entry], mark: int, now: datetime
+    ) -> bool:
         """The same, unless anything of it has changed meanwhile."""
         found = self._sessions.existing(session)
         if not of or found.consolidated_through != mark:
@@ -218,7 +260,9 @@ class MemoryTranscripts:
         entries, live = self._of(session.id), self._live(session)
         last = live[-1].seq if live else 0
         has_summary = any(entry.seq == session.summary_seq for entry in entries)
-        keeps_mark = session.consolidated_through <= last and (has_summary or not session.summary_seq)
+        keeps_mark = session.consolidated_through <= last and (
+            has_summary or not session.summary_seq
+        )
         preview, preview_by = preview_of(entries)
         changed = replace(
             session,

@@ -38,7 +38,9 @@ class MemoryTurns:
     def __getitem__(self, turn: TurnId) -> MemoryTurn:
         return self._turns[turn]
 
-    def start(self, session: SessionId, said: Sequence[Entry], claim: Claim, run: int, now: datetime) -> TurnId:
+    def start(
+        self, session: SessionId, said: Sequence[Entry], claim: Claim, run: int, now: datetime
+    ) -> TurnId:
         """One that runs."""
         turn = TurnId(next(self._numbers))
         self._turns[turn] = MemoryTurn(
@@ -86,7 +88,9 @@ class MemoryTurns:
             found.steps.append(Step(at=now, step="finished"))
         else:
             found.state = "failed"
-            found.steps.append(Step(at=now, step=outcome.state.value, detail=on_one_line(outcome.failure)))
+            found.steps.append(
+                Step(at=now, step=outcome.state.value, detail=on_one_line(outcome.failure))
+            )
 
     def record_tool(self, turn: TurnId) -> None:
         """It must not run again."""
@@ -109,7 +113,9 @@ class MemoryTurns:
 
     def is_running_in(self, session: SessionId) -> bool:
         """Whether that session is being worked on."""
-        return any(turn.session == session and turn.state == "running" for turn in self._turns.values())
+        return any(
+            turn.session == session and turn.state == "running" for turn in self._turns.values()
+        )
 
     def drop_of(self, session: SessionId) -> list[MemoryTurn]:
         """Its session is gone; they are handed back, because what they did not answer waits for its end."""

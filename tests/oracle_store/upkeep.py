@@ -39,7 +39,9 @@ class MemoryUpkeep:
         self.transcripts.drop(session.id)
         self.sessions.bury(session, now)
 
-    def prune_sessions(self, now: datetime, empty_after: timedelta, archive_after: timedelta) -> Pruned:
+    def prune_sessions(
+        self, now: datetime, empty_after: timedelta, archive_after: timedelta
+    ) -> Pruned:
         """Delete the empty, archive the old, bury the tombstones."""
         pruned = Pruned()
         for session in self.sessions.all():
@@ -58,7 +60,9 @@ class MemoryUpkeep:
         work = self.inbox.forget(before) + self.outbox.forget(before)
         return Pruned(forgotten=work + self.questions.forget(before) + self.people.forget(before))
 
-    def _prune(self, session: Session, now: datetime, empty_before: datetime, old_before: datetime) -> Pruned:
+    def _prune(
+        self, session: Session, now: datetime, empty_before: datetime, old_before: datetime
+    ) -> Pruned:
         if session.end_reason is EndReason.DELETED:
             if session.updated_at >= old_before:
                 return Pruned()

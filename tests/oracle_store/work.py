@@ -16,8 +16,25 @@ from tests.oracle_store.questions import MemoryQuestions
 from tests.oracle_store.sessions import MemorySessions
 from tests.oracle_store.transcripts import MemoryTranscripts
 from tests.oracle_store.turns import MemoryTurns
-from turngate.gateway.domain.messages import Entry, EntryId, InboxId, InboxState, Opened, Part, SessionId, TurnId
-from turngate.gateway.domain.ports.store import Begun, Claim, InboxItem, Opening, Outcome, Step, Trace
+from turngate.gateway.domain.messages import (
+    Entry,
+    EntryId,
+    InboxId,
+    InboxState,
+    Opened,
+    Part,
+    SessionId,
+    TurnId,
+)
+from turngate.gateway.domain.ports.store import (
+    Begun,
+    Claim,
+    InboxItem,
+    Opening,
+    Outcome,
+    Step,
+    Trace,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +59,9 @@ class MemoryWork:
 
     def busy_check(self, opening: Opening) -> Callable[[SessionId], bool]:
         """Whether a session is worked on, as far as this store or its caller knows."""
-        return lambda id_: self.turns.is_running_in(id_) or (opening.is_busy is not None and opening.is_busy(id_))
+        return lambda id_: (
+            self.turns.is_running_in(id_) or (opening.is_busy is not None and opening.is_busy(id_))
+        )
 
     def begin(self, claim: Claim, run: int, now: datetime) -> Begun:
         """A turn for these messages, or the one that they had when the daemon died."""
@@ -51,11 +70,20 @@ class MemoryWork:
             return self._begin_again(turn, claim.history, run, now)
         opened = self.open(claim.opening, now, replacing=claim.replacing)
         history = self.transcripts.history(opened.session, claim.history)
-        session, said = self.transcripts.hear(opened.session, claim.entries, now, by_person=claim.by_person)
+        session, said = self.transcripts.hear(
+            opened.session, claim.entries, now, by_person=claim.by_person
+        )
         turn = self.turns.start(session.id, said, claim, run, now)
         self.inbox.begin(claim.inbox, turn)
         opened = Opened(session=session, is_new=opened.is_new)
-        return Begun(turn=turn, opened=opened, said=said, history=history, attempt=1, repeatable=claim.repeatable)
+        return Begun(
+            turn=turn,
+            opened=opened,
+            said=said,
+            history=history,
+            attempt=1,
+            repeatable=claim.repeatable,
+        )
 
     def join(self, turn: TurnId, inbox: InboxId, entry: Entry, now: datetime) -> None:
         """One message more for a turn that runs."""
@@ -105,7 +133,9 @@ class MemoryWork:
             steps.append(Step(at=settled_at, step=item.state.value, detail=item.reason or ""))
         steps += [step for out in outgoing for step in out.steps]
         parts = tuple(out.part for out in outgoing)
-        return Trace(item=item, session=turn.session if turn else None, steps=tuple(steps), parts=parts)
+        return Trace(
+            item=item, session=turn.session if turn else None, steps=tuple(steps), parts=parts
+        )
 
     def _begin_again(self, turn: TurnId, history: int, run: int, now: datetime) -> Begun:
         found = self.turns.start_again(turn, run, now)

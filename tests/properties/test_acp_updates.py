@@ -23,7 +23,10 @@ content = st.one_of(
     st.fixed_dictionaries({"type": st.just("image"), "data": texts, "mimeType": texts}),
     st.fixed_dictionaries({"type": st.just("resource_link"), "uri": texts, "name": texts}),
     st.fixed_dictionaries(
-        {"type": st.just("resource"), "resource": st.fixed_dictionaries({"uri": texts, "text": texts})}
+        {
+            "type": st.just("resource"),
+            "resource": st.fixed_dictionaries({"uri": texts, "text": texts}),
+        }
     ),
     anything,
 )
@@ -34,12 +37,20 @@ tool_fields = st.fixed_dictionaries(
         "kind": st.sampled_from(["read", "other"]) | anything,
         "rawInput": anything,
         "rawOutput": anything,
-        "content": st.lists(st.fixed_dictionaries({"type": st.just("content"), "content": content}), max_size=2),
+        "content": st.lists(
+            st.fixed_dictionaries({"type": st.just("content"), "content": content}), max_size=2
+        ),
     },
 )
 updates = st.one_of(
     st.builds(
-        lambda words, id_: {"sessionUpdate": "agent_message_chunk", "content": words, "messageId": id_}, content, texts
+        lambda words, id_: {
+            "sessionUpdate": "agent_message_chunk",
+            "content": words,
+            "messageId": id_,
+        },
+        content,
+        texts,
     ),
     st.builds(lambda words: {"sessionUpdate": "agent_thought_chunk", "content": words}, content),
     st.builds(
@@ -47,14 +58,18 @@ updates = st.one_of(
         st.sampled_from(["tool_call", "tool_call_update"]),
         tool_fields,
     ),
-    st.builds(lambda cost: {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost}, anything),
+    st.builds(
+        lambda cost: {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost}, anything
+    ),
     anything,
 )
 
 
 def received(update: object) -> SessionNotification | None:
     """As it comes out of the line; None if it is passed over."""
-    line = json.dumps({"method": "session/update", "params": {"sessionId": "s", "update": update}}).encode()
+    line = json.dumps(
+        {"method": "session/update", "params": {"sessionId": "s", "update": update}}
+    ).encode()
     message = parsed(line)
     assert message is not None
     try:

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from tests.fakes import NOON
 from turngate.config.wake_words import parse_wake_word
-from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+from turngate.gateway.domain.messages import (
+    ChatType,
+    InboundMessage,
+    MessageKind,
+    ReplyTo,
+    SessionSource,
+)
 from turngate.gateway.domain.pairing_records import Person
 from turngate.gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal, authorize
 
@@ -20,7 +26,12 @@ maybe_ids = st.none() | ids
 platforms = st.sampled_from(["telegram", "discord", "slack", "Web", "Local", "scripted"])
 accounts = st.sampled_from(["main", "support"])
 entries = st.builds(
-    Allowed, platform=platforms, account=st.none() | accounts, person=maybe_ids, chat=maybe_ids, scope=maybe_ids
+    Allowed,
+    platform=platforms,
+    account=st.none() | accounts,
+    person=maybe_ids,
+    chat=maybe_ids,
+    scope=maybe_ids,
 )
 some_entries = st.lists(entries, max_size=4).map(tuple)
 policies = st.builds(
@@ -54,7 +65,8 @@ messages = st.builds(
     sent_at=st.just(NOON),
     text=st.text(max_size=30) | st.sampled_from(["/pair list", "hey bot", "/new"]),
     kind=st.sampled_from(MessageKind),
-    reply_to=st.none() | st.builds(ReplyTo, message_id=ids, text=st.text(max_size=9), to_bot=st.booleans()),
+    reply_to=st.none()
+    | st.builds(ReplyTo, message_id=ids, text=st.text(max_size=9), to_bot=st.booleans()),
     addressed_to_bot=st.booleans(),
     from_bot=st.booleans(),
     forwarded=st.booleans(),
@@ -74,7 +86,10 @@ def is_named(source: SessionSource, entries: tuple[Allowed, ...]) -> bool:
 def is_inside(source: SessionSource, entries: tuple[Allowed, ...]) -> bool:
     return any(
         on(entry, source)
-        and ((bool(entry.chat) and entry.chat == source.chat_id) or (bool(entry.scope) and entry.scope == source.scope))
+        and (
+            (bool(entry.chat) and entry.chat == source.chat_id)
+            or (bool(entry.scope) and entry.scope == source.scope)
+        )
         for entry in entries
     )
 
@@ -90,7 +105,8 @@ def test_nobody_is_let_in_who_was_not_named(
 
     if decision.refusal is None and source.chat_type is ChatType.DM:
         paired = access.direct is Direct.PAIRING and any(
-            (each.platform, each.account, each.id) == (source.platform, source.account, person) for each in approved
+            (each.platform, each.account, each.id) == (source.platform, source.account, person)
+            for each in approved
         )
         listed = is_named(source, access.allow) or is_named(source, access.admins)
         assert person
@@ -124,7 +140,9 @@ def test_names_change_nothing(
 @settings(max_examples=300)
 @given(messages, policies)
 def test_without_an_entry_nobody_gets_anything(message: InboundMessage, access: Access) -> None:
-    closed = Access(direct=Direct.LISTED, groups=access.groups, modes=access.modes, wake_words=access.wake_words)
+    closed = Access(
+        direct=Direct.LISTED, groups=access.groups, modes=access.modes, wake_words=access.wake_words
+    )
 
     assert authorize(message, closed, takes_part=True).refusal in (
         Refusal.STRANGER,
@@ -134,7 +152,25 @@ def test_without_an_entry_nobody_gets_anything(message: InboundMessage, access: 
     )
 
 
-PIECES = ["a", "b", ".", "[ab]", "(", ")", "(?:", "|", "+", "*", "?", "{2,}", "{0,9}", "^", "$", r"\w", "bot"]
+PIECES = [
+    "a",
+    "b",
+    ".",
+    "[ab]",
+    "(",
+    ")",
+    "(?:",
+    "|",
+    "+",
+    "*",
+    "?",
+    "{2,}",
+    "{0,9}",
+    "^",
+    "$",
+    r"\w",
+    "bot",
+]
 
 
 @settings(max_examples=500, deadline=None)

@@ -20,7 +20,17 @@ REFERENCE = "api_key: ${KEY}"
 LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 KEYS = sorted({name for section in Section.__subclasses__() for name in section.model_fields})
-SIGNS = [*"{}[]:,-?&*!|>'\"%@`#~=<\\\t\n\r \x85\u2028\0\ufeff", "<<", "---\n", "...\n", "- ", ": ", "  ", "\n  ", "!!"]
+SIGNS = [
+    *"{}[]:,-?&*!|>'\"%@`#~=<\\\t\n\r \x85\u2028\0\ufeff",
+    "<<",
+    "---\n",
+    "...\n",
+    "- ",
+    ": ",
+    "  ",
+    "\n  ",
+    "!!",
+]
 VALUES = [
     "no",
     "off",
@@ -35,18 +45,24 @@ VALUES = [
     "Europe/Berlin",
     "${KEY}",
 ]
-pieces = st.sampled_from([*KEYS, *SIGNS, *VALUES, REFERENCE, "main", "telegram:1", "slack", "1" * 5000, "\\U00110000"])
+pieces = st.sampled_from(
+    [*KEYS, *SIGNS, *VALUES, REFERENCE, "main", "telegram:1", "slack", "1" * 5000, "\\U00110000"]
+)
 yamlish = st.lists(pieces | st.text(max_size=5), max_size=40).map("".join)
 
 words = st.text(alphabet="ab1:/-{}'\"#&*é\u2028\n ", max_size=8)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(VALUES) | words
 names = st.sampled_from([*KEYS, "main", "telegram", "group"]) | words
 trees = st.recursive(
-    scalars, lambda below: st.lists(below, max_size=3) | st.dictionaries(names, below, max_size=4), max_leaves=20
+    scalars,
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(names, below, max_size=4),
+    max_leaves=20,
 )
 
 
-def assert_a_config_or_places_in(content: bytes, not_built: tuple[str, ...] = NOT_BUILT_YET) -> None:
+def assert_a_config_or_places_in(
+    content: bytes, not_built: tuple[str, ...] = NOT_BUILT_YET
+) -> None:
     result = checked(content, not_built=not_built, KEY=CANARY)
     if isinstance(result, Config):
         assert CANARY not in f"{result!r} {as_yaml(result)}"
@@ -85,7 +101,13 @@ def test_any_text_that_looks_like_yaml(text: str) -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, len(EXAMPLE)), st.integers(0, 30), pieces | yamlish), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(EXAMPLE)), st.integers(0, 30), pieces | yamlish),
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_any_change_of_the_example(changes: list[tuple[int, int, str]]) -> None:
     text = EXAMPLE.replace("api_key: null", REFERENCE)
     for at, removed, added in changes:
@@ -97,11 +119,15 @@ def test_any_change_of_the_example(changes: list[tuple[int, int, str]]) -> None:
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(Config.model_fields)), trees), st.booleans())
 def test_any_tree_of_known_keys(data: dict[str, object], everything_is_built: bool) -> None:
-    assert_a_config_or_places_in(yaml.safe_dump(data).encode(), () if everything_is_built else NOT_BUILT_YET)
+    assert_a_config_or_places_in(
+        yaml.safe_dump(data).encode(), () if everything_is_built else NOT_BUILT_YET
+    )
 
 
 @settings(deadline=None)
-@given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip))
+@given(
+    st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip)
+)
 def test_any_secret_stays_one(secret: str) -> None:
     content = yaml.safe_dump({"agents": {"main": {"api_key": f"{CANARY}{secret}"}}, "nonsense": 1})
     result = checked(content.encode())
@@ -117,7 +143,9 @@ def test_any_secret_stays_one(secret: str) -> None:
     hour=st.integers(0, 23),
     flag=st.booleans(),
 )
-def test_what_is_shown_reads_as_what_it_was(concurrent: int, drain: str, hour: int, flag: bool) -> None:
+def test_what_is_shown_reads_as_what_it_was(
+    concurrent: int, drain: str, hour: int, flag: bool
+) -> None:
     config = config_of(
         f"state_dir: /x\nturns: {{concurrent: {concurrent}, drain: {drain}}}\nprivacy: {{redact: {flag}}}\n"
         f'sessions: {{reset: {{daily_at: "{hour:02}:59"}}}}'

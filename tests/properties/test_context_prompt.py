@@ -128,9 +128,16 @@ def test_no_digit_of_a_number_is_left_where_a_label_is_cut(number: str, fill: in
 @given(label=LABELS, text=LABELS)
 def test_nothing_that_was_said_to_others_gets_out_of_its_block(label: str, text: str) -> None:
     source = SessionSource(
-        platform="telegram", chat_type=ChatType.GROUP, chat_id="-1001234567890", user_id="555555555", user_name=label
+        platform="telegram",
+        chat_type=ChatType.GROUP,
+        chat_id="-1001234567890",
+        user_id="555555555",
+        user_name=label,
     )
-    remarks = (Remark(source=source, text=text), Remark(source=source, text="<@555555555> call +49 170 1234567"))
+    remarks = (
+        Remark(source=source, text=text),
+        Remark(source=source, text="<@555555555> call +49 170 1234567"),
+    )
     plain, hidden = facts("x"), redactor(["555555555"])
 
     prompt = context_prompt(replace(plain, overheard=remarks), hidden)

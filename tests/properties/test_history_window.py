@@ -10,7 +10,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.fakes import NOON, assistant, user
-from turngate.gateway.domain.messages import Block, Entry, Media, MediaType, Origin, Reasoning, Role, Text, ToolCall
+from turngate.gateway.domain.messages import (
+    Block,
+    Entry,
+    Media,
+    MediaType,
+    Origin,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+)
 from turngate.gateway.rules.history_window import (
     HistoryRules,
     estimate_text_tokens,
@@ -62,11 +72,22 @@ CONTENTS: list[tuple[Block, ...]] = [
     (Text("hello"),),
     (Text("你好"),),
 ]
-CALLS = [(), *(tuple(ToolCall(id=id_, name="look") for id_ in ids) for ids in ("a", "ab", "bc", "aa"))]
+CALLS = [
+    (),
+    *(tuple(ToolCall(id=id_, name="look") for id_ in ids) for ids in ("a", "ab", "bc", "aa")),
+]
 # Mostly what a store holds; calls and reasoning also where they do not belong.
 ENTRIES = st.sampled_from(
     [
-        Entry(role=role, origin=origin, content=content, at=NOON, tool_calls=calls, tool_call_id=id_, reasoning=thought)
+        Entry(
+            role=role,
+            origin=origin,
+            content=content,
+            at=NOON,
+            tool_calls=calls,
+            tool_call_id=id_,
+            reasoning=thought,
+        )
         for role, id_ in [(Role.USER, None), (Role.ASSISTANT, None), (Role.SYSTEM, None)]
         + [(Role.TOOL, id_) for id_ in "abc"]
         for origin in [*[Origin.CHAT] * 6, Origin.COMMAND, Origin.DELIVERY, Origin.SUMMARY]
@@ -88,7 +109,10 @@ PROMPTS = st.sampled_from([0, 0, 10, 100, 1000])
 
 
 def numbered(entries: Sequence[Entry]) -> list[Entry]:
-    return [replace(entry, seq=seq, at=NOON + timedelta(minutes=seq)) for seq, entry in enumerate(entries, start=1)]
+    return [
+        replace(entry, seq=seq, at=NOON + timedelta(minutes=seq))
+        for seq, entry in enumerate(entries, start=1)
+    ]
 
 
 TRANSCRIPTS = st.lists(ENTRIES, max_size=35).map(numbered)
@@ -127,7 +151,9 @@ def without_stand_ins(entries: Sequence[Entry]) -> list[Entry]:
 
 @moderate
 @given(TRANSCRIPTS, RULES, MARKS, PROMPTS)
-def test_a_window_starts_legally(entries: list[Entry], rules: HistoryRules, mark: int, prompt: int) -> None:
+def test_a_window_starts_legally(
+    entries: list[Entry], rules: HistoryRules, mark: int, prompt: int
+) -> None:
     assert starts_legally(window(entries, rules, mark=mark, prompt_tokens=prompt).entries)
 
 
@@ -141,10 +167,16 @@ def test_every_call_has_one_result_and_every_result_its_call(
 
 @moderate
 @given(TRANSCRIPTS, RULES, PROMPTS)
-def test_a_window_is_within_budget_or_is_one_user_turn(entries: list[Entry], rules: HistoryRules, prompt: int) -> None:
+def test_a_window_is_within_budget_or_is_one_user_turn(
+    entries: list[Entry], rules: HistoryRules, prompt: int
+) -> None:
     """Over budget, only the nearest user turn is shown, and nothing beside it."""
     found = window(entries, rules, prompt_tokens=prompt)
-    latest = [entry.seq for entry in window(entries, replace(rules, tokens=10**6)).entries if is_user_turn(entry)][-1:]
+    latest = [
+        entry.seq
+        for entry in window(entries, replace(rules, tokens=10**6)).entries
+        if is_user_turn(entry)
+    ][-1:]
     is_within = found.tokens <= max(0, rules.tokens - prompt)
     assert found.tokens == sum(map(estimate_tokens, found.entries))
     assert is_within or [entry.seq for entry in found.entries] == latest
@@ -152,7 +184,9 @@ def test_a_window_is_within_budget_or_is_one_user_turn(entries: list[Entry], rul
 
 @moderate
 @given(TRANSCRIPTS, RULES, PROMPTS)
-def test_what_the_budget_left_out_is_counted(entries: list[Entry], rules: HistoryRules, prompt: int) -> None:
+def test_what_the_budget_left_out_is_counted(
+    entries: list[Entry], rules: HistoryRules, prompt: int
+) -> None:
     found = window(entries, rules, prompt_tokens=prompt)
     everything = window(entries, replace(rules, tokens=10**6))
     shown, wanted = without_stand_ins(found.entries), without_stand_ins(everything.entries)
@@ -161,11 +195,17 @@ def test_what_the_budget_left_out_is_counted(entries: list[Entry], rules: Histor
 
 @moderate
 @given(TRANSCRIPTS, RULES, PROMPTS)
-def test_the_nearest_user_turn_is_always_shown(entries: list[Entry], rules: HistoryRules, prompt: int) -> None:
+def test_the_nearest_user_turn_is_always_shown(
+    entries: list[Entry], rules: HistoryRules, prompt: int
+) -> None:
     """Thinning, which only knows the first user turn, is kept out of the way."""
     rules = replace(rules, messages=max(1, rules.messages), keep_recent=100)
     visible = [entry.seq for entry in entries if is_user_turn(entry) and window([entry]).entries]
-    found = {entry.seq for entry in window(entries, rules, prompt_tokens=prompt).entries if is_user_turn(entry)}
+    found = {
+        entry.seq
+        for entry in window(entries, rules, prompt_tokens=prompt).entries
+        if is_user_turn(entry)
+    }
     assert found.issuperset(visible[-1:])
 
 
@@ -178,7 +218,10 @@ def test_nothing_is_reordered_repeated_or_made_up(
     shown = without_stand_ins(window(entries, rules, mark=mark, prompt_tokens=prompt).entries)
     order = [entry.seq for entry in shown]
     assert order == sorted(set(order))
-    assert all(replace(entry, content=(), tool_calls=()) == bare(given_by_seq[entry.seq]) for entry in shown)
+    assert all(
+        replace(entry, content=(), tool_calls=()) == bare(given_by_seq[entry.seq])
+        for entry in shown
+    )
     assert all(Origin.COMMAND is not entry.origin for entry in shown)
 
 
@@ -188,22 +231,35 @@ def bare(entry: Entry) -> Entry:
 
 @moderate
 @given(TRANSCRIPTS, RULES)
-def test_all_but_answers_is_verbatim_with_breadcrumbs_in_place(entries: list[Entry], rules: HistoryRules) -> None:
+def test_all_but_answers_is_verbatim_with_breadcrumbs_in_place(
+    entries: list[Entry], rules: HistoryRules
+) -> None:
     given_by_seq = {entry.seq: entry for entry in entries}
     shown = without_stand_ins(window(entries, rules).entries)
-    verbatim = [entry for entry in shown if entry.role is not Role.ASSISTANT or entry.origin is Origin.SUMMARY]
+    verbatim = [
+        entry
+        for entry in shown
+        if entry.role is not Role.ASSISTANT or entry.origin is Origin.SUMMARY
+    ]
     assert all(entry.content == expected_blocks(given_by_seq[entry.seq]) for entry in verbatim)
 
 
 def expected_blocks(entry: Entry) -> tuple[Text, ...]:
-    blocks = [block if isinstance(block, Text) else Text(f"[{block.type.value}]") for block in entry.content]
+    blocks = [
+        block if isinstance(block, Text) else Text(f"[{block.type.value}]")
+        for block in entry.content
+    ]
     return tuple(block for block in blocks if block.text.strip())
 
 
 @settings(max_examples=500, deadline=None)
 @given(TEXTS)
 def test_an_answer_only_ever_loses_lines_and_what_begins_them(text: str) -> None:
-    shown = [line for entry in window([user("hi"), assistant(text)]).entries[1:] for line in entry.text.split("\n")]
+    shown = [
+        line
+        for entry in window([user("hi"), assistant(text)]).entries[1:]
+        for line in entry.text.split("\n")
+    ]
     given_lines = iter(text.split("\n"))
     assert all(any(given_line.endswith(line) for given_line in given_lines) for line in shown)
 
@@ -225,17 +281,26 @@ def test_whatever_a_user_types_comes_back_as_that_very_entry(text: str) -> None:
 @moderate
 @given(TEXTS, TEXTS)
 def test_more_text_never_costs_less(one: str, other: str) -> None:
-    assert estimate_text_tokens(one + other) >= max(estimate_text_tokens(one), estimate_text_tokens(other))
+    assert estimate_text_tokens(one + other) >= max(
+        estimate_text_tokens(one), estimate_text_tokens(other)
+    )
     assert estimate_tokens(user(one + other)) >= estimate_tokens(user(one))
 
 
 @moderate
 @given(TRANSCRIPTS, st.integers(0, 40))
-def test_the_live_part_is_a_legal_suffix_that_keeps_the_latest_user_turn(entries: list[Entry], cap: int) -> None:
+def test_the_live_part_is_a_legal_suffix_that_keeps_the_latest_user_turn(
+    entries: list[Entry], cap: int
+) -> None:
     live = entries[live_start(entries, cap) :]
     users = [entry for entry in entries if is_user_turn(entry)]
     kept_whole = len(entries) <= cap
-    begins_well = not live or is_user_turn(live[0]) or is_answered_delivery(live) or (not users and is_no_result(live))
+    begins_well = (
+        not live
+        or is_user_turn(live[0])
+        or is_answered_delivery(live)
+        or (not users and is_no_result(live))
+    )
     within_cap = len(live) <= cap or live[0] is users[-1]
     assert within_cap
     assert kept_whole or begins_well
@@ -252,7 +317,9 @@ def is_no_result(entries: Sequence[Entry]) -> bool:
 
 @moderate
 @given(TRANSCRIPTS, RULES)
-def test_nothing_but_what_is_summarised_disappears(entries: list[Entry], rules: HistoryRules) -> None:
+def test_nothing_but_what_is_summarised_disappears(
+    entries: list[Entry], rules: HistoryRules
+) -> None:
     entries = [entry for entry in entries if entry.origin is not Origin.SUMMARY]
     old, roomy = middle(entries, rules), replace(rules, messages=100, tokens=10**6)
     assume(old)
@@ -276,8 +343,12 @@ def test_a_summary_leaves_the_newest_and_stands_for_no_more_than_fits(
     old = middle(entries, rules)
     assume(old)
     rest = entries[len(old) :]
-    weight = sum(estimate_tokens(entry) for entry in old if entry.role is not Role.USER or talk_in([entry]))
+    weight = sum(
+        estimate_tokens(entry) for entry in old if entry.role is not Role.USER or talk_in([entry])
+    )
 
     assert len(rest) >= rules.keep_recent
     assert is_user_turn(talk_in(rest)[0]) or talk_in(rest)[0].origin is Origin.DELIVERY
-    assert weight <= rules.headroom * rules.tokens or old == middle(entries, replace(rules, tokens=0))
+    assert weight <= rules.headroom * rules.tokens or old == middle(
+        entries, replace(rules, tokens=0)
+    )

@@ -62,9 +62,32 @@ KEYS = {
         "input_tokens",
     ],
 }
-TYPES = ["message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "error"]
-TYPES += ["message", "message_stop", "text", "text_delta", "thinking", "thinking_delta", "signature_delta", "tool_use"]
-TYPES += ["input_json_delta", "web_search_tool_result", "server_tool_use", "tool_calls", "stop", "length"]
+TYPES = [
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "error",
+]
+TYPES += [
+    "message",
+    "message_stop",
+    "text",
+    "text_delta",
+    "thinking",
+    "thinking_delta",
+    "signature_delta",
+    "tool_use",
+]
+TYPES += [
+    "input_json_delta",
+    "web_search_tool_result",
+    "server_tool_use",
+    "tool_calls",
+    "stop",
+    "length",
+]
 
 
 def values(keys: list[str]) -> st.SearchStrategy[object]:
@@ -72,7 +95,9 @@ def values(keys: list[str]) -> st.SearchStrategy[object]:
     leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(TYPES) | odd
     return st.recursive(
         leaves,
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(keys), inner, max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(keys), inner, max_size=5)
+        ),
         max_leaves=12,
     )
 
@@ -94,7 +119,12 @@ def test_nothing_in_a_completion_breaks_the_agent(messages: list[object]) -> Non
     play(_Completion(str), messages)
 
 
-@given(st.lists(values(KEYS["anthropic"]) | st.dictionaries(st.just("type"), st.sampled_from(TYPES)), max_size=6))
+@given(
+    st.lists(
+        values(KEYS["anthropic"]) | st.dictionaries(st.just("type"), st.sampled_from(TYPES)),
+        max_size=6,
+    )
+)
 def test_nothing_in_a_message_breaks_the_agent(messages: list[object]) -> None:
     play(_Message(str), messages)
 
@@ -104,7 +134,8 @@ def test_nothing_in_a_message_breaks_the_agent(messages: list[object]) -> None:
         st.fixed_dictionaries(
             {"type": st.sampled_from(TYPES)},
             optional={
-                key: values(KEYS["anthropic"]) for key in ("index", "delta", "content_block", "message", "usage")
+                key: values(KEYS["anthropic"])
+                for key in ("index", "delta", "content_block", "message", "usage")
             },
         ),
         max_size=6,
@@ -117,7 +148,11 @@ def test_nothing_in_an_event_of_a_known_type_breaks_the_agent(messages: list[obj
 @given(
     st.lists(
         st.fixed_dictionaries(
-            {"choices": st.lists(st.fixed_dictionaries({"delta": values(KEYS["openai"])}), max_size=2)},
+            {
+                "choices": st.lists(
+                    st.fixed_dictionaries({"delta": values(KEYS["openai"])}), max_size=2
+                )
+            },
             optional={"usage": values(KEYS["openai"]), "error": values(KEYS["openai"])},
         ),
         max_size=6,

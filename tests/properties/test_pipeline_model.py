@@ -181,7 +181,9 @@ class Gateway(RuleBasedStateMachine):
         for message in self.said:
             answers = sum(f"<{message.text}>" in text for text in (*arrived, *refused))
             assert answers == (0 if message.text in dead | surplus else 1), message.text
-        assert all(count == 1 for part, count in self.platform.deliveries.items() if part not in dead_parts)
+        assert all(
+            count == 1 for part, count in self.platform.deliveries.items() if part not in dead_parts
+        )
         assert bool(dead) == any(GIVEN_UP in text for text in (*arrived, *refused))
         assert bool(surplus) == any(text == TOO_MANY for text in (*arrived, *refused))
         await self._check_order()

@@ -16,12 +16,16 @@ from turngate.gateway.cli.printable import printable, printable_line
 from turngate.gateway.cli.tables import line, table
 
 BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-TEXTS = st.text(st.characters()) | st.text(st.sampled_from("\x1b[]0;m\x07\x9b\u202e\r\n\t ab&#x;|*`>-1.")).map(str)
+TEXTS = st.text(st.characters()) | st.text(
+    st.sampled_from("\x1b[]0;m\x07\x9b\u202e\r\n\t ab&#x;|*`>-1.")
+).map(str)
 SPELLED_OUT = re.compile("&#(?:27|x1[bB]|155|x202[eE]|8238);")
 
 
 def is_harmful(char: str) -> bool:
-    return (unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") and char not in "\n\t") or char in BIDI
+    return (
+        unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") and char not in "\n\t"
+    ) or char in BIDI
 
 
 @given(TEXTS)
@@ -52,7 +56,12 @@ def test_one_line_is_one_line(text: str) -> None:
 
 
 @settings(deadline=None)
-@given(TEXTS, st.sampled_from(["", "&#27;[31m", "&#x202E;", "&#x9b;", "[x](http://\x1b]8;;y)", "`\x1b[2J`", "\t"]))
+@given(
+    TEXTS,
+    st.sampled_from(
+        ["", "&#27;[31m", "&#x202E;", "&#x9b;", "[x](http://\x1b]8;;y)", "`\x1b[2J`", "\t"]
+    ),
+)
 @example("[a](http://127.0.0.1/&#x202E;)", "")
 @example("```\n\x1b[31m\n```", "")
 def test_an_answer_tells_the_terminal_nothing_but_colours(text: str, more: str) -> None:
@@ -65,7 +74,9 @@ def test_an_answer_tells_the_terminal_nothing_but_colours(text: str, more: str) 
     view.finish()
 
     written = output.getvalue()
-    TinyTerminal().write(re.sub(r"[\t\u00ad\u200b-\u200d\u2060-\u2064\ufeff\xa0]", " ", _visible(written)))
+    TinyTerminal().write(
+        re.sub(r"[\t\u00ad\u200b-\u200d\u2060-\u2064\ufeff\xa0]", " ", _visible(written))
+    )
     assert [char for char in written if char in BIDI] == []
 
 
@@ -79,7 +90,9 @@ def _visible(written: str) -> str:
 @given(TEXTS)
 def test_a_table_tells_the_terminal_nothing_but_colours(text: str) -> None:
     output = io.StringIO()
-    console = Console(file=output, force_terminal=True, width=40, _environ={}, markup=False, emoji=False)
+    console = Console(
+        file=output, force_terminal=True, width=40, _environ={}, markup=False, emoji=False
+    )
     shown = table("A", "B", yielding="B")
     shown.add_row(line(text), line(text, "dim"))
 

@@ -127,19 +127,28 @@ class Questioned(RuleBasedStateMachine):
         await self.work.delivery.recover()
         await self.work.pipeline.recover()
 
-    def say(self, text: str, source: SessionSource, *, kind: MessageKind = MessageKind.NEW) -> InboundMessage:
+    def say(
+        self, text: str, source: SessionSource, *, kind: MessageKind = MessageKind.NEW
+    ) -> InboundMessage:
         """Returns what was said."""
         self.count += 1
         message = replace(self.work.message(text, source=source, id=f"n{self.count}"), kind=kind)
         self.do(self.work.pipeline.receive(message))
         return message
 
-    @rule(chat=st.integers(0, CHATS - 1), questions=st.integers(0, 3), seconds=st.sampled_from((0.0, 1.0)))
+    @rule(
+        chat=st.integers(0, CHATS - 1),
+        questions=st.integers(0, 3),
+        seconds=st.sampled_from((0.0, 1.0)),
+    )
     def somebody_writes(self, chat: int, questions: int, seconds: float) -> None:
         self.say(str(questions), at_desk(f"chat{chat}"))
         self.do(asyncio.sleep(seconds))
 
-    @rule(chat=st.integers(0, CHATS - 1), command=st.sampled_from(("/stop", "/new", "/retry", "/undo")))
+    @rule(
+        chat=st.integers(0, CHATS - 1),
+        command=st.sampled_from(("/stop", "/new", "/retry", "/undo")),
+    )
     def somebody_commands(self, chat: int, command: str) -> None:
         self.say(command, at_desk(f"chat{chat}"))
 
@@ -147,7 +156,9 @@ class Questioned(RuleBasedStateMachine):
     @rule(data=st.data())
     def somebody_presses(self, data: st.DataObject) -> None:
         part = data.draw(st.sampled_from(self.platform.questions[-3:]))
-        self.presses.append(self.say(part.buttons[MINE].nonce, part.target, kind=MessageKind.BUTTON))
+        self.presses.append(
+            self.say(part.buttons[MINE].nonce, part.target, kind=MessageKind.BUTTON)
+        )
 
     @precondition(lambda self: self.presses)
     @rule(data=st.data())
@@ -158,7 +169,11 @@ class Questioned(RuleBasedStateMachine):
     @rule(data=st.data())
     def somebody_presses_what_is_not_his(self, data: st.DataObject) -> None:
         part = data.draw(st.sampled_from(self.platform.questions))
-        elsewhere = (replace(part.target, user_id="mallory"), at_desk("another"), replace(part.target, account="work"))
+        elsewhere = (
+            replace(part.target, user_id="mallory"),
+            at_desk("another"),
+            replace(part.target, account="work"),
+        )
         foreign = data.draw(st.sampled_from(elsewhere))
         self.say(part.buttons[FOREIGN].nonce, foreign, kind=MessageKind.BUTTON)
 
@@ -209,10 +224,18 @@ class Questioned(RuleBasedStateMachine):
         assert "foreign" not in self.agent.options
         assert not any(len(text) == 32 for text in self.agent.heard)
         assert (questions._waiting, questions._open._by_writer) == ({}, {})
-        open_ = {asked.part.question.does for asked in await self.store.questions() if asked.part.question}
+        open_ = {
+            asked.part.question.does
+            for asked in await self.store.questions()
+            if asked.part.question
+        }
         assert open_ <= {Does.RERUN}
-        assert {choice.question for choice in questions._open._by_nonce.values()} == questions._open._open.keys()
-        assert {part.question.does for part in questions._open._open.values() if part.question} <= {Does.RERUN}
+        assert {
+            choice.question for choice in questions._open._by_nonce.values()
+        } == questions._open._open.keys()
+        assert {part.question.does for part in questions._open._open.values() if part.question} <= {
+            Does.RERUN
+        }
         assert (lanes._slots.free._value, lanes._slots.may_rest) == (2, 2)
 
 

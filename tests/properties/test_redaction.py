@@ -32,10 +32,27 @@ PSEUDONYM = re.compile("(?:user|chat|thread|role|phone|email)_[0-9a-f]{16}")
 MODERATE = settings(max_examples=200, deadline=None)
 
 # Everything that patterns look for, next to anything at all.
-MARKS = st.sampled_from(["<@", "<#", "<@!", "<@&", "<!subteam^", ">", "|", "tg://user?id=", "telegram:", "telegram/x:"])
-NUMBERS = st.sampled_from(["+", "＋", "00", "tel:", "(0)", "-", ".", "1", "4915", "12345678", "-1001234567890"])
+MARKS = st.sampled_from(
+    ["<@", "<#", "<@!", "<@&", "<!subteam^", ">", "|", "tg://user?id=", "telegram:", "telegram/x:"]
+)
+NUMBERS = st.sampled_from(
+    ["+", "＋", "00", "tel:", "(0)", "-", ".", "1", "4915", "12345678", "-1001234567890"]
+)
 OTHERS = st.sampled_from(
-    ["user_", "chat_0123456789abcdef", "@", ".com", " ", "\u00a0", "\n", "\\n", "_", "é", "王", "\ud800"]
+    [
+        "user_",
+        "chat_0123456789abcdef",
+        "@",
+        ".com",
+        " ",
+        "\u00a0",
+        "\n",
+        "\\n",
+        "_",
+        "é",
+        "王",
+        "\ud800",
+    ]
 )
 SNIPPETS = MARKS | NUMBERS | OTHERS
 ANY_TEXT = st.lists(SNIPPETS | st.text(st.characters(), max_size=5), max_size=30).map("".join)
@@ -45,13 +62,16 @@ snowflakes = st.integers(10**16, 10**19).map(str)
 telegram_ids = st.integers(10**8, 10**13).map(str)
 telegram_groups = st.integers(10**9, 10**12).map(lambda number: f"-100{number}")
 slack_ids = st.tuples(
-    st.sampled_from("UWCGDT"), st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", min_size=8, max_size=10)
+    st.sampled_from("UWCGDT"),
+    st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", min_size=8, max_size=10),
 ).map("".join)
 time_stamps = st.integers(10**9, 2 * 10**9).map(lambda seconds: f"{seconds}.000100")
 signal_ids = st.uuids().map(str) | st.integers(10**9, 10**14).map(lambda number: f"+{number}")
 IDS = snowflakes | telegram_ids | telegram_groups | slack_ids | time_stamps | signal_ids
 
-GAPS = st.sampled_from(["", "", " ", "-", ".", "/", " (", ") ", "\u00a0", "\u202f", " - ", "－", "（"])
+GAPS = st.sampled_from(
+    ["", "", " ", "-", ".", "/", " (", ") ", "\u00a0", "\u202f", " - ", "－", "（"]
+)
 FULL_WIDTH = str.maketrans("+0123456789", "＋０１２３４５６７８９")
 
 
@@ -68,14 +88,14 @@ words = st.text("abcdefghijklmnopqrstuvwxyz", min_size=2, max_size=8)
 EMAILS = st.builds("{}.{}+{}@{}.{}".format, words, words, digits, words, words)
 
 # What may touch an id in a text and leaves it an id.
-AROUND = st.text(st.sampled_from(" \n\t,;!?\"'`*_~()[]{}<>|=&%$§€王é\0"), min_size=1, max_size=4) | st.sampled_from(
-    [" und ", "\\n", "\\t", "\\u00e9", " 你好", "\r\n", " \u202a"]
-)
+AROUND = st.text(
+    st.sampled_from(" \n\t,;!?\"'`*_~()[]{}<>|=&%$§€王é\0"), min_size=1, max_size=4
+) | st.sampled_from([" und ", "\\n", "\\t", "\\u00e9", " 你好", "\r\n", " \u202a"])
 Canary = tuple[str, list[str]]
 # With those whom somebody has to tell: a number or an address is recognised by itself.
-CANARIES: st.SearchStrategy[Canary] = IDS.map(lambda found: (found, [found])) | (phone_numbers() | EMAILS).map(
-    lambda found: (found, [])
-)
+CANARIES: st.SearchStrategy[Canary] = IDS.map(lambda found: (found, [found])) | (
+    phone_numbers() | EMAILS
+).map(lambda found: (found, []))
 
 
 def redactor(known: list[str]) -> Redactor:
@@ -126,7 +146,9 @@ def test_no_canary_survives_in_a_text(canary: Canary, before: str, after: str) -
 
 @MODERATE
 @given(canary=CANARIES.filter(lambda canary: "@" not in canary[0]), before=AROUND, after=AROUND)
-def test_a_number_or_an_id_is_hidden_as_a_whole_and_nothing_around_it(canary: Canary, before: str, after: str) -> None:
+def test_a_number_or_an_id_is_hidden_as_a_whole_and_nothing_around_it(
+    canary: Canary, before: str, after: str
+) -> None:
     found, known = canary
 
     hidden = redactor(known).redact(f"a{before}{found}{after}b")
@@ -137,7 +159,10 @@ def test_a_number_or_an_id_is_hidden_as_a_whole_and_nothing_around_it(canary: Ca
 
 @MODERATE
 @given(
-    canary=IDS, shape=st.sampled_from(["<@{}>", "<@!{}>", "<@&{}>", "<#{}>", "<@{}|ann>", "<#{}|ops>", "<!subteam^{}>"])
+    canary=IDS,
+    shape=st.sampled_from(
+        ["<@{}>", "<@!{}>", "<@&{}>", "<#{}>", "<@{}|ann>", "<#{}|ops>", "<!subteam^{}>"]
+    ),
 )
 def test_no_canary_survives_in_a_mention_known_or_not(canary: str, shape: str) -> None:
     hide = redactor([])
@@ -149,7 +174,11 @@ def test_no_canary_survives_in_a_mention_known_or_not(canary: str, shape: str) -
 
 
 @MODERATE
-@given(chat=IDS, thread=IDS, head=st.sampled_from(["telegram", "telegram/support", "discord", "slack/x-1"]))
+@given(
+    chat=IDS,
+    thread=IDS,
+    head=st.sampled_from(["telegram", "telegram/support", "discord", "slack/x-1"]),
+)
 def test_no_canary_survives_in_a_target(chat: str, thread: str, head: str) -> None:
     hide = redactor([])
     target = f"{head}:{chat}:{thread}"
@@ -168,7 +197,12 @@ def test_no_canary_survives_in_a_history(canary: Canary, before: str, after: str
     found, known = canary
     text = f"a{before}{found}{after}b"
     entries = [
-        Entry(role=Role.USER, content=(Text(text), Media(type=MediaType.FILE, name=text)), at=NOON, message_id=found),
+        Entry(
+            role=Role.USER,
+            content=(Text(text), Media(type=MediaType.FILE, name=text)),
+            at=NOON,
+            message_id=found,
+        ),
         Entry(
             role=Role.ASSISTANT,
             content=(Text(text),),
@@ -180,7 +214,10 @@ def test_no_canary_survives_in_a_history(canary: Canary, before: str, after: str
             reasoning=Reasoning(text=text),
         ),
         Entry(
-            role=Role.TOOL, content=(Text(json.dumps({"out": text}, ensure_ascii=False)),), at=NOON, tool_call_id="1"
+            role=Role.TOOL,
+            content=(Text(json.dumps({"out": text}, ensure_ascii=False)),),
+            at=NOON,
+            tool_call_id="1",
         ),
         *(Entry(role=Role.USER, content=(Text(text),), at=NOON, sender=sender) for sender in known),
     ]
@@ -192,7 +229,9 @@ def test_no_canary_survives_in_a_history(canary: Canary, before: str, after: str
 
 @MODERATE
 @given(canary=CANARIES, before=AROUND, after=AROUND)
-def test_no_canary_survives_in_the_preview_of_a_tool(canary: Canary, before: str, after: str) -> None:
+def test_no_canary_survives_in_the_preview_of_a_tool(
+    canary: Canary, before: str, after: str
+) -> None:
     found, known = canary
     preview = json.dumps({"text": f"a{before}{found}{after}b"}, ensure_ascii=False)
 
@@ -235,7 +274,20 @@ def test_turning_back_changes_nothing_that_was_not_given_out(text: str) -> None:
 
 # Words that touch each other, with and without an end, around something that may or may not be a pseudonym.
 STREAMED = st.lists(
-    st.sampled_from(["user_0123456789abcdef", "chat_0123456789abcdef", "_", " ", "\\n", "\\u0041", "a", "0", "\\", "é"])
+    st.sampled_from(
+        [
+            "user_0123456789abcdef",
+            "chat_0123456789abcdef",
+            "_",
+            " ",
+            "\\n",
+            "\\u0041",
+            "a",
+            "0",
+            "\\",
+            "é",
+        ]
+    )
     | st.integers(230, 280).map(lambda length: "_" * length)
     | st.integers(230, 280).map(lambda length: "a" * length)
     | st.text(max_size=4),
@@ -249,8 +301,13 @@ STREAMED = st.lists(
 @example(text="a" * 300 + "user_0123456789abcdef", cuts=list(range(400)))
 @example(text="\\nuser_0123456789abcdef" + "_" * 236, cuts=[1])
 @given(text=STREAMED, cuts=st.lists(st.integers(0, 600), max_size=40))
-def test_a_stream_is_restored_as_the_whole_text_is_however_it_is_cut(text: str, cuts: list[int]) -> None:
-    known = {"user_0123456789abcdef": "4711", "chat_0123456789abcdef": "a-very-long-chat-id-of-somewhere"}
+def test_a_stream_is_restored_as_the_whole_text_is_however_it_is_cut(
+    text: str, cuts: list[int]
+) -> None:
+    known = {
+        "user_0123456789abcdef": "4711",
+        "chat_0123456789abcdef": "a-very-long-chat-id-of-somewhere",
+    }
     restore = Redactor(KEY, "telegram", known=known).restore
     at = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     stream = StreamRestorer(restore)
@@ -273,6 +330,8 @@ def test_a_stream_holds_back_no_more_than_the_end(text: str) -> None:
 
 @settings(max_examples=500, deadline=None)
 @given(ANY_TEXT | phone_numbers(), st.booleans())
-def test_what_has_no_sign_of_anything_sensitive_has_nothing_sensitive(text: str, emails: bool) -> None:
+def test_what_has_no_sign_of_anything_sensitive_has_nothing_sensitive(
+    text: str, emails: bool
+) -> None:
     if _SIGN.search(text) is None:
         assert _shapes(frozenset({"telegram", "slack"}), emails).search(text) is None

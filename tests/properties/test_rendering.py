@@ -70,7 +70,9 @@ WORDS = [
 words = st.sampled_from(WORDS) | st.text(max_size=6)
 lines = st.lists(words, max_size=8).map(" ".join)
 line_ends = st.sampled_from(["\n", "\n", "\n\n", "\r\n", "\n\n\n", "\r", ""])
-openings = st.sampled_from(["```", "```py", "````md", "~~~", "~~~~ sh -x", "  ```js", "```" + "long" * 20])
+openings = st.sampled_from(
+    ["```", "```py", "````md", "~~~", "~~~~ sh -x", "  ```js", "```" + "long" * 20]
+)
 prefixes = st.sampled_from(["", "", "> ", "- ", "  ", "1. ", "> - ", "    ", "10. "])
 
 
@@ -78,13 +80,17 @@ prefixes = st.sampled_from(["", "", "> ", "- ", "  ", "1. ", "> - ", "    ", "10
 def code(draw: st.DrawFn) -> str:
     opening, prefix = draw(openings), draw(prefixes)
     rest = re.sub(r"[^>]", " ", prefix)
-    inside = draw(st.lists(lines | st.sampled_from(["```", "~~~", "    deep", "", "x = 1"]), max_size=12))
+    inside = draw(
+        st.lists(lines | st.sampled_from(["```", "~~~", "    deep", "", "x = 1"]), max_size=12)
+    )
     mark = re.search(r"`+|~+", opening)
     closing = draw(st.sampled_from([[mark[0]], [mark[0] + "  "], []])) if mark else []
     return prefix + opening + "\n" + "".join(f"{rest}{line}\n" for line in [*inside, *closing])
 
 
-tables = st.integers(1, 12).map(lambda rows: "| a | b \\| c |\n|---|:-:|\n" + "| one | two |\n" * rows)
+tables = st.integers(1, 12).map(
+    lambda rows: "| a | b \\| c |\n|---|:-:|\n" + "| one | two |\n" * rows
+)
 items = st.tuples(prefixes, lines).map("".join)
 blocks = st.tuples(lines | items | code() | tables, line_ends).map("".join)
 documents = st.lists(blocks, max_size=12).map("".join) | st.text()
@@ -120,9 +126,14 @@ def test_of_blanks_without_end_the_words_are_left(text: str, largest: int) -> No
     assert join(split(text, largest, len)).split() == text.split()
 
 
-@given(st.lists(st.lists(lines, max_size=4).map("\n".join) | code(), max_size=8).map("\n\n".join), limits)
+@given(
+    st.lists(st.lists(lines, max_size=4).map("\n".join) | code(), max_size=8).map("\n\n".join),
+    limits,
+)
 def test_no_part_leaves_code_open(text: str, largest: int) -> None:
-    assume(not re.search(r"(```|~~~).{16}", text))  # a language that takes a quarter of a part is not repeated
+    assume(
+        not re.search(r"(```|~~~).{16}", text)
+    )  # a language that takes a quarter of a part is not repeated
     assume(not has_long_blanks(text, largest, len))
 
     for part in split(text, largest, len):
@@ -178,7 +189,9 @@ def test_tiny_limits_still_make_progress(text: str) -> None:
 
 
 @given(documents, limits, measures)
-def test_a_beginning_fits_and_leaves_no_code_open(text: str, largest: int, measure: Measure) -> None:
+def test_a_beginning_fits_and_leaves_no_code_open(
+    text: str, largest: int, measure: Measure
+) -> None:
     shown, count = beginning(text, largest, measure, " …")
 
     assert measure(shown) <= largest
@@ -186,7 +199,11 @@ def test_a_beginning_fits_and_leaves_no_code_open(text: str, largest: int, measu
     assert count == 0 or text[:count].strip()
 
 
-@given(st.lists(lines | st.sampled_from(["```", "```py", "~~~", "  ```", "    ```", "- a", "> b", ""])).map("\n".join))
+@given(
+    st.lists(
+        lines | st.sampled_from(["```", "```py", "~~~", "  ```", "    ```", "- a", "> b", ""])
+    ).map("\n".join)
+)
 def test_the_short_way_to_find_fences_agrees_with_the_parser(text: str) -> None:
     flat = flat_fences(text)
 

@@ -37,7 +37,11 @@ LIKE_JSON = [
     "\\u0000",
 ]
 # One kind of lone surrogate only: two that make a pair are one character to JSON.
-texts = st.sampled_from(LIKE_JSON) | st.text(max_size=8) | st.text(alphabet='\udfff\x00\n"\\', max_size=4)
+texts = (
+    st.sampled_from(LIKE_JSON)
+    | st.text(max_size=8)
+    | st.text(alphabet='\udfff\x00\n"\\', max_size=4)
+)
 
 PLAIN: dict[object, st.SearchStrategy[object]] = {
     str: texts,
@@ -51,7 +55,9 @@ PLAIN: dict[object, st.SearchStrategy[object]] = {
     datetime: st.datetimes(
         min_value=datetime(1900, 1, 1),  # noqa: DTZ001 - the strategy adds the zone
         max_value=datetime(2200, 1, 1),  # noqa: DTZ001
-        timezones=st.sampled_from([timezone(timedelta(minutes=minutes)) for minutes in (0, 345, 840, -720)]),
+        timezones=st.sampled_from(
+            [timezone(timedelta(minutes=minutes)) for minutes in (0, 345, 840, -720)]
+        ),
     ),
 }
 
@@ -119,10 +125,14 @@ scraps = st.recursive(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), scrap=scraps)
-def test_a_spoiled_record_is_read_or_refused_and_nothing_else(data: st.DataObject, scrap: object) -> None:
+def test_a_spoiled_record_is_read_or_refused_and_nothing_else(
+    data: st.DataObject, scrap: object
+) -> None:
     cls = data.draw(st.sampled_from(TYPES))
     record = to_dict(data.draw(values(cls)))
-    spoiled = record | {data.draw(st.sampled_from([field.name for field in fields(cls)] or ["type"])): scrap}
+    spoiled = record | {
+        data.draw(st.sampled_from([field.name for field in fields(cls)] or ["type"])): scrap
+    }
 
     with suppress(MalformedRecord):
         assert isinstance(from_dict(cls, spoiled), cls)

@@ -17,7 +17,9 @@ from turngate.gateway.domain.messages import SessionId
 from turngate.gateway.stores.safe_open import opened_inside
 from turngate.gateway.stores.session_files import Files, clean_name
 
-STEPS = st.sampled_from(["..", ".", "", "work", "a", "link", "up", "secret", "/", "~", "\x00", "é", " "])
+STEPS = st.sampled_from(
+    ["..", ".", "", "work", "a", "link", "up", "secret", "/", "~", "\x00", "é", " "]
+)
 PATHS = st.one_of(st.lists(STEPS, max_size=8).map("/".join), st.text(max_size=40))
 
 
@@ -37,9 +39,13 @@ def folder() -> Iterator[Path]:
 @given(PATHS, st.booleans())
 @example("a/secret", False)
 @example("up/secret", False)
-def test_whatever_is_named_only_what_is_inside_is_read(folder: Path, named: str, from_top: bool) -> None:
+def test_whatever_is_named_only_what_is_inside_is_read(
+    folder: Path, named: str, from_top: bool
+) -> None:
     try:
-        with opened_inside(folder, f"{folder}/{named}" if from_top else named, start="work") as descriptor:
+        with opened_inside(
+            folder, f"{folder}/{named}" if from_top else named, start="work"
+        ) as descriptor:
             content = os.read(descriptor, 100)
     except Refused:
         return
@@ -65,4 +71,6 @@ def test_two_sessions_never_share_a_folder_and_each_is_found_again(one: str, two
     folders = {files._folder(SessionId(each)) for each in (one, two)}
 
     assert len(folders) == len({one, two})
-    assert all(folder.parent == Path("/files") and folder.name not in (".", "..") for folder in folders)
+    assert all(
+        folder.parent == Path("/files") and folder.name not in (".", "..") for folder in folders
+    )

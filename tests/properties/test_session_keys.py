@@ -32,7 +32,9 @@ LURES = [
     "-1",
 ]
 
-ids = st.sampled_from(LURES) | st.lists(st.sampled_from(list(PIECES)), min_size=1, max_size=3).map("".join)
+ids = st.sampled_from(LURES) | st.lists(st.sampled_from(list(PIECES)), min_size=1, max_size=3).map(
+    "".join
+)
 no_ids = st.sampled_from([None, ""])
 threads = ids | no_ids | st.sampled_from([0, 42])
 people = ids | no_ids | st.sampled_from([0, 42])
@@ -58,7 +60,9 @@ class Setting:
         place = (self.agent, source.platform, source.account, source.chat_type, str(source.chat_id))
         thread = None if source.thread_id in (None, "", "0") else source.thread_id
         group = source.chat_type is not ChatType.DM
-        separates = group and self.per_user_in_groups and (self.per_user_in_threads or thread is None)
+        separates = (
+            group and self.per_user_in_groups and (self.per_user_in_threads or thread is None)
+        )
         return (*place, thread, (source.user_id_alt or source.user_id) if separates else None)
 
 
@@ -71,21 +75,33 @@ FIELDS = {
     "user_id": people,
     "user_id_alt": people,
 }
-LABELS = {"chat_id_alt": labels, "scope": labels, "chat_name": labels, "user_name": labels, "chat_topic": labels}
+LABELS = {
+    "chat_id_alt": labels,
+    "scope": labels,
+    "chat_name": labels,
+    "user_name": labels,
+    "chat_topic": labels,
+}
 
 sources = st.builds(SessionSource, **FIELDS)
-setting = st.builds(Setting, agent=ids, per_user_in_groups=st.booleans(), per_user_in_threads=st.booleans())
+setting = st.builds(
+    Setting, agent=ids, per_user_in_groups=st.booleans(), per_user_in_threads=st.booleans()
+)
 
 
 @st.composite
 def relatives(draw: st.DrawFn) -> tuple[SessionSource, SessionSource]:
     """A source and another that differs in a few fields, or in none: neighbours are where collisions live."""
     source = draw(sources)
-    changes = draw(st.fixed_dictionaries({}, optional=FIELDS | LABELS).filter(lambda some: len(some) <= 3))
+    changes = draw(
+        st.fixed_dictionaries({}, optional=FIELDS | LABELS).filter(lambda some: len(some) <= 3)
+    )
     return source, replace(source, **changes)
 
 
-def cut(parts: list[str], joint: str, first: int, second: int) -> tuple[str, str | None, str | None]:
+def cut(
+    parts: list[str], joint: str, first: int, second: int
+) -> tuple[str, str | None, str | None]:
     groups = (parts[:first], parts[first:second], parts[second:])
     return joint.join(groups[0]), joint.join(groups[1]) or None, joint.join(groups[2]) or None
 
@@ -101,7 +117,9 @@ def regrouped(draw: st.DrawFn) -> tuple[SessionSource, SessionSource]:
         chat, thread, user = cut(words, ":", *draw(cuts))
         platform, account, _ = cut(words, "/", draw(st.integers(1, len(words))), len(words))
         places = {"platform": platform, "account": account or "main"} if draw(st.booleans()) else {}
-        return replace(source, chat_id=chat, thread_id=thread, user_id=user, user_id_alt=None, **places)
+        return replace(
+            source, chat_id=chat, thread_id=thread, user_id=user, user_id_alt=None, **places
+        )
 
     return variant(), variant()
 
@@ -115,13 +133,17 @@ def disguised(draw: st.DrawFn) -> tuple[SessionSource, SessionSource]:
     source = replace(draw(sources), user_id_alt=None)
     plain, encoded = draw(st.sampled_from(sorted(DISGUISES.items())))
     name = draw(st.sampled_from(["platform", "account", "chat_id", "thread_id", "user_id"]))
-    one, other = draw(st.sampled_from([({name: plain}, {name: encoded}), ({"user_id": "*"}, {"user_id": None})]))
+    one, other = draw(
+        st.sampled_from([({name: plain}, {name: encoded}), ({"user_id": "*"}, {"user_id": None})])
+    )
     return replace(source, **one), replace(source, **other)
 
 
 @settings(max_examples=1000, deadline=None)
 @given(pair=relatives() | regrouped() | disguised() | st.tuples(sources, sources), setting=setting)
-def test_one_key_if_and_only_if_one_conversation(pair: tuple[SessionSource, SessionSource], setting: Setting) -> None:
+def test_one_key_if_and_only_if_one_conversation(
+    pair: tuple[SessionSource, SessionSource], setting: Setting
+) -> None:
     one, other = pair
 
     same_key = setting.key(one) == setting.key(other)
@@ -131,7 +153,9 @@ def test_one_key_if_and_only_if_one_conversation(pair: tuple[SessionSource, Sess
 
 @settings(max_examples=300, deadline=None)
 @given(source=sources, setting=setting, changes=st.fixed_dictionaries({}, optional=LABELS))
-def test_labels_never_change_a_key(source: SessionSource, setting: Setting, changes: dict[str, str | None]) -> None:
+def test_labels_never_change_a_key(
+    source: SessionSource, setting: Setting, changes: dict[str, str | None]
+) -> None:
     assert setting.key(replace(source, **changes)) == setting.key(source)
 
 
@@ -155,7 +179,9 @@ def test_two_agents_never_share_a_key(source: SessionSource, setting: Setting, a
 
 @settings(max_examples=300, deadline=None)
 @given(source=sources, setting=setting)
-def test_a_key_has_no_control_characters_and_can_be_encoded(source: SessionSource, setting: Setting) -> None:
+def test_a_key_has_no_control_characters_and_can_be_encoded(
+    source: SessionSource, setting: Setting
+) -> None:
     key = setting.key(source)
 
     assert not [char for char in key if unicodedata.category(char) in ("Cc", "Cs")]

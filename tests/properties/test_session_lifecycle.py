@@ -61,7 +61,9 @@ AWKWARD = [
     ("Pacific/Kwajalein", 1993),
 ]
 # Where a message that resets comes on the local day whose reset it is: not where the calendar goes back a day.
-WRITTEN_FROM = [(zone, year) for zone, year in AWKWARD if zone not in ("America/St_Johns", "Antarctica/Casey")]
+WRITTEN_FROM = [
+    (zone, year) for zone, year in AWKWARD if zone not in ("America/St_Johns", "Antarctica/Casey")
+]
 
 
 def days_of(year: int) -> Iterator[date]:
@@ -72,7 +74,10 @@ def days_of(year: int) -> Iterator[date]:
 def never_was(day: date, tz: ZoneInfo) -> bool:
     """Nowhere in the three days around it did a clock of that zone show the day."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    return all((midnight + quarter * HOUR / 4).astimezone(tz).date() != day for quarter in range(-24 * 4, 48 * 4))
+    return all(
+        (midnight + quarter * HOUR / 4).astimezone(tz).date() != day
+        for quarter in range(-24 * 4, 48 * 4)
+    )
 
 
 def times_for(zone: str) -> set[time]:
@@ -93,8 +98,12 @@ def check_year(zone: str, year: int, daily_at: time) -> None:
             continue
         assert moment.astimezone(tz).date() == day, f"{case}: the reset of {day} is on another day"
         assert moment > previous, f"{case}: the reset of {day} is not after the one before"
-        assert last_daily_reset(moment, daily_at, zone) == moment, f"{case}: nothing happens on {day}"
-        assert last_daily_reset(moment - INSTANT, daily_at, zone) == previous, f"{case}: too early on {day}"
+        assert last_daily_reset(moment, daily_at, zone) == moment, (
+            f"{case}: nothing happens on {day}"
+        )
+        assert last_daily_reset(moment - INSTANT, daily_at, zone) == previous, (
+            f"{case}: too early on {day}"
+        )
         previous = moment
 
 
@@ -107,14 +116,18 @@ def test_every_zone_has_exactly_one_daily_reset_on_every_local_day(chunk: int, y
 
 
 @pytest.mark.parametrize(("zone", "year"), AWKWARD)
-def test_an_awkward_zone_has_exactly_one_daily_reset_on_every_local_day(zone: str, year: int) -> None:
+def test_an_awkward_zone_has_exactly_one_daily_reset_on_every_local_day(
+    zone: str, year: int
+) -> None:
     for daily_at in TIMES:
         check_year(zone, year, daily_at)
 
 
 @pytest.mark.parametrize(("zone", "year"), AWKWARD)
 def test_the_most_recent_daily_reset_never_goes_back(zone: str, year: int) -> None:
-    quarters = [datetime(year, 1, 1, tzinfo=UTC) + number * HOUR / 4 for number in range(366 * 24 * 4)]
+    quarters = [
+        datetime(year, 1, 1, tzinfo=UTC) + number * HOUR / 4 for number in range(366 * 24 * 4)
+    ]
     around_changes = [
         quarter
         for quarter in quarters[96:-96]
@@ -128,12 +141,16 @@ def test_the_most_recent_daily_reset_never_goes_back(zone: str, year: int) -> No
         assert found == sorted(found)
 
 
-def local_days_with_resets(zone: str, year: int, daily_at: time, every: timedelta) -> tuple[list[date], Counter[date]]:
+def local_days_with_resets(
+    zone: str, year: int, daily_at: time, every: timedelta
+) -> tuple[list[date], Counter[date]]:
     """The local days on which somebody wrote, and how many sessions began on each, for a year of steady writing."""
     tz = ZoneInfo(zone)
     now = datetime(year, 1, 1, 12, tzinfo=tz).astimezone(UTC)
     end = datetime(year + 1, 1, 1, tzinfo=tz).astimezone(UTC)
-    opening = Opening(key=SessionKey("k"), source=dm(), policy=ResetPolicy(daily_at=daily_at, zone=zone))
+    opening = Opening(
+        key=SessionKey("k"), source=dm(), policy=ResetPolicy(daily_at=daily_at, zone=zone)
+    )
     session = open_session(None, opening, now=now, fresh_id=lambda: SessionId("first")).session
     seen: dict[date, None] = {}
     begun: Counter[date] = Counter()
@@ -149,7 +166,9 @@ def local_days_with_resets(zone: str, year: int, daily_at: time, every: timedelt
 
 @pytest.mark.parametrize("daily_at", TIMES[:-1], ids=str)
 @pytest.mark.parametrize(("zone", "year"), WRITTEN_FROM)
-def test_somebody_who_writes_every_few_hours_gets_one_new_session_a_day(zone: str, year: int, daily_at: time) -> None:
+def test_somebody_who_writes_every_few_hours_gets_one_new_session_a_day(
+    zone: str, year: int, daily_at: time
+) -> None:
     days, begun = local_days_with_resets(zone, year, daily_at, timedelta(hours=2, minutes=50))
 
     assert len(days) >= 364
@@ -157,7 +176,9 @@ def test_somebody_who_writes_every_few_hours_gets_one_new_session_a_day(zone: st
 
 
 @pytest.mark.parametrize(("zone", "year"), [("America/Nuuk", 2026), ("Pacific/Apia", 2011)])
-def test_somebody_who_writes_all_the_time_gets_one_new_session_late_each_day(zone: str, year: int) -> None:
+def test_somebody_who_writes_all_the_time_gets_one_new_session_late_each_day(
+    zone: str, year: int
+) -> None:
     days, begun = local_days_with_resets(zone, year, time(23, 45), timedelta(minutes=13))
 
     assert len(days) >= 364
@@ -183,7 +204,12 @@ def test_a_reset_is_due_only_after_the_last_interaction_and_never_right_after_a_
     last: datetime, now: datetime, policy: ResetPolicy
 ) -> None:
     session = Session(
-        id=SessionId("s"), key=SessionKey("k"), origin=dm(), started_at=last, last_interaction_at=last, updated_at=last
+        id=SessionId("s"),
+        key=SessionKey("k"),
+        origin=dm(),
+        started_at=last,
+        last_interaction_at=last,
+        updated_at=last,
     )
 
     reason = reset_due(session, policy, now)
@@ -193,13 +219,20 @@ def test_a_reset_is_due_only_after_the_last_interaction_and_never_right_after_a_
 
 
 @settings(max_examples=300, deadline=None)
-@given(steps=st.lists(st.tuples(st.sampled_from(["write", "end", "resume"]), moments), max_size=12), policy=policies)
-def test_no_jump_of_the_clock_makes_an_age_negative(steps: list[tuple[str, datetime]], policy: ResetPolicy) -> None:
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(["write", "end", "resume"]), moments), max_size=12),
+    policy=policies,
+)
+def test_no_jump_of_the_clock_makes_an_age_negative(
+    steps: list[tuple[str, datetime]], policy: ResetPolicy
+) -> None:
     opening = Opening(key=SessionKey("k"), source=dm(), policy=policy)
     session = open_session(None, opening, now=NOON, fresh_id=lambda: SessionId("s")).session
     verbs = {
         "write": lambda now: interacted(
-            open_session(session, opening, now=now, fresh_id=lambda: SessionId("n")).session, [], now
+            open_session(session, opening, now=now, fresh_id=lambda: SessionId("n")).session,
+            [],
+            now,
         ),
         "end": lambda now: end_session(session, EndReason.RESET, now),
         "resume": lambda now: resumed(session, now),

@@ -72,45 +72,75 @@ class World:
 
     async def talk(self, which: int, number: int, entries: list[Entry]) -> object:
         source = dm(str(which % 3))
-        session = await exchange(self.store, f"q{number}", id=self.next_id(), source=source, policy=IDLE)
+        session = await exchange(
+            self.store, f"q{number}", id=self.next_id(), source=source, policy=IDLE
+        )
         return session.messages
 
     async def leave_a_turn_open(self, which: int, number: int, entries: list[Entry]) -> object:
-        begun = await begin(self.store, message(f"open {number}", id=self.next_id(), source=dm(str(which % 3))), IDLE)
+        begun = await begin(
+            self.store,
+            message(f"open {number}", id=self.next_id(), source=dm(str(which % 3))),
+            IDLE,
+        )
         return [entry.text for entry in begun.history]
 
     async def pay_for_a_turn(self, which: int, number: int, entries: list[Entry]) -> object:
-        begun = await begin(self.store, message(f"paid {number}", id=self.next_id(), source=dm(str(which % 3))), IDLE)
-        payer = Payer(day=f"2026-05-0{number}", platform="telegram", user=f"{which % 3}\ud83d", agent=f"a{number % 2}")
+        begun = await begin(
+            self.store,
+            message(f"paid {number}", id=self.next_id(), source=dm(str(which % 3))),
+            IDLE,
+        )
+        payer = Payer(
+            day=f"2026-05-0{number}",
+            platform="telegram",
+            user=f"{which % 3}\ud83d",
+            agent=f"a{number % 2}",
+        )
         cost = Cost(usd=number / 4, status=list(CostStatus)[which % 4]) if which else None
-        spent = Spent(tokens=Tokens(input=number, output=which), estimated=bool(number % 2), cost=cost)
+        spent = Spent(
+            tokens=Tokens(input=number, output=which), estimated=bool(number % 2), cost=cost
+        )
         refused = "too poor" if number == 7 else None
         if number == 6:
             await self.store.delete(begun.opened.session.id)
             await self.store.charge(begun.opened.session.id, spent, payer)
         return await self.store.finish(
-            begun.turn, Outcome(entries=tuple(entries), spent=spent, payer=payer, failure=refused, refused=True)
+            begun.turn,
+            Outcome(
+                entries=tuple(entries), spent=spent, payer=payer, failure=refused, refused=True
+            ),
         )
 
     async def fail_a_turn(self, which: int, number: int, entries: list[Entry]) -> object:
-        begun = await begin(self.store, message(f"bad {number}", id=self.next_id(), source=dm(str(which % 3))), IDLE)
+        begun = await begin(
+            self.store, message(f"bad {number}", id=self.next_id(), source=dm(str(which % 3))), IDLE
+        )
         parts = (Part(target=dm(), text="sorry"),)
-        stored = await self.store.finish(begun.turn, Outcome(failure=f"broken \ud83d {number}", parts=parts))
+        stored = await self.store.finish(
+            begun.turn, Outcome(failure=f"broken \ud83d {number}", parts=parts)
+        )
         return [(part.text, part.state, part.created_at) for part in stored]
 
     async def answer_a_command(self, which: int, number: int, entries: list[Entry]) -> object:
         source = dm(str(which % 3))
         opened = await self.store.open(opening(source, IDLE))
-        accepted = await self.store.accept(message("/help", id=self.next_id(), source=source), key_of(source))
+        accepted = await self.store.accept(
+            message("/help", id=self.next_id(), source=source), key_of(source)
+        )
         parts = (Part(target=source, text="help"),)
-        stored = await self.store.answer(accepted.id, opened.session.id, entries=entries, parts=parts)
+        stored = await self.store.answer(
+            accepted.id, opened.session.id, entries=entries, parts=parts
+        )
         return [(part.text, part.turn, part.state) for part in stored]
 
     async def ask_again(self, which: int, number: int, entries: list[Entry]) -> object:
         source = dm(str(which % 3))
         session = await self.store.current(key_of(source))
         there = (await self.store.transcript(session.id)).entries if session else ()
-        accepted = await self.store.accept(message("/retry", id=self.next_id(), source=source), key_of(source))
+        accepted = await self.store.accept(
+            message("/retry", id=self.next_id(), source=source), key_of(source)
+        )
         begun = await self.store.begin(
             Claim(
                 inbox=(accepted.id,),
@@ -126,10 +156,16 @@ class World:
     async def refuse_a_message(self, which: int, number: int, entries: list[Entry]) -> object:
         source = dm(str(which % 3))
         opened = await self.store.open(opening(source, IDLE))
-        accepted = await self.store.accept(message("many", id=self.next_id(), source=source), key_of(source))
-        return len(await self.store.refuse([accepted.id], "many", session=opened.session.id, parts=()))
+        accepted = await self.store.accept(
+            message("many", id=self.next_id(), source=source), key_of(source)
+        )
+        return len(
+            await self.store.refuse([accepted.id], "many", session=opened.session.id, parts=())
+        )
 
-    async def work_on_what_was_given_up(self, which: int, number: int, entries: list[Entry]) -> object:
+    async def work_on_what_was_given_up(
+        self, which: int, number: int, entries: list[Entry]
+    ) -> object:
         items = await self.store.inbox(*InboxState)
         if not items:
             return None
@@ -152,24 +188,37 @@ class World:
 
     async def repeat_a_message(self, which: int, number: int, entries: list[Entry]) -> object:
         source = dm(str(which % 3))
-        return (await self.store.accept(message(id=str(number), source=source), key_of(source))).duplicate
+        return (
+            await self.store.accept(message(id=str(number), source=source), key_of(source))
+        ).duplicate
 
     async def turn_somebody_away(self, which: int, number: int, entries: list[Entry]) -> object:
         stranger = message(f"strange {number}", id=str(number), source=dm(str(which)))
-        return (await self.store.turn_away(stranger, key_of(dm(str(which))), f"nobody \ud83d {number}")).duplicate
+        return (
+            await self.store.turn_away(stranger, key_of(dm(str(which))), f"nobody \ud83d {number}")
+        ).duplicate
 
     async def amend(self, which: int, number: int, entries: list[Entry]) -> object:
         items = await self.store.inbox(*InboxState, with_settled=bool(which % 2))
-        return [await self.store.amend(item.id, f"amended \ud83d {number}") for item in items[: number % 3]]
+        return [
+            await self.store.amend(item.id, f"amended \ud83d {number}")
+            for item in items[: number % 3]
+        ]
 
     async def invite(self, which: int, number: int, entries: list[Entry]) -> object:
         self.codes.append(f"code {len(self.codes)}")
         person = Person(platform="telegram", account=f"a{which % 2}", id=str(number))
         words = Part(target=dm(str(number)), text="a code")
         invitation = Invitation(
-            person=person, digest=self.codes[-1], words=words, valid_for=timedelta(hours=1), most_pending=3
+            person=person,
+            digest=self.codes[-1],
+            words=words,
+            valid_for=timedelta(hours=1),
+            most_pending=3,
         )
-        return [(part.text, part.target, part.session) for part in await self.store.invite(invitation)]
+        return [
+            (part.text, part.target, part.session) for part in await self.store.invite(invitation)
+        ]
 
     async def approve(self, which: int, number: int, entries: list[Entry]) -> object:
         codes = [*self.codes, "wrong"]
@@ -182,7 +231,12 @@ class World:
             locked_for=timedelta(hours=1),
         )
         judged = await self.store.approve(approval)
-        return judged.guess, judged.person, judged.locked_until, [part.target for part in judged.parts]
+        return (
+            judged.guess,
+            judged.person,
+            judged.locked_until,
+            [part.target for part in judged.parts],
+        )
 
     async def revoke(self, which: int, number: int, entries: list[Entry]) -> object:
         return await self.store.revoke("telegram", (None, "a0", "a1")[which % 3], str(number))
@@ -199,7 +253,9 @@ class World:
     async def delete_entry(self, which: int, number: int, entries: list[Entry]) -> object:
         session = await self._pick(which)
         there = (await self.store.transcript(session, with_archived=True)).entries
-        return await self.store.delete_entry(session, there[number % len(there)].id if there else "e_none")
+        return await self.store.delete_entry(
+            session, there[number % len(there)].id if there else "e_none"
+        )
 
     async def truncate(self, which: int, number: int, entries: list[Entry]) -> object:
         return await self.store.truncate(await self._pick(which), number)
@@ -213,18 +269,24 @@ class World:
         session = await self._pick(which)
         there = (await self.store.transcript(session)).entries
         through = there[number % len(there)].seq if there else 10**9
-        summary = said(Role.ASSISTANT, f"summary {number}", origin=Origin.SUMMARY) if number % 2 else None
+        summary = (
+            said(Role.ASSISTANT, f"summary {number}", origin=Origin.SUMMARY) if number % 2 else None
+        )
         return await self.store.consolidate(session, through, summary)
 
     async def summarise(self, which: int, number: int, entries: list[Entry]) -> object:
         session = await self.store.session(await self._pick(which))
         mark = session.consolidated_through
-        there = [entry for entry in (await self.store.transcript(session.id)).entries if entry.seq > mark]
+        there = [
+            entry for entry in (await self.store.transcript(session.id)).entries if entry.seq > mark
+        ]
         if entries:
             await self.edit(which, number, entries)
         summary = said(Role.USER, f"summary {number}", origin=Origin.SUMMARY)
         old = there[: number % (len(there) + 1)]
-        return await self.store.summarise(session.id, summary, old, mark=mark if number else mark + 1)
+        return await self.store.summarise(
+            session.id, summary, old, mark=mark if number else mark + 1
+        )
 
     async def clear(self, which: int, number: int, entries: list[Entry]) -> object:
         return await self.store.clear(await self._pick(which))
@@ -233,7 +295,9 @@ class World:
         return (await self.store.reset(key_of(dm(str(which % 3))), title=f"t{number}")).title
 
     async def switch(self, which: int, number: int, entries: list[Entry]) -> object:
-        return (await self.store.switch(key_of(dm(str(number % 3))), await self._pick(which))).preview
+        return (
+            await self.store.switch(key_of(dm(str(number % 3))), await self._pick(which))
+        ).preview
 
     async def sweep(self, which: int, number: int, entries: list[Entry]) -> object:
         return await self.store.end_if_due(await self._pick(which), opening(policy=IDLE))
@@ -276,11 +340,16 @@ class World:
     async def prune(self, which: int, number: int, entries: list[Entry]) -> object:
         day = timedelta(days=1)
         keep = timedelta(days=number % 3) if number > 3 else None
-        pruned = await self.store.prune(empty_after=timedelta(hours=1), archive_after=day, forget_after=day, keep=keep)
+        pruned = await self.store.prune(
+            empty_after=timedelta(hours=1), archive_after=day, forget_after=day, keep=keep
+        )
         return pruned.deleted, pruned.archived, pruned.entries
 
     async def look_for_due(self, which: int, number: int, entries: list[Entry]) -> object:
-        found = [session.origin.chat_id async for session in self.store.due(lambda platform, chat_type: IDLE)]
+        found = [
+            session.origin.chat_id
+            async for session in self.store.due(lambda platform, chat_type: IDLE)
+        ]
         return sorted(filter(None, found))
 
     async def tell_of_ending(self, which: int, number: int, entries: list[Entry]) -> object:
@@ -297,7 +366,9 @@ class World:
         return None
 
 
-ACTIONS = sorted(name for name in vars(World) if not name.startswith("_") and name not in ("do", "next_id"))
+ACTIONS = sorted(
+    name for name in vars(World) if not name.startswith("_") and name not in ("do", "next_id")
+)
 
 
 async def seen(store: Store) -> object:
@@ -308,8 +379,20 @@ async def seen(store: Store) -> object:
         everything = (await store.transcript(session.id, with_archived=True)).entries
         facts = (
             *(session.goal, session.agent, session.owner, await store.ever_another(session.id)),
-            *(session.key, session.title, session.preview, session.messages, session.archived, session.important),
-            *(session.end_reason, session.current, session.tokens, session.notice and session.notice.reason),
+            *(
+                session.key,
+                session.title,
+                session.preview,
+                session.messages,
+                session.archived,
+                session.important,
+            ),
+            *(
+                session.end_reason,
+                session.current,
+                session.tokens,
+                session.notice and session.notice.reason,
+            ),
             *(session.tokens_estimated, session.cost),
             *(session.last_interaction_at, session.updated_at, session.ended_at),
             [entry.text for entry in live],
@@ -319,11 +402,23 @@ async def seen(store: Store) -> object:
         )
         sessions.append(facts)
     inbox = [
-        (item.key, item.message, item.state, item.attempts, item.reason) for item in await store.inbox(*InboxState)
+        (item.key, item.message, item.state, item.attempts, item.reason)
+        for item in await store.inbox(*InboxState)
     ]
-    outbox = [(part.text, part.state, part.attempts, part.reason) for part in await store.outbox(*PartState)]
-    found = [hit.entry.text for word in ("q1", "edited", "summary", "w") for hit in await store.search(word, limit=5)]
-    owned = len(await store.sessions(SessionFilter(owner="telegram:1", active_within=timedelta(hours=2), limit=2)))
+    outbox = [
+        (part.text, part.state, part.attempts, part.reason)
+        for part in await store.outbox(*PartState)
+    ]
+    found = [
+        hit.entry.text
+        for word in ("q1", "edited", "summary", "w")
+        for hit in await store.search(word, limit=5)
+    ]
+    owned = len(
+        await store.sessions(
+            SessionFilter(owner="telegram:1", active_within=timedelta(hours=2), limit=2)
+        )
+    )
     steps = [
         [(step.at, step.step, step.detail) for step in (await store.trace(item.id)).steps]
         for item in await store.inbox(*InboxState)
@@ -336,7 +431,10 @@ async def seen(store: Store) -> object:
 ENTRIES = st.lists(
     st.one_of(
         st.builds(
-            said, st.sampled_from(Role), st.sampled_from(["w", "ü", "", "w\ud83d"]), origin=st.sampled_from(Origin)
+            said,
+            st.sampled_from(Role),
+            st.sampled_from(["w", "ü", "", "w\ud83d"]),
+            origin=st.sampled_from(Origin),
         ),
         st.just(Entry(role=Role.USER, content=(Text("w"), Media(type=MediaType.IMAGE)), at=NOON)),
         st.just(assistant("w")),
@@ -345,7 +443,10 @@ ENTRIES = st.lists(
 )
 # Conversations must grow before anything that happens to them is interesting.
 STEP = st.tuples(
-    st.sampled_from(["talk", "append", "append"] * 5 + ACTIONS), st.integers(0, 5), st.integers(0, 7), ENTRIES
+    st.sampled_from(["talk", "append", "append"] * 5 + ACTIONS),
+    st.integers(0, 5),
+    st.integers(0, 7),
+    ENTRIES,
 )
 STEPS = st.lists(STEP, min_size=20, max_size=40)
 
@@ -358,7 +459,10 @@ def test_every_sequence_of_requests_has_the_same_effect_on_both(
     async def compare(folder: Path) -> None:
         clocks = FrozenClock(), FrozenClock()
         sqlite = await SqliteStore.connect(folder / "turngate.db", clocks[0], live_entries=CAP)
-        worlds = World(sqlite, clocks[0]), World(MemoryStore(clocks[1], live_entries=CAP), clocks[1])
+        worlds = (
+            World(sqlite, clocks[0]),
+            World(MemoryStore(clocks[1], live_entries=CAP), clocks[1]),
+        )
         try:
             for name, which, number, entries in steps:
                 answers = [await world.do(name, which, number, entries) for world in worlds]
@@ -376,7 +480,11 @@ async def test_the_texts_of_a_session_are_what_was_said(tmp_path: Path) -> None:
     """The comparison above would hold for two stores that both do nothing."""
     store = await SqliteStore.connect(tmp_path / "turngate.db", FrozenClock(), live_entries=CAP)
     world = World(store, FrozenClock())
-    answers = [await world.do(name, 0, 1, [assistant("w")]) for name in ACTIONS if name not in ("delete", "bring_in")]
+    answers = [
+        await world.do(name, 0, 1, [assistant("w")])
+        for name in ACTIONS
+        if name not in ("delete", "bring_in")
+    ]
     await world.do("talk", 0, 1, [])
     session = (await store.sessions())[0]
     assert "q1" in await texts(store, session)

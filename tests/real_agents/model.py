@@ -50,19 +50,34 @@ class ToolModel:
             deltas: list[dict[str, Any]] = [{"content": "a title"}]
         else:
             self.asked.append(json.dumps(asked["messages"]))
-            deltas = [{"tool_calls": [self._call]}] if self._call else [{"content": each} for each in self._pieces]
+            deltas = (
+                [{"tool_calls": [self._call]}]
+                if self._call
+                else [{"content": each} for each in self._pieces]
+            )
         for delta in deltas:
             await _send(response, {"delta": {"role": "assistant", **delta}})
             await asyncio.sleep(self._pause)
-        await _send(response, {"delta": {}, "finish_reason": "tool_calls" if "tool_calls" in deltas[0] else "stop"})
+        await _send(
+            response,
+            {"delta": {}, "finish_reason": "tool_calls" if "tool_calls" in deltas[0] else "stop"},
+        )
         await response.write(b"data: [DONE]\n\n")
         return response
 
 
 async def _send(response: web.StreamResponse, choice: dict[str, object]) -> None:
-    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "usage": _USAGE}
+    chunk = {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "usage": _USAGE,
+    }
     choices = [{"index": 0, "finish_reason": None, **choice}]
     try:
-        await response.write(b"data: " + json.dumps({**chunk, "choices": choices}).encode() + b"\n\n")
+        await response.write(
+            b"data: " + json.dumps({**chunk, "choices": choices}).encode() + b"\n\n"
+        )
     except ConnectionError:
         raise asyncio.CancelledError from None  # whoever asked has hung up: that is what a stop looks like from here

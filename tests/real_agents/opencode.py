@@ -35,7 +35,9 @@ def install(prefix: Path) -> Path:
     """Its program."""
     program = prefix / "node_modules" / ".bin" / "opencode"
     if not program.exists():
-        subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", prefix, PACKAGE], check=True)  # noqa: S607
+        subprocess.run(
+            ["npm", "install", "--no-audit", "--no-fund", "--prefix", prefix, PACKAGE], check=True
+        )  # noqa: S607
     return program
 
 
@@ -101,7 +103,9 @@ async def converse(program: Path, folder: Path, model: ToolModel) -> None:
     report("after a restart it remembers, and is not told again")
 
 
-async def _with_permission(agent: AcpAgent, rig: AcpRig, model: ToolModel, history: list[Entry]) -> list[AgentEvent]:
+async def _with_permission(
+    agent: AcpAgent, rig: AcpRig, model: ToolModel, history: list[Entry]
+) -> list[AgentEvent]:
     model.call("bash", COMMAND)
     turn, events = rig.turn("make it", *history), []
     async with aclosing(agent.run(turn)) as running:

@@ -17,6 +17,13 @@ from tests.real_systemd.namespace import own_systemd
 
 if __name__ == "__main__":
     with own_systemd() as inside:
-        shown = [*inside, "env", f"--chdir={ROOT}", sys.executable, "-m", "tests.real_systemd.shown"]
+        shown = [
+            *inside,
+            "env",
+            f"--chdir={ROOT}",
+            sys.executable,
+            "-m",
+            "tests.real_systemd.shown",
+        ]
         status = subprocess.run(shown, check=False).returncode
     sys.exit(status)

@@ -16,13 +16,23 @@ UNITS = Path("/etc/systemd/system")
 
 def install_for_everybody() -> None:
     """Into /opt, as the README says, but without a network: the packages are those of the checkout."""
-    packages, version = Path("/opt/packages"), f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages, version = (
+        Path("/opt/packages"),
+        f"python{sys.version_info.major}.{sys.version_info.minor}",
+    )
     packages.mkdir()
     run("mount", "--bind", sysconfig.get_path("purelib"), str(packages))
     run(_python(version), "-m", "venv", "--without-pip", "/opt/turngate")
     Path("/opt/turngate/lib", version, "site-packages/packages.pth").write_text(f"{packages}\n")
     pip = (sys.executable, "-m", "pip", "--python=/opt/turngate/bin/python", "install", "--quiet")
-    run(*pip, "--no-deps", "--no-build-isolation", "--ignore-installed", "--root-user-action=ignore", str(ROOT))
+    run(
+        *pip,
+        "--no-deps",
+        "--no-build-isolation",
+        "--ignore-installed",
+        "--root-user-action=ignore",
+        str(ROOT),
+    )
 
 
 def _python(version: str) -> str:
@@ -31,7 +41,9 @@ def _python(version: str) -> str:
     visible = (f"{prefix}/bin" for prefix in prefixes if not prefix.startswith(("/home", "/root")))
     found = shutil.which(version, path=":".join(visible))
     if found is None:
-        raise SystemExit(f"services see no {version}, which the packages here are for; install one outside of homes")
+        raise SystemExit(
+            f"services see no {version}, which the packages here are for; install one outside of homes"
+        )
     return found
 
 

@@ -35,9 +35,22 @@ UNITS = (
 @contextmanager
 def own_systemd() -> Iterator[list[str]]:
     """The beginning of a command line whose rest is run there."""
-    with _own_cgroup() as cgroup, tempfile.TemporaryDirectory(prefix="turngate-real-systemd-") as memory:
+    with (
+        _own_cgroup() as cgroup,
+        tempfile.TemporaryDirectory(prefix="turngate-real-systemd-") as memory,
+    ):
         joining = f'echo $$ > {cgroup}/cgroup.procs; exec "$@"'
-        making = ["unshare", "--fork", "--kill-child", *NAMESPACES, "sh", str(BOOT), memory, str(ROOT), " ".join(UNITS)]
+        making = [
+            "unshare",
+            "--fork",
+            "--kill-child",
+            *NAMESPACES,
+            "sh",
+            str(BOOT),
+            memory,
+            str(ROOT),
+            " ".join(UNITS),
+        ]
         process = subprocess.Popen(["sh", "-euc", joining, "sh", *making], start_new_session=True)  # noqa: S607
         try:
             yield _entered(process)
@@ -53,7 +66,9 @@ def _entered(process: subprocess.Popen[bytes]) -> list[str]:
 
     def is_up() -> bool:
         if process.poll() is not None:
-            raise SystemExit("the namespace could not be made: this needs root, and a kernel that lets it")
+            raise SystemExit(
+                "the namespace could not be made: this needs root, and a kernel that lets it"
+            )
         begun = [*entering, child] if (child := children.read_text().strip()) else ["false"]
         started = [*begun, "systemctl", "start", "multi-user.target", "systemd-journald.service"]
         return subprocess.run(started, check=False, capture_output=True).returncode == 0

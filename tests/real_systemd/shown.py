@@ -116,9 +116,13 @@ def see_process(pid: int) -> None:
     assert int(status["CapBnd"], 16) == 0
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
     for namespace in ("mnt", "user", "uts"):
-        assert (process / "ns" / namespace).readlink() != Path("/proc/self/ns", namespace).readlink(), namespace
+        assert (process / "ns" / namespace).readlink() != Path(
+            "/proc/self/ns", namespace
+        ).readlink(), namespace
     assert oct((process / "root/home").stat().st_mode) == "0o40000"
-    report("it runs as a user of its own, without capabilities, homes and namespaces of others, under seccomp")
+    report(
+        "it runs as a user of its own, without capabilities, homes and namespaces of others, under seccomp"
+    )
     folder = STATE.resolve()
     assert (str(folder), folder.stat().st_uid) == ("/var/lib/private/turngate", uid)
     assert oct(folder.stat().st_mode) == "0o40700"
@@ -173,7 +177,11 @@ async def stopped(people: People) -> None:
     """In the middle of an answer. Whatever root looks at meanwhile is not in the way afterwards."""
     await people.ask_for_much()
     systemctl("stop", "turngate")
-    assert (show("ActiveState"), show("Result"), show("ExecMainStatus")) == ("inactive", "success", "0")
+    assert (show("ActiveState"), show("Result"), show("ExecMainStatus")) == (
+        "inactive",
+        "success",
+        "0",
+    )
     assert (await people.sim.texts()).count(GOES_ON) == 1
     report("`systemctl stop` in the middle of an answer is a success, and whoever waits is told")
     turngate("status")
@@ -206,11 +214,17 @@ def see_failure(status: int) -> None:
 async def programs(people: People) -> None:
     """Under the drop-in, as somebody who has a home."""
     run("useradd", "--create-home", "ann")
-    people.configure(f'kind: command, argv: ["{shutil.which("node")}", "-e", "{NODE}"], memory: 4GB')
+    people.configure(
+        f'kind: command, argv: ["{shutil.which("node")}", "-e", "{NODE}"], memory: 4GB'
+    )
     install("--run-as", "ann")
     systemctl("restart", "turngate")
     await people.ask("hello, Node")
-    assert (STATE.is_symlink(), STATE.owner(), oct(STATE.stat().st_mode)) == (False, "ann", "0o40700")
+    assert (STATE.is_symlink(), STATE.owner(), oct(STATE.stat().st_mode)) == (
+        False,
+        "ann",
+        "0o40700",
+    )
     assert "hello" in turngate("sessions", "search", "hello")
     report("with the drop-in it runs as ann, who has its state now, and an agent on Node answers")
 
@@ -222,7 +236,9 @@ async def blocked(people: People) -> None:
     people.configure("kind: python, object: 'house_agents:House'")
     drop_in("test.conf", "WatchdogSec=5\nEnvironment=PYTHONPATH=/opt/house")
     systemctl("restart", "turngate")
-    await people.ask("hello, house")  # the first turn of all holds up the loop as well, for a moment
+    await people.ask(
+        "hello, house"
+    )  # the first turn of all holds up the loop as well, for a moment
     await people.sim.say("block", chat=PERSON, user=PERSON)
     until_restarted()
     assert "house_agents.py" in journal()
@@ -244,7 +260,9 @@ async def several(people: People) -> None:
     chat = "echo hello | /opt/turngate/bin/turngate chat --config /etc/turngate/work.yaml --state-dir $0"
     assert run("sh", "-c", chat, f"{STATE}-work").endswith("hello\n")
     assert show("ActiveState") == "active"
-    report("turngate@work runs beside it, with a token from its environment file, and answers root's `turngate chat`")
+    report(
+        "turngate@work runs beside it, with a token from its environment file, and answers root's `turngate chat`"
+    )
 
 
 async def refused(people: People) -> None:
@@ -260,7 +278,9 @@ async def uninstalled(people: People) -> None:
         turngate("service", "uninstall", *options)
         systemctl("stop", unit)
     systemctl("daemon-reload")
-    assert [path for path in UNITS.rglob("*") if not path.is_dir()] == [UNITS / "turngate.service.d/test.conf"]
+    assert [path for path in UNITS.rglob("*") if not path.is_dir()] == [
+        UNITS / "turngate.service.d/test.conf"
+    ]
     assert not list(Path("/run/credentials").glob("turngate*"))
     assert not list(Path("/tmp").glob("*turngate.service*"))  # noqa: S108 - where PrivateTmp= would have left it
     assert (STATE / "turngate.db").exists()

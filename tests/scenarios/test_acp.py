@@ -54,9 +54,14 @@ class TestWhatIsHeard:
 
     async def test_thoughts_are_told_apart_from_words(self, rig: AcpRig) -> None:
         async with rig.agent() as agent:
-            assert (await heard(agent, rig.turn("think hard")))[:2] == [Reasoning(text="hard"), Text("thought")]
+            assert (await heard(agent, rig.turn("think hard")))[:2] == [
+                Reasoning(text="hard"),
+                Text("thought"),
+            ]
 
-    @pytest.mark.parametrize(("how", "status"), [("works", ToolStatus.DONE), ("fails", ToolStatus.FAILED)])
+    @pytest.mark.parametrize(
+        ("how", "status"), [("works", ToolStatus.DONE), ("fails", ToolStatus.FAILED)]
+    )
     async def test_a_tool_is_shown_when_it_has_its_input_and_when_it_ends(
         self, how: str, status: ToolStatus, rig: AcpRig
     ) -> None:
@@ -98,7 +103,11 @@ class TestWhatIsHeard:
 
     @pytest.mark.parametrize(
         ("reason", "words"),
-        [("max_tokens", "may not say more"), ("max_turn_requests", "more steps"), ("refusal", "refuses")],
+        [
+            ("max_tokens", "may not say more"),
+            ("max_turn_requests", "more steps"),
+            ("refusal", "refuses"),
+        ],
     )
     async def test_an_answer_that_was_not_finished_is_kept_and_said_to_be_so(
         self, reason: str, words: str, rig: AcpRig
@@ -113,10 +122,14 @@ class TestWhatIsHeard:
             turns = [rig.turn(f"hello {number}", session=f"s{number}") for number in range(20)]
             answers = await asyncio.gather(*(heard(agent, turn) for turn in turns))
 
-        assert [words(events) for events in answers] == [f"You said: hello {number}" for number in range(20)]
+        assert [words(events) for events in answers] == [
+            f"You said: hello {number}" for number in range(20)
+        ]
         assert len(rig.asked("initialize")) == 1
 
-    async def test_a_second_turn_of_one_conversation_is_apart_from_the_first(self, rig: AcpRig) -> None:
+    async def test_a_second_turn_of_one_conversation_is_apart_from_the_first(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             await heard(agent, rig.turn("zero"))
             before = user("zero"), assistant("You said: zero")
@@ -126,13 +139,17 @@ class TestWhatIsHeard:
                 aside = await heard(agent, rig.turn("hello", *before, user("permission")))
                 await agent.answer(first.id, ask.id, "allow once")  # type: ignore[union-attr]
                 rest = [event async for event in events]
-            after = await heard(agent, rig.turn("recall", *before, user("permission"), assistant("outcome")))
+            after = await heard(
+                agent, rig.turn("recall", *before, user("permission"), assistant("outcome"))
+            )
 
         assert words(aside) == "You said: hello"
         assert words(rest) == "outcome allow_once"
         assert words(after) == "zero | permission | recall"
 
-    async def test_an_agent_that_talks_faster_than_it_is_heard_is_waited_for(self, rig: AcpRig) -> None:
+    async def test_an_agent_that_talks_faster_than_it_is_heard_is_waited_for(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             said: list[str] = []
             async for event in agent.run(rig.turn("much 3000")):
@@ -153,7 +170,9 @@ class TestWhatItIsTold:
         assert list(Path(str(met["cwd"])).iterdir()) == []
         assert rig.asked("new")[0]["cwd"] == str(rig.folder / "s1")
 
-    async def test_the_first_prompt_says_who_it_is_and_what_was_said_before(self, rig: AcpRig) -> None:
+    async def test_the_first_prompt_says_who_it_is_and_what_was_said_before(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             await heard(agent, rig.turn("go on", user("my name is Ann"), assistant("hello Ann")))
 
@@ -162,7 +181,9 @@ class TestWhatItIsTold:
         assert "They: my name is Ann\n\nYou: hello Ann" in preface["text"]
         assert asked == {"type": "text", "text": "go on"}
 
-    async def test_an_agent_that_holds_the_conversation_gets_only_what_is_new(self, rig: AcpRig) -> None:
+    async def test_an_agent_that_holds_the_conversation_gets_only_what_is_new(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             await heard(agent, rig.turn("one"))
             await heard(agent, rig.turn("two", user("one"), assistant("You said: one")))
@@ -170,14 +191,20 @@ class TestWhatItIsTold:
         assert rig.prompts()[1] == [{"type": "text", "text": "two"}]
         assert len(rig.asked("new")) == 1
 
-    async def test_it_is_told_of_the_place_again_when_something_changed_there(self, rig: AcpRig) -> None:
+    async def test_it_is_told_of_the_place_again_when_something_changed_there(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             await heard(agent, rig.turn("one"))
-            await heard(agent, rig.turn("two", user("one"), assistant(""), context="Somebody came in."))
+            await heard(
+                agent, rig.turn("two", user("one"), assistant(""), context="Somebody came in.")
+            )
 
         assert rig.prompts()[1][0]["text"] == "Somebody came in."
 
-    async def test_it_is_told_anew_who_it_is_when_the_operator_changed_that(self, rig: AcpRig) -> None:
+    async def test_it_is_told_anew_who_it_is_when_the_operator_changed_that(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             await heard(agent, rig.turn("one"))
             await heard(agent, rig.turn("two", user("one"), assistant(""), system="Be long."))
@@ -206,7 +233,9 @@ class TestWhatItIsTold:
         assert first["session"] != other["session"]
         assert rig.asked("prompt")[2]["session"] == other["session"]
 
-    async def test_pictures_sounds_and_texts_go_inline_where_the_agent_takes_them(self, rig: AcpRig) -> None:
+    async def test_pictures_sounds_and_texts_go_inline_where_the_agent_takes_them(
+        self, rig: AcpRig
+    ) -> None:
         turn = with_files(rig)
         async with rig.agent("--images") as agent:
             await heard(agent, turn)
@@ -229,7 +258,9 @@ class TestWhatItIsTold:
         assert links[0]["uri"] == (rig.folder / "photo").as_uri()
         assert links[0]["name"] == "photo.png"
 
-    async def test_pictures_are_not_shown_where_the_operator_does_not_want_it(self, rig: AcpRig) -> None:
+    async def test_pictures_are_not_shown_where_the_operator_does_not_want_it(
+        self, rig: AcpRig
+    ) -> None:
         turn = with_files(rig)
         async with rig.agent("--images", images=False) as agent:
             await heard(agent, turn)
@@ -254,7 +285,9 @@ def with_files(rig: AcpRig) -> Turn:
 
 
 class TestPermission:
-    async def test_a_permission_request_is_a_question_and_the_choice_goes_back(self, rig: AcpRig) -> None:
+    async def test_a_permission_request_is_a_question_and_the_choice_goes_back(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             events = await heard(agent, rig.turn("permission"), answer="allow always")
 
@@ -266,7 +299,10 @@ class TestPermission:
 
     async def test_no_answer_is_a_no(self, rig: AcpRig) -> None:
         async with rig.agent() as agent:
-            assert words(await heard(agent, rig.turn("permission"), answer=None)) == "outcome reject_once"
+            assert (
+                words(await heard(agent, rig.turn("permission"), answer=None))
+                == "outcome reject_once"
+            )
 
     async def test_no_answer_where_there_is_no_word_for_no_ends_the_turn(self, rig: AcpRig) -> None:
         async with rig.agent() as agent:
@@ -298,11 +334,16 @@ class TestPermission:
 
     async def test_our_files_and_terminals_are_not_the_agents(self, rig: AcpRig) -> None:
         async with rig.agent() as agent:
-            assert words(await heard(agent, rig.turn("read /etc/hostname"))) == "refused -32601 refused -32601"
+            assert (
+                words(await heard(agent, rig.turn("read /etc/hostname")))
+                == "refused -32601 refused -32601"
+            )
 
 
 class TestStopping:
-    async def test_a_turn_that_is_stopped_is_cancelled_and_its_session_goes_on(self, rig: AcpRig) -> None:
+    async def test_a_turn_that_is_stopped_is_cancelled_and_its_session_goes_on(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             await stopped_after_first(agent, rig, "slow")
             after = await heard(agent, rig.turn("recall", user("slow"), assistant("working")))
@@ -310,7 +351,9 @@ class TestStopping:
         assert len(rig.asked("cancel")) == 1
         assert words(after) == "slow | recall"
 
-    async def test_an_agent_that_does_not_stop_is_ended_and_nothing_of_it_is_heard_again(self, rig: AcpRig) -> None:
+    async def test_an_agent_that_does_not_stop_is_ended_and_nothing_of_it_is_heard_again(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             await stopped_after_first(agent, rig, "stubborn")
             first = int(str(rig.asked("initialize")[0]["pid"]))
@@ -321,7 +364,9 @@ class TestStopping:
         assert words(after) == "You said: hello"
         assert "They: stubborn" in rig.prompts()[1][0]["text"]
 
-    async def test_others_go_on_in_the_program_that_one_of_them_would_not_leave(self, rig: AcpRig) -> None:
+    async def test_others_go_on_in_the_program_that_one_of_them_would_not_leave(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             other = rig.turn("permission", session="s2")
             async with aclosing(agent.run(other)) as events:
@@ -358,7 +403,9 @@ class TestStopping:
 
 
 class TestAfterARestart:
-    @pytest.mark.parametrize(("flags", "how"), [(["--load"], "load"), (["--resume", "--load"], "resume")])
+    @pytest.mark.parametrize(
+        ("flags", "how"), [(["--load"], "load"), (["--resume", "--load"], "resume")]
+    )
     async def test_an_agent_that_can_goes_on_where_it_was_and_is_not_told_again(
         self, flags: list[str], how: str, rig: AcpRig
     ) -> None:
@@ -407,7 +454,9 @@ class TestFaults:
 
         assert not isinstance(caught.value, AgentUnavailable)
 
-    async def test_all_turns_of_a_program_that_dies_fail_and_it_is_started_once(self, rig: AcpRig) -> None:
+    async def test_all_turns_of_a_program_that_dies_fail_and_it_is_started_once(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             turns = [rig.turn("slow", session=f"s{number}") for number in range(3)]
             running = [asyncio.ensure_future(heard(agent, turn)) for turn in turns]
@@ -416,7 +465,9 @@ class TestFaults:
             with pytest.raises(AgentUnavailable):
                 await heard(agent, rig.turn("crash", session="s9"))
             failed = await asyncio.gather(*running, return_exceptions=True)
-            again = await asyncio.gather(*(heard(agent, rig.turn("hello", session=f"t{n}")) for n in range(3)))
+            again = await asyncio.gather(
+                *(heard(agent, rig.turn("hello", session=f"t{n}")) for n in range(3))
+            )
 
         assert all(isinstance(each, AgentError) for each in failed)
         assert [words(each) for each in again] == ["You said: hello"] * 3
@@ -444,7 +495,9 @@ class TestFaults:
 
         assert caplog.records == []
 
-    async def test_an_error_of_the_agent_is_told_and_the_next_turn_begins_anew(self, rig: AcpRig) -> None:
+    async def test_an_error_of_the_agent_is_told_and_the_next_turn_begins_anew(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             with pytest.raises(AgentError, match="Internal error: out of paper"):
                 await heard(agent, rig.turn("error out of paper"))
@@ -452,7 +505,9 @@ class TestFaults:
 
         assert len(rig.asked("new")) == 2
 
-    async def test_one_that_has_lost_its_session_may_be_asked_again_and_is_told_anew(self, rig: AcpRig) -> None:
+    async def test_one_that_has_lost_its_session_may_be_asked_again_and_is_told_anew(
+        self, rig: AcpRig
+    ) -> None:
         async with rig.agent() as agent:
             with pytest.raises(AgentUnavailable, match="not there"):
                 await heard(agent, rig.turn("lost"))
@@ -477,7 +532,9 @@ class TestFaults:
             with pytest.raises(AgentRefused, match="cannot be started"):
                 await heard(agent, rig.turn("hello"))
 
-    async def test_one_that_has_fallen_silent_is_ended(self, rig: AcpRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_one_that_has_fallen_silent_is_ended(
+        self, rig: AcpRig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         # A real program is silent here, so the wait cannot be hurried, only made short.
         monkeypatch.setattr(acp_agent, "SECONDS_TO_BEGIN", 0.2)
         async with rig.agent("--mute") as agent:

@@ -46,7 +46,10 @@ async def talking(rig: AcpRig, *flags: str) -> AsyncIterator[AtWork]:
     store = await SqliteStore.connect(rig.folder / "store.db", clock)
     try:
         async with rig.agent(*flags) as agent:
-            policy = Policy(agents={"main": Employed(name="main", agent=agent, has_workdir=True)}, redact_emails=True)
+            policy = Policy(
+                agents={"main": Employed(name="main", agent=agent, has_workdir=True)},
+                redact_emails=True,
+            )
             async with at_work(policy, store, clock, files=Files(rig.folder / "files")) as work:
                 yield work
     finally:
@@ -121,7 +124,9 @@ async def test_a_stop_keeps_what_was_said(rig: AcpRig) -> None:
 
 def test_a_kill_of_the_gateway_leaves_nothing_of_the_agent(rig: AcpRig) -> None:
     folder = str(rig.folder)
-    with subprocess.Popen([sys.executable, "-c", CHILD, folder], stdout=subprocess.PIPE, text=True) as gateway:
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, folder], stdout=subprocess.PIPE, text=True
+    ) as gateway:
         assert gateway.stdout is not None
         pids = list(map(int, gateway.stdout.readline().split()))
         assert len(pids) == 2

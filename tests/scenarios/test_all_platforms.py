@@ -61,7 +61,9 @@ async def places() -> AsyncIterator[tuple[Place, Place, Place]]:
             (discord_daemon.DM, discord_daemon.PERSON),
             (slack_daemon.DM, slack_daemon.PERSON),
         )
-        telegram, discord, slack = (Place(sim, *each) for sim, each in zip(sims, people, strict=True))
+        telegram, discord, slack = (
+            Place(sim, *each) for sim, each in zip(sims, people, strict=True)
+        )
         yield telegram, discord, slack
         for sim in sims:
             assert await sim.violations() == []

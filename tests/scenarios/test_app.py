@@ -24,7 +24,9 @@ HERE = SessionSource.browser("desk")
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return config_of(f"state_dir: {tmp_path / 'state'}\nturns:\n  debounce: 10ms\nweb:\n  listen: null\n")
+    return config_of(
+        f"state_dir: {tmp_path / 'state'}\nturns:\n  debounce: 10ms\nweb:\n  listen: null\n"
+    )
 
 
 @asynccontextmanager
@@ -35,7 +37,9 @@ async def gateway(config: Config, *, doors: bool = False) -> AsyncIterator[Gatew
 
 
 def said(text: str, number: int = 1) -> InboundMessage:
-    return InboundMessage(id=f"m{number}", event_ids=(f"e{number}",), source=HERE, text=text, sent_at=NOON)
+    return InboundMessage(
+        id=f"m{number}", event_ids=(f"e{number}",), source=HERE, text=text, sent_at=NOON
+    )
 
 
 async def settled(at: Gateway) -> None:
@@ -85,7 +89,9 @@ async def test_leaving_in_a_hurry_leaves_the_rest_for_the_next_start(config: Con
         assert len(await transcript(at)) == 2
 
 
-async def test_what_the_config_calls_not_repeatable_is_not_run_again_after_a_crash(config: Config) -> None:
+async def test_what_the_config_calls_not_repeatable_is_not_run_again_after_a_crash(
+    config: Config,
+) -> None:
     careful = config_of(
         f"state_dir: {config.state_dir}\nagents:\n  main:\n    repeatable: no\nturns:\n  debounce: 10ms\n"
     )
@@ -110,12 +116,21 @@ async def test_it_says_how_it_is(config: Config) -> None:
 
 async def test_a_gap_is_told_once_in_each_chat_of_that_account(config: Config) -> None:
     def in_group(user: str, chat: str = "g", platform: str = "telegram") -> SessionSource:
-        return SessionSource(platform=platform, chat_type=ChatType.GROUP, chat_id=chat, user_id=user)
+        return SessionSource(
+            platform=platform, chat_type=ChatType.GROUP, chat_id=chat, user_id=user
+        )
 
     adapter = RecordingAdapter(platform="telegram")
     with take_lock(config.state_dir) as lock:
-        async with running(config, lock, doors=False, accounts={("telegram", "main"): adapter}) as at:
-            for source in (in_group("ann"), in_group("bob"), in_group("ann", "h"), in_group("ann", platform="slack")):
+        async with running(
+            config, lock, doors=False, accounts={("telegram", "main"): adapter}
+        ) as at:
+            for source in (
+                in_group("ann"),
+                in_group("bob"),
+                in_group("ann", "h"),
+                in_group("ann", platform="slack"),
+            ):
                 await at.store.open(at.pipeline.policy.opening(source))
 
             await at.tell_of_gap("telegram", "main", NOON)
@@ -181,7 +196,9 @@ class Follower(RecordingAdapter):
 async def test_the_config_decides_whether_answers_are_shown_while_they_grow(
     tmp_path: Path, stream: str, shown: set[str]
 ) -> None:
-    config = config_of(f"state_dir: {tmp_path / 'state'}\nweb:\n  listen: null\ndelivery:\n  stream: {stream}\n")
+    config = config_of(
+        f"state_dir: {tmp_path / 'state'}\nweb:\n  listen: null\ndelivery:\n  stream: {stream}\n"
+    )
     screen = Follower()
     with take_lock(config.state_dir) as lock:
         async with running(config, lock, doors=False, accounts={("web", "main"): screen}) as at:

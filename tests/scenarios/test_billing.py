@@ -63,7 +63,9 @@ async def say_all(work: AtWork, *texts: str, source: SessionSource | None = None
 
 @hurried
 class TestCounting:
-    async def test_what_the_agent_reports_is_priced_by_the_table_and_charged_to_who_asked(self) -> None:
+    async def test_what_the_agent_reports_is_priced_by_the_table_and_charged_to_who_asked(
+        self,
+    ) -> None:
         async with at_work(policy(using(Usage(input=1000, output=100))), *memory()) as work:
             await say_all(work, "how much", "and now")
 
@@ -115,7 +117,9 @@ class TestCounting:
             yield Text("too late")
             yield ONE_DOLLAR
 
-        async with at_work(policy(ScriptedAgent(answer=answer), user=Budget(usd_per_day=1.0)), *memory()) as work:
+        async with at_work(
+            policy(ScriptedAgent(answer=answer), user=Budget(usd_per_day=1.0)), *memory()
+        ) as work:
             await say_all(work, "how much", "again")
 
             (used,) = await work.store.usage(By.DAY)
@@ -127,9 +131,13 @@ class TestCounting:
         cheap = Link(name="cheap", agent=using(Usage(input=1_000_000)))
         agents = {
             "main": Employed(
-                name="main", agent=Chain([down, cheap], lambda name, error, *, again: None), prices=PRICES
+                name="main",
+                agent=Chain([down, cheap], lambda name, error, *, again: None),
+                prices=PRICES,
             ),
-            "cheap": Employed(name="cheap", agent=cheap.agent, prices=Prices(input=0.5), model=MODEL),
+            "cheap": Employed(
+                name="cheap", agent=cheap.agent, prices=Prices(input=0.5), model=MODEL
+            ),
         }
         async with at_work(Policy(agents=agents), *memory()) as work:
             await say_all(work, "how much")
@@ -180,7 +188,9 @@ class TestBudgets:
 
     async def test_another_person_and_another_day_are_not_concerned(self) -> None:
         store, clock = memory()
-        async with at_work(policy(using(ONE_DOLLAR), user=Budget(usd_per_day=1.0)), store, clock) as work:
+        async with at_work(
+            policy(using(ONE_DOLLAR), user=Budget(usd_per_day=1.0)), store, clock
+        ) as work:
             await say_all(work, "first", "second")
             await say_all(work, "first", source=at_desk("other", "ben"))
             clock.advance(hours=12)
@@ -215,7 +225,10 @@ class TestBudgets:
             assert work.adapter.texts == [USED_UP]
 
     async def test_usage_tells_of_the_session_of_today_and_of_what_is_left(self) -> None:
-        limits = {"user": Budget(usd_per_day=5.0, tokens_per_day=3_000_000), "total": Budget(usd_per_day=100.0)}
+        limits = {
+            "user": Budget(usd_per_day=5.0, tokens_per_day=3_000_000),
+            "total": Budget(usd_per_day=100.0),
+        }
         async with at_work(policy(using(ONE_DOLLAR), **limits), *memory()) as work:
             await say_all(work, "first", "/new", "second", "/usage")
 
@@ -230,9 +243,16 @@ class TestBudgets:
             )
 
     async def test_people_see_their_own_only(self) -> None:
-        ann, ben = (SessionSource(platform="telegram", chat_id=id_, user_id=id_) for id_ in ("1", "2"))
-        decided = replace(policy(using(ONE_DOLLAR), total=Budget(usd_per_day=100.0)), access=Access(direct=Direct.OPEN))
-        async with at_work(decided, *memory(), adapter=RecordingAdapter(platform="telegram")) as work:
+        ann, ben = (
+            SessionSource(platform="telegram", chat_id=id_, user_id=id_) for id_ in ("1", "2")
+        )
+        decided = replace(
+            policy(using(ONE_DOLLAR), total=Budget(usd_per_day=100.0)),
+            access=Access(direct=Direct.OPEN),
+        )
+        async with at_work(
+            decided, *memory(), adapter=RecordingAdapter(platform="telegram")
+        ) as work:
             await say_all(work, "first", source=ann)
             await say_all(work, "/usage", source=ben)
 

@@ -33,7 +33,9 @@ def canaries() -> Canaries:
     return Canaries()
 
 
-async def test_no_canary_sings_when_the_house_itself_fails(tmp_path: Path, canaries: Canaries) -> None:
+async def test_no_canary_sings_when_the_house_itself_fails(
+    tmp_path: Path, canaries: Canaries
+) -> None:
     """In the form for the journal: the store is locked and damaged, doors are rattled at, the config is wrong."""
     file, state, port = tmp_path / "turngate.yaml", tmp_path / "state", free_port()
     good = f"web: {{listen: '127.0.0.1:{port}'}}\nlog: {{level: debug}}\nturns: {{debounce: 10ms, drain: 1s}}\n"
@@ -99,8 +101,20 @@ async def rattle_at_web(port: int, canaries: Canaries) -> None:
     """Requests that no browser of ours makes."""
     url, word = f"http://127.0.0.1:{port}", canaries.word("request")
     async with aiohttp.ClientSession() as http:
-        for path in (f"/enter?code={word}", f"/chat?{word}", f"/static/{word}", f"/{word}", "/metrics", "/readyz"):
-            for headers in ({}, {"Host": f"{word}.example"}, {"Cookie": f"turngate={word}"}, {"Origin": word}):
+        for path in (
+            f"/enter?code={word}",
+            f"/chat?{word}",
+            f"/static/{word}",
+            f"/{word}",
+            "/metrics",
+            "/readyz",
+        ):
+            for headers in (
+                {},
+                {"Host": f"{word}.example"},
+                {"Cookie": f"turngate={word}"},
+                {"Origin": word},
+            ):
                 async with http.get(url + path, headers=headers) as response:
                     body = await response.text()
                     assert word not in body or path == f"/{word}"
@@ -134,9 +148,7 @@ async def rattle_at_socket(path: Path, canaries: Canaries) -> None:
 
 async def reload_wrongly(running: Daemon, file: Path, good: str, canaries: Canaries) -> None:
     word, number = canaries.word("config_value"), canaries.number("config_id")
-    broken = (
-        f"{{kind: python, object: 'tests.canary_agents:unmade', options: {{exception: {canaries.word('unmade')}}}}}"
-    )
+    broken = f"{{kind: python, object: 'tests.canary_agents:unmade', options: {{exception: {canaries.word('unmade')}}}}}"
     wrong = (
         f"{good}timezone: {word}\n",
         f"{good}access: {{allow: ['telegram:@{word}', 'telegram:-{number}', 'nowhere:{number}'], direct: {word}}}\n",
@@ -173,7 +185,11 @@ def test_a_config_that_is_wrong_at_the_start_is_told_in_full_only_to_whoever_sta
         found = os.fstat(log.fileno())
         env = {"JOURNAL_STREAM": f"{found.st_dev}:{found.st_ino}"} if to_journal else {}
         ended = subprocess.run(
-            [TURNGATE, "run"], cwd=tmp_path, env=environment(tmp_path, **env), stderr=log, check=False
+            [TURNGATE, "run"],
+            cwd=tmp_path,
+            env=environment(tmp_path, **env),
+            stderr=log,
+            check=False,
         )
 
     told = (tmp_path / "log").read_text()

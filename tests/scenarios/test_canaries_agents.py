@@ -18,15 +18,57 @@ from tests.commands import ROOT
 from tests.simulators.models import KEY
 from tests.telegram_daemon import daemon
 
-HOW_AGENTS_BREAK = ("bug", "error", "refusal", "unavailable", "exit", "sends", "surroundings", "silence")
-HOW_MODELS_BREAK = ("400", "401", "403", "404", "500", "502 html", "html", "garbage", "reset", "error inside", "cut")
+HOW_AGENTS_BREAK = (
+    "bug",
+    "error",
+    "refusal",
+    "unavailable",
+    "exit",
+    "sends",
+    "surroundings",
+    "silence",
+)
+HOW_MODELS_BREAK = (
+    "400",
+    "401",
+    "403",
+    "404",
+    "500",
+    "502 html",
+    "html",
+    "garbage",
+    "reset",
+    "error inside",
+    "cut",
+)
 
 OTHERS = ("absent", "text", "jsonl", "http")
 
 HOW_PROGRAMS_BEGIN = ("exits", "breaks", "mumbles", "locks", "forgets", "stops")
-HOW_PROGRAMS_BREAK = ("error", "missing", "login", "nonsense", "refusal", "garbage", "permission", "death")
+HOW_PROGRAMS_BREAK = (
+    "error",
+    "missing",
+    "login",
+    "nonsense",
+    "refusal",
+    "garbage",
+    "permission",
+    "death",
+)
 HIDDEN_IN_PROGRAMS = (
-    *("stderr", "result", "login", "session", "error", "data", "line", "update", "question", "option", "path"),
+    *(
+        "stderr",
+        "result",
+        "login",
+        "session",
+        "error",
+        "data",
+        "line",
+        "update",
+        "question",
+        "option",
+        "path",
+    ),
     *("thought", "output", "tool", "tool_input", "tool_output"),
 )
 
@@ -65,7 +107,15 @@ async def test_no_canary_sings_when_agents_fail(tmp_path: Path) -> None:
 
     assert at.told("action=turn") == len(HOW_AGENTS_BREAK) + 2 * len(HOW_MODELS_BREAK) + len(OTHERS)
     assert canaries.singing(at.log, shown) == {}
-    assert at.untold("the agent failed", "an agent cannot be asked", "unexpected error", "a library complained") == []
+    assert (
+        at.untold(
+            "the agent failed",
+            "an agent cannot be asked",
+            "unexpected error",
+            "a library complained",
+        )
+        == []
+    )
     assert "level=debug" in at.log
 
 
@@ -94,7 +144,9 @@ def programs(at: Scene) -> dict[str, str]:
     return ECHO | there | {"absent": described("/nowhere/program")}
 
 
-async def test_no_canary_sings_when_programs_of_the_agent_client_protocol_fail(tmp_path: Path) -> None:
+async def test_no_canary_sings_when_programs_of_the_agent_client_protocol_fail(
+    tmp_path: Path,
+) -> None:
     """Before there is a session each has a program of its own; after that one fails at every turn."""
     canaries = Canaries()
     async with scene(tmp_path, canaries) as at:
@@ -133,7 +185,12 @@ async def press(place: Place, label: str) -> None:
 
     async def is_shown() -> bool:
         messages = [each for each in await place.sim.messages() if each["chat"] == place.chat]
-        shown[:] = [(each["id"], it["nonce"]) for each in messages for it in each["buttons"] if it["label"] == label]
+        shown[:] = [
+            (each["id"], it["nonce"])
+            for each in messages
+            for it in each["buttons"]
+            if it["label"] == label
+        ]
         return bool(shown)
 
     await place.sim.until(is_shown)

@@ -17,7 +17,18 @@ from tests.commands import ROOT
 from tests.telegram_daemon import daemon
 
 ME = {"telegram": "@main_bot", "discord": "<@7001>", "slack": ""}
-COMMANDS = ("new", "title", "resume", "agent", "pair", "stop", "usage", "retry", "undo", "canarycommand")
+COMMANDS = (
+    "new",
+    "title",
+    "resume",
+    "agent",
+    "pair",
+    "stop",
+    "usage",
+    "retry",
+    "undo",
+    "canarycommand",
+)
 HOW_FETCHING_BREAKS = ("404", "html", "truncated")
 
 
@@ -38,7 +49,9 @@ class Group:
                 more["mention"] = True
             case "telegram":
                 more["id"] = canaries.number(name)
-        said = await self.place.say(f"{ME[self.place.platform]} {text}".strip(), **self.where, **more)
+        said = await self.place.say(
+            f"{ME[self.place.platform]} {text}".strip(), **self.where, **more
+        )
         return canaries.keep(name, said)
 
     async def ask(self, text: str, **more: object) -> str:
@@ -66,9 +79,20 @@ class Group:
 async def test_no_canary_sings_in_groups_threads_and_topics(tmp_path: Path) -> None:
     canaries = Canaries()
     async with scene(tmp_path, canaries) as at:
-        guild, forums = canaries.number("guild"), [f"-100{canaries.number(f'forum_{deed.__name__}')}" for deed in DEEDS]
-        allow = f"discord:guild:{guild}", f"slack:team:{at.team}", *(f"telegram:chat:{forum}" for forum in forums)
-        at.write({"main": canary_agents.described(canaries)}, allow=allow, turns="{debounce: 10ms, drain: 1s}")
+        guild, forums = (
+            canaries.number("guild"),
+            [f"-100{canaries.number(f'forum_{deed.__name__}')}" for deed in DEEDS],
+        )
+        allow = (
+            f"discord:guild:{guild}",
+            f"slack:team:{at.team}",
+            *(f"telegram:chat:{forum}" for forum in forums),
+        )
+        at.write(
+            {"main": canary_agents.described(canaries)},
+            allow=allow,
+            turns="{debounce: 10ms, drain: 1s}",
+        )
         async with daemon(at.file, PYTHONPATH=str(ROOT)) as running:
             await at.until_connected()
             await at.discord.do("guild", guild=guild, name=canaries.word("guild_name"))
@@ -76,7 +100,9 @@ async def test_no_canary_sings_in_groups_threads_and_topics(tmp_path: Path) -> N
             discord = [await thread_at_discord(at, guild, deed.__name__) for deed in DEEDS]
             slack = [await thread_at_slack(at, deed.__name__) for deed in DEEDS]
             await asyncio.gather(*(live(groups) for groups in (telegram, discord, slack)))
-            await at.until_told("command=unknown", times=2)  # what stands behind a ! that nobody knows is text
+            await at.until_told(
+                "command=unknown", times=2
+            )  # what stands behind a ! that nobody knows is text
             await at.until_told("command=new", times=5)
             assert await running.stop() == 0
 
@@ -90,8 +116,12 @@ async def test_no_canary_sings_in_groups_threads_and_topics(tmp_path: Path) -> N
 async def topic_at_telegram(at: Scene, forum: str) -> Group:
     """One of a forum."""
     word, place = at.canaries.word, at.direct[0].elsewhere(forum)
-    await place.do("open", type="supergroup", forum=True, title=word("title"), username=word("group_name"))
-    topic = await place.do("topic", name=word("topic"), user=place.user, id=at.canaries.number(f"topic_{forum}"))
+    await place.do(
+        "open", type="supergroup", forum=True, title=word("title"), username=word("group_name")
+    )
+    topic = await place.do(
+        "topic", name=word("topic"), user=place.user, id=at.canaries.number(f"topic_{forum}")
+    )
     return Group(at, place, thread=topic["id"])
 
 
@@ -150,7 +180,9 @@ async def be_asked(group: Group) -> None:
 
     async def is_shown() -> bool:
         messages = await place.sim.messages(place.account)
-        shown[:] = [(each["id"], button["nonce"]) for each in messages for button in each["buttons"]]
+        shown[:] = [
+            (each["id"], button["nonce"]) for each in messages for button in each["buttons"]
+        ]
         return bool(shown)
 
     await place.sim.until(is_shown)
@@ -168,7 +200,9 @@ async def lose(group: Group) -> None:
     place, word = group.place, group.at.canaries.word
     quoted = f"{word('words_of_platform')} {place.chat} {place.user} {' '.join(map(str, group.where.values()))}"
     for words in ("", "message thread not found", "can't parse entities"):
-        await place.sim.fault("400", does="send", chat=place.chat, says=f"Bad Request: {words} {quoted}")
+        await place.sim.fault(
+            "400", does="send", chat=place.chat, says=f"Bad Request: {words} {quoted}"
+        )
         await group.ask(word("text"))
         await until_used_up(place, "400")
     match place.platform:
@@ -181,7 +215,9 @@ async def lose(group: Group) -> None:
     lost = group.at.told("a part cannot be delivered", f"platform={place.platform}")
     await group.ask(word("text"))
     if place.platform != "telegram":  # there it goes to the group itself
-        await group.at.until_told("a part cannot be delivered", f"platform={place.platform}", times=lost + 1)
+        await group.at.until_told(
+            "a part cannot be delivered", f"platform={place.platform}", times=lost + 1
+        )
 
 
 DEEDS = (talk, command, be_asked, lose)

@@ -16,7 +16,19 @@ from tests.service import Listener
 from tests.telegram_daemon import daemon
 
 HOW_SENDING_BREAKS = (
-    *("400", "401", "403", "429", "500", "502 html", "html", "garbage", "wrong types", "truncated", "lost answer"),
+    *(
+        "400",
+        "401",
+        "403",
+        "429",
+        "500",
+        "502 html",
+        "html",
+        "garbage",
+        "wrong types",
+        "truncated",
+        "lost answer",
+    ),
 )
 HOW_RECEIVING_BREAKS = ("409", "429", "500", "502 html", "html", "garbage", "wrong types", "reset")
 
@@ -51,7 +63,9 @@ async def let_strangers_write(at: Scene) -> None:
     """More than is taken from them, and twice the same; each is given a code."""
     canaries, stranger = at.canaries, at.canaries.number("stranger")
     for number in range(30):
-        await at.telegram.say(canaries.word("strange_text"), chat=stranger, user=stranger, repeat=int(number == 0))
+        await at.telegram.say(
+            canaries.word("strange_text"), chat=stranger, user=stranger, repeat=int(number == 0)
+        )
     group = canaries.number("group", negative=True)
     await at.telegram.do("open", chat=group, type="group", title=canaries.word("title"))
     await at.telegram.say(canaries.word("strange_text"), chat=group, user=stranger)
@@ -100,12 +114,16 @@ async def break_receiving(at: Scene, place: Place) -> None:
     """Again and again, and each time it is in order again before the next: pauses grow as long as it is not."""
     words = f"{at.canaries.word('words_of_platform')} {place.chat}"
     # Slack tells of the end of a connection over that connection, and that is not to be broken.
-    match = {"method": "apps.connections.open"} if place.platform == "slack" else {"does": "receive"}
+    match = (
+        {"method": "apps.connections.open"} if place.platform == "slack" else {"does": "receive"}
+    )
     for kind in HOW_RECEIVING_BREAKS:
         await place.sim.fault(kind, after=False, says=words, **match)  # type: ignore[arg-type]
         match place.platform:
             case "telegram":
-                await be_heard(at, place)  # which ends the question that waits, and then comes the next
+                await be_heard(
+                    at, place
+                )  # which ends the question that waits, and then comes the next
             case "discord":
                 await at.discord.do("gateway", do="cut")
             case "slack":

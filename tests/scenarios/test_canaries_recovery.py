@@ -100,7 +100,9 @@ async def give_up(at: Scene) -> None:
     await at.models.do("script", pieces=[f"{word('answer_of_model')} "] * 3)
     for place in at.direct:
         for does in ("send", "send_file"):
-            await place.sim.fault("400", does=does, times=None, says=f"{word('words_of_platform')} {place.chat}")
+            await place.sim.fault(
+                "400", does=does, times=None, says=f"{word('words_of_platform')} {place.chat}"
+            )
     await asyncio.gather(at.ask("talks", "hello"), *(be_answered(at, place) for place in at.direct))
     for how in ("gives", "error"):
         await at.ask("gives", f"break {how}")
@@ -124,7 +126,14 @@ async def work_through_queue(at: Scene) -> None:
         await at.control("queue.retry", id=letter)
     await at.until_settled()
     await at.control("queue.drop", id=letters[0])
-    for verb in ("queue.show", "queue.retry", "queue.drop", "trace", "sessions.show", "sessions.search"):
+    for verb in (
+        "queue.show",
+        "queue.retry",
+        "queue.drop",
+        "trace",
+        "sessions.show",
+        "sessions.search",
+    ):
         await at.control(verb, id=at.canaries.word("nowhere"), words=at.canaries.word("nowhere"))
 
 
@@ -146,7 +155,9 @@ def full_disk(at: Scene, pid: int) -> Iterator[None]:
     try:
         yield
     finally:
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        resource.prlimit(
+            pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        )
 
 
 async def talk_in_vain(at: Scene, place: Place) -> None:
@@ -158,7 +169,9 @@ async def talk_in_vain(at: Scene, place: Place) -> None:
             await asyncio.sleep(0.05)
     await place.do("change", id=said, text=f"{word('unstored_correction')} {LONG}")
     await place.do("react", user=place.user, message=said, emoji="👍")
-    await place.say(f"{word('unstored_caption')} {LONG}", file=(word("unstored_file"), b"CanaryInAFile"))
+    await place.say(
+        f"{word('unstored_caption')} {LONG}", file=(word("unstored_file"), b"CanaryInAFile")
+    )
     await place.say(f"/title {word('unstored_argument')} {LONG}")
 
 

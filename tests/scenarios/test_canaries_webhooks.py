@@ -28,7 +28,9 @@ TOO_LARGE = 5 * 1024 * 1024
 async def test_no_canary_sings_when_strangers_call_in_the_name_of_platforms(tmp_path: Path) -> None:
     canaries = Canaries()
     async with scene(tmp_path, canaries) as at:
-        people = crowd(at, ("400", "403", "429", "500", "garbage", "lost answer"), "telegram", "slack")
+        people = crowd(
+            at, ("400", "403", "429", "500", "garbage", "lost answer"), "telegram", "slack"
+        )
         group = f"-100{canaries.number('supergroup')}"
         hook, events = address(f"/{canaries.word('path')}"), address("/slack/events")
         secret, signing = canaries.word("webhook_secret"), canaries.word("signing_secret")
@@ -79,7 +81,9 @@ async def until_open(at: Scene, events: str, signing: str) -> None:
     await at.slack.do("app", account=WORKSPACE, url=events)
 
 
-async def post(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str] | None = None) -> int | None:
+async def post(
+    http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str] | None = None
+) -> int | None:
     """What it is answered with; None where nobody listens."""
     try:
         async with http.post(url, data=BytesIO(body), headers=headers) as response:
@@ -92,7 +96,12 @@ async def call_as_telegram(at: Scene, hook: str, secret: str, group: str) -> Non
     """Without the secret, with another one, and with the right one in words that nobody understands."""
     word, number = at.canaries.word, at.canaries.number
     said = json.dumps({"update_id": 7, "message": {"text": word("stranger_text")}}).encode()
-    person = {"id": int(number("member")), "is_bot": False, "first_name": word("first"), "username": word("nick")}
+    person = {
+        "id": int(number("member")),
+        "is_bot": False,
+        "first_name": word("first"),
+        "username": word("nick"),
+    }
     chat = {"id": int(group), "type": "supergroup", "title": word("title"), "is_forum": True}
     told = {
         "message_id": int(number("message")),
@@ -130,8 +139,13 @@ async def call_as_telegram(at: Scene, hook: str, secret: str, group: str) -> Non
             )
         ]
         wrong = [await post(http, hook, body, known) for body in strange]
-        taken = [await post(http, hook, json.dumps(each).encode(), known) for each in (*left_out, understood)]
-        elsewhere = await post(http, f"{hook}/{word('elsewhere')}?{word('request')}={word('request')}", said, known)
+        taken = [
+            await post(http, hook, json.dumps(each).encode(), known)
+            for each in (*left_out, understood)
+        ]
+        elsewhere = await post(
+            http, f"{hook}/{word('elsewhere')}?{word('request')}={word('request')}", said, known
+        )
         large = await post(http, hook, b"x" * TOO_LARGE, known)
     assert (refused, wrong, taken) == ([403] * 4, [400] * len(strange), [200] * 4)
     assert (elsewhere, large) == (404, 413)
@@ -148,19 +162,42 @@ def signed(body: bytes, secret: str, *, late: float = 0.0) -> dict[str, str]:
 async def call_as_slack(at: Scene, events: str, secret: str) -> None:
     """Unsigned, signed by another, too late; and signed well in words that nobody understands."""
     word, number = at.canaries.word, at.canaries.number
-    said = {"type": "message", "channel": f"D{number('strange_dm')}", "user": f"U{number('strange_user')}"}
-    said |= {"text": word("stranger_text"), "ts": at.canaries.keep("ts", "1700000000.867530"), "channel_type": "im"}
+    said = {
+        "type": "message",
+        "channel": f"D{number('strange_dm')}",
+        "user": f"U{number('strange_user')}",
+    }
+    said |= {
+        "text": word("stranger_text"),
+        "ts": at.canaries.keep("ts", "1700000000.867530"),
+        "channel_type": "im",
+    }
     event = {"type": "event_callback", "event_id": word("event"), "team_id": at.team, "event": said}
     body = json.dumps(event).encode()
     strange = [
         {**event, "event": word("garbage")},
-        {**event, "event": {"type": "message", "channel": {"id": word("garbage")}, "user": [], "text": 7, "ts": "x"}},
+        {
+            **event,
+            "event": {
+                "type": "message",
+                "channel": {"id": word("garbage")},
+                "user": [],
+                "text": 7,
+                "ts": "x",
+            },
+        },
         {**event, "event": {**said, "ts": f"{number('early')}{number('late')}.000100"}},
         {**event, "team_id": word("other_team")},
         {"type": word("kind"), word("garbage"): word("garbage")},
         {"type": "block_actions", "actions": word("garbage"), "user": word("garbage")},
     ]
-    garbage = (b"{", word("garbage").encode(), b'["' + word("garbage").encode() + b'"]', b"\xff", b"payload=%7B")
+    garbage = (
+        b"{",
+        word("garbage").encode(),
+        b'["' + word("garbage").encode() + b'"]',
+        b"\xff",
+        b"payload=%7B",
+    )
     async with aiohttp.ClientSession() as http:
         refused = [
             await post(http, events, body, headers)
@@ -175,7 +212,9 @@ async def call_as_slack(at: Scene, events: str, secret: str) -> None:
         ]
         for each in (*garbage, *(json.dumps(one).encode() for one in strange)):
             assert await post(http, events, each, signed(each, secret)) in (200, 400)
-        elsewhere = await post(http, f"{events}/{word('elsewhere')}?{word('request')}", body, signed(body, secret))
+        elsewhere = await post(
+            http, f"{events}/{word('elsewhere')}?{word('request')}", body, signed(body, secret)
+        )
         large = await post(http, events, b"x" * TOO_LARGE, signed(b"", secret))
         assert await post(http, f"{events}?{word('request')}", body, signed(body, secret)) == 200
     assert refused == [401] * 6

@@ -69,7 +69,18 @@ def after_a_pause(verb: Callable[..., object]) -> Callable[..., object]:
 def slow_disk() -> tuple[Store, LoopClock]:
     """Every verb takes its time, so that whoever does not wait for his turn gets in between."""
     store, clock = memory()
-    names = ("accept", "begin", "finish", "answer", "open", "reset", "switch", "rename", "transcript", "truncate")
+    names = (
+        "accept",
+        "begin",
+        "finish",
+        "answer",
+        "open",
+        "reset",
+        "switch",
+        "rename",
+        "transcript",
+        "truncate",
+    )
     return Odd(store, **{name: after_a_pause(getattr(store, name)) for name in names}), clock  # type: ignore[return-value]
 
 
@@ -100,7 +111,10 @@ class TestAsking:
             await say_all(work, "/help", "hello", "/status", "again")
 
             entries = await work.entries()
-            assert [entry.text for entry in entries if entry.origin is Origin.COMMAND][::2] == ["/help", "/status"]
+            assert [entry.text for entry in entries if entry.origin is Origin.COMMAND][::2] == [
+                "/help",
+                "/status",
+            ]
             assert [entry.text for entry in agent.turns[-1].history] == ["hello", "hello"]
 
     async def test_a_misspelt_command_gets_a_suggestion_and_no_turn(self) -> None:
@@ -112,7 +126,9 @@ class TestAsking:
             assert "/help lists what there is" in work.adapter.texts[1]
             assert agent.turns == []
 
-    @pytest.mark.parametrize("text", ["/etc/hosts", "/2", "/ help", "//new", "/", "look at /new", "/new/old", "/é"])
+    @pytest.mark.parametrize(
+        "text", ["/etc/hosts", "/2", "/ help", "//new", "/", "look at /new", "/new/old", "/é"]
+    )
     async def test_what_only_looks_like_a_command_is_text(self, text: str) -> None:
         async with at_work(policy_for(ScriptedAgent(answer=echo)), *memory()) as work:
             await say_all(work, text)
@@ -158,7 +174,9 @@ class TestAsking:
                 raise failures.pop()
             return await working(*args, **named)
 
-        async with at_work(policy_for(ScriptedAgent()), Odd(store, **{verb: failing}), clock) as work:  # type: ignore[arg-type]
+        async with at_work(
+            policy_for(ScriptedAgent()), Odd(store, **{verb: failing}), clock
+        ) as work:  # type: ignore[arg-type]
             await say_all(work, "/new Plans")
 
             assert "“Plans” has begun" in last(work)
@@ -205,7 +223,9 @@ class TestNew:
                 "first",
                 "about first \n\n*(incomplete: stopped)*",
             ]
-            assert last(work).startswith("What was running has been stopped. A new conversation has begun.")
+            assert last(work).startswith(
+                "What was running has been stopped. A new conversation has begun."
+            )
             assert (await work.session()).id != old.id
 
     async def test_what_is_said_after_it_is_said_in_the_new_conversation(self) -> None:
@@ -218,7 +238,10 @@ class TestNew:
             await asyncio.gather(work.say("/new"), work.say("second"))
             await later(1)
 
-            assert [[message.text for message in turn.messages] for turn in agent.turns] == [["first"], ["second"]]
+            assert [[message.text for message in turn.messages] for turn in agent.turns] == [
+                ["first"],
+                ["second"],
+            ]
             assert agent.turns[-1].session.id != old.id
             assert agent.turns[-1].history == ()
 
@@ -238,7 +261,9 @@ class TestNew:
     async def test_commands_of_one_chat_are_done_in_the_order_in_which_they_came(self) -> None:
         async with at_work(policy_for(ScriptedAgent(answer=echo)), *slow_disk()) as work:
             await say_all(work, "first")
-            await asyncio.gather(work.say("/new"), work.say("/title Plans"), work.say("/title Better plans"))
+            await asyncio.gather(
+                work.say("/new"), work.say("/title Plans"), work.say("/title Better plans")
+            )
             await later()
 
             assert (await work.session()).title == "Better plans"
@@ -257,7 +282,10 @@ class TestNew:
             await work.say("/new")
             await later(4000)
 
-            assert [[message.text for message in turn.messages] for turn in agent.turns] == [["first"], ["second"]]
+            assert [[message.text for message in turn.messages] for turn in agent.turns] == [
+                ["first"],
+                ["second"],
+            ]
             assert {item.state for item in await work.store.inbox(*InboxState)} == {InboxState.DONE}
 
 
@@ -322,7 +350,10 @@ class TestResume:
             assert "secret" not in last(work)
 
     async def test_two_people_of_one_group_do_not_reach_each_other(self) -> None:
-        ann, bob = (SessionSource(platform="web", chat_type=ChatType.GROUP, chat_id="g", user_id=name) for name in "ab")
+        ann, bob = (
+            SessionSource(platform="web", chat_type=ChatType.GROUP, chat_id="g", user_id=name)
+            for name in "ab"
+        )
         async with at_work(policy_for(ScriptedAgent(answer=echo)), *memory()) as work:
             for text in ("secret of ann", "/new"):
                 await work.say(text, source=ann)
@@ -409,7 +440,12 @@ class TestStop:
 
             assert agent.turns == []
             assert work.adapter.texts == ["(Stopped before the first word.)", "Stopped."]
-            assert await work.texts() == ["a", "(Stopped before the first word.)", "/stop", "Stopped."]
+            assert await work.texts() == [
+                "a",
+                "(Stopped before the first word.)",
+                "/stop",
+                "Stopped.",
+            ]
             assert {item.state for item in await work.store.inbox(*InboxState)} == {InboxState.DONE}
 
     async def test_without_a_turn_it_says_so(self) -> None:
@@ -516,7 +552,9 @@ class TestUndo:
     ) -> None:
         store, clock = memory()
 
-        async def accept(message: InboundMessage, key: SessionKey, **more: Choice | None) -> Accepted:
+        async def accept(
+            message: InboundMessage, key: SessionKey, **more: Choice | None
+        ) -> Accepted:
             await asyncio.sleep(2 if message.text == command else 0)
             return await store.accept(message, key, **more)
 
@@ -541,7 +579,14 @@ class TestUndo:
             await asyncio.gather(work.say("/undo"), work.say("three"))
             await later()
 
-            assert await work.texts() == ["one", "one", "/undo", work.adapter.texts[2], "three", "three"]
+            assert await work.texts() == [
+                "one",
+                "one",
+                "/undo",
+                work.adapter.texts[2],
+                "three",
+                "three",
+            ]
             assert [entry.text for entry in agent.turns[-1].history] == ["one", "one"]
 
 
@@ -588,7 +633,12 @@ class TestRetry:
             await work.say("/stop")
             await later(1)
 
-            assert await work.texts() == ["one", "about one \n\n*(incomplete: stopped)*", "/stop", "Stopped."]
+            assert await work.texts() == [
+                "one",
+                "about one \n\n*(incomplete: stopped)*",
+                "/stop",
+                "Stopped.",
+            ]
 
     async def test_there_may_be_nothing_to_ask_again(self) -> None:
         async with at_work(policy_for(ScriptedAgent()), *memory()) as work:
@@ -611,14 +661,20 @@ class TestBounds:
             await later()
 
             assert work.pipeline.lanes.depth() == (0, 0)
-            assert not any(work.pipeline.lanes.is_busy(session.key) for session in await work.store.sessions())
+            assert not any(
+                work.pipeline.lanes.is_busy(session.key) for session in await work.store.sessions()
+            )
             assert len(await work.store.sessions(SessionFilter(current_only=True))) == 20
 
 
 @hurried
 class TestHurry:
-    @pytest.mark.parametrize(("first", "then"), [("one", "/undo"), ("one", "/retry"), ("/stop", "/retry")])
-    async def test_whoever_has_seen_an_answer_may_go_on_at_once(self, first: str, then: str) -> None:
+    @pytest.mark.parametrize(
+        ("first", "then"), [("one", "/undo"), ("one", "/retry"), ("/stop", "/retry")]
+    )
+    async def test_whoever_has_seen_an_answer_may_go_on_at_once(
+        self, first: str, then: str
+    ) -> None:
         """Although the lane is still busy with marking the answer as sent."""
         seen = asyncio.Event()
         agent = ScriptedAgent(answer=echo)

@@ -34,11 +34,15 @@ def file(tmp_path: Path) -> Path:
 
 
 def sessions(state: Path) -> list[dict[str, object]]:
-    listed: list[dict[str, object]] = json.loads(turngate(state, "sessions", "list", "--json").stdout)["sessions"]
+    listed: list[dict[str, object]] = json.loads(
+        turngate(state, "sessions", "list", "--json").stdout
+    )["sessions"]
     return listed
 
 
-def test_a_backup_without_a_daemon_says_what_it_holds_and_what_it_leaves_out(state: Path, file: Path) -> None:
+def test_a_backup_without_a_daemon_says_what_it_holds_and_what_it_leaves_out(
+    state: Path, file: Path
+) -> None:
     turngate(state, "status")
     key = (state / "privacy.key").read_bytes()
     result = turngate(state, "backup", str(file))
@@ -51,13 +55,17 @@ def test_a_backup_without_a_daemon_says_what_it_holds_and_what_it_leaves_out(sta
     assert verify(file).rows_checked
 
 
-def test_it_can_be_put_back_and_everything_is_there(state: Path, file: Path, tmp_path: Path) -> None:
+def test_it_can_be_put_back_and_everything_is_there(
+    state: Path, file: Path, tmp_path: Path
+) -> None:
     made = json.loads(turngate(state, "backup", str(file), "--json").stdout)
     before = sessions(state)
     result = turngate(tmp_path / "elsewhere", "restore", str(file), "--json")
 
     restored = json.loads(result.stdout)
-    assert (made["sessions"], made["entries"]) == (restored["sessions"], restored["entries"]) == (1, 4)
+    assert (
+        (made["sessions"], made["entries"]) == (restored["sessions"], restored["entries"]) == (1, 4)
+    )
     assert restored["replaced"] is None
     assert sessions(tmp_path / "elsewhere") == before
 
@@ -120,7 +128,9 @@ def test_a_folder_that_is_not_there_is_told(state: Path, tmp_path: Path) -> None
     assert "No such file or directory" in refused.stderr
 
 
-def test_a_restore_needs_the_daemon_to_be_down_and_a_backup_does_not(state: Path, file: Path) -> None:
+def test_a_restore_needs_the_daemon_to_be_down_and_a_backup_does_not(
+    state: Path, file: Path
+) -> None:
     with daemon(state) as running:
         assert turngate(state, "backup", str(file)).returncode == 0
         refused = turngate(state, "restore", str(file))
@@ -135,7 +145,9 @@ def test_a_restore_needs_the_daemon_to_be_down_and_a_backup_does_not(state: Path
     assert running.returncode == 0
 
 
-def test_a_backup_of_a_killed_daemon_holds_what_is_in_its_log_alone(state: Path, file: Path) -> None:
+def test_a_backup_of_a_killed_daemon_holds_what_is_in_its_log_alone(
+    state: Path, file: Path
+) -> None:
     with daemon(state) as running:
         turngate(state, "chat", said="said last\n")
         running.send_signal(signal.SIGKILL)

@@ -77,8 +77,12 @@ def test_secrets_that_only_the_service_can_read_are_not_looked_for(state: Path) 
     assert "the credential key needs a service manager" in alone.stderr
 
 
-@pytest.mark.parametrize(("said", "reason"), [("x" * 10_000_000, "more than 1,048,576 bytes"), ("", "nothing was")])
-def test_what_is_no_message_is_told_before_anybody_is_asked(state: Path, said: str, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "reason"), [("x" * 10_000_000, "more than 1,048,576 bytes"), ("", "nothing was")]
+)
+def test_what_is_no_message_is_told_before_anybody_is_asked(
+    state: Path, said: str, reason: str
+) -> None:
     result = turngate(state, "chat", said=said)
 
     assert (result.returncode, result.stdout) == (1, "")
@@ -88,7 +92,9 @@ def test_what_is_no_message_is_told_before_anybody_is_asked(state: Path, said: s
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("command", ["chat", "status", "sessions list"])
-def test_a_stream_that_the_caller_closed_is_no_reason_to_break_down(state: Path, command: str, closed: str) -> None:
+def test_a_stream_that_the_caller_closed_is_no_reason_to_break_down(
+    state: Path, command: str, closed: str
+) -> None:
     script = f'echo hi | (exec "$0" {command} --state-dir "$1" {closed})'
 
     result = subprocess.run(
@@ -164,7 +170,9 @@ def test_at_a_terminal_the_answer_is_rendered_and_the_prompt_comes_back(state: P
         terminal.type("\x04")
 
         assert terminal.end() == 0
-    assert plain(welcome).startswith("Turngate chat, conversation “work”. /help lists the commands, Ctrl-D leaves.\n")
+    assert plain(welcome).startswith(
+        "Turngate chat, conversation “work”. /help lists the commands, Ctrl-D leaves.\n"
+    )
     assert "You said: some bold words" in plain(answer)
     assert "\x1b[1mbold\x1b[0m" in answer
 

@@ -30,7 +30,13 @@ def run(
     """In an empty home, with an environment of its own."""
     env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "TZ": "Asia/Tokyo", "COLUMNS": "200"} | env
     return subprocess.run(
-        [*command, *arguments], cwd=home, env=env, capture_output=True, text=True, check=False, timeout=60
+        [*command, *arguments],
+        cwd=home,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
 
 
@@ -44,7 +50,10 @@ def test_without_a_file_everything_is_fine(home: Path) -> None:
     result = run(home, "check")
 
     assert result.returncode == 0
-    assert result.stdout == f"There is no config file, and none is needed: the defaults are in effect.\n{CLOSED}"
+    assert (
+        result.stdout
+        == f"There is no config file, and none is needed: the defaults are in effect.\n{CLOSED}"
+    )
     assert result.stderr == ""
 
 
@@ -53,7 +62,11 @@ def test_a_valid_file_is_named(home: Path) -> None:
 
     result = run(home, "check")
 
-    assert (result.returncode, result.stdout, result.stderr) == (0, f"turngate.yaml is valid.\n{CLOSED}", "")
+    assert (result.returncode, result.stdout, result.stderr) == (
+        0,
+        f"turngate.yaml is valid.\n{CLOSED}",
+        "",
+    )
 
 
 def test_a_valid_file_may_earn_warnings(home: Path) -> None:
@@ -63,12 +76,18 @@ def test_a_valid_file_may_earn_warnings(home: Path) -> None:
 
     assert result.returncode == 0
     assert result.stdout == f"turngate.yaml is valid.\n{CLOSED}"
-    assert "turngate.yaml:1:26: warning: agents.main.api_key: a secret in the file itself" in result.stderr
+    assert (
+        "turngate.yaml:1:26: warning: agents.main.api_key: a secret in the file itself"
+        in result.stderr
+    )
     assert CANARY not in result.stdout + result.stderr
 
 
 def test_a_door_that_is_open_to_everybody_is_told_of_in_capitals(home: Path) -> None:
-    write(home, "access: {direct: open-dangerously, groups: all, allow: [telegram:1], admins: [telegram:2]}\n")
+    write(
+        home,
+        "access: {direct: open-dangerously, groups: all, allow: [telegram:1], admins: [telegram:2]}\n",
+    )
 
     result = run(home, "check")
 
@@ -79,7 +98,9 @@ def test_a_door_that_is_open_to_everybody_is_told_of_in_capitals(home: Path) -> 
 
 
 @pytest.mark.parametrize("command", [("check",), ("config", "show"), ("config", "show", "--json")])
-def test_a_wrong_file_exits_78_with_every_mistake_on_stderr(home: Path, command: tuple[str, ...]) -> None:
+def test_a_wrong_file_exits_78_with_every_mistake_on_stderr(
+    home: Path, command: tuple[str, ...]
+) -> None:
     file = write(home, "sesions: {}\nlog: {level: loud}\nstorage: {url: postgresql://h/db}\n")
 
     result = run(home, *command, "--config", str(file))
@@ -101,7 +122,8 @@ def test_a_file_that_is_not_there_exits_78(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("chek",), ("check", "--nonsense"), ("check", "extra"), ("config", "sho"), ("config",)]
+    "arguments",
+    [("chek",), ("check", "--nonsense"), ("check", "extra"), ("config", "sho"), ("config",)],
 )
 def test_wrong_usage_exits_2(home: Path, arguments: tuple[str, ...]) -> None:
     result = run(home, *arguments)
@@ -160,7 +182,9 @@ def test_help_lists_what_is_built_and_nothing_else(home: Path) -> None:
     assert result.returncode == 0
     assert "check" in result.stdout
     assert "config" in result.stdout
-    assert [name for name in ("doctor", "audit", "schedule", "--online") if f" {name} " in result.stdout] == []
+    assert [
+        name for name in ("doctor", "audit", "schedule", "--online") if f" {name} " in result.stdout
+    ] == []
 
 
 LISTED = """
@@ -171,7 +195,18 @@ try:
 finally:
     print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
 """
-HEAVY = {"aiogram", "aiohttp", "aiosqlite", "asyncio", "config", "discord", "pydantic", "slack_bolt", "sqlite3", "yaml"}
+HEAVY = {
+    "aiogram",
+    "aiohttp",
+    "aiosqlite",
+    "asyncio",
+    "config",
+    "discord",
+    "pydantic",
+    "slack_bolt",
+    "sqlite3",
+    "yaml",
+}
 
 
 def test_help_imports_no_sdk_no_driver_and_no_config(home: Path) -> None:
@@ -179,7 +214,9 @@ def test_help_imports_no_sdk_no_driver_and_no_config(home: Path) -> None:
     checked = run(home, "check", command=(sys.executable, "-c", LISTED))
 
     assert set(helped.stderr.split()) & HEAVY == set()
-    assert {"config", "pydantic", "yaml"} <= set(checked.stderr.split())  # so the list above is one of modules
+    assert {"config", "pydantic", "yaml"} <= set(
+        checked.stderr.split()
+    )  # so the list above is one of modules
 
 
 NAMED = LISTED.replace('.partition(".")[0]', "")
@@ -190,7 +227,11 @@ def test_help_imports_nothing_of_ours_but_the_commands_themselves(home: Path) ->
     listed = run(home, "sessions", "list", "--help", command=(sys.executable, "-c", NAMED))
 
     for result in (helped, listed):
-        ours = {name for name in result.stderr.split() if name.startswith(("gateway.", "adapters", "config"))}
+        ours = {
+            name
+            for name in result.stderr.split()
+            if name.startswith(("gateway.", "adapters", "config"))
+        }
         assert {name for name in ours if not name.startswith("turngate.gateway.cli")} == {
             "turngate.gateway.__main__",
             "turngate.gateway.domain.errors",
@@ -206,7 +247,9 @@ def test_help_imports_nothing_of_ours_but_the_commands_themselves(home: Path) ->
             }
             == set()
         )
-        assert {"rich.live", "rich.status", "readline", "structlog"} & set(result.stderr.split()) == set()
+        assert {"rich.live", "rich.status", "readline", "structlog"} & set(
+            result.stderr.split()
+        ) == set()
 
 
 def test_check_imports_no_sdk_and_no_driver(home: Path) -> None:

@@ -83,7 +83,9 @@ def test_a_person_is_seen_approved_and_revoked(state: Path, code: str) -> None:
     assert "PLATFORM:ID" in refusal(state, "pair", "revoke", "ann")
 
 
-def test_five_wrong_codes_lock_the_command_line_with_or_without_a_daemon(state: Path, code: str) -> None:
+def test_five_wrong_codes_lock_the_command_line_with_or_without_a_daemon(
+    state: Path, code: str
+) -> None:
     for _ in range(MOST_WRONG):
         assert "there is no such code" in refusal(state, "pair", "approve", "AAAAAAAA")
 
@@ -96,7 +98,10 @@ def test_people_read_sentences_and_a_table(state: Path, code: str) -> None:
     assert row.startswith("telegram:12345  waits")
     said = turngate(state, "pair", "approve", code).stdout
     assert said == "telegram:12345 can talk to the bot now, in direct messages, and is told so.\n"
-    assert turngate(state, "pair", "revoke", "telegram:12345").stdout == "No longer let in: telegram:12345.\n"
+    assert (
+        turngate(state, "pair", "revoke", "telegram:12345").stdout
+        == "No longer let in: telegram:12345.\n"
+    )
     assert turngate(state, "pair", "list").stdout == "Nobody was paired, and nobody asks to be.\n"
 
 

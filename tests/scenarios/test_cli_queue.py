@@ -46,7 +46,9 @@ def refused(state: Path, text: str = "one too many") -> InboxId:
             key = build_session_key(HERE)
             accepted = await store.accept(message(text, id="m1", source=HERE), key)
             session = (await store.open(Opening(key=key, source=HERE))).session
-            await store.refuse([accepted.id], "too many messages wait", session=session.id, parts=())
+            await store.refuse(
+                [accepted.id], "too many messages wait", session=session.id, parts=()
+            )
             await store.close()
             return accepted.id
 
@@ -68,7 +70,11 @@ def test_the_queue_and_its_rows_have_the_shape_of_the_contract(state: Path) -> N
     assert set(listed) == {"inbox", "outbox"}
     (row,) = listed["inbox"]  # type: ignore[misc]
     assert set(row) == ROW
-    assert (row["state"], row["reason"], listed["outbox"]) == ("refused", "too many messages wait", [])
+    assert (row["state"], row["reason"], listed["outbox"]) == (
+        "refused",
+        "too many messages wait",
+        [],
+    )
 
     shown = document(state, "queue", "show", row["id"])
     assert set(shown) == ROW | {"text", "steps"}
@@ -81,7 +87,9 @@ def test_the_queue_and_its_rows_have_the_shape_of_the_contract(state: Path) -> N
         assert [step["step"] for step in trace["steps"]][-1] == "refused"  # type: ignore[attr-defined]
 
 
-def test_what_is_retried_is_answered_by_the_daemon_or_by_the_next_one(state: Path, anyhow: str) -> None:
+def test_what_is_retried_is_answered_by_the_daemon_or_by_the_next_one(
+    state: Path, anyhow: str
+) -> None:
     again = document(state, "queue", "retry", "in1")
     assert (set(again), again["state"]) == (ROW, "waiting")
 
@@ -114,7 +122,9 @@ def test_what_is_dropped_is_gone_with_its_words(state: Path) -> None:
         (("trace", "nowhere"), "there is no message nowhere"),
     ],
 )
-def test_what_is_not_there_is_an_error_on_stderr_alone(state: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_what_is_not_there_is_an_error_on_stderr_alone(
+    state: Path, arguments: tuple[str, ...], words: str
+) -> None:
     for more in ((), ("--json",)):
         result = turngate(state, *arguments, *more)
 

@@ -26,7 +26,9 @@ from turngate.gateway.stores.sqlite import SqliteStore
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b2J\u202egnp.exe\u2066 [bold]x[/bold] :smile: \r\n\x00end"
 # What a terminal would act on: every control but the newline, and whatever turns the writing round.
-HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+HARMFUL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 @pytest.fixture
@@ -49,10 +51,16 @@ def fill(state: Path, work: Callable[[Store], Awaitable[Session]]) -> Session:
 
 
 def talk(
-    state: Path, text: str = "where is the green bottle", *, user: str = "42", title: str | None = None
+    state: Path,
+    text: str = "where is the green bottle",
+    *,
+    user: str = "42",
+    title: str | None = None,
 ) -> Session:
     async def work(store: Store) -> Session:
-        session = await exchange(store, text, source=dm(user), id=f"{user}-{text[:8]}", answer="in the cellar")
+        session = await exchange(
+            store, text, source=dm(user), id=f"{user}-{text[:8]}", answer="in the cellar"
+        )
         await store.rename(session.id, title)
         return session
 
@@ -80,7 +88,9 @@ def test_one_session_is_one_document_of_the_shape_of_the_contract(state: Path) -
     document = json.loads(result.stdout)
     assert set(document) == SESSION | {"entries"}
     assert [set(entry) for entry in document["entries"]] == [ENTRY, ENTRY]
-    assert document["entries"][0]["content"] == [{"type": "text", "text": "where is the green bottle"}]
+    assert document["entries"][0]["content"] == [
+        {"type": "text", "text": "where is the green bottle"}
+    ]
 
 
 def test_the_status_is_one_document_of_the_shape_of_the_contract(state: Path) -> None:
@@ -112,7 +122,9 @@ def test_a_listing_can_be_narrowed(state: Path) -> None:
     turngate(state, "sessions", "archive", two.id)
 
     def titles(*options: str) -> list[str]:
-        listed = json.loads(turngate(state, "sessions", "list", "--json", *options).stdout)["sessions"]
+        listed = json.loads(turngate(state, "sessions", "list", "--json", *options).stdout)[
+            "sessions"
+        ]
         return [one["title"] for one in listed]
 
     assert titles() == ["Two", "One"]
@@ -134,7 +146,10 @@ def test_people_see_fifty_and_are_told_of_more(state: Path) -> None:
     all_of_them = turngate(state, "sessions", "list", "--limit", "100")
     documents = json.loads(turngate(state, "sessions", "list", "--json").stdout)["sessions"]
 
-    assert (len(few.stdout.splitlines()), few.stderr) == (51, "There are more than 50; --limit shows them.\n")
+    assert (len(few.stdout.splitlines()), few.stderr) == (
+        51,
+        "There are more than 50; --limit shows them.\n",
+    )
     assert (len(all_of_them.stdout.splitlines()), all_of_them.stderr) == (61, "")
     assert len(documents) == 60
 
@@ -158,7 +173,9 @@ def test_a_transcript_is_shown_and_searched(state: Path) -> None:
 
 @pytest.mark.parametrize("command", [("list",), ("show",), ("search", "bottle")])
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_hostile_text_reaches_no_terminal(state: Path, command: tuple[str, ...], options: tuple[str, ...]) -> None:
+def test_hostile_text_reaches_no_terminal(
+    state: Path, command: tuple[str, ...], options: tuple[str, ...]
+) -> None:
     session = talk(state, f"bottle {HOSTILE}", title=HOSTILE)
     arguments = (*command, session.id) if command == ("show",) else command
 
@@ -173,7 +190,9 @@ def test_what_is_typed_wrong_is_not_thrown_back_at_the_terminal(state: Path) -> 
     result = turngate(state, "sessions", "show", "s_\x1b[31m")
 
     assert result.returncode == 1
-    assert result.stderr == ("there is no session s_\ufffd[31m; `turngate sessions list` shows those there are\n")
+    assert result.stderr == (
+        "there is no session s_\ufffd[31m; `turngate sessions list` shows those there are\n"
+    )
 
 
 def test_an_export_goes_to_standard_output_or_into_a_file(state: Path) -> None:
@@ -183,7 +202,12 @@ def test_an_export_goes_to_standard_output_or_into_a_file(state: Path) -> None:
     printed = turngate(state, "sessions", "export", session.id)
     written = turngate(state, "sessions", "export", session.id, "--output", str(file))
 
-    assert [json.loads(line)["type"] for line in printed.stdout.splitlines()] == ["session", "entry", "entry", "end"]
+    assert [json.loads(line)["type"] for line in printed.stdout.splitlines()] == [
+        "session",
+        "entry",
+        "entry",
+        "end",
+    ]
     assert file.read_text() == printed.stdout
     assert file.stat().st_mode & 0o777 == 0o600
     assert written.stdout == f"Wrote 4 lines to {file}.\n"
@@ -193,11 +217,15 @@ def test_an_export_goes_to_standard_output_or_into_a_file(state: Path) -> None:
 def test_an_export_that_cannot_be_written_leaves_nothing_behind(state: Path) -> None:
     session = talk(state)
 
-    nowhere = turngate(state, "sessions", "export", session.id, "--output", str(state / "no" / "file"))
+    nowhere = turngate(
+        state, "sessions", "export", session.id, "--output", str(state / "no" / "file")
+    )
     nobody = turngate(state, "sessions", "export", "s_nobody", "--output", str(state / "file"))
 
     assert nowhere.returncode == 1
-    assert "cannot be written (No such file or directory); choose another --output" in nowhere.stderr
+    assert (
+        "cannot be written (No such file or directory); choose another --output" in nowhere.stderr
+    )
     assert nobody.returncode == 1
     assert not (state / "file").exists()
     assert not (state / "file.part").exists()
@@ -305,11 +333,18 @@ def test_wrong_usage_exits_2(state: Path, arguments: tuple[str, ...]) -> None:
 def test_a_duration_that_is_none_is_told_with_its_cure(state: Path) -> None:
     result = turngate(state, "sessions", "list", "--active-within", "soon", COLUMNS="200")
 
-    assert "this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms" in result.stderr
+    assert (
+        "this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
+        in result.stderr
+    )
 
 
-@pytest.mark.parametrize("arguments", [("sessions", "list"), ("status",), ("web", "link"), ("chat",)])
-def test_a_state_folder_that_cannot_be_used_exits_74(state: Path, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [("sessions", "list"), ("status",), ("web", "link"), ("chat",)]
+)
+def test_a_state_folder_that_cannot_be_used_exits_74(
+    state: Path, arguments: tuple[str, ...]
+) -> None:
     state.touch()
 
     result = turngate(state, *arguments, said="hello")
@@ -354,7 +389,9 @@ def test_commands_at_once_wait_for_each_other(state: Path) -> None:
     talk(state)
 
     async def many() -> list[int | None]:
-        commands = [asyncio.to_thread(turngate, state, "sessions", "list", "--json") for _ in range(6)]
+        commands = [
+            asyncio.to_thread(turngate, state, "sessions", "list", "--json") for _ in range(6)
+        ]
         return [result.returncode for result in await asyncio.gather(*commands)]
 
     assert asyncio.run(many()) == [0] * 6

@@ -19,8 +19,13 @@ from turngate.gateway.domain.ports.store import Outcome
 from turngate.gateway.domain.usage import Payer
 from turngate.gateway.stores.sqlite import SqliteStore
 
-ANN = Payer(day="2026-05-04", platform="telegram", account="main", chat="-100", user="42", agent="main")
-SPENT = Spent(tokens=Tokens(input=1200, output=300, cache_read=50), cost=Cost(usd=0.25, status=CostStatus.REPORTED))
+ANN = Payer(
+    day="2026-05-04", platform="telegram", account="main", chat="-100", user="42", agent="main"
+)
+SPENT = Spent(
+    tokens=Tokens(input=1200, output=300, cache_read=50),
+    cost=Cost(usd=0.25, status=CostStatus.REPORTED),
+)
 UNPRICED = Spent(tokens=Tokens(input=100), estimated=True, cost=Cost(status=CostStatus.UNKNOWN))
 
 
@@ -63,16 +68,33 @@ def test_the_latest_day_comes_first_and_the_sum_last(state: Path) -> None:
 
 def test_people_chats_and_agents_are_named_as_in_the_config_the_largest_first(state: Path) -> None:
     small = replace(SPENT, cost=Cost(usd=0.01, status=CostStatus.REPORTED))
-    fill(state, (ANN, small), (replace(ANN, account="support", chat="7", user="", agent="coder"), SPENT))
+    fill(
+        state,
+        (ANN, small),
+        (replace(ANN, account="support", chat="7", user="", agent="coder"), SPENT),
+    )
 
-    listed = {by: turngate(state, "usage", "--by", by).stdout.splitlines() for by in ("user", "chat", "agent")}
+    listed = {
+        by: turngate(state, "usage", "--by", by).stdout.splitlines()
+        for by in ("user", "chat", "agent")
+    }
     assert [line.split()[0] for line in listed["user"]] == ["USER", "(nobody", "telegram:42", "all"]
-    assert [line.split()[0] for line in listed["chat"]] == ["CHAT", "telegram/support:7", "telegram:-100", "all"]
+    assert [line.split()[0] for line in listed["chat"]] == [
+        "CHAT",
+        "telegram/support:7",
+        "telegram:-100",
+        "all",
+    ]
     assert [line.split()[0] for line in listed["agent"]] == ["AGENT", "coder", "main", "all"]
 
 
 def test_what_is_estimated_or_has_no_price_is_marked_and_explained(state: Path) -> None:
-    fill(state, (ANN, UNPRICED), (replace(ANN, user="43"), SPENT), (replace(ANN, user="43"), UNPRICED))
+    fill(
+        state,
+        (ANN, UNPRICED),
+        (replace(ANN, user="43"), SPENT),
+        (replace(ANN, user="43"), UNPRICED),
+    )
 
     result = turngate(state, "usage", "--by", "user")
     assert [line.split()[-2:] for line in result.stdout.splitlines()[1:]] == [
@@ -89,14 +111,22 @@ def test_what_is_estimated_or_has_no_price_is_marked_and_explained(state: Path) 
 def test_the_document_has_every_number(state: Path) -> None:
     fill(state, (ANN, SPENT), (ANN, UNPRICED))
 
-    assert json.loads(turngate(state, "usage", "--by", "chat", "--since", "2026-05-04", "--json").stdout) == {
+    assert json.loads(
+        turngate(state, "usage", "--by", "chat", "--since", "2026-05-04", "--json").stdout
+    ) == {
         "by": "chat",
         "since": "2026-05-04",
         "usage": [
             {
                 "chat": "telegram:-100",
                 "turns": 2,
-                "tokens": {"input": 1300, "output": 300, "cache_read": 50, "cache_write": 0, "total": 1650},
+                "tokens": {
+                    "input": 1300,
+                    "output": 300,
+                    "cache_read": 50,
+                    "cache_write": 0,
+                    "total": 1650,
+                },
                 "cost_usd": 0.25,
                 "estimated_turns": 1,
                 "unpriced_turns": 1,
@@ -104,7 +134,13 @@ def test_the_document_has_every_number(state: Path) -> None:
         ],
         "total": {
             "turns": 2,
-            "tokens": {"input": 1300, "output": 300, "cache_read": 50, "cache_write": 0, "total": 1650},
+            "tokens": {
+                "input": 1300,
+                "output": 300,
+                "cache_read": 50,
+                "cache_write": 0,
+                "total": 1650,
+            },
             "cost_usd": 0.25,
             "estimated_turns": 1,
             "unpriced_turns": 1,
@@ -152,6 +188,13 @@ def test_prices_and_the_model_come_from_the_config_and_budgets_hold(state: Path)
     (session,) = json.loads(turngate(state, "sessions", "list", "--json").stdout)["sessions"]
 
     assert "You said:" in first.stdout
-    assert "Today's budget of $5.00 is used up; it starts again at 00:00 Europe/Berlin." in second.stdout
+    assert (
+        "Today's budget of $5.00 is used up; it starts again at 00:00 Europe/Berlin."
+        in second.stdout
+    )
     assert (session["cost_usd"], session["cost_status"]) == (5.0, "estimated")
-    assert session["model"] == {"name": "parrot", "provider": "echo", "base_url": "http://127.0.0.1:9/v1"}
+    assert session["model"] == {
+        "name": "parrot",
+        "provider": "echo",
+        "base_url": "http://127.0.0.1:9/v1",
+    }

@@ -47,23 +47,36 @@ def jsonl_agent(body: str, **more: object) -> JsonlCommand:
 
 
 def _spec(body: str, form: str, **more: object) -> AgentSpec:
-    return AgentSpec(name="main", kind="command", argv=tuple(program(body)), format=form, env=ENV, **more)  # type: ignore[arg-type]
+    return AgentSpec(
+        name="main", kind="command", argv=tuple(program(body)), format=form, env=ENV, **more
+    )  # type: ignore[arg-type]
 
 
 class TestText:
     async def test_the_message_is_on_stdin_and_the_answer_on_stdout(self, tmp_path: Path) -> None:
-        result = await heard(text_agent("say(sys.stdin.read().upper())"), turn_in(tmp_path, "grüße"))
+        result = await heard(
+            text_agent("say(sys.stdin.read().upper())"), turn_in(tmp_path, "grüße")
+        )
         assert (result.text, result.events[-1], result.failure) == ("GRÜSSE\n\n", Done(), None)
 
-    async def test_messages_that_came_together_are_one_text_with_the_paths_of_their_files(self, tmp_path: Path) -> None:
+    async def test_messages_that_came_together_are_one_text_with_the_paths_of_their_files(
+        self, tmp_path: Path
+    ) -> None:
         photo = Attachment(type=MediaType.IMAGE, path="/in/1.png", name="cat.png")
         voice = Attachment(type=MediaType.AUDIO, path="/in/2")
         turn = replace(
             turn_in(tmp_path),
-            messages=(replace(message("look"), attachments=(photo, voice)), message("and?"), message("")),
+            messages=(
+                replace(message("look"), attachments=(photo, voice)),
+                message("and?"),
+                message(""),
+            ),
         )
         result = await heard(text_agent("say(repr(sys.stdin.read()))"), turn)
-        assert result.text == repr("look\n[file cat.png: /in/1.png]\n[file audio: /in/2]\n\nand?\n") + "\n"
+        assert (
+            result.text
+            == repr("look\n[file cat.png: /in/1.png]\n[file audio: /in/2]\n\nand?\n") + "\n"
+        )
 
     async def test_the_answer_comes_while_it_is_written(self, tmp_path: Path) -> None:
         body = "say('one')\nwhile not os.path.exists('seen'): time.sleep(0.01)\nsay('two')"
@@ -85,7 +98,8 @@ class TestText:
         result = await heard(text_agent("say('half'); sys.exit(3)"), turn_in(tmp_path))
         assert result.text == "half\n"
         assert (
-            str(result.failure) == "exit status 3; its last words are in the log, at level debug, where log.quote is on"
+            str(result.failure)
+            == "exit status 3; its last words are in the log, at level debug, where log.quote is on"
         )
 
     async def test_a_program_that_was_killed_is_a_failed_turn(self, tmp_path: Path) -> None:
@@ -97,25 +111,35 @@ class TestText:
         assert (result.text, result.failure) == ("hi\n", None)
 
     async def test_a_large_message_is_read_whole(self, tmp_path: Path) -> None:
-        result = await heard(text_agent("say(len(sys.stdin.read()))"), turn_in(tmp_path, "x" * 3_000_000))
+        result = await heard(
+            text_agent("say(len(sys.stdin.read()))"), turn_in(tmp_path, "x" * 3_000_000)
+        )
         assert result.text == "3000001\n"
 
     async def test_endless_output_fails_and_keeps_its_beginning(self, tmp_path: Path) -> None:
-        result = await heard(text_agent("for _ in range(100): os.write(1, b'x' * 1_000_000)"), turn_in(tmp_path))
+        result = await heard(
+            text_agent("for _ in range(100): os.write(1, b'x' * 1_000_000)"), turn_in(tmp_path)
+        )
         assert str(result.failure) == "the agent wrote more than 32 MB"
         assert LONGEST_ANSWER < len(result.text) <= MOST_OUTPUT
         assert is_gone(tmp_path)
 
-    async def test_a_program_that_closes_its_stdout_and_stays_has_answered(self, tmp_path: Path) -> None:
+    async def test_a_program_that_closes_its_stdout_and_stays_has_answered(
+        self, tmp_path: Path
+    ) -> None:
         result = await heard(text_agent("say('all'); os.close(1); wait()"), turn_in(tmp_path))
         assert (result.text, result.events[-1], result.failure) == ("all\n", Done(), None)
         assert is_gone(tmp_path)
 
     async def test_a_program_without_memory_fails(self, tmp_path: Path) -> None:
-        result = await heard(text_agent("say(len(bytes(400_000_000)))", memory=200_000_000), turn_in(tmp_path))
+        result = await heard(
+            text_agent("say(len(bytes(400_000_000)))", memory=200_000_000), turn_in(tmp_path)
+        )
         assert str(result.failure).startswith("exit status 1;")
 
-    async def test_a_program_that_is_not_there_is_for_the_operator_to_mend(self, tmp_path: Path) -> None:
+    async def test_a_program_that_is_not_there_is_for_the_operator_to_mend(
+        self, tmp_path: Path
+    ) -> None:
         agent = load_agent(AgentSpec(name="main", kind="command", argv=("nonesuch",), env=ENV))
         result = await heard(agent, turn_in(tmp_path))
         assert isinstance(result.failure, AgentRefused)
@@ -140,8 +164,12 @@ class TestText:
         await running.aclose()
         assert is_gone(tmp_path)
 
-    async def test_a_turn_that_is_cancelled_while_the_program_hangs_ends_it(self, tmp_path: Path) -> None:
-        hearing = asyncio.ensure_future(heard(text_agent("open('ready', 'w'); wait()"), turn_in(tmp_path)))
+    async def test_a_turn_that_is_cancelled_while_the_program_hangs_ends_it(
+        self, tmp_path: Path
+    ) -> None:
+        hearing = asyncio.ensure_future(
+            heard(text_agent("open('ready', 'w'); wait()"), turn_in(tmp_path))
+        )
         while not (tmp_path / "ready").exists():
             await asyncio.sleep(0.01)
         hearing.cancel()
@@ -176,7 +204,9 @@ tell(type="done")
         assert result == Heard([Text("hi"), Done()])
 
     async def test_a_last_line_without_an_end_counts(self, tmp_path: Path) -> None:
-        result = await heard(jsonl_agent("""os.write(1, b'{"type":"text","text":"hi"}')"""), turn_in(tmp_path))
+        result = await heard(
+            jsonl_agent("""os.write(1, b'{"type":"text","text":"hi"}')"""), turn_in(tmp_path)
+        )
         assert result.text == "hi"
 
     async def test_a_program_that_is_done_and_stays_is_ended(self, tmp_path: Path) -> None:
@@ -190,12 +220,16 @@ tell(type="done")
         assert (tmp_path / "tidy").exists()
 
     async def test_a_crash_is_a_failed_turn(self, tmp_path: Path) -> None:
-        result = await heard(jsonl_agent("tell(type='text', text='half'); sys.exit(9)"), turn_in(tmp_path))
+        result = await heard(
+            jsonl_agent("tell(type='text', text='half'); sys.exit(9)"), turn_in(tmp_path)
+        )
         assert result.text == "half"
         assert str(result.failure).startswith("exit status 9;")
 
     @pytest.mark.parametrize("line", ["hello", '{"type":"text"}', "[]"])
-    async def test_a_line_that_is_no_event_fails_the_turn_and_ends_the_program(self, line: str, tmp_path: Path) -> None:
+    async def test_a_line_that_is_no_event_fails_the_turn_and_ends_the_program(
+        self, line: str, tmp_path: Path
+    ) -> None:
         body = f"tell(type='text', text='half'); say({line!r}); wait()"
         result = await heard(jsonl_agent(body), turn_in(tmp_path))
         assert result.text == "half"
@@ -203,7 +237,9 @@ tell(type="done")
         assert is_gone(tmp_path)
 
     async def test_events_of_another_version_are_left_out(self, tmp_path: Path) -> None:
-        result = await heard(jsonl_agent("tell(type='new'); tell(type='text', text='hi')"), turn_in(tmp_path))
+        result = await heard(
+            jsonl_agent("tell(type='new'); tell(type='text', text='hi')"), turn_in(tmp_path)
+        )
         assert result == Heard([Text("hi"), Done()])
 
     async def test_bytes_that_are_no_text_do_not_end_the_turn(self, tmp_path: Path) -> None:
@@ -211,8 +247,12 @@ tell(type="done")
         assert (await heard(jsonl_agent(body), turn_in(tmp_path))).text == "a�b"
 
     async def test_long_lines_are_read_and_endless_ones_are_not(self, tmp_path: Path) -> None:
-        long = await heard(jsonl_agent("tell(type='text', text='x' * 1_500_000)"), turn_in(tmp_path))
-        endless = await heard(jsonl_agent("while True: os.write(1, b'x' * 65536)"), turn_in(tmp_path))
+        long = await heard(
+            jsonl_agent("tell(type='text', text='x' * 1_500_000)"), turn_in(tmp_path)
+        )
+        endless = await heard(
+            jsonl_agent("while True: os.write(1, b'x' * 65536)"), turn_in(tmp_path)
+        )
         assert len(long.text) == 1_500_000
         assert str(endless.failure) == "the agent wrote a line of more than 8 MB"
 
@@ -279,7 +319,9 @@ tell(type="ask", id="q", text="?", options=["a"])
 tell(type="text", text=f"{turn} {json.loads(sys.stdin.readline())['option']}")
 """
         agent = jsonl_agent(body)
-        turns = [replace(turn_in(_folder(tmp_path, number)), id=TurnId(number)) for number in (1, 2)]
+        turns = [
+            replace(turn_in(_folder(tmp_path, number)), id=TurnId(number)) for number in (1, 2)
+        ]
         running = [agent.run(turn) for turn in turns]
         for each in running:
             await anext(each)

@@ -15,7 +15,18 @@ from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.errors import AgentError
-from turngate.gateway.domain.messages import AgentEvent, Ask, Done, Entry, File, Origin, Role, Text, Tokens, Usage
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    Ask,
+    Done,
+    Entry,
+    File,
+    Origin,
+    Role,
+    Text,
+    Tokens,
+    Usage,
+)
 from turngate.gateway.domain.messages import Turn as AgentTurn
 from turngate.gateway.domain.ports.adapter import Agent
 from turngate.gateway.domain.usage import By
@@ -94,7 +105,17 @@ class TestInTheBackground:
 
             shown = main.turns[-1].history
             assert len(asked_for_summaries(main)) == 1
-            assert starts(shown) == ["They", "q004", "a004", "q005", "a005", "q006", "a006", "q007", "a007"]
+            assert starts(shown) == [
+                "They",
+                "q004",
+                "a004",
+                "q005",
+                "a005",
+                "q006",
+                "a006",
+                "q007",
+                "a007",
+            ]
             assert shown[0].text == HEADING + SUMMARY
             assert (shown[0].role, shown[0].origin) == (Role.USER, Origin.SUMMARY)
 
@@ -175,7 +196,9 @@ class TestInTheBackground:
             yield Usage(input=5_000_000, cost_usd=7.0)
 
         decided = policy(agent(dearly))
-        decided = replace(decided, agents={"main": replace(decided.agents["main"], prices=Prices())})
+        decided = replace(
+            decided, agents={"main": replace(decided.agents["main"], prices=Prices())}
+        )
         async with at_work(decided, *memory()) as work:
             await talk(work, LONG)
 
@@ -183,13 +206,22 @@ class TestInTheBackground:
             (used,) = await work.store.usage(By.USER)
             assert session.tokens.input > 5_000_000
             assert session.last_prompt_tokens < 5_000
-            assert (used.payer.user, used.spending.usd, used.spending.turns) == ("ann", 7.0, LONG + 1)
+            assert (used.payer.user, used.spending.usd, used.spending.turns) == (
+                "ann",
+                7.0,
+                LONG + 1,
+            )
 
     @pytest.mark.parametrize("named", ["helper", "main"])
     async def test_the_one_that_is_named_for_it_writes_it(self, named: str) -> None:
         main, helper = agent(), agent()
-        agents = {"main": Employed(name="main", agent=main), "helper": Employed(name="helper", agent=helper)}
-        async with at_work(Policy(agents=agents, history=RULES, summariser=named), *memory()) as work:
+        agents = {
+            "main": Employed(name="main", agent=main),
+            "helper": Employed(name="helper", agent=helper),
+        }
+        async with at_work(
+            Policy(agents=agents, history=RULES, summariser=named), *memory()
+        ) as work:
             await talk(work, LONG)
 
             asked = {"main": main, "helper": helper}[named]
@@ -197,7 +229,9 @@ class TestInTheBackground:
             assert (await work.session()).summary_seq > 0
 
     @pytest.mark.parametrize("decided", [{"summarises": False}, {"compacts": False}])
-    async def test_where_nobody_may_write_one_what_fits_is_shown(self, decided: dict[str, bool]) -> None:
+    async def test_where_nobody_may_write_one_what_fits_is_shown(
+        self, decided: dict[str, bool]
+    ) -> None:
         main = agent()
         async with at_work(policy(main, **decided), *memory()) as work:
             await talk(work, LONG + 1)
@@ -207,7 +241,9 @@ class TestInTheBackground:
 
     async def test_no_money_no_summary(self) -> None:
         main = agent()
-        async with at_work(policy(main, budgets=Budgets(user=Budget(tokens_per_day=9000))), *memory()) as work:
+        async with at_work(
+            policy(main, budgets=Budgets(user=Budget(tokens_per_day=9000))), *memory()
+        ) as work:
             await talk(work, LONG + 1)
 
             assert asked_for_summaries(main) == []
@@ -254,7 +290,9 @@ class TestGoneWrong:
             assert all(entry.origin is not Origin.SUMMARY for entry in await work.entries())
             assert len(work.adapter.texts) == LONG + 2
 
-    async def test_what_is_not_worth_a_call_yet_is_looked_at_again_after_the_next_turn(self) -> None:
+    async def test_what_is_not_worth_a_call_yet_is_looked_at_again_after_the_next_turn(
+        self,
+    ) -> None:
         main = agent()
         rules = replace(RULES, keep_recent=10)
         async with at_work(policy(main, history=rules), *memory()) as work:
@@ -304,7 +342,9 @@ class TestGoneWrong:
             await later(600)
 
             found = await work.store.sessions()
-            assert [(each.messages, each.summary_seq) for each in found] == ([(0, 0)] if verb == "clear" else [])
+            assert [(each.messages, each.summary_seq) for each in found] == (
+                [(0, 0)] if verb == "clear" else []
+            )
 
     async def test_a_daemon_that_dies_meanwhile_has_changed_nothing_and_begins_anew(self) -> None:
         async def never(turn: AgentTurn) -> AsyncIterator[AgentEvent]:
@@ -441,7 +481,9 @@ class TestOnRequest:
             assert len(asked_for_summaries(main)) == 1
 
     async def test_a_used_up_budget_is_said(self) -> None:
-        async with at_work(policy(agent(), budgets=Budgets(user=Budget(tokens_per_day=900))), *memory()) as work:
+        async with at_work(
+            policy(agent(), budgets=Budgets(user=Budget(tokens_per_day=900))), *memory()
+        ) as work:
             await talk(work, 3)
             await work.say("/compact")
             await later()

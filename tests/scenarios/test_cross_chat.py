@@ -11,7 +11,16 @@ from tests.at_work import AtWork, at_work
 from tests.fakes import FrozenClock, RecordingAdapter, ScriptedAgent
 from tests.oracle_store import MemoryStore
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import AgentEvent, ChatType, Done, Origin, Send, SessionSource, Text, Turn
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    ChatType,
+    Done,
+    Origin,
+    Send,
+    SessionSource,
+    Text,
+    Turn,
+)
 from turngate.gateway.rules.authorization import Access, Allowed
 from turngate.gateway.rules.context_prompt import HomeChannel
 from turngate.gateway.rules.policy import Employed, Policy
@@ -20,7 +29,9 @@ from turngate.gateway.stores.sqlite import SqliteStore
 
 ANN = SessionSource(platform="chatter", chat_id="1", user_id="1")
 OPS = SessionSource(platform="chatter", chat_type=ChatType.GROUP, chat_id="ops")
-ACCESS = Access(allow=(Allowed(platform="chatter", person="1"), Allowed(platform="chatter", chat="ops")))
+ACCESS = Access(
+    allow=(Allowed(platform="chatter", person="1"), Allowed(platform="chatter", chat="ops"))
+)
 
 
 class Locating(RecordingAdapter):
@@ -29,7 +40,9 @@ class Locating(RecordingAdapter):
     def place(self, chat: str, thread: str | None) -> SessionSource:
         if chat.isdecimal():
             return SessionSource(platform="chatter", chat_id=chat, user_id=chat, thread_id=thread)
-        return SessionSource(platform="chatter", chat_type=ChatType.GROUP, chat_id=chat, thread_id=thread)
+        return SessionSource(
+            platform="chatter", chat_type=ChatType.GROUP, chat_id=chat, thread_id=thread
+        )
 
 
 def sending(*sends: Send, **decisions: object) -> Policy:
@@ -51,7 +64,9 @@ async def asked(work: AtWork, parts: int = 2) -> list[tuple[str | None, str]]:
 
 async def test_it_arrives_there_and_stands_in_the_transcript_there() -> None:
     policy, clock = sending(Send(target="chatter:ops", text="Ship it.")), FrozenClock()
-    async with at_work(policy, MemoryStore(clock), clock, adapter=Locating(platform="chatter")) as work:
+    async with at_work(
+        policy, MemoryStore(clock), clock, adapter=Locating(platform="chatter")
+    ) as work:
         sent = await asked(work)
 
         assert set(sent) == {("ops", "Ship it."), ("1", "Done.")}
@@ -60,8 +75,13 @@ async def test_it_arrives_there_and_stands_in_the_transcript_there() -> None:
 
 
 async def test_where_nobody_may_talk_nothing_is_sent_and_the_person_hears_why() -> None:
-    policy, clock = sending(Send(target="chatter:secret", text="x"), Send(target="chatter:99", text="y")), FrozenClock()
-    async with at_work(policy, MemoryStore(clock), clock, adapter=Locating(platform="chatter")) as work:
+    policy, clock = (
+        sending(Send(target="chatter:secret", text="x"), Send(target="chatter:99", text="y")),
+        FrozenClock(),
+    )
+    async with at_work(
+        policy, MemoryStore(clock), clock, adapter=Locating(platform="chatter")
+    ) as work:
         sent = await asked(work, parts=3)
 
         assert {chat for chat, _ in sent} == {"1"}
@@ -72,21 +92,30 @@ async def test_where_nobody_may_talk_nothing_is_sent_and_the_person_hears_why() 
 
 async def test_the_home_of_an_account_can_be_written_to() -> None:
     home = HomeChannel(platform="chatter", chat_id="lounge")
-    policy, clock = sending(Send(target="chatter", text="Good morning."), homes=(home,)), FrozenClock()
-    async with at_work(policy, MemoryStore(clock), clock, adapter=Locating(platform="chatter")) as work:
+    policy, clock = (
+        sending(Send(target="chatter", text="Good morning."), homes=(home,)),
+        FrozenClock(),
+    )
+    async with at_work(
+        policy, MemoryStore(clock), clock, adapter=Locating(platform="chatter")
+    ) as work:
         assert ("lounge", "Good morning.") in await asked(work)
 
 
 async def test_what_is_no_target_is_told() -> None:
     policy, clock = sending(Send(target="somewhere nice", text="x")), FrozenClock()
-    async with at_work(policy, MemoryStore(clock), clock, adapter=Locating(platform="chatter")) as work:
+    async with at_work(
+        policy, MemoryStore(clock), clock, adapter=Locating(platform="chatter")
+    ) as work:
         assert any("this is no target" in text for _, text in await asked(work))
 
 
 async def test_a_turn_that_wrote_to_others_does_not_run_again_after_a_crash(tmp_path: Path) -> None:
     never = asyncio.Event()
     agent = ScriptedAgent(Send(target="chatter:ops", text="once"), never)
-    policy = Policy(agents={"main": Employed(name="main", agent=agent)}, access=ACCESS, connected=("chatter",))
+    policy = Policy(
+        agents={"main": Employed(name="main", agent=agent)}, access=ACCESS, connected=("chatter",)
+    )
     async with life(tmp_path, policy) as work:
         await asked(work, parts=1)
 
@@ -112,13 +141,18 @@ async def test_a_chosen_agent_answers_in_this_conversation() -> None:
     poet, main = ScriptedAgent(Text("verse"), Done()), ScriptedAgent(Text("prose"), Done())
     policy, clock = (
         Policy(
-            agents={"main": Employed(name="main", agent=main), "poet": Employed(name="poet", agent=poet)},
+            agents={
+                "main": Employed(name="main", agent=main),
+                "poet": Employed(name="poet", agent=poet),
+            },
             routes=[Route(agent="main", choices=("poet",))],
             access=ACCESS,
         ),
         FrozenClock(),
     )
-    async with at_work(policy, MemoryStore(clock), clock, adapter=RecordingAdapter(platform="chatter")) as work:
+    async with at_work(
+        policy, MemoryStore(clock), clock, adapter=RecordingAdapter(platform="chatter")
+    ) as work:
         for count, text in enumerate(("/agent", "/agent poe", "/agent poet", "hello"), start=1):
             await work.say(text, source=ANN)
             await work.adapter.until_sent(count)

@@ -32,12 +32,16 @@ async def until_connected(sim: Remote, account: str = "main", *, times: int = 1)
 
     async def is_connected() -> bool:
         greeted = await sim.calls(method="dispatch", event="GUILD_CREATE", account=account)
-        return len(greeted) >= times and any(each["connected"] for each in await sim.do("sessions", account=account))
+        return len(greeted) >= times and any(
+            each["connected"] for each in await sim.do("sessions", account=account)
+        )
 
     await sim.until(is_connected)
 
 
-async def until_answered(sim: Remote, word: str, *, chat: str = DM, account: str = "main") -> dict[str, object]:
+async def until_answered(
+    sim: Remote, word: str, *, chat: str = DM, account: str = "main"
+) -> dict[str, object]:
     """The whole answer: the echo says last what it was told."""
     found: list[dict[str, object]] = []
 
@@ -53,7 +57,9 @@ async def until_answered(sim: Remote, word: str, *, chat: str = DM, account: str
     return found[-1]
 
 
-async def test_a_person_writes_and_is_answered_once_in_one_message_that_grew(sim: Remote, tmp_path: Path) -> None:
+async def test_a_person_writes_and_is_answered_once_in_one_message_that_grew(
+    sim: Remote, tmp_path: Path
+) -> None:
     words = "Is anybody there? " + "word " * 120 + "end"
     async with daemon(config(tmp_path, bot(sim))) as running:
         await until_connected(sim)
@@ -68,13 +74,17 @@ async def test_a_person_writes_and_is_answered_once_in_one_message_that_grew(sim
     assert await sim.do("typing")
 
 
-async def test_what_was_said_while_it_was_dead_is_answered_everywhere(sim: Remote, tmp_path: Path) -> None:
+async def test_what_was_said_while_it_was_dead_is_answered_everywhere(
+    sim: Remote, tmp_path: Path
+) -> None:
     """In a channel, in a thread that has a conversation and in one that began meanwhile, and in direct chats."""
     file = config(tmp_path, bot(sim))
     async with daemon(file) as running:
         await until_connected(sim)
         question = await sim.say(f"{ME} one", chat=HERE, user=PERSON)
-        thread = (await sim.do("thread", chat=HERE, user=PERSON, name="talk", message=question))["id"]
+        thread = (await sim.do("thread", chat=HERE, user=PERSON, name="talk", message=question))[
+            "id"
+        ]
         await until_answered(sim, "one", chat=HERE)
         await sim.say(f"{ME} two", chat=thread, user=PERSON)
         await until_answered(sim, "two", chat=thread)
@@ -132,7 +142,9 @@ async def test_what_discord_allows_is_kept_to(sim: Remote, tmp_path: Path) -> No
     assert len(await sim.messages()) == 2
 
 
-async def test_what_a_session_that_was_lost_has_missed_is_answered(sim: Remote, tmp_path: Path) -> None:
+async def test_what_a_session_that_was_lost_has_missed_is_answered(
+    sim: Remote, tmp_path: Path
+) -> None:
     async with daemon(config(tmp_path, bot(sim))):
         await until_connected(sim)
         await sim.say("before", chat=DM, user=PERSON)
@@ -144,7 +156,9 @@ async def test_what_a_session_that_was_lost_has_missed_is_answered(sim: Remote, 
     assert len(await sim.messages()) == 2
 
 
-async def test_slash_commands_are_offered_and_answered_in_place(sim: Remote, tmp_path: Path) -> None:
+async def test_slash_commands_are_offered_and_answered_in_place(
+    sim: Remote, tmp_path: Path
+) -> None:
     async with daemon(config(tmp_path, bot(sim))):
         await until_connected(sim)
 
@@ -155,7 +169,9 @@ async def test_slash_commands_are_offered_and_answered_in_place(sim: Remote, tmp
         await sim.do("command", chat=DM, user=PERSON, name="help")
 
         async def is_answered() -> bool:
-            return any(each["messages"] and not each["thinking"] for each in await sim.do("interactions"))
+            return any(
+                each["messages"] and not each["thinking"] for each in await sim.do("interactions")
+            )
 
         await sim.until(is_answered)
 
@@ -193,7 +209,9 @@ async def test_two_bots_answer_for_themselves(sim: Remote, tmp_path: Path) -> No
     assert (len(await sim.messages()), len(await sim.messages("support"))) == (1, 1)
 
 
-async def test_a_token_that_is_refused_ends_the_daemon_with_the_page_to_open(sim: Remote, tmp_path: Path) -> None:
+async def test_a_token_that_is_refused_ends_the_daemon_with_the_page_to_open(
+    sim: Remote, tmp_path: Path
+) -> None:
     async with daemon(config(tmp_path, bot(sim, token="of.nobody"))) as running:  # noqa: S106 - nobody's
         assert await running.ended() == 77
 
@@ -203,9 +221,14 @@ async def test_a_token_that_is_refused_ends_the_daemon_with_the_page_to_open(sim
     assert len(await sim.calls(method="get_current_user")) <= 3
 
 
-async def test_intents_that_are_switched_off_are_told_with_the_page_to_open(sim: Remote, tmp_path: Path) -> None:
+async def test_intents_that_are_switched_off_are_told_with_the_page_to_open(
+    sim: Remote, tmp_path: Path
+) -> None:
     await sim.do("bot", intents=[])
     async with daemon(config(tmp_path, bot(sim))) as running:
         assert await running.ended() == 77
 
-    assert "Message Content Intent at https://discord.com/developers/applications" in (tmp_path / "log").read_text()
+    assert (
+        "Message Content Intent at https://discord.com/developers/applications"
+        in (tmp_path / "log").read_text()
+    )

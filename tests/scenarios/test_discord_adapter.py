@@ -13,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.adapter_scene import LONG_AGO, Ear, Scene, listening, listening_as_supervised, part
+from tests.contracts.adapter_scene import (
+    LONG_AGO,
+    Ear,
+    Scene,
+    listening,
+    listening_as_supervised,
+    part,
+)
 from tests.contracts.adapters import DiscordUnderTest
 from tests.fakes import FrozenClock, WrongClock
 from tests.oracle_store import MemoryStore
@@ -31,7 +38,15 @@ from turngate.gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from turngate.gateway.domain.messages import Button, ChatType, File, InboundMessage, MessageKind, SessionSource, TurnId
+from turngate.gateway.domain.messages import (
+    Button,
+    ChatType,
+    File,
+    InboundMessage,
+    MessageKind,
+    SessionSource,
+    TurnId,
+)
 from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.rules.session_keys import build_session_key
 
@@ -101,11 +116,16 @@ async def test_exactly_the_intents_that_are_needed_are_asked_for(at: Scene) -> N
 async def test_intents_that_are_switched_off_end_the_run_with_the_page_to_open(at: Scene) -> None:
     await at.sim.do("bot", intents=[])
 
-    with pytest.raises(Unauthorized, match=r"Message Content Intent at https://discord\.com/developers/applications"):
+    with pytest.raises(
+        Unauthorized,
+        match=r"Message Content Intent at https://discord\.com/developers/applications",
+    ):
         await _ended(at.adapter.run(Ear().receive))
 
 
-async def test_messages_without_their_words_are_told_of_once(at: Scene, caplog: pytest.LogCaptureFixture) -> None:
+async def test_messages_without_their_words_are_told_of_once(
+    at: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     ear = Ear()
     with caplog.at_level(logging.WARNING, "turngate.adapters.discord"):
         async with at.listening(ear):
@@ -114,14 +134,24 @@ async def test_messages_without_their_words_are_told_of_once(at: Scene, caplog: 
             await at.sim.say("a word", chat=HERE, user=ANN)
             await ear.until_heard()
 
-    assert len([record for record in caplog.records if "Message Content Intent" in record.message]) == 1
+    assert (
+        len([record for record in caplog.records if "Message Content Intent" in record.message])
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
     "trouble",
-    [{"do": "cut"}, {"do": "close", "code": 4000}, {"do": "reconnect"}, {"do": "invalidate", "resumable": True}],
+    [
+        {"do": "cut"},
+        {"do": "close", "code": 4000},
+        {"do": "reconnect"},
+        {"do": "invalidate", "resumable": True},
+    ],
 )
-async def test_a_line_that_breaks_is_taken_up_where_it_was(at: Scene, trouble: dict[str, object]) -> None:
+async def test_a_line_that_breaks_is_taken_up_where_it_was(
+    at: Scene, trouble: dict[str, object]
+) -> None:
     ear = Ear()
     async with at.listening(ear):
         await at.sim.do("gateway", **trouble)
@@ -135,7 +165,9 @@ async def test_a_line_that_breaks_is_taken_up_where_it_was(at: Scene, trouble: d
 
 
 @pytest.mark.parametrize("trouble", ["invalidate", "expire"])
-async def test_a_session_that_is_over_ends_the_run_so_that_what_was_missed_is_read(at: Scene, trouble: str) -> None:
+async def test_a_session_that_is_over_ends_the_run_so_that_what_was_missed_is_read(
+    at: Scene, trouble: str
+) -> None:
     ear = Ear()
     running = asyncio.ensure_future(at.adapter.run(ear.receive))
     await _until_connected(at)
@@ -148,7 +180,10 @@ async def test_a_session_that_is_over_ends_the_run_so_that_what_was_missed_is_re
 
 async def test_a_silent_line_is_found_by_its_heartbeats_and_taken_up_again(at: Scene) -> None:
     ear = Ear()
-    async with bot(at.sim, patience={"silence": 0.6}) as adapter, listening_as_supervised(adapter, ear.receive):
+    async with (
+        bot(at.sim, patience={"silence": 0.6}) as adapter,
+        listening_as_supervised(adapter, ear.receive),
+    ):
         await at.sim.do("gateway", do="silence")
         await at.sim.say("into the void", chat=HERE, user=ANN)
         await ear.until_heard()
@@ -256,14 +291,18 @@ async def test_a_thread_that_begins_with_a_message_does_not_say_it_again(at: Sce
     async with at.listening(ear):
         said = await at.sim.say("a question", chat=HERE, user=ANN)
         thread = (await at.sim.do("thread", chat=HERE, user=ANN, name="talk", message=said))["id"]
-        post = (await at.sim.do("thread", chat=FORUM, user=ANN, name="idea", text="a first post"))["id"]
+        post = (await at.sim.do("thread", chat=FORUM, user=ANN, name="idea", text="a first post"))[
+            "id"
+        ]
         await at.sim.say("in the thread", chat=thread, user=ANN)
         await ear.until_heard(3)
     store = MemoryStore(FrozenClock())
     accepted = [await store.accept(each, build_session_key(each.source)) for each in ear.heard]
 
     assert thread == said
-    heard = {message.text: (message.source.chat_id, message.source.thread_id) for message in ear.heard}
+    heard = {
+        message.text: (message.source.chat_id, message.source.thread_id) for message in ear.heard
+    }
     assert heard == {
         "a question": (HERE, None),
         "a first post": (FORUM, post),
@@ -317,7 +356,9 @@ async def test_a_bug_behind_the_adapter_ends_the_run_and_loses_nothing(at: Scene
 
 
 @pytest.mark.parametrize("days", [1, -1])
-async def test_with_a_clock_that_is_wrong_nothing_is_missed_and_what_was_sent_is_found(at: Scene, days: int) -> None:
+async def test_with_a_clock_that_is_wrong_nothing_is_missed_and_what_was_sent_is_found(
+    at: Scene, days: int
+) -> None:
     clock = WrongClock(days=days)
     answer, since = part(DIRECT), clock.now()
     await at.sim.say("hello", chat=HERE, user=ANN)
@@ -349,7 +390,9 @@ async def test_everything_that_is_allowed_is_caught_up(at: Scene) -> None:
 async def test_an_allowed_channel_is_caught_up_with_its_threads(at: Scene) -> None:
     thread = (await at.sim.do("thread", chat=HERE, user=ANN, name="talk"))["id"]
     await at.sim.say("in the thread", chat=thread, user=ANN)
-    async with bot(at.sim, SessionSource(platform="discord", chat_type=ChatType.GROUP, chat_id=HERE)) as adapter:
+    async with bot(
+        at.sim, SessionSource(platform="discord", chat_type=ChatType.GROUP, chat_id=HERE)
+    ) as adapter:
         (message,) = [each async for each in adapter.catch_up(LONG_AGO)]
 
     assert (message.source.chat_id, message.source.thread_id) == (HERE, thread)
@@ -368,7 +411,9 @@ async def test_a_part_is_known_by_its_nonce_even_to_another_process(at: Scene) -
     with pytest.raises(Retryable):
         await at.adapter.send(again)
     async with bot(at.sim) as other:
-        assert await other.find_sent(again, again.created_at) is None  # sending it again is the surest way
+        assert (
+            await other.find_sent(again, again.created_at) is None
+        )  # sending it again is the surest way
         sent = await other.send(again)
 
     assert [message["id"] for message in await at.sim.messages()] == [sent.message_id]
@@ -385,7 +430,9 @@ async def test_when_nonces_are_forgotten_a_part_is_found_by_what_it_says(at: Sce
     async with bot(at.sim) as other:
         found = await other.find_sent(asked, long_since)
         missing = await other.find_sent(part(at.here, "never sent", 3), long_since)
-        unlike = await other.find_sent(replace(asked, buttons=(replace(YES, nonce="1e" * 16),)), long_since)
+        unlike = await other.find_sent(
+            replace(asked, buttons=(replace(YES, nonce="1e" * 16),)), long_since
+        )
 
     assert found is not None
     assert found.message_id == sent.message_id
@@ -393,7 +440,9 @@ async def test_when_nonces_are_forgotten_a_part_is_found_by_what_it_says(at: Sce
 
 
 @pytest.mark.parametrize("place", [CHANNEL_SOURCE, DIRECT])
-async def test_a_preview_that_got_lost_is_found_and_not_shown_twice(at: Scene, place: SessionSource) -> None:
+async def test_a_preview_that_got_lost_is_found_and_not_shown_twice(
+    at: Scene, place: SessionSource
+) -> None:
     asked = await at.sim.say("hello", chat=place.chat_id or "", user=ANN)
     preview = replace(part(place, "Hel …", 0), reply_to=asked, turn=TurnId(5))
     assert await at.adapter.find_preview(preview) is None
@@ -411,8 +460,12 @@ async def test_a_preview_that_got_lost_is_found_and_not_shown_twice(at: Scene, p
 
 
 async def test_two_parts_of_one_number_in_two_stores_have_two_nonces(at: Scene) -> None:
-    await at.adapter.send(replace(part(at.here, "hello"), created_at=datetime(2026, 1, 1, tzinfo=UTC)))
-    await at.adapter.send(replace(part(at.here, "hello"), created_at=datetime(2026, 1, 2, tzinfo=UTC)))
+    await at.adapter.send(
+        replace(part(at.here, "hello"), created_at=datetime(2026, 1, 1, tzinfo=UTC))
+    )
+    await at.adapter.send(
+        replace(part(at.here, "hello"), created_at=datetime(2026, 1, 2, tzinfo=UTC))
+    )
 
     assert await at.sim.texts() == ["hello", "hello"]
 
@@ -444,14 +497,18 @@ async def test_nobody_is_called_but_who_is_named(at: Scene) -> None:
     await at.sim.do("permissions", chat=HERE, allow=["mention_everyone"])
     said = await at.sim.say("hello", chat=HERE, user="43")
 
-    await at.adapter.send(replace(part(CHANNEL_SOURCE, f"@everyone @here <@&9100> <@{ANN}> look"), reply_to=said))
+    await at.adapter.send(
+        replace(part(CHANNEL_SOURCE, f"@everyone @here <@&9100> <@{ANN}> look"), reply_to=said)
+    )
 
     (shown,) = await at.sim.messages()
     assert shown["calls"] == {"users": [ANN], "roles": [], "everyone": False}
     assert shown["reply_to"] == said
 
 
-async def test_a_channel_that_is_named_can_be_opened_and_its_message_found_without_the_name(at: Scene) -> None:
+async def test_a_channel_that_is_named_can_be_opened_and_its_message_found_without_the_name(
+    at: Scene,
+) -> None:
     long_since = datetime.now(UTC) - timedelta(minutes=10)
     answer = replace(part(CHANNEL_SOURCE, "see #ideas"), created_at=long_since)
     ear = Ear()
@@ -480,7 +537,9 @@ async def test_a_forum_gets_a_new_post(at: Scene) -> None:
 
 
 async def test_a_post_whose_answer_was_lost_is_found_and_not_made_again(at: Scene) -> None:
-    post = replace(part(replace(CHANNEL_SOURCE, chat_id=FORUM), "A plan"), created_at=datetime.now(UTC))
+    post = replace(
+        part(replace(CHANNEL_SOURCE, chat_id=FORUM), "A plan"), created_at=datetime.now(UTC)
+    )
     await at.sim.fault("lost answer", method="start_thread")
     with pytest.raises(Retryable):
         await at.adapter.send(post)
@@ -498,12 +557,17 @@ async def test_a_file_is_not_taken_for_another(at: Scene, tmp_path: Path) -> Non
     for name in ("a b.txt", "c.txt"):
         (tmp_path / name).write_text(name)
     one, other = (
-        replace(part(at.here, "", number), file=File(path=str(tmp_path / name)), created_at=long_since)
+        replace(
+            part(at.here, "", number), file=File(path=str(tmp_path / name)), created_at=long_since
+        )
         for number, name in enumerate(("a b.txt", "c.txt"), start=1)
     )
     sent = await at.adapter.send_file(one)
     async with bot(at.sim) as again:
-        found, missing = await again.find_sent(one, long_since), await again.find_sent(other, long_since)
+        found, missing = (
+            await again.find_sent(one, long_since),
+            await again.find_sent(other, long_since),
+        )
 
     assert found is not None
     assert (found.message_id, missing) == (sent.message_id, None)
@@ -524,16 +588,26 @@ async def test_an_archived_thread_takes_messages_and_edits(at: Scene) -> None:
 
 @pytest.mark.parametrize(
     ("denied", "needed"),
-    [("send_messages", "Send Messages"), ("view_channel", "View Channel"), ("attach_files", "Attach Files")],
+    [
+        ("send_messages", "Send Messages"),
+        ("view_channel", "View Channel"),
+        ("attach_files", "Attach Files"),
+    ],
 )
-async def test_a_missing_permission_is_named(at: Scene, tmp_path: Path, denied: str, needed: str) -> None:
+async def test_a_missing_permission_is_named(
+    at: Scene, tmp_path: Path, denied: str, needed: str
+) -> None:
     await at.sim.do("permissions", chat=HERE, deny=[denied])
     file = tmp_path / "a.txt"
     file.write_text("a")
     outgoing = replace(part(CHANNEL_SOURCE), file=File(path=str(file)))
 
     with pytest.raises(Undeliverable, match=f'needs the permission "{needed}" in this channel'):
-        await (at.adapter.send_file(outgoing) if needed == "Attach Files" else at.adapter.send(part(CHANNEL_SOURCE)))
+        await (
+            at.adapter.send_file(outgoing)
+            if needed == "Attach Files"
+            else at.adapter.send(part(CHANNEL_SOURCE))
+        )
 
 
 async def test_who_is_banned_for_a_while_waits_with_everything(at: Scene) -> None:
@@ -550,7 +624,9 @@ async def test_a_button_that_was_sent_before_a_restart_is_heard_after_it(at: Sce
     sent = await at.adapter.ask(replace(part(at.here, "Sure?"), buttons=(YES,)))
     ear = Ear()
     async with bot(at.sim) as again, listening_as_supervised(again, ear.receive):
-        await at.sim.do("press", chat=at.here.chat_id, user=ANN, message=sent.message_id, nonce=YES.nonce)
+        await at.sim.do(
+            "press", chat=at.here.chat_id, user=ANN, message=sent.message_id, nonce=YES.nonce
+        )
         (press,) = await ear.until_heard()
         await at.sim.until(lambda: _answered_with(at, "deferred update"))
 
@@ -566,7 +642,10 @@ MENU = (
 
 async def test_slash_commands_are_registered_when_they_changed_and_only_then(at: Scene) -> None:
     for menu in (MENU, MENU, MENU[:1]):
-        async with bot(at.sim, commands=menu) as adapter, listening_as_supervised(adapter, Ear().receive):
+        async with (
+            bot(at.sim, commands=menu) as adapter,
+            listening_as_supervised(adapter, Ear().receive),
+        ):
             offered = sorted(entry.name for entry in menu if entry.offered)
             await at.sim.until(lambda offered=offered: _are_offered(at, offered))
 
@@ -576,7 +655,10 @@ async def test_slash_commands_are_registered_when_they_changed_and_only_then(at:
 async def test_no_more_than_a_hundred_commands_are_registered(at: Scene) -> None:
     """One too many, and Discord refuses all of them."""
     many = tuple(MenuEntry(name=f"c{number}", summary="one of many") for number in range(120))
-    async with bot(at.sim, commands=many) as adapter, listening_as_supervised(adapter, Ear().receive):
+    async with (
+        bot(at.sim, commands=many) as adapter,
+        listening_as_supervised(adapter, Ear().receive),
+    ):
         await at.sim.until(lambda: _are_offered(at, sorted(f"c{number}" for number in range(100))))
 
 
@@ -591,11 +673,15 @@ async def with_commands(at: Scene, ear: Ear) -> AsyncIterator[discord.DiscordAda
 async def test_a_slash_command_is_answered_in_its_place(at: Scene) -> None:
     ear = Ear()
     async with with_commands(at, ear) as adapter:
-        id_ = (await at.sim.do("command", chat=HERE, user=ANN, name="new", options={"text": "a title"}))["id"]
+        id_ = (
+            await at.sim.do("command", chat=HERE, user=ANN, name="new", options={"text": "a title"})
+        )["id"]
         (command,) = await ear.until_heard()
         await at.sim.until(lambda: _answered_with(at, "deferred"))
         preview = await adapter.send(replace(part(command.source, "Beg …", 0), reply_to=command.id))
-        await adapter.edit(replace(part(command.source, "Begun."), reply_to=command.id), preview.message_id)
+        await adapter.edit(
+            replace(part(command.source, "Begun."), reply_to=command.id), preview.message_id
+        )
         await adapter.send(replace(part(command.source, "And more.", 2), reply_to=command.id))
 
     assert (command.kind, command.text, command.id) == (MessageKind.COMMAND, "/new a title", id_)
@@ -605,7 +691,9 @@ async def test_a_slash_command_is_answered_in_its_place(at: Scene) -> None:
     assert await at.sim.texts() == ["Begun.", "And more."]
 
 
-async def test_an_answer_to_a_slash_command_that_was_lost_is_given_again_in_place(at: Scene) -> None:
+async def test_an_answer_to_a_slash_command_that_was_lost_is_given_again_in_place(
+    at: Scene,
+) -> None:
     ear = Ear()
     async with with_commands(at, ear) as adapter:
         await at.sim.do("command", chat=HERE, user=ANN, name="help")
@@ -671,7 +759,10 @@ async def test_a_question_in_a_channel_is_answered_in_a_thread_if_wanted(at: Sce
     assert build_session_key(asked.source) == build_session_key(then.source)
     (thread,) = await at.sim.do("threads")
     assert (thread["id"], thread["name"]) == (question, "how does it work?")
-    shown = [(message["chat"], message["text"], message["reply_to"]) for message in await at.sim.messages()]
+    shown = [
+        (message["chat"], message["text"], message["reply_to"])
+        for message in await at.sim.messages()
+    ]
     assert shown == [(question, "Like this.", None), (question, "Like that.", then.id)]
     assert await at.sim.do("typing") == [HERE]
     assert (await at.sim.updates())[0]["reactions"] == ["👀"]
@@ -682,7 +773,9 @@ async def test_without_the_permission_for_threads_that_is_said(at: Scene) -> Non
     said = await at.sim.say(f"{ME} hello", chat=HERE, user=ANN)
 
     with pytest.raises(Undeliverable, match="Create Public Threads"):
-        await at.adapter.send(part(replace(CHANNEL_SOURCE, chat_type=ChatType.THREAD, thread_id=said)))
+        await at.adapter.send(
+            part(replace(CHANNEL_SOURCE, chat_type=ChatType.THREAD, thread_id=said))
+        )
 
 
 async def test_a_link_that_has_expired_is_renewed(at: Scene) -> None:
@@ -720,7 +813,9 @@ async def _ended(running: Awaitable[None]) -> None:
 async def _until_connected(at: Scene) -> None:
     async def is_connected() -> bool:
         greeted = await at.sim.calls(method="dispatch", event="GUILD_CREATE")
-        return bool(greeted) and any(session["connected"] for session in await at.sim.do("sessions"))
+        return bool(greeted) and any(
+            session["connected"] for session in await at.sim.do("sessions")
+        )
 
     await at.sim.until(is_connected)
 

@@ -28,8 +28,12 @@ async def discord() -> AsyncIterator[Remote]:
         yield remote
 
 
-async def examined(discord: Remote, *, token: str = TOKENS["main"], threads: bool = False) -> list[Finding]:
-    return await examine(Account(token=token, api_url=f"{discord.url}/api/v10", threads=threads), SOON)
+async def examined(
+    discord: Remote, *, token: str = TOKENS["main"], threads: bool = False
+) -> list[Finding]:
+    return await examine(
+        Account(token=token, api_url=f"{discord.url}/api/v10", threads=threads), SOON
+    )
 
 
 def errors(findings: list[Finding]) -> list[str]:
@@ -59,7 +63,9 @@ async def test_a_wrong_token_is_said_with_the_page_to_open(discord: Remote) -> N
     assert WRONG not in found[0]
 
 
-async def test_a_bot_that_may_not_read_messages_is_told_where_to_switch_that_on(discord: Remote) -> None:
+async def test_a_bot_that_may_not_read_messages_is_told_where_to_switch_that_on(
+    discord: Remote,
+) -> None:
     await discord.do("bot", intents=[])
 
     found = errors(await examined(discord))
@@ -75,11 +81,17 @@ async def test_a_bot_in_no_server_is_invited_by_a_link(discord: Remote) -> None:
     findings = await examined(discord)
 
     assert errors(findings) == []
-    assert "in no server yet; invite it: https://discord.com/oauth2/authorize?client_id=" in words(findings)
+    assert "in no server yet; invite it: https://discord.com/oauth2/authorize?client_id=" in words(
+        findings
+    )
 
 
-async def test_what_is_not_allowed_in_a_channel_is_said_in_the_words_of_the_settings(discord: Remote) -> None:
-    await discord.do("permissions", chat=str(CHANNEL), deny=["attach_files", "read_message_history"])
+async def test_what_is_not_allowed_in_a_channel_is_said_in_the_words_of_the_settings(
+    discord: Remote,
+) -> None:
+    await discord.do(
+        "permissions", chat=str(CHANNEL), deny=["attach_files", "read_message_history"]
+    )
 
     findings = await examined(discord)
 
@@ -98,7 +110,9 @@ async def test_channels_that_lack_the_same_are_named_together(discord: Remote) -
     assert "and 4 more" in lines[0]
 
 
-async def test_a_channel_that_the_bot_does_not_see_is_counted_and_lacks_nothing(discord: Remote) -> None:
+async def test_a_channel_that_the_bot_does_not_see_is_counted_and_lacks_nothing(
+    discord: Remote,
+) -> None:
     await discord.do("permissions", chat=str(CHANNEL), deny=["view_channel"])
 
     findings = await examined(discord)
@@ -114,7 +128,9 @@ async def test_threads_need_one_thing_more(discord: Remote) -> None:
     assert "lacks Create Public Threads" in words(await examined(discord, threads=True))
 
 
-async def test_too_many_starts_are_an_error_before_discord_takes_the_token_away(discord: Remote) -> None:
+async def test_too_many_starts_are_an_error_before_discord_takes_the_token_away(
+    discord: Remote,
+) -> None:
     await discord.do("bot", starts_left=7)
     few = await examined(discord)
     await discord.do("bot", starts_left=0)
@@ -131,8 +147,12 @@ async def test_a_question_that_came_too_soon_is_asked_again(discord: Remote) -> 
     assert errors(await examined(discord)) == []
 
 
-@pytest.mark.parametrize("fault", ["500", "502 html", "html", "garbage", "truncated", "wrong types", "reset"])
-async def test_a_discord_that_does_not_answer_is_an_error_after_what_was_found(discord: Remote, fault: str) -> None:
+@pytest.mark.parametrize(
+    "fault", ["500", "502 html", "html", "garbage", "truncated", "wrong types", "reset"]
+)
+async def test_a_discord_that_does_not_answer_is_an_error_after_what_was_found(
+    discord: Remote, fault: str
+) -> None:
     await discord.fault(fault, times=None, method="get_own_application", after=False)
 
     findings = await examined(discord)
@@ -147,7 +167,9 @@ async def test_every_account_of_the_config_is_examined(discord: Remote) -> None:
         f'[{{token: "${{MAIN}}", api_url: "{discord.url}/api/v10", threads: true}},'
         f' {{account: support, token: "${{OTHER}}", api_url: "{discord.url}/api/v10"}}]'
     )
-    config = config_of(f"platforms: {{discord: {bots}}}", MAIN=TOKENS["main"], OTHER=TOKENS["support"])
+    config = config_of(
+        f"platforms: {{discord: {bots}}}", MAIN=TOKENS["main"], OTHER=TOKENS["support"]
+    )
 
     found = {account: findings async for account, findings in accounts.examined(config)}
 
@@ -202,12 +224,35 @@ def said_of(id_: str, kind: int, allow: int = 0, deny: int = 0) -> dict[str, obj
         ([], [], "7", 1 << 10 | 1 << 11),
         (["20"], [], "7", 1 << 10 | 1 << 11 | 1 << 15),
         ([], [said_of("9", 0, deny=1 << 11)], "7", 1 << 10),
-        (["20"], [said_of("9", 0, deny=1 << 11), said_of("20", 0, allow=1 << 11)], "7", 1 << 10 | 1 << 11 | 1 << 15),
-        (["20"], [said_of("20", 0, allow=1 << 16), said_of("7", 1, deny=1 << 16)], "7", 1 << 10 | 1 << 11 | 1 << 15),
-        ([], [said_of("8", 1, deny=1 << 10), said_of("20", 0, deny=1 << 10)], "7", 1 << 10 | 1 << 11),
+        (
+            ["20"],
+            [said_of("9", 0, deny=1 << 11), said_of("20", 0, allow=1 << 11)],
+            "7",
+            1 << 10 | 1 << 11 | 1 << 15,
+        ),
+        (
+            ["20"],
+            [said_of("20", 0, allow=1 << 16), said_of("7", 1, deny=1 << 16)],
+            "7",
+            1 << 10 | 1 << 11 | 1 << 15,
+        ),
+        (
+            [],
+            [said_of("8", 1, deny=1 << 10), said_of("20", 0, deny=1 << 10)],
+            "7",
+            1 << 10 | 1 << 11,
+        ),
         ([], [said_of("9", 0, deny=1 << 10)], "7", 0),
     ],
-    ids=["everybody", "role", "channel", "role-in-channel", "person-last", "of-others", "unseen-is-nothing"],
+    ids=[
+        "everybody",
+        "role",
+        "channel",
+        "role-in-channel",
+        "person-last",
+        "of-others",
+        "unseen-is-nothing",
+    ],
 )
 def test_what_is_said_of_a_channel_counts_more_than_roles(
     roles: list[str], overwrites: list[dict[str, object]], user: str, bits: int
@@ -215,7 +260,9 @@ def test_what_is_said_of_a_channel_counts_more_than_roles(
     assert allowed_in({"permission_overwrites": overwrites}, SERVER, {"roles": roles}, user) == bits
 
 
-@pytest.mark.parametrize(("roles", "user"), [(["21"], "7"), ([], "1")], ids=["administrator", "owner"])
+@pytest.mark.parametrize(
+    ("roles", "user"), [(["21"], "7"), ([], "1")], ids=["administrator", "owner"]
+)
 def test_administrators_and_owners_lack_nothing(roles: list[str], user: str) -> None:
     channel = {"permission_overwrites": [said_of("9", 0, deny=1 << 10)]}
 

@@ -51,7 +51,9 @@ class Bot(discord.Client):
     """discord.py as anybody would use it."""
 
     def __init__(self, sim: Remote) -> None:
-        super().__init__(intents=discord.Intents.all(), connector=elsewhere(sim), guild_ready_timeout=0.01)
+        super().__init__(
+            intents=discord.Intents.all(), connector=elsewhere(sim), guild_ready_timeout=0.01
+        )
         self.told: asyncio.Queue[Any] = asyncio.Queue()
 
     async def on_message(self, message: discord.Message) -> None:
@@ -70,7 +72,9 @@ class Bot(discord.Client):
             return await self.told.get()
 
 
-async def test_requests_sockets_interactions_and_files_of_discord_py_go_where_the_config_says(sim: Remote) -> None:
+async def test_requests_sockets_interactions_and_files_of_discord_py_go_where_the_config_says(
+    sim: Remote,
+) -> None:
     async with Bot(sim) as bot:
         running = asyncio.create_task(bot.start(TOKENS["main"]))
         await bot.wait_until_ready()
@@ -88,7 +92,14 @@ async def test_requests_sockets_interactions_and_files_of_discord_py_go_where_th
         await running
 
     used = {call["method"] for call in await sim.calls()}
-    assert used >= {"gateway", "resume", "cdn", "create_message+buttons", "interaction_callback", "create_followup"}
+    assert used >= {
+        "gateway",
+        "resume",
+        "cdn",
+        "create_message+buttons",
+        "interaction_callback",
+        "create_followup",
+    }
 
 
 def _with_button() -> discord.ui.View:
@@ -123,7 +134,10 @@ async def test_without_a_gateway_in_the_config_it_is_where_the_api_says() -> Non
     resumed = connector._moved(URL("wss://gateway-us-east1-b.discord.gg/?v=10"))
     await connector.close()
 
-    assert (str(told), str(resumed)) == ("ws://127.0.0.1:10/socket", "ws://127.0.0.1:10/socket?v=10")
+    assert (str(told), str(resumed)) == (
+        "ws://127.0.0.1:10/socket",
+        "ws://127.0.0.1:10/socket?v=10",
+    )
 
 
 async def test_discord_itself_is_called_by_its_own_addresses() -> None:
@@ -154,4 +168,11 @@ def test_discord_py_knows_no_other_addresses_than_those_that_are_moved() -> None
 
 
 MOVED = {"discord.com", "gateway.discord.gg", "cdn.discordapp.com", "media.discordapp.net"}
-NEVER_CALLED = {"discord.gift", "discord.gg", "discord.new", "i.scdn.co", "open.spotify.com", "{state.endpoint}"}
+NEVER_CALLED = {
+    "discord.gift",
+    "discord.gg",
+    "discord.new",
+    "i.scdn.co",
+    "open.spotify.com",
+    "{state.endpoint}",
+}

@@ -61,11 +61,17 @@ class Resolver(AbstractResolver):
         self._port = port
         self.asked = 0
 
-    async def resolve(self, host: str, port: int = 0, family: int = socket.AF_INET) -> list[ResolveResult]:
+    async def resolve(
+        self, host: str, port: int = 0, family: int = socket.AF_INET
+    ) -> list[ResolveResult]:
         self.asked += 1
         address = self._addresses.pop(0)
         kind = socket.AF_INET6 if ":" in address else socket.AF_INET
-        return [ResolveResult(hostname=host, host=address, port=self._port, family=kind, proto=0, flags=0)]
+        return [
+            ResolveResult(
+                hostname=host, host=address, port=self._port, family=kind, proto=0, flags=0
+            )
+        ]
 
     async def close(self) -> None:
         """Holds nothing."""
@@ -87,9 +93,13 @@ def with_body(body: bytes, *headers: str, length: int | None = None) -> bytes:
 
 
 class TestWhatArrives:
-    async def test_a_file_comes_byte_for_byte_with_the_headers_that_were_given_and_no_others_of_ours(self) -> None:
+    async def test_a_file_comes_byte_for_byte_with_the_headers_that_were_given_and_no_others_of_ours(
+        self,
+    ) -> None:
         async with serving(with_body(bytes(range(256)))) as server:
-            body = await fetched(of(server), f"{server.url}/f?x=1", headers={"Authorization": "Bearer canary"})
+            body = await fetched(
+                of(server), f"{server.url}/f?x=1", headers={"Authorization": "Bearer canary"}
+            )
 
         assert body == bytes(range(256))
         assert "GET /f?x=1 HTTP/1.1\r\n" in server.requests[0]
@@ -133,8 +143,13 @@ class TestWhatArrives:
 
         assert size < 2_000_000
 
-    async def test_no_proxy_of_the_environment_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with serving(with_body(b"the proxy's")) as proxy, serving(with_body(b"its own")) as server:
+    async def test_no_proxy_of_the_environment_is_asked(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with (
+            serving(with_body(b"the proxy's")) as proxy,
+            serving(with_body(b"its own")) as server,
+        ):
             for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
                 monkeypatch.setenv(name, proxy.url)
 
@@ -142,8 +157,12 @@ class TestWhatArrives:
 
 
 class TestWhatIsRefused:
-    @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See", "307 Temporary", "308 Permanent"])
-    async def test_a_redirect_is_not_followed_not_even_to_the_same_server(self, status: str) -> None:
+    @pytest.mark.parametrize(
+        "status", ["301 Moved", "302 Found", "303 See", "307 Temporary", "308 Permanent"]
+    )
+    async def test_a_redirect_is_not_followed_not_even_to_the_same_server(
+        self, status: str
+    ) -> None:
         async with serving(b"") as server:
             server._answer = f"HTTP/1.1 {status}\r\nLocation: {server.url}/x\r\nContent-Length: 0\r\n\r\n".encode()
             with pytest.raises(Refused):
@@ -168,8 +187,12 @@ class TestWhatIsRefused:
             with pytest.raises(error):
                 await fetched(of(server), server.url)
 
-    @pytest.mark.parametrize(("asked", "pause"), [("7", 7.0), ("99999999", 60.0), ("tomorrow", 5.0), ("", 5.0)])
-    async def test_a_pause_is_as_long_as_the_platform_asks_within_reason(self, asked: str, pause: float) -> None:
+    @pytest.mark.parametrize(
+        ("asked", "pause"), [("7", 7.0), ("99999999", 60.0), ("tomorrow", 5.0), ("", 5.0)]
+    )
+    async def test_a_pause_is_as_long_as_the_platform_asks_within_reason(
+        self, asked: str, pause: float
+    ) -> None:
         busy = f"HTTP/1.1 429 Busy\r\nRetry-After: {asked}\r\nContent-Length: 0\r\n\r\n".encode()
         async with serving(busy) as server:
             with pytest.raises(Throttled) as refusal:
@@ -203,7 +226,9 @@ class TestWhatIsRefused:
             b"220 ftp here\r\n",
             b"",
             OK + b"X-Long: " + b"a" * 20_000 + b"\r\nContent-Length: 1\r\n\r\nx",
-            OK + b"".join(b"X-%d: y\r\n" % each for each in range(5000)) + b"Content-Length: 1\r\n\r\nx",
+            OK
+            + b"".join(b"X-%d: y\r\n" % each for each in range(5000))
+            + b"Content-Length: 1\r\n\r\nx",
         ],
         ids=[
             "shorter than it says",
@@ -307,7 +332,9 @@ class TestWhichAddresses:
 
         assert resolver.asked == 0
 
-    @pytest.mark.parametrize("other", ["http://127.0.0.1:1", "http://localhost:{port}", "https://127.0.0.1:{port}"])
+    @pytest.mark.parametrize(
+        "other", ["http://127.0.0.1:1", "http://localhost:{port}", "https://127.0.0.1:{port}"]
+    )
     async def test_the_operator_s_own_server_is_that_one_and_no_neighbour(self, other: str) -> None:
         async with serving(with_body(b"x")) as server:
             with pytest.raises(Refused):
@@ -316,12 +343,26 @@ class TestWhichAddresses:
         assert server.requests == []
 
     @pytest.mark.parametrize(
-        "address", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "fe80::1", "fd00::1", "::ffff:127.0.0.1", "oops"]
+        "address",
+        [
+            "127.0.0.1",
+            "10.1.2.3",
+            "169.254.169.254",
+            "::1",
+            "fe80::1",
+            "fd00::1",
+            "::ffff:127.0.0.1",
+            "oops",
+        ],
     )
-    async def test_a_name_of_the_platform_s_that_leads_inside_is_not_dialled(self, address: str) -> None:
+    async def test_a_name_of_the_platform_s_that_leads_inside_is_not_dialled(
+        self, address: str
+    ) -> None:
         async with serving(with_body(b"secret")) as server:
             port = int(server.url.rpartition(":")[2])
-            downloads = Downloads(hosts=frozenset({"files.example"}), resolver=Resolver(address, port=port))
+            downloads = Downloads(
+                hosts=frozenset({"files.example"}), resolver=Resolver(address, port=port)
+            )
             with pytest.raises(Refused, match="private network"):
                 await fetched(downloads, "https://files.example/f")
 
@@ -343,7 +384,12 @@ class TestWhichAddresses:
 
     @pytest.mark.parametrize(
         "address",
-        ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "64:ff9b::5db8:d822", "::ffff:93.184.216.34"],
+        [
+            "93.184.216.34",
+            "2606:2800:220:1:248:1893:25c8:1946",
+            "64:ff9b::5db8:d822",
+            "::ffff:93.184.216.34",
+        ],
     )
     def test_addresses_of_the_open_internet(self, address: str) -> None:
         assert is_public(address)
@@ -351,10 +397,43 @@ class TestWhichAddresses:
     @pytest.mark.parametrize(
         "address",
         [
-            *("127.0.0.1", "127.255.255.254", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254"),  # noqa: S104
-            *("100.64.0.1", "192.0.2.1", "198.18.0.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255"),
-            *("::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd12::1", "fec0::1", "ff02::1", "2001:db8::1"),
-            *("::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "2002:7f00:1::", "2001:0:7f00:1::"),
+            *(
+                "127.0.0.1",
+                "127.255.255.254",
+                "0.0.0.0",
+                "10.0.0.1",
+                "172.16.0.1",
+                "192.168.1.1",
+                "169.254.169.254",
+            ),  # noqa: S104
+            *(
+                "100.64.0.1",
+                "192.0.2.1",
+                "198.18.0.1",
+                "224.0.0.1",
+                "239.255.255.255",
+                "240.0.0.1",
+                "255.255.255.255",
+            ),
+            *(
+                "::",
+                "::1",
+                "fe80::1",
+                "fe80::1%eth0",
+                "fc00::1",
+                "fd12::1",
+                "fec0::1",
+                "ff02::1",
+                "2001:db8::1",
+            ),
+            *(
+                "::ffff:10.0.0.1",
+                "::127.0.0.1",
+                "64:ff9b::7f00:1",
+                "64:ff9b:1::1",
+                "2002:7f00:1::",
+                "2001:0:7f00:1::",
+            ),
             *("", "localhost", "2130706433", "0177.0.0.1", "127.1"),
         ],
     )

@@ -54,7 +54,9 @@ class Desk:
     store: Store
     adapter: RecordingAdapter
 
-    async def say(self, text: str, *attachments: Attachment, id: str | None = None) -> InboundMessage:  # noqa: A002
+    async def say(
+        self, text: str, *attachments: Attachment, id: str | None = None
+    ) -> InboundMessage:  # noqa: A002
         message = replace(self.work.message(text, id=id), attachments=attachments)
         await self.work.pipeline.receive(message)
         return message
@@ -79,7 +81,9 @@ async def desk(
 ) -> AsyncIterator[Desk]:
     clock, files = SystemClock(), Files(folder / "files", RULES)
     store, adapter = store or MemoryStore(clock), adapter or FileAdapter()
-    async with at_work(policy or policy_for(agent), store, clock, adapter=adapter, files=files) as work:
+    async with at_work(
+        policy or policy_for(agent), store, clock, adapter=adapter, files=files
+    ) as work:
         yield Desk(work, files, store, adapter)
 
 
@@ -92,11 +96,15 @@ def working(answer: Callable[[Path], AsyncIterator[AgentEvent]]) -> Policy:
             yield event
         yield Done()
 
-    return Policy(agents={"main": Employed(name="main", agent=ScriptedAgent(answer=run), has_workdir=True)})
+    return Policy(
+        agents={"main": Employed(name="main", agent=ScriptedAgent(answer=run), has_workdir=True)}
+    )
 
 
 class TestInbound:
-    async def test_the_agent_gets_the_file_and_the_transcript_knows_where_it_is(self, tmp_path: Path) -> None:
+    async def test_the_agent_gets_the_file_and_the_transcript_knows_where_it_is(
+        self, tmp_path: Path
+    ) -> None:
         agent = ScriptedAgent(Text("Nice."), Done())
         async with desk(agent, tmp_path, adapter=FileAdapter(photo=[b"some ", b"bytes"])) as at:
             await at.say("look", PHOTO)
@@ -107,7 +115,12 @@ class TestInbound:
         (photo,) = heard.attachments
         assert photo.path is not None
         assert Path(photo.path).read_bytes() == b"some bytes"
-        assert (heard.text, photo.name, photo.mime, photo.size) == ("look", "photo.jpg", "image/jpeg", 10)
+        assert (heard.text, photo.name, photo.mime, photo.size) == (
+            "look",
+            "photo.jpg",
+            "image/jpeg",
+            10,
+        )
         assert entry.content == (
             Text("look"),
             Media(type=MediaType.IMAGE, path=photo.path, mime="image/jpeg", name="photo.jpg"),
@@ -137,7 +150,11 @@ class TestInbound:
         [
             (replace(PHOTO, size=35_000_000), b"", "too large (35 MB; 1 kB is the most)"),
             (PHOTO, [b"x" * 600, b"x" * 600], "too large (more than 1 kB)"),
-            (PHOTO, Refused("the platform does not give it (404)"), "the platform does not give it (404)"),
+            (
+                PHOTO,
+                Refused("the platform does not give it (404)"),
+                "the platform does not give it (404)",
+            ),
             (PHOTO, RuntimeError("canary"), "something went wrong here"),
         ],
         ids=["announced as too large", "too large", "refused", "a bug of the adapter"],
@@ -256,7 +273,9 @@ class TestInbound:
 
 
 class TestOverHttp:
-    async def test_an_endless_body_ends_at_the_largest_size_and_the_server_is_let_go(self, tmp_path: Path) -> None:
+    async def test_an_endless_body_ends_at_the_largest_size_and_the_server_is_let_go(
+        self, tmp_path: Path
+    ) -> None:
         let_go = asyncio.Event()
 
         async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -300,7 +319,11 @@ class TestCrashes:
                     await asyncio.Event().wait()
                 return await super().begin(claim)
 
-        store, agent, adapter = Dying(SystemClock()), ScriptedAgent(Text("Nice."), Done()), FileAdapter(photo=b"x")
+        store, agent, adapter = (
+            Dying(SystemClock()),
+            ScriptedAgent(Text("Nice."), Done()),
+            FileAdapter(photo=b"x"),
+        )
         async with desk(agent, tmp_path, adapter=adapter, store=store) as at:
             await at.say("look", PHOTO)
             await asyncio.wait_for(store.reached.wait(), PATIENCE)
@@ -319,7 +342,10 @@ class TestCrashes:
 
     async def test_one_during_the_turn_keeps_what_was_fetched(self, tmp_path: Path) -> None:
         hanging = ScriptedAgent(asyncio.Event())
-        agent, adapter = ScriptedAgent(Text("Nice."), Done()), FileAdapter(photo=b"x", report=Refused("gone"))
+        agent, adapter = (
+            ScriptedAgent(Text("Nice."), Done()),
+            FileAdapter(photo=b"x", report=Refused("gone")),
+        )
         first = await SqliteStore.connect(tmp_path / "db", SystemClock())
         async with desk(hanging, tmp_path, adapter=adapter, store=first) as at:
             await at.say("look", PHOTO, REPORT)
@@ -343,7 +369,9 @@ class TestCrashes:
 
 
 class TestOutbound:
-    async def test_a_file_of_the_agent_s_comes_after_the_words_and_leaves_no_copy(self, tmp_path: Path) -> None:
+    async def test_a_file_of_the_agent_s_comes_after_the_words_and_leaves_no_copy(
+        self, tmp_path: Path
+    ) -> None:
         async def answer(workdir: Path) -> AsyncIterator[AgentEvent]:
             (workdir / "plot.svg").write_bytes(b"<svg/>")
             yield File(path="plot.svg", name="Plot.svg")
@@ -362,7 +390,10 @@ class TestOutbound:
         assert adapter.files == [("Plot.svg", b"<svg/>")]
         assert [part.ordinal for part in adapter.sent] == [0, 1]
         assert entries[-1].role is Role.ASSISTANT
-        assert entries[-1].content == (Text("Here is the plot."), Media(type=MediaType.FILE, name="Plot.svg"))
+        assert entries[-1].content == (
+            Text("Here is the plot."),
+            Media(type=MediaType.FILE, name="Plot.svg"),
+        )
 
     async def test_a_file_alone_needs_no_words(self, tmp_path: Path) -> None:
         async def answer(workdir: Path) -> AsyncIterator[AgentEvent]:
@@ -376,7 +407,9 @@ class TestOutbound:
 
         assert adapter.files == [("x", b"x")]
 
-    async def test_a_preview_is_replaced_by_words_before_a_file_without_any(self, tmp_path: Path) -> None:
+    async def test_a_preview_is_replaced_by_words_before_a_file_without_any(
+        self, tmp_path: Path
+    ) -> None:
         class Editing(FileAdapter):
             async def edit(self, part: object, message_id: str) -> object:
                 return await self.send(part)  # type: ignore[arg-type]
@@ -416,11 +449,16 @@ class TestOutbound:
 
         assert words == "Look:"
         assert told.startswith(f"The file {Path(named).name} was not sent: ")
-        assert named == "huge" or told.endswith("it is no plain file in the folder of this conversation.")
+        assert named == "huge" or told.endswith(
+            "it is no plain file in the folder of this conversation."
+        )
         assert adapter.files == []
 
     async def test_a_path_in_the_words_is_only_words(self, tmp_path: Path) -> None:
-        agent, adapter = ScriptedAgent(Text("MEDIA:/etc/passwd\n[file](/etc/passwd)"), Done()), FileAdapter()
+        agent, adapter = (
+            ScriptedAgent(Text("MEDIA:/etc/passwd\n[file](/etc/passwd)"), Done()),
+            FileAdapter(),
+        )
         async with desk(agent, tmp_path, adapter=adapter) as at:
             await at.say("go")
             assert await at.hears(1) == ["MEDIA:/etc/passwd\n[file](/etc/passwd)"]
@@ -436,9 +474,13 @@ class TestOutbound:
         policy = working(answer)
         async with desk(ScriptedAgent(), tmp_path, adapter=RecordingAdapter(), policy=policy) as at:
             await at.say("go")
-            assert await at.hears(1) == ["(a file was made here: x.csv; this platform cannot show it)"]
+            assert await at.hears(1) == [
+                "(a file was made here: x.csv; this platform cannot show it)"
+            ]
 
-    async def test_a_file_that_was_not_sent_before_a_crash_is_sent_after_it(self, tmp_path: Path) -> None:
+    async def test_a_file_that_was_not_sent_before_a_crash_is_sent_after_it(
+        self, tmp_path: Path
+    ) -> None:
         async def answer(workdir: Path) -> AsyncIterator[AgentEvent]:
             (workdir / "x").write_bytes(b"x")
             yield File(path="x")
@@ -448,7 +490,9 @@ class TestOutbound:
                 return await asyncio.Event().wait()
 
         store, adapter = MemoryStore(SystemClock()), FileAdapter()
-        async with desk(ScriptedAgent(), tmp_path, adapter=Waiting(), policy=working(answer), store=store) as at:
+        async with desk(
+            ScriptedAgent(), tmp_path, adapter=Waiting(), policy=working(answer), store=store
+        ) as at:
             await at.say("go")
             async with asyncio.timeout(PATIENCE):
                 while not await store.outbox(PartState.SENDING):
@@ -469,7 +513,9 @@ class TestOutbound:
 
         assert agent.turns[0].workdir is None
 
-    async def test_a_folder_that_cannot_be_made_fails_that_turn_and_says_so(self, tmp_path: Path) -> None:
+    async def test_a_folder_that_cannot_be_made_fails_that_turn_and_says_so(
+        self, tmp_path: Path
+    ) -> None:
         async def answer(workdir: Path) -> AsyncIterator[AgentEvent]:
             yield Text("Hi.")
 

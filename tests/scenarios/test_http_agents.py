@@ -34,7 +34,9 @@ async def served(answer: Answer, **more: object) -> AsyncIterator[tuple[HttpAgen
             await agent.close()
 
 
-def whole(body: str | bytes, kind: str = "text/event-stream", status: int = 200, **headers: str) -> Answer:
+def whole(
+    body: str | bytes, kind: str = "text/event-stream", status: int = 200, **headers: str
+) -> Answer:
     """A service that answers the same to everybody."""
 
     async def answer(request: web.Request, turn: Document) -> web.StreamResponse:
@@ -56,7 +58,9 @@ def unframed(body: str, kind: str = "text/event-stream") -> Answer:
     return answer
 
 
-def stream(play: Callable[[web.Request, web.StreamResponse], Awaitable[None]], **headers: str) -> Answer:
+def stream(
+    play: Callable[[web.Request, web.StreamResponse], Awaitable[None]], **headers: str
+) -> Answer:
     """A service that plays something, and ends."""
 
     async def answer(request: web.Request, turn: Document) -> web.StreamResponse:
@@ -78,7 +82,10 @@ class TestAnswering:
         ("body", "kind"),
         [
             ('data: {"type":"text","text":"hi"}\n\ndata: {"type":"done"}\n\n', "text/event-stream"),
-            ('data: {"type":"text","text":"hi"}\n\ndata: [DONE]\n\n', "text/event-stream; charset=utf-8"),
+            (
+                'data: {"type":"text","text":"hi"}\n\ndata: [DONE]\n\n',
+                "text/event-stream; charset=utf-8",
+            ),
             (
                 ': hello\r\nevent: x\r\nid: 1\r\ndata: {"type":"text",\r\ndata: "text":"hi"}\r\n\r\n',
                 "text/event-stream",
@@ -97,7 +104,10 @@ class TestAnswering:
         assert await answered(whole(body, kind)) == Heard([Text("hi"), Done()])
 
     async def test_the_turn_is_posted_with_the_key_and_where_answers_go(self) -> None:
-        async with served(whole("[]", "application/json"), api_key="canary-key") as (agent, serving):
+        async with served(whole("[]", "application/json"), api_key="canary-key") as (
+            agent,
+            serving,
+        ):
             await heard(agent, TURN)
             (turn,) = serving.turns
         assert turn["messages"][0]["text"] == "hello"  # type: ignore[index]
@@ -141,7 +151,9 @@ class TestFailing:
             (503, AgentUnavailable, "the agent is busy or broken (503)"),
         ],
     )
-    async def test_a_refusal_says_whose_turn_it_is_to_act(self, status: int, kind: type, words: str) -> None:
+    async def test_a_refusal_says_whose_turn_it_is_to_act(
+        self, status: int, kind: type, words: str
+    ) -> None:
         failure = (await answered(whole("no", "text/plain", status))).failure
         assert type(failure) is kind
         assert str(failure) == words
@@ -155,7 +167,9 @@ class TestFailing:
         assert failure.retry_after == 7
 
     async def test_the_key_is_not_repeated(self) -> None:
-        failure = (await answered(whole("bad key canary-key", "text/plain", 401), api_key="canary-key")).failure
+        failure = (
+            await answered(whole("bad key canary-key", "text/plain", 401), api_key="canary-key")
+        ).failure
         assert failure is not None
         assert failure.words == "bad key ***"
         assert "canary" not in str(failure)
@@ -187,8 +201,12 @@ class TestFailing:
         assert type(result.failure) is AgentError
         assert str(result.failure) == "the answer was cut off: the connection to the agent broke"
 
-    @pytest.mark.parametrize(("prefix", "kind"), [("data: ", "text/event-stream"), ("", "application/x-ndjson")])
-    async def test_a_connection_that_just_ends_does_not_make_half_an_answer_whole(self, prefix: str, kind: str) -> None:
+    @pytest.mark.parametrize(
+        ("prefix", "kind"), [("data: ", "text/event-stream"), ("", "application/x-ndjson")]
+    )
+    async def test_a_connection_that_just_ends_does_not_make_half_an_answer_whole(
+        self, prefix: str, kind: str
+    ) -> None:
         result = await answered(unframed(prefix + '{"type":"text","text":"half"}\n\n', kind))
 
         assert result.text == "half"
@@ -302,7 +320,9 @@ class TestWhileItWorks:
             await self._answer(agent)
             assert serving.paths[0] == "/elsewhere"
 
-    @pytest.mark.parametrize("address", ["http://localhost:1/", "https://127.0.0.1/", "file:///x", "http://[", 3, None])
+    @pytest.mark.parametrize(
+        "address", ["http://localhost:1/", "https://127.0.0.1/", "file:///x", "http://[", 3, None]
+    )
     async def test_no_address_of_others_is_taken(self, address: object) -> None:
         async def play(request: web.Request, response: web.StreamResponse) -> None:
             await say(response, type="hello", answer_url=address)
@@ -315,7 +335,10 @@ class TestWhileItWorks:
     async def test_the_operator_may_name_another_address_which_gets_no_key(self) -> None:
         async with service(whole("")) as other:
             options = {"answer_url": other.url + "/answers"}
-            async with served(stream(_asks), options=options, api_key="canary-key") as (agent, serving):
+            async with served(stream(_asks), options=options, api_key="canary-key") as (
+                agent,
+                serving,
+            ):
                 await self._answer(agent)
             assert serving.turns[0]["answer_url"] == options["answer_url"]
             assert serving.told == []

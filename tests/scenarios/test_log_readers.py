@@ -75,7 +75,10 @@ def test_nor_does_a_full_disk_behind_the_log_end_it(tmp_path: Path) -> None:
 def test_people_at_a_terminal_get_colours_and_those_who_want_none_do_not(tmp_path: Path) -> None:
     (tmp_path / "turngate.yaml").write_text(CONFIG)
     for env, line in (
-        ({}, r"\x1b\[2m\d\d:\d\d:\d\d\x1b\[0m \x1b\[32mINFO   \x1b\[0m the gateway is up +\x1b\[2maction=started"),
+        (
+            {},
+            r"\x1b\[2m\d\d:\d\d:\d\d\x1b\[0m \x1b\[32mINFO   \x1b\[0m the gateway is up +\x1b\[2maction=started",
+        ),
         ({"NO_COLOR": "1"}, r"\d\d:\d\d:\d\d INFO    the gateway is up +action=started"),
         ({"TERM": "dumb"}, r"\d\d:\d\d:\d\d INFO    the gateway is up +action=started"),
     ):

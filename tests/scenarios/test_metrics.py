@@ -23,10 +23,35 @@ from tests.telegram_daemon import bot, daemon
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 PROMISED = (
-    *("account_receive_age_seconds", "account_state", "queue_depth", "queue_oldest_seconds", "dead_letters"),
-    *("turn_seconds_count", "first_text_seconds_count", "retries_total", "loop_lag_seconds_count", "loop_stalls_total"),
-    *("commit_seconds_count", "commit_batch_size_count", "store_ok", "tasks", "sessions_in_memory", "log_lines_lost"),
-    *("process_resident_memory_bytes", "process_open_fds", "messages_total", "turns_total", "parts_total"),
+    *(
+        "account_receive_age_seconds",
+        "account_state",
+        "queue_depth",
+        "queue_oldest_seconds",
+        "dead_letters",
+    ),
+    *(
+        "turn_seconds_count",
+        "first_text_seconds_count",
+        "retries_total",
+        "loop_lag_seconds_count",
+        "loop_stalls_total",
+    ),
+    *(
+        "commit_seconds_count",
+        "commit_batch_size_count",
+        "store_ok",
+        "tasks",
+        "sessions_in_memory",
+        "log_lines_lost",
+    ),
+    *(
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "messages_total",
+        "turns_total",
+        "parts_total",
+    ),
     *("lanes_busy", "lanes_waiting", "unexpected_errors_total"),
 )
 
@@ -43,7 +68,9 @@ class Scraped:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        samples = [
+            sample for family in text_string_to_metric_families(text) for sample in family.samples
+        ]
         self._values = {(each.name, frozenset(each.labels.items())): each.value for each in samples}
         self.names = {each.name for each in samples}
 
@@ -55,12 +82,17 @@ class Scraped:
 async def scrape(port: int) -> Scraped:
     """Must answer, whatever is wrong."""
     url = f"http://127.0.0.1:{port}/metrics"
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=PATIENCE)) as http, http.get(url) as response:
+    async with (
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=PATIENCE)) as http,
+        http.get(url) as response,
+    ):
         assert response.status == 200
         return Scraped(await response.text())
 
 
-async def test_every_number_that_is_promised_is_there_and_tells_the_truth(sim: Remote, tmp_path: Path) -> None:
+async def test_every_number_that_is_promised_is_there_and_tells_the_truth(
+    sim: Remote, tmp_path: Path
+) -> None:
     canaries, port = Canaries(), free_port()
     person, gone, text = canaries.number("person"), canaries.number("gone"), canaries.word("text")
     file = tmp_path / "turngate.yaml"
@@ -79,15 +111,21 @@ async def test_every_number_that_is_promised_is_there_and_tells_the_truth(sim: R
         await sim.say(text, chat=gone, user=gone)
         well = await until_scraped(port, "dead_letters", 1.0, queue="outbox")
         assert {f"turngate_{name}" for name in PROMISED} <= well.names
-        assert well.value("account_state", platform="telegram", account="main", state="receiving") == 1
-        assert well.value("account_state", platform="telegram", account="main", state="refused") == 0
+        assert (
+            well.value("account_state", platform="telegram", account="main", state="receiving") == 1
+        )
+        assert (
+            well.value("account_state", platform="telegram", account="main", state="refused") == 0
+        )
         age = well.value("account_receive_age_seconds", platform="telegram", account="main")
         assert age is not None
         assert 0 <= age < PATIENCE
         for name in ("turn_seconds_count", "first_text_seconds_count"):
             assert well.value(name) == 2
         assert (well.value("commit_seconds_count") or 0) > 4
-        assert (well.value("commit_batch_size_sum") or 0) >= (well.value("commit_batch_size_count") or 0)
+        assert (well.value("commit_batch_size_sum") or 0) >= (
+            well.value("commit_batch_size_count") or 0
+        )
         assert (well.value("process_resident_memory_bytes") or 0) > 10_000_000
         assert well.value("store_ok") == 1
 

@@ -36,7 +36,10 @@ MADE_UP: list[Script] = [
     ),
     (NEWEST + 2, "CREATE TABLE more (x);\nINSERT INTO more SELECT count(*) FROM notes;\n"),
 ]
-LARGE: Script = (NEWEST + 1, "CREATE TABLE large (x);\nINSERT INTO large VALUES (zeroblob(4000000));\n")
+LARGE: Script = (
+    NEWEST + 1,
+    "CREATE TABLE large (x);\nINSERT INTO large VALUES (zeroblob(4000000));\n",
+)
 
 # Dies at the point of a migration that it is told by number; 0: at none.
 ARMED = """
@@ -58,7 +61,9 @@ db = sqlite3.connect(sys.argv[1], isolation_level=None)
 migrate(db, [tuple(script) for script in json.load(sys.stdin)])
 db.close()
 """
-IN_A_SMALL_WORLD = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))\n"
+IN_A_SMALL_WORLD = (
+    "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))\n"
+)
 
 
 @pytest.fixture
@@ -77,9 +82,13 @@ def next_version(tmp_path: Path) -> Path:
     """The folder it runs from."""
     folder = tmp_path / "next"
     for package in ("adapters", "config", "gateway"):
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for number, script in MADE_UP:
-        (folder / "gateway" / "stores" / "sqlite" / "schema" / f"{number:03}_made_up.sql").write_text(script)
+        (
+            folder / "gateway" / "stores" / "sqlite" / "schema" / f"{number:03}_made_up.sql"
+        ).write_text(script)
     return folder
 
 
@@ -97,7 +106,9 @@ def run_next(
     )
 
 
-def ran_next(next_version: Path, state: Path, *arguments: str, die_at: int = 0, first: str = "") -> tuple[int, str]:
+def ran_next(
+    next_version: Path, state: Path, *arguments: str, die_at: int = 0, first: str = ""
+) -> tuple[int, str]:
     """Its status, and what it said of its errors."""
     with run_next(next_version, state, *arguments, die_at=die_at, first=first) as child:
         _, errors = child.communicate(timeout=PATIENCE)
@@ -133,7 +144,9 @@ def contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
     """What people said and what was heard of, in the columns that every version has."""
     with closing(sqlite3.connect(path)) as db:
         return {
-            "entries": db.execute("SELECT seq, session, role, text, checksum FROM entries ORDER BY seq").fetchall(),
+            "entries": db.execute(
+                "SELECT seq, session, role, text, checksum FROM entries ORDER BY seq"
+            ).fetchall(),
             "inbox": db.execute("SELECT n, key, message, state FROM inbox ORDER BY n").fetchall(),
             "seen": db.execute("SELECT * FROM seen ORDER BY event").fetchall(),
         }
@@ -164,7 +177,11 @@ def test_a_kill_at_every_statement_of_every_migration_loses_nothing(database: Pa
     while migrated(database, scripts, die_at=point).returncode == -signal.SIGKILL:
         assert contents(database) == before
         # What was finished is not begun again, so the points are counted anew behind it.
-        version, point, kills = schema(database), point + 1 if schema(database) == version else 1, kills + 1
+        version, point, kills = (
+            schema(database),
+            point + 1 if schema(database) == version else 1,
+            kills + 1,
+        )
 
     assert kills >= 2 + sum(script.count(";") for _, script in MADE_UP)
     assert (contents(database), schema(database)) == (before, NEWEST + 2)
@@ -235,7 +252,12 @@ class TestTheNextVersion:
         assert len(before) > 1_000_000
 
         status, errors = ran_next(
-            next_version, state, "run", "--config", without_web(state.parent), first=IN_A_SMALL_WORLD
+            next_version,
+            state,
+            "run",
+            "--config",
+            without_web(state.parent),
+            first=IN_A_SMALL_WORLD,
         )
 
         assert status == 74
@@ -261,7 +283,9 @@ class TestTheNextVersion:
         assert turngate(state, "restore", str(kept)).returncode == 0
         assert contents(database)["entries"] == before["entries"]
 
-    async def test_it_restores_a_backup_of_this_one(self, next_version: Path, state: Path, database: Path) -> None:
+    async def test_it_restores_a_backup_of_this_one(
+        self, next_version: Path, state: Path, database: Path
+    ) -> None:
         await filled(database, "one")
         before, file = contents(database), state.parent / "backup.db"
         assert turngate(state, "backup", str(file)).returncode == 0

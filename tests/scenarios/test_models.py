@@ -65,7 +65,11 @@ async def test_a_conversation_is_remembered_and_counted(kind: str) -> None:
         asked = (await at.sim.calls(method=METHODS[kind]))[-1]["parameters"]["messages"]
         session = await at.work.session()
 
-    assert [message["role"] for message in asked if message["role"] != "system"] == ["user", "assistant", "user"]
+    assert [message["role"] for message in asked if message["role"] != "system"] == [
+        "user",
+        "assistant",
+        "user",
+    ]
     assert session.tokens.input == 14
     assert session.tokens.cache_read == 8
 
@@ -108,7 +112,9 @@ async def streaming(at: Scene, count: int) -> bool:
 
 @for_both
 async def test_people_in_a_shared_chat_are_named_and_hidden(kind: str) -> None:
-    group = SessionSource(platform="web", chat_type=ChatType.GROUP, chat_id="group-7", user_id="ann-12345")
+    group = SessionSource(
+        platform="web", chat_type=ChatType.GROUP, chat_id="group-7", user_id="ann-12345"
+    )
     async with scene(kind, per_user_in_groups=False) as at:
         await at.ask("I am here", source=group)
         await at.ask("me too", answers=2, source=replace(group, user_id="bob-67890"))

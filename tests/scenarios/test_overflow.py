@@ -61,7 +61,9 @@ class NoLine:
 async def ask(work: AtWork, do: str, **args: Json) -> dict[str, Json]:
     """The operator asks the daemon."""
     pipeline, clock = work.pipeline, work.pipeline.clock
-    verbs = queue_requests(work.store, clock, pipeline.take_up, lambda part: None, pipeline.lanes.let_go)
+    verbs = queue_requests(
+        work.store, clock, pipeline.take_up, lambda part: None, pipeline.lanes.let_go
+    )
     found = await carry_out(verbs, {"do": do, "args": args}, NoLine())
     assert isinstance(found, dict)
     return found
@@ -74,7 +76,9 @@ async def states(work: AtWork) -> Counter[InboxState]:
 @hurried
 class TestTooMany:
     async def test_what_is_one_too_many_is_kept_and_refused_with_one_notice(self) -> None:
-        async with at_work(policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=AT_MOST_THREE) as work:
+        async with at_work(
+            policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=AT_MOST_THREE
+        ) as work:
             await work.say("runs")
             await later(1)
             for number in range(6):
@@ -83,12 +87,18 @@ class TestTooMany:
 
             assert work.adapter.texts == [TOO_MANY]
             assert work.adapter.sent[0].reply_to == "m5"
-            assert await states(work) == {InboxState.RUNNING: 1, InboxState.WAITING: 3, InboxState.REFUSED: 3}
+            assert await states(work) == {
+                InboxState.RUNNING: 1,
+                InboxState.WAITING: 3,
+                InboxState.REFUSED: 3,
+            }
             await later(1000)
             assert work.adapter.texts == [TOO_MANY, "runs", "0 + 1 + 2"]
 
     async def test_the_refused_are_listed_with_the_reason_and_their_words(self) -> None:
-        async with at_work(policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=AT_MOST_THREE) as work:
+        async with at_work(
+            policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=AT_MOST_THREE
+        ) as work:
             await work.say("runs")
             await later(1)
             for number in range(5):
@@ -96,12 +106,16 @@ class TestTooMany:
             await later(1000)
 
             listed = await ask(work, "queue.list")
-            assert [(row["state"], row["reason"]) for row in listed["inbox"]] == [("refused", REASON)] * 2  # type: ignore[union-attr,index,call-overload]
+            assert [(row["state"], row["reason"]) for row in listed["inbox"]] == [
+                ("refused", REASON)
+            ] * 2  # type: ignore[union-attr,index,call-overload]
             shown = await ask(work, "queue.show", id=listed["inbox"][0]["id"])  # type: ignore[index,call-overload]
             assert shown["text"] == "3"
 
     async def test_each_overflow_has_its_notice(self) -> None:
-        async with at_work(policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=AT_MOST_THREE) as work:
+        async with at_work(
+            policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=AT_MOST_THREE
+        ) as work:
             for _ in range(2):
                 await work.say("runs")
                 await later(1)
@@ -112,7 +126,9 @@ class TestTooMany:
             assert work.adapter.texts.count(TOO_MANY) == 2
 
     async def test_after_one_turn_there_is_room_for_one_and_a_notice_for_the_next(self) -> None:
-        async with at_work(policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=FOLLOWING) as work:
+        async with at_work(
+            policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=FOLLOWING
+        ) as work:
             await work.say("runs")
             await later(1)
             for number in range(5):
@@ -127,7 +143,9 @@ class TestTooMany:
             assert work.adapter.texts.count(TOO_MANY) == 2
 
     async def test_another_conversation_does_not_notice(self) -> None:
-        async with at_work(policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=AT_MOST_THREE) as work:
+        async with at_work(
+            policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=AT_MOST_THREE
+        ) as work:
             await work.say("runs")
             await later(1)
             for number in range(9):
@@ -138,7 +156,9 @@ class TestTooMany:
             assert "elsewhere" in work.adapter.texts
 
     async def test_a_command_is_never_one_too_many(self) -> None:
-        async with at_work(policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=AT_MOST_THREE) as work:
+        async with at_work(
+            policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=AT_MOST_THREE
+        ) as work:
             await work.say("runs")
             await later(1)
             for number in range(3):
@@ -150,7 +170,9 @@ class TestTooMany:
             assert TOO_MANY not in work.adapter.texts
 
     async def test_a_refused_one_is_answered_when_it_is_taken_back_to_work(self) -> None:
-        async with at_work(policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=AT_MOST_THREE) as work:
+        async with at_work(
+            policy_for(ScriptedAgent(answer=slowly)), *memory(), rules=AT_MOST_THREE
+        ) as work:
             await work.say("runs")
             await later(1)
             for number in range(4):
@@ -194,14 +216,18 @@ class TestOverARestart:
 
         store = await SqliteStore.connect(tmp_path / "turngate.db", SystemClock())
         burst = LaneRules(debounce=timedelta(milliseconds=50), waiting_per_session=3)
-        async with at_work(policy_for(ScriptedAgent(answer=never)), store, SystemClock(), rules=burst) as work:
+        async with at_work(
+            policy_for(ScriptedAgent(answer=never)), store, SystemClock(), rules=burst
+        ) as work:
             await asyncio.gather(*(work.say(text) for text in "abc"))
             await begun.wait()
             await asyncio.gather(*(work.say(text) for text in "def"))
         await store.close()
 
         store = await SqliteStore.connect(tmp_path / "turngate.db", SystemClock())
-        async with at_work(policy_for(ScriptedAgent(answer=echo)), store, SystemClock(), rules=burst) as work:
+        async with at_work(
+            policy_for(ScriptedAgent(answer=echo)), store, SystemClock(), rules=burst
+        ) as work:
             await work.pipeline.recover()
             await work.adapter.until_sent(2)
 
@@ -230,7 +256,9 @@ class TestDropping:
             raise StoreUnavailable("the disk is full")
 
         store, clock = memory()
-        async with at_work(policy_for(ScriptedAgent(answer=slowly)), Odd(store, drop=full), clock) as work:  # type: ignore[arg-type]
+        async with at_work(
+            policy_for(ScriptedAgent(answer=slowly)), Odd(store, drop=full), clock
+        ) as work:  # type: ignore[arg-type]
             await work.say("runs")
             await later(1)
             await work.say("a")

@@ -108,7 +108,11 @@ class TestOneMessage:
             ]
             question, answer = await work.entries()
             assert (question.role, question.text, question.sender) == (Role.USER, "hi", "ann")
-            assert (answer.role, answer.text, answer.origin) == (Role.ASSISTANT, "Hello Ann.", Origin.CHAT)
+            assert (answer.role, answer.text, answer.origin) == (
+                Role.ASSISTANT,
+                "Hello Ann.",
+                Origin.CHAT,
+            )
             session = await work.session()
             assert (session.tokens.input, session.tokens.output) == (10, 2)
             assert await inbox(work) == {InboxState.DONE: 1}
@@ -118,7 +122,9 @@ class TestOneMessage:
         order: list[str] = []
         store, clock = memory()
 
-        async def accept(message: InboundMessage, key: SessionKey, **more: Choice | None) -> Accepted:
+        async def accept(
+            message: InboundMessage, key: SessionKey, **more: Choice | None
+        ) -> Accepted:
             await asyncio.sleep(1)
             order.append("stored")
             return await store.accept(message, key, **more)
@@ -129,7 +135,9 @@ class TestOneMessage:
 
         assert order == ["stored", "told"]
 
-    async def test_a_message_that_could_not_be_stored_is_not_confirmed_and_holds_up_nobody(self) -> None:
+    async def test_a_message_that_could_not_be_stored_is_not_confirmed_and_holds_up_nobody(
+        self,
+    ) -> None:
         store, clock = memory()
         agent = ScriptedAgent(answer=echo)
         odd = Odd(store, accept=failing(store.accept, 1))
@@ -152,15 +160,21 @@ class TestOneMessage:
             assert work.adapter.texts == ["hi"]
             assert work.pipeline.lanes.depth() == (0, 0)
 
-    async def test_one_whose_sender_went_away_while_it_was_being_stored_is_answered_all_the_same(self) -> None:
+    async def test_one_whose_sender_went_away_while_it_was_being_stored_is_answered_all_the_same(
+        self,
+    ) -> None:
         store, clock = memory()
 
-        async def accept(message: InboundMessage, key: SessionKey, **more: Choice | None) -> Accepted:
+        async def accept(
+            message: InboundMessage, key: SessionKey, **more: Choice | None
+        ) -> Accepted:
             accepted = await store.accept(message, key, **more)
             await asyncio.sleep(1)  # the commit: what was handed to the disk cannot be taken back
             return accepted
 
-        async with at_work(policy_for(ScriptedAgent(answer=echo)), Odd(store, accept=accept), clock) as work:  # type: ignore[arg-type]
+        async with at_work(
+            policy_for(ScriptedAgent(answer=echo)), Odd(store, accept=accept), clock
+        ) as work:  # type: ignore[arg-type]
             sending = asyncio.ensure_future(work.say("hi", id="m1"))
             await later(0.5)
             sending.cancel()
@@ -173,7 +187,9 @@ class TestOneMessage:
     async def test_a_stranger_gets_no_turn_and_leaves_no_word(self) -> None:
         agent = ScriptedAgent(answer=echo)
         async with at_work(policy_for(agent), *memory()) as work:
-            await work.say("hi", source=SessionSource(platform="telegram", chat_id="1", user_id="1"))
+            await work.say(
+                "hi", source=SessionSource(platform="telegram", chat_id="1", user_id="1")
+            )
             await later()
 
             assert agent.turns == []
@@ -188,8 +204,12 @@ class TestOneMessage:
             assert not work.pipeline.lanes.is_busy(work.pipeline.policy.key_of(at_desk()))
 
     async def test_the_answer_goes_where_the_message_came_from(self) -> None:
-        first = SessionSource(platform="web", chat_type=ChatType.GROUP, chat_id="g", user_id="ann", thread_id="1")
-        second = SessionSource(platform="web", chat_type=ChatType.GROUP, chat_id="g", user_id="bob", thread_id="2")
+        first = SessionSource(
+            platform="web", chat_type=ChatType.GROUP, chat_id="g", user_id="ann", thread_id="1"
+        )
+        second = SessionSource(
+            platform="web", chat_type=ChatType.GROUP, chat_id="g", user_id="bob", thread_id="2"
+        )
         async with at_work(policy_for(ScriptedAgent(answer=echo)), *memory()) as work:
             await work.say("in one", source=first)
             await work.say("in two", source=second)
@@ -203,12 +223,16 @@ class TestOneMessage:
 
 @hurried
 class TestOrder:
-    async def test_sixty_messages_of_one_chat_come_out_in_the_order_in_which_they_came(self) -> None:
+    async def test_sixty_messages_of_one_chat_come_out_in_the_order_in_which_they_came(
+        self,
+    ) -> None:
         """I5: the lane is taken before the first await. With the store first they came out as 0, 2, 3, 1, 6, 7."""
         store, clock = memory()
         chance, agent = random.Random(60), ScriptedAgent(answer=echo)
 
-        async def accept(message: InboundMessage, key: SessionKey, **more: Choice | None) -> Accepted:
+        async def accept(
+            message: InboundMessage, key: SessionKey, **more: Choice | None
+        ) -> Accepted:
             await asyncio.sleep(chance.random())
             return await store.accept(message, key, **more)
 
@@ -216,7 +240,9 @@ class TestOrder:
             await asyncio.gather(*(work.say(f"{number}") for number in range(60)))
             await later()
 
-            assert [text for turn in asked(agent) for text in turn] == [f"{number}" for number in range(60)]
+            assert [text for turn in asked(agent) for text in turn] == [
+                f"{number}" for number in range(60)
+            ]
             told = " + ".join(work.adapter.texts)
             assert told == " + ".join(f"{number}" for number in range(60))
 
@@ -246,7 +272,10 @@ class TestOrder:
         agent = ScriptedAgent(answer=remember)
         async with at_work(policy_for(agent), *memory()) as work:
             for turn in range(3):
-                says = [work.say(f"canary{chat:03} {turn}", source=at_desk(f"chat{chat:03}")) for chat in range(200)]
+                says = [
+                    work.say(f"canary{chat:03} {turn}", source=at_desk(f"chat{chat:03}"))
+                    for chat in range(200)
+                ]
                 await asyncio.gather(*says)
                 await later(1000)
 
@@ -255,7 +284,9 @@ class TestOrder:
                 words = {word for word in part.text.split() if word.startswith("canary")}
                 assert words == {f"canary{(part.target.chat_id or '')[4:]}"}
             for seen in agent.turns:
-                assert str(seen).count("canary") == str(seen).count(seen.messages[-1].text.split()[0])
+                assert str(seen).count("canary") == str(seen).count(
+                    seen.messages[-1].text.split()[0]
+                )
 
 
 @hurried
@@ -293,7 +324,11 @@ class TestWhenBusy:
             await work.say("second")
             await later(1000)
 
-            assert work.adapter.texts == ["about first,\n\n*(incomplete: stopped)*", WORKING, "about second, done"]
+            assert work.adapter.texts == [
+                "about first,\n\n*(incomplete: stopped)*",
+                WORKING,
+                "about second, done",
+            ]
             assert "about first" in str(agent.turns[-1].history)
 
     async def test_a_chat_that_cannot_be_reached_does_not_hold_its_lane(self) -> None:
@@ -328,11 +363,17 @@ class TestFailures:
             await work.say("two")
             await later()
 
-            assert work.adapter.texts == ["There is no answer: the agent broke down. Write again, or /retry.", "fine"]
+            assert work.adapter.texts == [
+                "There is no answer: the agent broke down. Write again, or /retry.",
+                "fine",
+            ]
             assert await inbox(work) == {InboxState.FAILED: 1, InboxState.DONE: 1}
             assert [(entry.text, entry.origin) for entry in (await work.entries())[:2]] == [
                 ("one", Origin.CHAT),
-                ("There is no answer: the agent broke down. Write again, or /retry.", Origin.COMMAND),
+                (
+                    "There is no answer: the agent broke down. Write again, or /retry.",
+                    Origin.COMMAND,
+                ),
             ]
 
     async def test_what_was_said_before_a_failure_is_kept_and_marked(self) -> None:
@@ -374,7 +415,9 @@ class TestFailures:
             assert work.adapter.texts == [WORKING, "Wait\n\n*(incomplete: the agent fell silent)*"]
             assert work.pipeline.lanes.depth() == (0, 0)
 
-    async def test_an_agent_that_raises_what_only_loops_raise_does_not_take_its_lane_with_it(self) -> None:
+    async def test_an_agent_that_raises_what_only_loops_raise_does_not_take_its_lane_with_it(
+        self,
+    ) -> None:
         agent = ScriptedAgent(asyncio.CancelledError())
         async with at_work(policy_for(agent), *memory()) as work:
             await work.say("one")
@@ -405,7 +448,9 @@ class TestFailures:
             assert work.adapter.texts == ["hi"]
             assert await work.texts() == ["hi", "hi"]
 
-    async def test_a_session_that_is_deleted_during_its_turn_gets_no_answer_and_the_lane_goes_on(self) -> None:
+    async def test_a_session_that_is_deleted_during_its_turn_gets_no_answer_and_the_lane_goes_on(
+        self,
+    ) -> None:
         go = asyncio.Event()
 
         async def wait_once(turn: Turn) -> AsyncIterator[AgentEvent]:
@@ -431,7 +476,11 @@ class TestFailures:
             await work.say("second")
             await later()
 
-            assert work.adapter.texts == ["first", "The agent poet is no longer there; main answers.", "second"]
+            assert work.adapter.texts == [
+                "first",
+                "The agent poet is no longer there; main answers.",
+                "second",
+            ]
 
 
 @hurried
@@ -451,7 +500,9 @@ class TestResets:
             notice = "The conversation before this one ended after a long silence. /resume brings it back."
             assert work.adapter.texts == ["first", notice, "second", "third"]
             assert await work.texts() == ["second", notice, "second", "third", "third"]
-            assert all("long silence" not in entry.text for turn in agent.turns for entry in turn.history)
+            assert all(
+                "long silence" not in entry.text for turn in agent.turns for entry in turn.history
+            )
             assert [entry.text for entry in agent.turns[-1].history] == ["second", "second"]
 
     async def test_the_way_back_leads_back(self) -> None:
@@ -492,7 +543,9 @@ class TestResets:
 
             assert sum("/resume brings it back" in text for text in work.adapter.texts) == 1
 
-    async def test_a_conversation_of_commands_alone_ends_without_a_promise_to_bring_it_back(self) -> None:
+    async def test_a_conversation_of_commands_alone_ends_without_a_promise_to_bring_it_back(
+        self,
+    ) -> None:
         store, clock = memory()
         agent = ScriptedAgent(answer=echo)
         async with at_work(policy_for(agent, resets=IDLE_AFTER_AN_HOUR), store, clock) as work:
@@ -508,7 +561,9 @@ class TestResets:
 
     async def test_a_conversation_in_which_nothing_was_said_ends_without_a_word(self) -> None:
         store, clock = memory()
-        async with at_work(policy_for(ScriptedAgent(answer=echo), resets=IDLE_AFTER_AN_HOUR), store, clock) as work:
+        async with at_work(
+            policy_for(ScriptedAgent(answer=echo), resets=IDLE_AFTER_AN_HOUR), store, clock
+        ) as work:
             await store.open(work.pipeline.policy.opening(at_desk()))
             clock.advance(hours=2)
             await work.say("first")
@@ -534,7 +589,9 @@ CANARIES = {
 
 @hurried
 class TestPrivacy:
-    def source(self, user: str = CANARIES["user"], alt: str = CANARIES["user alt"]) -> SessionSource:
+    def source(
+        self, user: str = CANARIES["user"], alt: str = CANARIES["user alt"]
+    ) -> SessionSource:
         return SessionSource(
             platform="web",
             chat_type=ChatType.GROUP,
@@ -562,16 +619,22 @@ class TestPrivacy:
     async def test_the_agent_never_sees_a_real_id(self) -> None:
         agent = ScriptedAgent(answer=echo)
         policy = policy_for(agent, privacy_key=KEY, per_user_in_groups=False)
-        every_id = " ".join(CANARIES[name] for name in CANARIES if name not in ("message", "event", "quoted"))
+        every_id = " ".join(
+            CANARIES[name] for name in CANARIES if name not in ("message", "event", "quoted")
+        )
         async with at_work(policy, *memory()) as work:
             # The first to write gives the session its origin; later he is only written about.
-            await work.pipeline.receive(self.message("first", 1, self.source(user=CANARIES["other"], alt="")))
+            await work.pipeline.receive(
+                self.message("first", 1, self.source(user=CANARIES["other"], alt=""))
+            )
             await later()
             session = await work.session(self.source())
             await work.store.rename(session.id, f"Talk of {every_id}")
             await work.store.set_goal(session.id, f"Call {every_id}")
             for number in range(2, 5):
-                await work.pipeline.receive(self.message(f"about {every_id}", number, self.source()))
+                await work.pipeline.receive(
+                    self.message(f"about {every_id}", number, self.source())
+                )
                 await later()
 
             seen = repr(agent.turns)
@@ -582,7 +645,9 @@ class TestPrivacy:
     async def test_the_agent_is_told_whether_several_people_may_speak(self) -> None:
         agent = ScriptedAgent(answer=echo)
         group, alone = self.source(), replace(self.source(), chat_type=ChatType.DM)
-        async with at_work(policy_for(agent, privacy_key=KEY, per_user_in_groups=False), *memory()) as work:
+        async with at_work(
+            policy_for(agent, privacy_key=KEY, per_user_in_groups=False), *memory()
+        ) as work:
             for number, source in enumerate((group, alone)):
                 await work.pipeline.receive(self.message("hello", number, source))
                 await later()
@@ -593,7 +658,9 @@ class TestPrivacy:
         agent = ScriptedAgent(answer=echo)
         policy = policy_for(agent, privacy_key=KEY, per_user_in_groups=False)
         async with at_work(policy, *memory()) as work:
-            await work.pipeline.receive(self.message("first", 1, self.source(user=CANARIES["other"], alt="")))
+            await work.pipeline.receive(
+                self.message("first", 1, self.source(user=CANARIES["other"], alt=""))
+            )
             await later()
             fresh = await work.store.reset(policy.key_of(self.source()))
             await work.store.rename(fresh.id, f"Talk of {CANARIES['other']}")
@@ -668,7 +735,9 @@ class TestCrash:
     async def open(self, path: Path) -> SqliteStore:
         return await SqliteStore.connect(path / "turngate.db", SystemClock())
 
-    async def test_what_was_accepted_before_a_crash_is_answered_once_after_it(self, tmp_path: Path) -> None:
+    async def test_what_was_accepted_before_a_crash_is_answered_once_after_it(
+        self, tmp_path: Path
+    ) -> None:
         held, store = Held(), await self.open(tmp_path)
         async with at_work(policy_for(held.agent), store, SystemClock()) as work:
             await work.say("first")
@@ -706,7 +775,9 @@ class TestCrash:
             assert await work.texts() == ["a", "b", "a + b", "c", "c"]
         await store.close()
 
-    async def test_a_crash_after_the_answer_was_stored_sends_it_and_asks_nobody_again(self, tmp_path: Path) -> None:
+    async def test_a_crash_after_the_answer_was_stored_sends_it_and_asks_nobody_again(
+        self, tmp_path: Path
+    ) -> None:
         class Gone(RecordingAdapter):
             async def send(self, part: Part) -> Sent:
                 async with self.arrived:
@@ -716,7 +787,9 @@ class TestCrash:
                 raise AssertionError
 
         store = await self.open(tmp_path)
-        async with at_work(policy_for(ScriptedAgent(answer=echo)), store, SystemClock(), adapter=Gone()) as work:
+        async with at_work(
+            policy_for(ScriptedAgent(answer=echo)), store, SystemClock(), adapter=Gone()
+        ) as work:
             await work.say("first")
             await work.adapter.until_sent(1)
         await store.close()
@@ -733,7 +806,9 @@ class TestCrash:
             assert await work.texts() == ["first", "first"]
         await store.close()
 
-    async def test_a_retry_that_is_interrupted_in_the_middle_keeps_its_question(self, tmp_path: Path) -> None:
+    async def test_a_retry_that_is_interrupted_in_the_middle_keeps_its_question(
+        self, tmp_path: Path
+    ) -> None:
         store = await self.open(tmp_path)
         async with at_work(policy_for(ScriptedAgent(answer=echo)), store, SystemClock()) as work:
             await work.say("the question")
@@ -754,7 +829,9 @@ class TestCrash:
             assert await work.texts() == ["the question", "the question"]
         await store.close()
 
-    async def test_a_command_that_was_not_answered_is_answered_after_the_crash(self, tmp_path: Path) -> None:
+    async def test_a_command_that_was_not_answered_is_answered_after_the_crash(
+        self, tmp_path: Path
+    ) -> None:
         store = await self.open(tmp_path)
         policy = policy_for(ScriptedAgent(answer=echo))
         async with at_work(policy, store, SystemClock()) as work:
@@ -766,7 +843,9 @@ class TestCrash:
             assert (await work.session()).title == "Plans"
         await store.close()
 
-    async def test_an_undo_that_was_done_but_not_answered_takes_back_nothing_more(self, tmp_path: Path) -> None:
+    async def test_an_undo_that_was_done_but_not_answered_takes_back_nothing_more(
+        self, tmp_path: Path
+    ) -> None:
         truncated = asyncio.Event()
 
         async def never(*args: object, **named: object) -> None:
@@ -821,9 +900,17 @@ class TestCrash:
                 questions = [entry.text for entry in entries if entry.role is Role.USER]
                 answers = [entry.text for entry in entries if entry.role is Role.ASSISTANT]
                 given_up = sum("cut off each time" in answer for answer in answers)
-                answered = " + ".join(answer for answer in answers if "cut off each time" not in answer).split(" + ")
-                dead = [item for item in await store.inbox(InboxState.DEAD) if item.key.endswith(f"chat{number}")]
+                answered = " + ".join(
+                    answer for answer in answers if "cut off each time" not in answer
+                ).split(" + ")
+                dead = [
+                    item
+                    for item in await store.inbox(InboxState.DEAD)
+                    if item.key.endswith(f"chat{number}")
+                ]
                 assert questions == [text for text in said if text.endswith(f".{number}")]
-                assert sorted([*answered, *(item.message.text for item in dead)]) == sorted(questions)
+                assert sorted([*answered, *(item.message.text for item in dead)]) == sorted(
+                    questions
+                )
                 assert given_up == len({item.turn for item in dead})
         await store.close()

@@ -30,10 +30,17 @@ from turngate.gateway.domain.errors import Undeliverable
 from turngate.gateway.domain.messages import ChatType, MessageKind, SessionSource
 
 DIRECT = SessionSource(platform="discord", chat_id=DM, user_id=PERSON)
-IN_CHANNEL = SessionSource(platform="discord", chat_type=ChatType.GROUP, chat_id=CHANNEL, user_id=PERSON, scope=GUILD)
+IN_CHANNEL = SessionSource(
+    platform="discord", chat_type=ChatType.GROUP, chat_id=CHANNEL, user_id=PERSON, scope=GUILD
+)
 HISTORY = "/api/v10/channels/{channel}/messages"
 IN_THREAD = SessionSource(
-    platform="discord", chat_type=ChatType.THREAD, chat_id=CHANNEL, thread_id=THREAD, user_id=PERSON, scope=GUILD
+    platform="discord",
+    chat_type=ChatType.THREAD,
+    chat_id=CHANNEL,
+    thread_id=THREAD,
+    user_id=PERSON,
+    scope=GUILD,
 )
 
 
@@ -45,14 +52,18 @@ async def plain() -> AsyncIterator[PlainDiscord]:
 
 
 @asynccontextmanager
-async def bot(plain: PlainDiscord, *places: SessionSource, **more: Any) -> AsyncIterator[discord.DiscordAdapter]:
+async def bot(
+    plain: PlainDiscord, *places: SessionSource, **more: Any
+) -> AsyncIterator[discord.DiscordAdapter]:
     """One that knows these places."""
 
     async def known() -> tuple[SessionSource, ...]:
         return places
 
     patience = discord.Patience(pause=0.01, identify=0.0, answer=10.0, look=more.pop("look", 60.0))
-    account = discord.Account(token=TOKEN, api_url=plain.url + "/api/v10", cdn_url=plain.url, **more)
+    account = discord.Account(
+        token=TOKEN, api_url=plain.url + "/api/v10", cdn_url=plain.url, **more
+    )
     adapter = discord.DiscordAdapter(account, SystemClock(), known, patience)
     try:
         yield adapter
@@ -68,7 +79,11 @@ async def test_a_message_is_heard_and_answered(plain: PlainDiscord) -> None:
         sent = await adapter.send(part(message.source, "answer"))
         await adapter.edit(part(message.source, "a better answer"), sent.message_id)
 
-    assert (message.text, message.source.chat_id, message.source.chat_type) == ("hello", DM, ChatType.DM)
+    assert (message.text, message.source.chat_id, message.source.chat_type) == (
+        "hello",
+        DM,
+        ChatType.DM,
+    )
     assert [each["content"] for each in plain.said[DM]] == ["hello", "a better answer"]
 
 
@@ -103,7 +118,9 @@ async def test_without_a_gateway_anywhere_the_run_ends() -> None:
             await adapter.run(Ear().receive)
 
 
-async def test_a_channel_that_nobody_tells_of_is_a_channel_of_its_server(plain: PlainDiscord) -> None:
+async def test_a_channel_that_nobody_tells_of_is_a_channel_of_its_server(
+    plain: PlainDiscord,
+) -> None:
     ear = Ear()
     async with bot(plain) as adapter, _connected(adapter, plain, ear):
         await plain.say(f"<@{BOT}> hello", CHANNEL, guild_id=GUILD)
@@ -113,10 +130,14 @@ async def test_a_channel_that_nobody_tells_of_is_a_channel_of_its_server(plain: 
     assert message.addressed_to_bot
 
 
-async def test_a_message_without_its_server_belongs_to_that_of_its_channel(plain: PlainDiscord) -> None:
+async def test_a_message_without_its_server_belongs_to_that_of_its_channel(
+    plain: PlainDiscord,
+) -> None:
     ear = Ear()
     async with bot(plain) as adapter, _connected(adapter, plain, ear):
-        await plain.tell("THREAD_CREATE", {"id": THREAD, "type": 11, "parent_id": CHANNEL, "guild_id": GUILD})
+        await plain.tell(
+            "THREAD_CREATE", {"id": THREAD, "type": 11, "parent_id": CHANNEL, "guild_id": GUILD}
+        )
         await plain.say("hello", THREAD)
         (message,) = await ear.until_heard()
 
@@ -157,7 +178,9 @@ async def test_where_neither_ids_nor_times_tell_anything_all_is_read_again() -> 
 async def test_where_ids_tell_time_the_old_is_left_alone(plain: PlainDiscord) -> None:
     plain.write("before", DM)
     async with bot(plain, DIRECT) as adapter:
-        assert [message async for message in adapter.catch_up(datetime.now(UTC) + timedelta(seconds=1))] == []
+        assert [
+            message async for message in adapter.catch_up(datetime.now(UTC) + timedelta(seconds=1))
+        ] == []
 
 
 async def test_what_was_sent_is_found_where_ids_tell_no_time() -> None:
@@ -178,7 +201,9 @@ async def test_where_nobody_may_look_a_second_try_soon_after_is_left_to_its_nonc
             await adapter.find_sent(part(DIRECT, "answer"), LONG_AGO)
 
 
-async def test_a_chat_of_which_nobody_knows_the_server_is_no_direct_chat(plain: PlainDiscord) -> None:
+async def test_a_chat_of_which_nobody_knows_the_server_is_no_direct_chat(
+    plain: PlainDiscord,
+) -> None:
     allowed = SessionSource(platform="discord", chat_type=ChatType.GROUP, chat_id=CHANNEL)
     plain.write("hello", CHANNEL)
     async with bot(plain, allowed) as adapter:
@@ -190,16 +215,22 @@ async def test_what_the_bot_said_itself_is_no_sign_that_it_is_deaf(plain: PlainD
         await plain.say("hello", DM)
         await adapter.send(part(DIRECT, "answer"))
         looks = plain.calls.count(("GET", f"/api/v10/channels/{DM}/messages"))
-        await _until(lambda: plain.calls.count(("GET", f"/api/v10/channels/{DM}/messages")) > looks + 3)
+        await _until(
+            lambda: plain.calls.count(("GET", f"/api/v10/channels/{DM}/messages")) > looks + 3
+        )
 
     assert plain.sessions == 1
 
 
-async def test_a_command_that_cannot_be_answered_in_its_place_is_answered_below(plain: PlainDiscord) -> None:
+async def test_a_command_that_cannot_be_answered_in_its_place_is_answered_below(
+    plain: PlainDiscord,
+) -> None:
     ear = Ear()
     used = {"id": "501", "type": 2, "token": "t", "channel": {"id": DM}, "user": {"id": PERSON}}
     async with bot(plain) as adapter, _connected(adapter, plain, ear):
-        await plain.tell("INTERACTION_CREATE", used | {"data": {"name": "new", "options": [{"value": "title"}]}})
+        await plain.tell(
+            "INTERACTION_CREATE", used | {"data": {"name": "new", "options": [{"value": "title"}]}}
+        )
         (message,) = await ear.until_heard()
         await adapter.send(replace(part(message.source, "answer"), reply_to=message.id))
 
@@ -209,7 +240,14 @@ async def test_a_command_that_cannot_be_answered_in_its_place_is_answered_below(
 
 async def test_a_press_is_heard_by_what_the_button_carries(plain: PlainDiscord) -> None:
     ear = Ear()
-    pressed = {"id": "502", "type": 3, "token": "t", "channel_id": DM, "user": {"id": PERSON}, "message": {"id": "1"}}
+    pressed = {
+        "id": "502",
+        "type": 3,
+        "token": "t",
+        "channel_id": DM,
+        "user": {"id": PERSON},
+        "message": {"id": "1"},
+    }
     async with bot(plain) as adapter, _connected(adapter, plain, ear):
         await plain.tell("INTERACTION_CREATE", pressed | {"data": {"custom_id": "0f"}})
         (message,) = await ear.until_heard()
@@ -225,7 +263,9 @@ async def test_a_check_finds_no_fault_in_what_is_not_told(plain: PlainDiscord) -
 
 
 @asynccontextmanager
-async def _connected(adapter: discord.DiscordAdapter, plain: PlainDiscord, ear: Ear) -> AsyncIterator[None]:
+async def _connected(
+    adapter: discord.DiscordAdapter, plain: PlainDiscord, ear: Ear
+) -> AsyncIterator[None]:
     async with listening(adapter, ear.receive):
         await _until(lambda: adapter.progress is not None and plain.sessions == 1)
         yield

@@ -50,7 +50,11 @@ async def ready(body: str, folder: Path) -> Program:
 
 def children() -> set[str]:
     """Of this process, zombies among them."""
-    return {each for file in Path("/proc/self/task").glob("*/children") for each in file.read_text().split()}
+    return {
+        each
+        for file in Path("/proc/self/task").glob("*/children")
+        for each in file.read_text().split()
+    }
 
 
 @pytest.mark.parametrize("body", STUBBORN.values(), ids=STUBBORN)
@@ -78,7 +82,9 @@ async def test_what_a_program_leaves_running_ends_with_it(tmp_path: Path) -> Non
 
 
 async def test_a_program_is_asked_to_end_before_it_is_made_to(tmp_path: Path) -> None:
-    body = "signal.signal(signal.SIGTERM, lambda *_: (open('asked', 'w'), os._exit(0))); say(); wait()"
+    body = (
+        "signal.signal(signal.SIGTERM, lambda *_: (open('asked', 'w'), os._exit(0))); say(); wait()"
+    )
     running = await ready(body, tmp_path)
     await running.end()
     assert (tmp_path / "asked").exists()
@@ -93,7 +99,9 @@ async def test_a_program_that_kills_its_guardian_ends_with_it(tmp_path: Path) ->
     assert is_gone(tmp_path)
 
 
-async def test_a_program_does_not_outlive_its_guardian_even_if_nobody_is_there_to_end_it(tmp_path: Path) -> None:
+async def test_a_program_does_not_outlive_its_guardian_even_if_nobody_is_there_to_end_it(
+    tmp_path: Path,
+) -> None:
     running = await ready("say(); wait()", tmp_path)
     os.kill(running._guardian.pid, signal.SIGKILL)
     while not is_gone(tmp_path):
@@ -108,7 +116,9 @@ async def test_ending_twice_is_harmless(tmp_path: Path) -> None:
 
 
 async def test_a_program_that_nobody_reads_from_can_be_ended(tmp_path: Path) -> None:
-    running = await ready("say()\nwhile True: os.write(1, bytes(65536)); os.write(2, bytes(65536))", tmp_path)
+    running = await ready(
+        "say()\nwhile True: os.write(1, bytes(65536)); os.write(2, bytes(65536))", tmp_path
+    )
     await running.end()
     assert is_gone(tmp_path)
 
@@ -120,7 +130,9 @@ async def test_a_program_that_never_reads_can_be_ended(tmp_path: Path) -> None:
     assert is_gone(tmp_path)
 
 
-@pytest.mark.parametrize(("body", "status"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), 9)", -9), ("", 0)])
+@pytest.mark.parametrize(
+    ("body", "status"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), 9)", -9), ("", 0)]
+)
 async def test_how_a_program_ended_is_known(body: str, status: int, tmp_path: Path) -> None:
     running = await start(program(body), env=ENV, cwd=str(tmp_path))
     assert await running.status() == status
@@ -155,7 +167,9 @@ async def test_a_program_gets_its_arguments_as_they_are(tmp_path: Path) -> None:
 
 
 async def test_a_program_works_in_its_folder_in_a_group_of_its_own(tmp_path: Path) -> None:
-    running = await start(program("say(f'{os.getcwd()} {os.getpgid(0) == os.getpid()}')"), env=ENV, cwd=str(tmp_path))
+    running = await start(
+        program("say(f'{os.getcwd()} {os.getpgid(0) == os.getpid()}')"), env=ENV, cwd=str(tmp_path)
+    )
     assert (await running.stdout.read()).decode() == f"{tmp_path} True\n"
     await running.end()
 
@@ -171,7 +185,9 @@ async def test_a_program_finds_no_open_files_and_no_ignored_signals(tmp_path: Pa
 
 
 async def test_a_program_has_no_more_memory_than_it_is_given(tmp_path: Path) -> None:
-    running = await start(program("say(len(bytes(400_000_000)))"), env=ENV, cwd=str(tmp_path), memory=200_000_000)
+    running = await start(
+        program("say(len(bytes(400_000_000)))"), env=ENV, cwd=str(tmp_path), memory=200_000_000
+    )
     assert await running.status() == 1
     await running.end()
     assert "MemoryError" in running.last_words()
@@ -187,7 +203,9 @@ async def test_a_program_has_no_more_memory_than_it_is_given(tmp_path: Path) -> 
         (["a\0b"], "NUL"),
     ],
 )
-async def test_a_program_that_cannot_be_started_says_why(argv: list[str], why: str, tmp_path: Path) -> None:
+async def test_a_program_that_cannot_be_started_says_why(
+    argv: list[str], why: str, tmp_path: Path
+) -> None:
     (tmp_path / "plain").touch(0o600)
     (tmp_path / "broken").touch(0o700)
     (tmp_path / "broken").write_bytes(b"\x00\x01")
@@ -211,7 +229,9 @@ async def test_giving_up_while_a_program_starts_leaves_nothing(tmp_path: Path) -
     assert children() == before
 
 
-async def test_its_last_words_are_for_whoever_wants_quotes_without_what_is_secret(tmp_path: Path) -> None:
+async def test_its_last_words_are_for_whoever_wants_quotes_without_what_is_secret(
+    tmp_path: Path,
+) -> None:
     body = "[print(n, os.environ['KEY'], '\\x1b[31m', file=sys.stderr) for n in range(5000)]; sys.exit(1)"
     with capture_logs() as logs:
         running = await start(program(body), env=ENV | {"KEY": "canary-key"}, cwd=str(tmp_path))
@@ -233,21 +253,23 @@ async def test_half_a_secret_is_not_in_the_log_either(tmp_path: Path) -> None:
 async def test_its_guardian_shows_no_secret_to_other_users(tmp_path: Path) -> None:
     shown = "open(f'/proc/{os.getppid()}/%s').read()"
     body = f"say(repr({shown % 'cmdline'} + {shown % 'environ'}))"
-    running = await start([*program(body), "canary"], env=ENV | {"KEY": "canary"}, cwd=str(tmp_path))
+    running = await start(
+        [*program(body), "canary"], env=ENV | {"KEY": "canary"}, cwd=str(tmp_path)
+    )
     assert b"canary" not in await running.stdout.read()
     await running.end()
 
 
 async def test_its_guardian_takes_no_notice_of_signals_to_the_whole_service(tmp_path: Path) -> None:
-    body = (
-        "[os.kill(os.getppid(), each) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]; say(); sys.exit(7)"
-    )
+    body = "[os.kill(os.getppid(), each) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]; say(); sys.exit(7)"
     running = await ready(body, tmp_path)
     assert await running.status() == 7
     await running.end()
 
 
-async def test_a_program_runs_where_no_memory_may_become_code_and_no_right_be_gained(tmp_path: Path) -> None:
+async def test_a_program_runs_where_no_memory_may_become_code_and_no_right_be_gained(
+    tmp_path: Path,
+) -> None:
     """As the hardened service has it."""
     body = """
 import ctypes

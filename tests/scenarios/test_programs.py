@@ -38,7 +38,9 @@ async def workdir(work: AtWork, folder: Path) -> Path:
 
 
 async def test_a_program_answers_in_the_folder_of_its_conversation(tmp_path: Path) -> None:
-    async with working_for_us("open('notes', 'a').write('x'); say(len(open('notes').read()))", tmp_path) as work:
+    async with working_for_us(
+        "open('notes', 'a').write('x'); say(len(open('notes').read()))", tmp_path
+    ) as work:
         await work.say("one")
         await work.adapter.until_sent(1)
         await work.say("two")
@@ -48,7 +50,9 @@ async def test_a_program_answers_in_the_folder_of_its_conversation(tmp_path: Pat
         assert work.adapter.texts == ["1", "2", "1"]
 
 
-async def test_a_crash_is_told_with_what_was_said_and_without_what_is_only_for_the_operator(tmp_path: Path) -> None:
+async def test_a_crash_is_told_with_what_was_said_and_without_what_is_only_for_the_operator(
+    tmp_path: Path,
+) -> None:
     body = "say('half an answer'); print('canary', file=sys.stderr); sys.exit(3)"
     async with working_for_us(body, tmp_path) as work:
         await work.say("go")
@@ -71,7 +75,9 @@ async def test_of_a_hundred_megabytes_the_beginning_is_kept(tmp_path: Path) -> N
 
 
 async def test_a_program_that_was_stopped_is_gone_when_that_is_told(tmp_path: Path) -> None:
-    body = "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('working'); open('ready', 'w'); wait()"
+    body = (
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('working'); open('ready', 'w'); wait()"
+    )
     async with working_for_us(body, tmp_path) as work:
         await work.say("go")
         while not list(tmp_path.glob("files/*/work/ready")):
@@ -80,7 +86,8 @@ async def test_a_program_that_was_stopped_is_gone_when_that_is_told(tmp_path: Pa
         await work.adapter.until_sent(2)
         # Its word may still have been on its way when it was stopped.
         assert any(
-            text.endswith(("(incomplete: stopped)*", "(Stopped before the first word.)")) for text in work.adapter.texts
+            text.endswith(("(incomplete: stopped)*", "(Stopped before the first word.)"))
+            for text in work.adapter.texts
         )
         assert is_gone(await workdir(work, tmp_path))
 
@@ -100,9 +107,7 @@ tell(type="text", text="You said " + json.loads(sys.stdin.readline())["option"])
 
 
 async def test_a_program_sends_a_file_that_it_made(tmp_path: Path) -> None:
-    body = (
-        "open('plan.txt', 'w').write('all of it'); tell(type='file', path='plan.txt'); tell(type='text', text='Here.')"
-    )
+    body = "open('plan.txt', 'w').write('all of it'); tell(type='file', path='plan.txt'); tell(type='text', text='Here.')"
     async with working_for_us(body, tmp_path, form="jsonl") as work:
         await work.say("go")
         await work.adapter.until_sent(2)

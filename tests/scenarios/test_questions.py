@@ -96,7 +96,9 @@ def press(nonce: str, *, source: SessionSource | None = None, id: str = "p1") ->
     """Somebody presses a button."""
     source = source or at_desk()
     event = f"press:{id}"
-    return InboundMessage(id=id, event_ids=(event,), source=source, text=nonce, sent_at=NOON, kind=MessageKind.BUTTON)
+    return InboundMessage(
+        id=id, event_ids=(event,), source=source, text=nonce, sent_at=NOON, kind=MessageKind.BUTTON
+    )
 
 
 async def asked(work: AtWork, count: int = 1) -> Part:
@@ -127,7 +129,10 @@ class TestAnswering:
 
             assert agent.told == [("a1", "No")]
             assert work.adapter.texts[-1] == "No"
-            assert (question.text, [button.label for button in question.buttons]) == ("Deploy now?", ["Yes", "No"])
+            assert (question.text, [button.label for button in question.buttons]) == (
+                "Deploy now?",
+                ["Yes", "No"],
+            )
 
     async def test_one_that_stands_in_for_another_is_told_too(self) -> None:
         agent, away = Asking(DEPLOY), ScriptedAgent(AgentUnavailable("nobody answers there"))
@@ -148,7 +153,11 @@ class TestAnswering:
             await later()
 
             (message_id, part), *_ = adapter.edits
-            assert (message_id, part.text, part.buttons) == (f"p{question.id}", "Deploy now?\n\n→ Yes", ())
+            assert (message_id, part.text, part.buttons) == (
+                f"p{question.id}",
+                "Deploy now?\n\n→ Yes",
+                (),
+            )
 
     async def test_who_chose_what_is_kept_in_the_transcript_and_shown_to_no_agent(self) -> None:
         async with talking(Asking(DEPLOY)) as work:
@@ -210,7 +219,9 @@ class TestAnswering:
             async with talking(agent, RecordingAdapter()) as work:
                 await work.say("ship it")
                 await later(1)
-                assert work.adapter.texts == ["Deploy now?\n\n1. Yes\n2. No\n\nAnswer with the number."]
+                assert work.adapter.texts == [
+                    "Deploy now?\n\n1. Yes\n2. No\n\nAnswer with the number."
+                ]
                 await work.say(answer)
                 await later()
 
@@ -253,7 +264,9 @@ class TestAnswering:
             assert agent.turns[-1].messages[-1].text == "“/new”"
 
     @pytest.mark.parametrize("options", [(), tuple(str(n) for n in range(MOST_OPTIONS + 1))])
-    async def test_a_question_without_options_or_with_too_many_fails_its_turn(self, options: tuple[str, ...]) -> None:
+    async def test_a_question_without_options_or_with_too_many_fails_its_turn(
+        self, options: tuple[str, ...]
+    ) -> None:
         async with talking(ScriptedAgent(Ask(id="a", text="?", options=options))) as work:
             await work.say("hello")
             await later()
@@ -261,7 +274,9 @@ class TestAnswering:
             assert "a question needs options" in work.adapter.texts[0]
 
     async def test_labels_are_one_short_line(self) -> None:
-        async with talking(ScriptedAgent(Ask(id="a", text="?", options=("two\nlines", "x" * 500, "")))) as work:
+        async with talking(
+            ScriptedAgent(Ask(id="a", text="?", options=("two\nlines", "x" * 500, "")))
+        ) as work:
             await work.say("hello")
 
             labels = [button.label for button in (await asked(work)).buttons]
@@ -278,10 +293,15 @@ class TestWhoAndWhen:
             (at_desk(user="mallory"), "for somebody else"),
             (at_desk("another room"), "for somebody else"),
             (replace(at_desk(), thread_id="7"), "for somebody else"),
-            (replace(at_desk(), chat_type=ChatType.DM, user_id="ann2", user_name="ann"), "for somebody else"),
+            (
+                replace(at_desk(), chat_type=ChatType.DM, user_id="ann2", user_name="ann"),
+                "for somebody else",
+            ),
         ],
     )
-    async def test_a_foreign_press_is_told_so_and_changes_nothing(self, source: SessionSource, word: str) -> None:
+    async def test_a_foreign_press_is_told_so_and_changes_nothing(
+        self, source: SessionSource, word: str
+    ) -> None:
         agent = Asking(DEPLOY)
         async with talking(agent) as work:
             await work.say("ship it")
@@ -327,7 +347,9 @@ class TestWhoAndWhen:
         async with talking(agent) as work:
             await work.say("ship it")
             question = await asked(work)
-            for number, guess in enumerate(("", "1", "a1", "Yes", question.buttons[0].nonce[:-1], "0" * 32)):
+            for number, guess in enumerate(
+                ("", "1", "a1", "Yes", question.buttons[0].nonce[:-1], "0" * 32)
+            ):
                 await work.pipeline.receive(press(guess, id=f"g{number}"))
             await later(1)
 
@@ -380,7 +402,9 @@ async def full(*_: object, **__: object) -> None:
 
 
 @asynccontextmanager
-async def life(folder: Path, policy: Policy, adapter: Buttoned | None = None) -> AsyncIterator[AtWork]:
+async def life(
+    folder: Path, policy: Policy, adapter: Buttoned | None = None
+) -> AsyncIterator[AtWork]:
     """One run of the daemon on a real file; it ends as in a crash."""
     store = await SqliteStore.connect(folder / "turngate.db", SystemClock())
     try:
@@ -424,7 +448,9 @@ class TestAcrossRestarts:
             await work.adapter.until_sent(2)
             assert work.adapter.texts == ["All right.", "This question is no longer open."]
 
-    async def test_a_turn_that_died_asks_again_and_the_old_buttons_do_nothing(self, tmp_path: Path) -> None:
+    async def test_a_turn_that_died_asks_again_and_the_old_buttons_do_nothing(
+        self, tmp_path: Path
+    ) -> None:
         async with life(tmp_path, policy_for(Asking(DEPLOY))) as work:
             await work.say("ship it")
             old = await asked(work)
@@ -440,21 +466,27 @@ class TestAcrossRestarts:
             await work.adapter.until_sent(3)
             assert agent.told == [("a1", "Yes")]
 
-    async def test_a_press_that_was_stored_when_the_daemon_died_is_told_that_nobody_waits(self, tmp_path: Path) -> None:
+    async def test_a_press_that_was_stored_when_the_daemon_died_is_told_that_nobody_waits(
+        self, tmp_path: Path
+    ) -> None:
         async with life(tmp_path, cautious(Asking(DEPLOY))) as work:
             await work.say("ship it")
             question = await asked(work)
             await work.adapter.until_sent(1)
             (open_,) = await work.store.questions()
             work.pipeline.lanes._closing.set()
-            heard = work.pipeline.questions.hear(press(question.buttons[0].nonce), open_.part.question.key)  # type: ignore[union-attr]
+            heard = work.pipeline.questions.hear(
+                press(question.buttons[0].nonce), open_.part.question.key
+            )  # type: ignore[union-attr]
             await work.store.accept(heard.message, open_.part.question.key, choosing=heard.choosing)  # type: ignore[union-attr]
 
         async with life(tmp_path, cautious(Asking(DEPLOY))) as work:
             await work.adapter.until_sent(2)
             assert "Whoever asked this no longer waits for an answer." in work.adapter.texts
 
-    async def test_what_must_not_run_again_by_itself_has_a_button_that_runs_it(self, tmp_path: Path) -> None:
+    async def test_what_must_not_run_again_by_itself_has_a_button_that_runs_it(
+        self, tmp_path: Path
+    ) -> None:
         tool = Tool(id="t", name="pay", status=ToolStatus.STARTED)
         async with life(tmp_path, cautious(ScriptedAgent(tool, 1e9))) as work:
             await work.say("pay the bill")
@@ -502,4 +534,8 @@ class TestAcrossRestarts:
             record = await work.store.answered(row)
 
             assert record is not None
-            assert (record.state, record.option, record.part.text) == (QuestionState.ANSWERED, 1, "Deploy now?")
+            assert (record.state, record.option, record.part.text) == (
+                QuestionState.ANSWERED,
+                1,
+                "Deploy now?",
+            )

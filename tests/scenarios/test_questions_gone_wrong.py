@@ -14,7 +14,17 @@ from tests.at_work import at_desk, at_work, policy_for
 from tests.fakes import RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
-from tests.scenarios.test_questions import DEPLOY, Asking, Buttoned, asked, cautious, life, press, settled, talking
+from tests.scenarios.test_questions import (
+    DEPLOY,
+    Asking,
+    Buttoned,
+    asked,
+    cautious,
+    life,
+    press,
+    settled,
+    talking,
+)
 from turngate.gateway.domain.errors import Throttled, Undeliverable
 from turngate.gateway.domain.messages import (
     AgentEvent,
@@ -44,7 +54,9 @@ TWO = DEPLOY, Ask(id="a2", text="And tell Bob?", options=("Sure", "No"))
 @hurried
 class TestTooMuch:
     @pytest.mark.parametrize("adapter", [Buttoned, RecordingAdapter])
-    async def test_a_long_question_comes_in_parts_that_fit_and_can_be_answered(self, adapter: type) -> None:
+    async def test_a_long_question_comes_in_parts_that_fit_and_can_be_answered(
+        self, adapter: type
+    ) -> None:
         agent, platform = Asking(replace(DEPLOY, text="a long story " * 1000 + "so?")), adapter()
         async with talking(agent, platform) as work:
             await work.say("ship it")
@@ -52,7 +64,9 @@ class TestTooMuch:
 
             assert len(platform.sent) > 2
             assert all(len(text) <= platform.limits.largest_part for text in platform.texts)
-            assert [bool(part.buttons) for part in platform.sent] == [False] * (len(platform.sent) - 1) + [True]
+            assert [bool(part.buttons) for part in platform.sent] == [False] * (
+                len(platform.sent) - 1
+            ) + [True]
             assert "".join(platform.texts).startswith("a long story a long story")
 
             await work.pipeline.receive(press(platform.sent[-1].buttons[1].nonce))
@@ -60,7 +74,9 @@ class TestTooMuch:
             assert agent.told == [("a1", "No")]
 
     async def test_a_question_without_end_fails_its_turn(self) -> None:
-        async with talking(ScriptedAgent(replace(DEPLOY, text="?" * (LONGEST_QUESTION + 1)))) as work:
+        async with talking(
+            ScriptedAgent(replace(DEPLOY, text="?" * (LONGEST_QUESTION + 1)))
+        ) as work:
             await work.say("hello")
             await later()
 
@@ -77,7 +93,9 @@ class TestTooMuch:
             assert (question.text, agent.told) == ("…", [("a1", "Yes")])
 
     async def test_questions_without_end_fail_their_turn(self) -> None:
-        async with talking(ScriptedAgent(*(replace(DEPLOY, id=str(n)) for n in range(1000)))) as work:
+        async with talking(
+            ScriptedAgent(*(replace(DEPLOY, id=str(n)) for n in range(1000)))
+        ) as work:
             await work.say("hello")
             await later()
 
@@ -112,9 +130,15 @@ class TestTooMuch:
                 work.message("?"), work.pipeline.policy.key_of(at_desk()), Does.SAY, "?", ("Yes",)
             )
             assert part.question is not None
-            questions.remember(replace(part, question=replace(part.question, expires_at=LoopClock().now() + far)))
-            buttons = (Button(label="Yes", nonce=str(number)) for number in range(1, MOST_OPEN + 100))
-            questions.remember(*(replace(part, id=PartId(n), buttons=(each,)) for n, each in enumerate(buttons, 1)))
+            questions.remember(
+                replace(part, question=replace(part.question, expires_at=LoopClock().now() + far))
+            )
+            buttons = (
+                Button(label="Yes", nonce=str(number)) for number in range(1, MOST_OPEN + 100)
+            )
+            questions.remember(
+                *(replace(part, id=PartId(n), buttons=(each,)) for n, each in enumerate(buttons, 1))
+            )
 
             assert len(questions._open._open) == len(questions._open._by_nonce) == MOST_OPEN
 
@@ -189,7 +213,9 @@ class TestWords:
         async with talking(agent, RecordingAdapter()) as work:
             await work.say("ship it")
             await later(1)
-            await work.pipeline.receive(replace(work.message("1"), attachments=(Attachment(type=MediaType.FILE),)))
+            await work.pipeline.receive(
+                replace(work.message("1"), attachments=(Attachment(type=MediaType.FILE),))
+            )
             await later(1)
 
             assert agent.told == []
@@ -229,7 +255,9 @@ class TestNotArrived:
                 part for part in await work.store.outbox(*PartState) if part.state is PartState.SENT
             ]
 
-    async def test_a_question_that_was_not_sent_when_the_daemon_died_is_asked_once(self, tmp_path: Path) -> None:
+    async def test_a_question_that_was_not_sent_when_the_daemon_died_is_asked_once(
+        self, tmp_path: Path
+    ) -> None:
         async with life(tmp_path, policy_for(Asking(DEPLOY)), Throttling()) as work:
             await work.say("ship it")
             await settled(work.store, InboxState.RUNNING)
@@ -247,7 +275,9 @@ class TestNotArrived:
 
 
 class TestRunAgain:
-    async def test_a_press_that_was_half_done_when_the_daemon_died_says_that_it_runs(self, tmp_path: Path) -> None:
+    async def test_a_press_that_was_half_done_when_the_daemon_died_says_that_it_runs(
+        self, tmp_path: Path
+    ) -> None:
         tool = Tool(id="t", name="pay", status=ToolStatus.STARTED)
         async with life(tmp_path, cautious(ScriptedAgent(tool, 1e9))) as work:
             await work.say("pay the bill")
@@ -260,7 +290,9 @@ class TestRunAgain:
             (item,) = await work.store.inbox(InboxState.FAILED, InboxState.DEAD)
             (open_,) = await work.store.questions()
             assert open_.part.question is not None
-            heard = work.pipeline.questions.hear(press(notice.buttons[0].nonce), open_.part.question.key)
+            heard = work.pipeline.questions.hear(
+                press(notice.buttons[0].nonce), open_.part.question.key
+            )
             await work.store.accept(heard.message, open_.part.question.key, choosing=heard.choosing)
             await work.store.requeue(item.id)
 
@@ -287,7 +319,11 @@ class TestWaiting:
         clock = LoopClock()
         rules = LaneRules(debounce=timedelta(0), concurrent=1)
         async with at_work(
-            policy_for(AskingAnn(DEPLOY)), MemoryStore(clock), clock, rules=rules, adapter=Buttoned()
+            policy_for(AskingAnn(DEPLOY)),
+            MemoryStore(clock),
+            clock,
+            rules=rules,
+            adapter=Buttoned(),
         ) as work:
             await work.say("ship it")
             question = await asked(work)

@@ -25,7 +25,12 @@ def answer_to(words: str, config: str, folder: Path, **environment: str) -> str:
     """What somebody reads who has written that config."""
     (folder / "turngate.yaml").write_text(config)
     said = turngate(
-        folder / "state", "chat", "--config", str(folder / "turngate.yaml"), said=f"{words}\n", **environment
+        folder / "state",
+        "chat",
+        "--config",
+        str(folder / "turngate.yaml"),
+        said=f"{words}\n",
+        **environment,
     )
     assert said.stderr == ""
     return said.stdout
@@ -49,13 +54,18 @@ def test_a_service_is_pasted(tmp_path: Path) -> None:
 
 def test_python_is_pasted(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(pasted("python", "python"))
-    assert answer_to("hello", pasted("python", "yaml"), tmp_path, PYTHONPATH=str(tmp_path)) == "HELLO!\n"
+    assert (
+        answer_to("hello", pasted("python", "yaml"), tmp_path, PYTHONPATH=str(tmp_path))
+        == "HELLO!\n"
+    )
 
 
 def test_an_agent_of_the_protocol_is_pasted(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "opencode"
     program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m tests.simulators.acp_agent\n")
+    program.write_text(
+        f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m tests.simulators.acp_agent\n"
+    )
     program.chmod(0o755)
     path = f"{program.parent}:/usr/bin:/bin"
     assert answer_to("hello", pasted("acp", "yaml"), tmp_path, PATH=path) == "You said: hello\n"

@@ -13,7 +13,16 @@ import pytest
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import NOON, ScriptedAgent, message
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import AgentEvent, Done, InboxState, Origin, Text, Tool, ToolStatus, Turn
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    Done,
+    InboxState,
+    Origin,
+    Text,
+    Tool,
+    ToolStatus,
+    Turn,
+)
 from turngate.gateway.domain.ports.store import Begun, InboxItem
 from turngate.gateway.rules.outcomes import MOST_ATTEMPTS, given_up
 from turngate.gateway.rules.policy import Policy
@@ -51,7 +60,11 @@ async def life(path: Path, policy: Policy) -> AsyncIterator[AtWork]:
 
 async def begun(work: AtWork, attempt: int = 1) -> InboxItem:
     """The row of the turn, once it has been begun so often."""
-    while not (found := [row for row in await work.store.inbox(InboxState.RUNNING) if row.attempts == attempt]):
+    while not (
+        found := [
+            row for row in await work.store.inbox(InboxState.RUNNING) if row.attempts == attempt
+        ]
+    ):
         await asyncio.sleep(0.001)
     return found[0]
 
@@ -62,7 +75,9 @@ async def until(work: AtWork, state: InboxState) -> InboxItem:
     return found[0]
 
 
-async def test_a_turn_that_died_three_times_is_a_dead_letter_with_a_notice_and_its_lane_goes_on(tmp_path: Path) -> None:
+async def test_a_turn_that_died_three_times_is_a_dead_letter_with_a_notice_and_its_lane_goes_on(
+    tmp_path: Path,
+) -> None:
     killer = policy_for(ScriptedAgent(answer=never))
     async with life(tmp_path, killer) as work:
         await work.say("deadly", id="m1")
@@ -78,7 +93,10 @@ async def test_a_turn_that_died_three_times_is_a_dead_letter_with_a_notice_and_i
         dead = await until(work, InboxState.DEAD)
         await until(work, InboxState.DONE)
 
-        assert [(part.text, part.reply_to) for part in work.adapter.sent] == [(TOO_OFTEN, "m1"), ("harmless", "m2")]
+        assert [(part.text, part.reply_to) for part in work.adapter.sent] == [
+            (TOO_OFTEN, "m1"),
+            ("harmless", "m2"),
+        ]
         assert (dead.message.text, dead.reason) == ("deadly", "its turn died 3 times")
         assert [[each.text for each in turn.messages] for turn in agent.turns] == [["harmless"]]
         assert await work.texts() == ["deadly", TOO_OFTEN, "harmless", "harmless"]
@@ -196,16 +214,27 @@ class TestGivenUp:
             preview=preview,
         )
 
-    @pytest.mark.parametrize(("attempt", "repeatable"), [(1, True), (2, True), (3, True), (1, False)])
+    @pytest.mark.parametrize(
+        ("attempt", "repeatable"), [(1, True), (2, True), (3, True), (1, False)]
+    )
     def test_a_turn_that_may_run_is_not_given_up(self, attempt: int, repeatable: bool) -> None:
         assert given_up(self.begun(attempt, repeatable=repeatable), message(), NOON) is None
 
-    @pytest.mark.parametrize(("attempt", "repeatable", "dead"), [(4, True, True), (4, False, True), (2, False, False)])
-    def test_only_what_died_too_often_is_a_dead_letter(self, attempt: int, repeatable: bool, dead: bool) -> None:
+    @pytest.mark.parametrize(
+        ("attempt", "repeatable", "dead"), [(4, True, True), (4, False, True), (2, False, False)]
+    )
+    def test_only_what_died_too_often_is_a_dead_letter(
+        self, attempt: int, repeatable: bool, dead: bool
+    ) -> None:
         outcome = given_up(self.begun(attempt, repeatable=repeatable), message(), NOON)
 
         assert outcome is not None
-        assert (outcome.dead, bool(outcome.failure), len(outcome.parts), len(outcome.entries)) == (dead, True, 1, 1)
+        assert (outcome.dead, bool(outcome.failure), len(outcome.parts), len(outcome.entries)) == (
+            dead,
+            True,
+            1,
+            1,
+        )
 
     def test_the_notice_takes_the_place_of_what_was_being_shown(self) -> None:
         outcome = given_up(self.begun(4, preview="p7"), message(), NOON)

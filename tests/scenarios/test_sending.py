@@ -16,7 +16,12 @@ import pytest
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import ScriptedAgent
 from tests.simulators.running import PATIENCE, Remote, as_process
-from tests.simulators.scripted_adapter import PLATFORM, EditingAdapter, FindingAdapter, ScriptedAdapter
+from tests.simulators.scripted_adapter import (
+    PLATFORM,
+    EditingAdapter,
+    FindingAdapter,
+    ScriptedAdapter,
+)
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.messages import Done, InboxState, Part, PartState, Sent, Text
 from turngate.gateway.domain.ports.adapter import Agent
@@ -63,11 +68,15 @@ async def until_settled(work: AtWork) -> None:
     """Wait until nothing is on its way."""
     open_parts = [state for state in PartState if state not in (PartState.SENT, PartState.DEAD)]
     async with asyncio.timeout(PATIENCE):
-        while await work.store.inbox(InboxState.WAITING, InboxState.RUNNING) or await work.store.outbox(*open_parts):
+        while await work.store.inbox(
+            InboxState.WAITING, InboxState.RUNNING
+        ) or await work.store.outbox(*open_parts):
             await asyncio.sleep(0.01)
 
 
-async def test_a_streamed_answer_ends_as_one_message_without_a_mark(platform: Remote, tmp_path: Path) -> None:
+async def test_a_streamed_answer_ends_as_one_message_without_a_mark(
+    platform: Remote, tmp_path: Path
+) -> None:
     goes_on, ends = asyncio.Event(), asyncio.Event()
     agent = ScriptedAgent(Text("Hello "), goes_on, Text("Ann "), ends, Text("Lee."), Done())
     async with daemon(tmp_path, agent, EditingAdapter(platform.url)) as work:
@@ -82,9 +91,13 @@ async def test_a_streamed_answer_ends_as_one_message_without_a_mark(platform: Re
         assert await history(platform) == ["Hello …", "Hello Ann …", "Hello Ann Lee."]
 
 
-async def test_a_send_whose_answer_was_lost_is_found_and_not_repeated(platform: Remote, tmp_path: Path) -> None:
+async def test_a_send_whose_answer_was_lost_is_found_and_not_repeated(
+    platform: Remote, tmp_path: Path
+) -> None:
     await platform.fault("lost answer", method="send")
-    async with daemon(tmp_path, ScriptedAgent(Text("Hello."), Done()), FindingAdapter(platform.url)) as work:
+    async with daemon(
+        tmp_path, ScriptedAgent(Text("Hello."), Done()), FindingAdapter(platform.url)
+    ) as work:
         await say_hi(platform)
         await platform.until_shown("Hello.")
         await until_settled(work)
@@ -94,9 +107,13 @@ async def test_a_send_whose_answer_was_lost_is_found_and_not_repeated(platform: 
         assert [part.sent_id for part in await work.store.outbox(PartState.SENT)] == ["b1"]
 
 
-async def test_a_send_that_a_reset_swallowed_is_looked_for_and_made_again(platform: Remote, tmp_path: Path) -> None:
+async def test_a_send_that_a_reset_swallowed_is_looked_for_and_made_again(
+    platform: Remote, tmp_path: Path
+) -> None:
     await platform.fault("reset", method="send")
-    async with daemon(tmp_path, ScriptedAgent(Text("Hello."), Done()), FindingAdapter(platform.url)) as work:
+    async with daemon(
+        tmp_path, ScriptedAgent(Text("Hello."), Done()), FindingAdapter(platform.url)
+    ) as work:
         await say_hi(platform)
         await platform.until_shown("Hello.")
         await until_settled(work)
@@ -106,7 +123,9 @@ async def test_a_send_that_a_reset_swallowed_is_looked_for_and_made_again(platfo
 
 async def test_where_nobody_can_look_the_repeat_says_so(platform: Remote, tmp_path: Path) -> None:
     await platform.fault("lost answer", method="send")
-    async with daemon(tmp_path, ScriptedAgent(Text("Hello."), Done()), ScriptedAdapter(platform.url)) as work:
+    async with daemon(
+        tmp_path, ScriptedAgent(Text("Hello."), Done()), ScriptedAdapter(platform.url)
+    ) as work:
         await say_hi(platform)
         await platform.until_shown("Hello.", "(possible repeat)\n\nHello.")
         await until_settled(work)
@@ -117,7 +136,9 @@ async def test_what_was_refused_before_the_effect_is_repeated_without_a_word(
     platform: Remote, tmp_path: Path, fault: str
 ) -> None:
     await platform.fault(fault, method="send", retry_after=0.1)
-    async with daemon(tmp_path, ScriptedAgent(Text("Hello."), Done()), ScriptedAdapter(platform.url)) as work:
+    async with daemon(
+        tmp_path, ScriptedAgent(Text("Hello."), Done()), ScriptedAdapter(platform.url)
+    ) as work:
         await say_hi(platform)
         await platform.until_shown("Hello.")
         await until_settled(work)
@@ -141,7 +162,9 @@ async def test_whatever_happens_to_the_last_edit_the_answer_is_one_message(
         assert await platform.texts() == ["Hello Ann."]
 
 
-async def test_after_a_kill_in_the_middle_the_answer_replaces_the_preview(platform: Remote, tmp_path: Path) -> None:
+async def test_after_a_kill_in_the_middle_the_answer_replaces_the_preview(
+    platform: Remote, tmp_path: Path
+) -> None:
     goes_on, never = asyncio.Event(), asyncio.Event()
     agent = ScriptedAgent(Text("Hello "), goes_on, Text("Ann "), never)
     async with daemon(tmp_path, agent, EditingAdapter(platform.url)):

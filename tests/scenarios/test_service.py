@@ -40,8 +40,12 @@ async def sim() -> AsyncIterator[Remote]:
         yield remote
 
 
-async def test_a_turn_that_fits_into_the_drain_is_finished_and_delivered(sim: Remote, tmp_path: Path) -> None:
-    async with daemon(config(tmp_path, bot(sim), more="turns: {debounce: 10ms, drain: 60s}")) as running:
+async def test_a_turn_that_fits_into_the_drain_is_finished_and_delivered(
+    sim: Remote, tmp_path: Path
+) -> None:
+    async with daemon(
+        config(tmp_path, bot(sim), more="turns: {debounce: 10ms, drain: 60s}")
+    ) as running:
         await sim.say(LONG, chat=PERSON, user=PERSON)
         await until_growing(sim)
         assert await running.stop() == 0
@@ -50,7 +54,9 @@ async def test_a_turn_that_fits_into_the_drain_is_finished_and_delivered(sim: Re
     assert answer["text"].endswith("end")
 
 
-async def test_nothing_more_is_taken_while_it_drains_and_the_next_start_has_it(sim: Remote, tmp_path: Path) -> None:
+async def test_nothing_more_is_taken_while_it_drains_and_the_next_start_has_it(
+    sim: Remote, tmp_path: Path
+) -> None:
     file = config(tmp_path, bot(sim), more="turns: {debounce: 10ms, drain: 60s}")
     async with daemon(file) as running:
         await sim.say(LONG, chat=PERSON, user=PERSON)
@@ -65,7 +71,9 @@ async def test_nothing_more_is_taken_while_it_drains_and_the_next_start_has_it(s
         await until_told(sim, "too late")
 
 
-async def test_who_is_cut_off_is_told_once_and_answered_after_the_restart(sim: Remote, tmp_path: Path) -> None:
+async def test_who_is_cut_off_is_told_once_and_answered_after_the_restart(
+    sim: Remote, tmp_path: Path
+) -> None:
     file = config(tmp_path, bot(sim), more="turns: {debounce: 10ms, drain: 10ms}")
     async with daemon(file) as running:
         await sim.say(LONG, chat=PERSON, user=PERSON)
@@ -82,8 +90,12 @@ async def test_who_is_cut_off_is_told_once_and_answered_after_the_restart(sim: R
     assert len([text for text in texts if text.endswith("end")]) == 1
 
 
-async def test_last_words_that_could_not_be_said_are_not_said_after_the_restart(sim: Remote, tmp_path: Path) -> None:
-    file = config(tmp_path, bot(sim), more="turns: {debounce: 10ms, drain: 10ms}\ndelivery: {stream: false}")
+async def test_last_words_that_could_not_be_said_are_not_said_after_the_restart(
+    sim: Remote, tmp_path: Path
+) -> None:
+    file = config(
+        tmp_path, bot(sim), more="turns: {debounce: 10ms, drain: 10ms}\ndelivery: {stream: false}"
+    )
     async with daemon(file) as running:
         await sim.fault("500", times=None, method="sendMessage")
         await sim.say(LONG, chat=PERSON, user=PERSON)
@@ -102,7 +114,9 @@ async def test_last_words_that_could_not_be_said_are_not_said_after_the_restart(
 
 
 async def test_a_second_signal_does_not_wait_for_the_drain(sim: Remote, tmp_path: Path) -> None:
-    file = config(tmp_path, bot(sim), more="turns: {debounce: 10ms, drain: 1h}\ndelivery: {stream: false}")
+    file = config(
+        tmp_path, bot(sim), more="turns: {debounce: 10ms, drain: 1h}\ndelivery: {stream: false}"
+    )
     await sim.fault("half-open", times=None, method="sendMessage")
     async with daemon(file) as running:
         await sim.say("hello", chat=PERSON, user=PERSON)
@@ -154,7 +168,9 @@ def test_a_signal_during_the_start_ends_it_in_order(number: signal.Signals, tmp_
 
 
 @pytest.mark.parametrize("from_the_start", [True, False], ids=["while it starts", "while it ends"])
-def test_whoever_asks_again_and_again_gets_the_same_end(from_the_start: bool, tmp_path: Path) -> None:
+def test_whoever_asks_again_and_again_gets_the_same_end(
+    from_the_start: bool, tmp_path: Path
+) -> None:
     state, file = tmp_path / "state", without_web(tmp_path)
     running = started(state, file)
     assert running.stdout is not None
@@ -223,7 +239,18 @@ def test_who_finds_the_folder_taken_has_imported_nothing_heavy(tmp_path: Path) -
     assert running.stdout is not None
     assert "The gateway runs" in running.stdout.readline()
     second = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "turngate", "run", "--config", str(file), "--state-dir", str(state)],
+        [
+            sys.executable,
+            "-X",
+            "importtime",
+            "-m",
+            "turngate",
+            "run",
+            "--config",
+            str(file),
+            "--state-dir",
+            str(state),
+        ],
         env=environment(tmp_path),
         cwd=Path(TURNGATE).parent,
         capture_output=True,
@@ -234,17 +261,33 @@ def test_who_finds_the_folder_taken_has_imported_nothing_heavy(tmp_path: Path) -
     running.terminate()
     running.communicate(timeout=PATIENCE)
 
-    imported = {line.rpartition("|")[2].strip() for line in second.stderr.splitlines() if "import time:" in line}
+    imported = {
+        line.rpartition("|")[2].strip()
+        for line in second.stderr.splitlines()
+        if "import time:" in line
+    }
     assert second.returncode == 73
     assert "turngate.gateway.daemon.state_dir" in imported
-    assert not imported & {"asyncio", "aiohttp", "aiogram", "aiosqlite", "sqlite3", "structlog", "prometheus_client"}
+    assert not imported & {
+        "asyncio",
+        "aiohttp",
+        "aiogram",
+        "aiosqlite",
+        "sqlite3",
+        "structlog",
+        "prometheus_client",
+    }
 
 
-async def test_a_reload_lets_people_in_and_out_without_a_restart(sim: Remote, tmp_path: Path) -> None:
+async def test_a_reload_lets_people_in_and_out_without_a_restart(
+    sim: Remote, tmp_path: Path
+) -> None:
     file = config(tmp_path, bot(sim))
     closed = file.read_text()
     async with daemon(file) as running:
-        await reload(running, file, closed.replace("allow: [", f'allow: ["telegram:{STRANGER}", '), 1)
+        await reload(
+            running, file, closed.replace("allow: [", f'allow: ["telegram:{STRANGER}", '), 1
+        )
         await sim.say("let me in", chat=STRANGER, user=STRANGER)
         await until_told(sim, "let me in", chat=STRANGER)
         await reload(running, file, closed, 2)
@@ -262,7 +305,9 @@ async def test_a_reload_lets_people_in_and_out_without_a_restart(sim: Remote, tm
     assert STRANGER not in log
 
 
-async def test_a_bad_file_leaves_everything_as_it_was_and_says_so(sim: Remote, tmp_path: Path) -> None:
+async def test_a_bad_file_leaves_everything_as_it_was_and_says_so(
+    sim: Remote, tmp_path: Path
+) -> None:
     file = config(tmp_path, bot(sim))
     async with daemon(file) as running:
         bad = 'access: {allow: []}\nturns: {drain: soon}\nplatforms: {telegram: [{token: "hush-hush"}]}\n'
@@ -276,7 +321,9 @@ async def test_a_bad_file_leaves_everything_as_it_was_and_says_so(sim: Remote, t
     assert "hush-hush" not in (tmp_path / "log").read_text()
 
 
-async def test_what_needs_a_restart_is_named_until_there_was_one(sim: Remote, tmp_path: Path) -> None:
+async def test_what_needs_a_restart_is_named_until_there_was_one(
+    sim: Remote, tmp_path: Path
+) -> None:
     file = config(tmp_path, bot(sim))
     before = file.read_text()
     async with daemon(file) as running:
@@ -296,7 +343,12 @@ async def test_a_turn_in_progress_does_not_notice_a_reload(sim: Remote, tmp_path
     async with daemon(file) as running:
         await sim.say(LONG, chat=PERSON, user=PERSON)
         await until_growing(sim)
-        await reload(running, file, file.read_text() + "agents: {main: {kind: echo, system_prompt: Be brief.}}\n", 1)
+        await reload(
+            running,
+            file,
+            file.read_text() + "agents: {main: {kind: echo, system_prompt: Be brief.}}\n",
+            1,
+        )
         await until_told(sim, "end")
 
     assert len(await sim.messages()) == 1
@@ -310,7 +362,9 @@ def systemd(tmp_path: Path) -> object:
     listener.close()
 
 
-async def test_the_service_manager_is_told_what_goes_on(sim: Remote, systemd: Listener, tmp_path: Path) -> None:
+async def test_the_service_manager_is_told_what_goes_on(
+    sim: Remote, systemd: Listener, tmp_path: Path
+) -> None:
     file = config(tmp_path, bot(sim))
     async with daemon(file, NOTIFY_SOCKET=systemd.path, WATCHDOG_USEC="300000") as running:
         assert "READY=1" in await systemd.until("READY=1")
@@ -325,7 +379,9 @@ async def test_the_service_manager_is_told_what_goes_on(sim: Remote, systemd: Li
         assert await running.ended() == 0
 
 
-async def test_ready_does_not_wait_for_a_platform_that_is_down(sim: Remote, systemd: Listener, tmp_path: Path) -> None:
+async def test_ready_does_not_wait_for_a_platform_that_is_down(
+    sim: Remote, systemd: Listener, tmp_path: Path
+) -> None:
     await sim.fault("500", times=None)
     async with daemon(config(tmp_path, bot(sim)), NOTIFY_SOCKET=systemd.path):
         await systemd.until("READY=1")
@@ -348,8 +404,12 @@ def test_the_one_time_link_is_for_people_and_not_for_a_journal(tmp_path: Path) -
     assert "code=" not in output + log
 
 
-async def test_a_notify_socket_that_nobody_reads_is_no_reason_to_fail(sim: Remote, tmp_path: Path) -> None:
-    async with daemon(config(tmp_path, bot(sim)), NOTIFY_SOCKET=str(tmp_path / "nowhere")) as running:
+async def test_a_notify_socket_that_nobody_reads_is_no_reason_to_fail(
+    sim: Remote, tmp_path: Path
+) -> None:
+    async with daemon(
+        config(tmp_path, bot(sim)), NOTIFY_SOCKET=str(tmp_path / "nowhere")
+    ) as running:
         await sim.say("hello", chat=PERSON, user=PERSON)
         await until_told(sim, "hello")
         assert await running.stop() == 0
@@ -373,14 +433,18 @@ async def test_it_lives_under_the_strict_unit(sim: Remote, tmp_path: Path) -> No
 
 def test_node_dies_under_the_strict_unit_which_is_why_there_is_a_drop_in(tmp_path: Path) -> None:
     command = [node(), "-e", "console.log('lives')"]
-    strict = subprocess.run([*under_unit(tmp_path), *command], capture_output=True, text=True, check=False)
+    strict = subprocess.run(
+        [*under_unit(tmp_path), *command], capture_output=True, text=True, check=False
+    )
 
     assert (strict.returncode < 0, strict.stdout) == (True, ""), "it is killed by a signal"
 
 
 async def test_an_agent_on_node_answers_under_the_drop_in(sim: Remote, tmp_path: Path) -> None:
     script = "console.log('node heard ' + require('fs').readFileSync(0))"
-    agents = f'agents: {{main: {{kind: command, argv: ["{node()}", "-e", "{script}"], memory: 4GB}}}}'
+    agents = (
+        f'agents: {{main: {{kind: command, argv: ["{node()}", "-e", "{script}"], memory: 4GB}}}}'
+    )
     file = config(tmp_path, bot(sim), more=agents)
     async with daemon(file, under=under_unit(tmp_path, "--run-as", "ann")) as running:
         await sim.say("hello", chat=PERSON, user=PERSON)

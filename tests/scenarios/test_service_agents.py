@@ -77,7 +77,9 @@ async def test_a_new_agent_answers_the_next_turn_and_the_old_one_leaves_after_it
     assert (tmp_path / "closed").read_text() == "ann\nbob\n"
 
 
-async def test_an_agent_that_cannot_be_made_leaves_everything_as_it_was(sim: Remote, tmp_path: Path) -> None:
+async def test_an_agent_that_cannot_be_made_leaves_everything_as_it_was(
+    sim: Remote, tmp_path: Path
+) -> None:
     file = config(tmp_path, bot(sim), more=agents(tmp_path, "ann"))
     async with daemon(file, PYTHONPATH=str(tmp_path)) as running:
         written = file.read_text().replace("House", "broken").replace("50ms", "20ms")
@@ -90,8 +92,12 @@ async def test_an_agent_that_cannot_be_made_leaves_everything_as_it_was(sim: Rem
     assert (tmp_path / "closed").read_text() == "ann\n"
 
 
-async def test_of_what_must_not_run_again_a_stop_keeps_what_was_said(sim: Remote, tmp_path: Path) -> None:
-    file = config(tmp_path, bot(sim), more=agents(tmp_path, "ann") + "\nturns: {debounce: 10ms, drain: 10ms}")
+async def test_of_what_must_not_run_again_a_stop_keeps_what_was_said(
+    sim: Remote, tmp_path: Path
+) -> None:
+    file = config(
+        tmp_path, bot(sim), more=agents(tmp_path, "ann") + "\nturns: {debounce: 10ms, drain: 10ms}"
+    )
     async with daemon(file, PYTHONPATH=str(tmp_path)) as running:
         await sim.say("work", chat=PERSON, user=PERSON)
         await until_growing(sim)
@@ -106,7 +112,9 @@ async def test_of_what_must_not_run_again_a_stop_keeps_what_was_said(sim: Remote
     assert said in await sim.texts()
 
 
-async def test_what_will_not_close_is_left_and_the_daemon_ends_all_the_same(sim: Remote, tmp_path: Path) -> None:
+async def test_what_will_not_close_is_left_and_the_daemon_ends_all_the_same(
+    sim: Remote, tmp_path: Path
+) -> None:
     file = config(tmp_path, bot(sim), more=agents(tmp_path, "stubborn") + "\nturns: {drain: 10ms}")
     async with daemon(file, PYTHONPATH=str(tmp_path)) as running:
         assert await running.stop() == 0
@@ -115,10 +123,14 @@ async def test_what_will_not_close_is_left_and_the_daemon_ends_all_the_same(sim:
     assert "closing takes too long" in (tmp_path / "log").read_text()
 
 
-async def test_whoever_blocks_the_loop_is_named_and_the_watchdog_hears_nothing(sim: Remote, tmp_path: Path) -> None:
+async def test_whoever_blocks_the_loop_is_named_and_the_watchdog_hears_nothing(
+    sim: Remote, tmp_path: Path
+) -> None:
     systemd = Listener(tmp_path)
     file = config(tmp_path, bot(sim), more=agents(tmp_path, "ann"))
-    async with daemon(file, PYTHONPATH=str(tmp_path), NOTIFY_SOCKET=systemd.path, WATCHDOG_USEC="300000") as running:
+    async with daemon(
+        file, PYTHONPATH=str(tmp_path), NOTIFY_SOCKET=systemd.path, WATCHDOG_USEC="300000"
+    ) as running:
         # The first turn of all makes the patterns of what must be hidden, which takes a busy machine long enough.
         await sim.say("hello", chat=PERSON, user=PERSON)
         await until_told(sim, "ann heard hello")
@@ -140,7 +152,9 @@ async def test_whoever_blocks_the_loop_is_named_and_the_watchdog_hears_nothing(s
     assert ":run" in log
 
 
-async def test_a_second_signal_ends_a_daemon_whose_loop_is_stuck_in_its_closing(sim: Remote, tmp_path: Path) -> None:
+async def test_a_second_signal_ends_a_daemon_whose_loop_is_stuck_in_its_closing(
+    sim: Remote, tmp_path: Path
+) -> None:
     file = config(tmp_path, bot(sim), more=agents(tmp_path, "stubborn") + "\nturns: {drain: 1h}")
     async with daemon(file, PYTHONPATH=str(tmp_path)) as running:
         running.send(signal.SIGTERM)

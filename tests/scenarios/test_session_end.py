@@ -39,7 +39,11 @@ TOLD = {
         "user_name": "Ann 42",
     },
     "history": [
-        {"role": "user", "content": [{"type": "text", "text": "remember the milk"}], "tool_calls": []},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "remember the milk"}],
+            "tool_calls": [],
+        },
         {"role": "assistant", "content": [{"type": "text", "text": "I will"}], "tool_calls": []},
     ],
     "workdir": None,
@@ -48,7 +52,14 @@ TOLD = {
 
 def command(body: str, **changes: object) -> Agent:
     """A program that speaks lines of JSON, and knows of endings."""
-    spec = AgentSpec(name="main", kind="command", argv=tuple(program(body)), format="jsonl", env=ENV, session_end=True)
+    spec = AgentSpec(
+        name="main",
+        kind="command",
+        argv=tuple(program(body)),
+        format="jsonl",
+        env=ENV,
+        session_end=True,
+    )
     return load_agent(replace(spec, **changes))  # type: ignore[arg-type]
 
 
@@ -56,8 +67,12 @@ def command(body: str, **changes: object) -> Agent:
     "spec",
     [
         AgentSpec(name="main"),
-        AgentSpec(name="main", kind="openai", model="m", url="http://127.0.0.1:1", session_end=True),
-        AgentSpec(name="main", kind="anthropic", model="m", url="http://127.0.0.1:1", session_end=True),
+        AgentSpec(
+            name="main", kind="openai", model="m", url="http://127.0.0.1:1", session_end=True
+        ),
+        AgentSpec(
+            name="main", kind="anthropic", model="m", url="http://127.0.0.1:1", session_end=True
+        ),
         AgentSpec(name="main", kind="command", argv=("cat",), format="jsonl"),
         AgentSpec(name="main", kind="command", argv=("cat",), session_end=True),
         AgentSpec(name="main", kind="http", url="http://127.0.0.1:1/"),
@@ -95,7 +110,9 @@ class TestHttp:
             return web.Response(status=status)
 
         async with service(answer) as serving:
-            agent = load_agent(AgentSpec(name="m", kind="http", url=serving.url, api_key="key", session_end=True))
+            agent = load_agent(
+                AgentSpec(name="m", kind="http", url=serving.url, api_key="key", session_end=True)
+            )
             assert isinstance(agent, HearsOfEndings)
             assert isinstance(agent, Closes)
             await agent.session_end(ENDING)

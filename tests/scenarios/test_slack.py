@@ -40,7 +40,9 @@ async def until_listening(sim: Remote, count: int = 1, account: str = "main") ->
     await sim.until(is_listening)
 
 
-async def until_answered(sim: Remote, word: str, *, chat: str = DM, account: str = "main") -> dict[str, Any]:
+async def until_answered(
+    sim: Remote, word: str, *, chat: str = DM, account: str = "main"
+) -> dict[str, Any]:
     """The whole answer: the echo says last what it was told, and what grows is not whole."""
     found: list[dict[str, Any]] = []
 
@@ -65,7 +67,9 @@ async def until_shown(sim: Remote) -> None:
     await sim.until(is_being_shown)
 
 
-async def test_a_person_writes_and_is_answered_once_in_one_message_that_grew(sim: Remote, tmp_path: Path) -> None:
+async def test_a_person_writes_and_is_answered_once_in_one_message_that_grew(
+    sim: Remote, tmp_path: Path
+) -> None:
     async with daemon(config(tmp_path, workspace(sim))) as running:
         await until_listening(sim)
         id_ = await sim.say(WORDS, chat=DM, user=PERSON)
@@ -76,11 +80,15 @@ async def test_a_person_writes_and_is_answered_once_in_one_message_that_grew(sim
     assert answer["edits"]
     assert "…" not in str(answer["text"])
     assert answer["thread"] is None
-    assert [update["acknowledged"] for update in await sim.updates() if update["id"] == id_] == [True]
+    assert [update["acknowledged"] for update in await sim.updates() if update["id"] == id_] == [
+        True
+    ]
     assert not [call for call in await sim.calls() if "429" in call["answered"]]
 
 
-async def test_in_a_channel_the_answer_grows_in_a_stream_below_what_it_answers(sim: Remote, tmp_path: Path) -> None:
+async def test_in_a_channel_the_answer_grows_in_a_stream_below_what_it_answers(
+    sim: Remote, tmp_path: Path
+) -> None:
     async with daemon(config(tmp_path, workspace(sim))):
         await until_listening(sim)
         await sim.say("nobody in particular", chat=CHANNEL, user=STRANGER)
@@ -99,7 +107,9 @@ async def test_in_a_channel_the_answer_grows_in_a_stream_below_what_it_answers(s
     assert len(answer["stream"]["chunks"]) > 1
     assert await sim.do("typing")
     appended = [call["at"] for call in await sim.calls(method="chat.appendStream")]
-    assert all(later - earlier > 0.9 for earlier, later in pairwise(appended)), "at most once a second"
+    assert all(later - earlier > 0.9 for earlier, later in pairwise(appended)), (
+        "at most once a second"
+    )
     assert "Turn 2 of" in again["text"]
 
 
@@ -125,8 +135,14 @@ async def test_a_tool_at_work_is_a_task_of_the_stream(sim: Remote, tmp_path: Pat
         await sim.say("where is it?", chat=CHANNEL, user=PERSON, mention=True)
 
         async def is_at_work() -> bool:
-            tasks = [task for each in await sim.messages() for task in (each["stream"] or {"tasks": []})["tasks"]]
-            return [(task["title"], task["status"]) for task in tasks] == [("Search the archive", "in_progress")]
+            tasks = [
+                task
+                for each in await sim.messages()
+                for task in (each["stream"] or {"tasks": []})["tasks"]
+            ]
+            return [(task["title"], task["status"]) for task in tasks] == [
+                ("Search the archive", "in_progress")
+            ]
 
         await sim.until(is_at_work)
         answer = await until_answered(sim, "Found it.", chat=CHANNEL)
@@ -136,7 +152,9 @@ async def test_a_tool_at_work_is_a_task_of_the_stream(sim: Remote, tmp_path: Pat
     assert "nobody's business" not in str(answer)
 
 
-async def test_without_streams_an_answer_is_edited_in_its_thread(sim: Remote, tmp_path: Path) -> None:
+async def test_without_streams_an_answer_is_edited_in_its_thread(
+    sim: Remote, tmp_path: Path
+) -> None:
     await sim.do("server", streaming=False)
     async with daemon(config(tmp_path, workspace(sim))):
         await until_listening(sim)
@@ -148,7 +166,9 @@ async def test_without_streams_an_answer_is_edited_in_its_thread(sim: Remote, tm
     assert answer["edits"]
 
 
-@pytest.mark.parametrize(("chat", "mention"), [(DM, False), (CHANNEL, True)], ids=["edited", "streamed"])
+@pytest.mark.parametrize(
+    ("chat", "mention"), [(DM, False), (CHANNEL, True)], ids=["edited", "streamed"]
+)
 async def test_after_a_kill_an_answer_that_had_begun_ends_in_its_place(
     sim: Remote, tmp_path: Path, chat: str, mention: bool
 ) -> None:
@@ -165,7 +185,9 @@ async def test_after_a_kill_an_answer_that_had_begun_ends_in_its_place(
     assert "possible repeat" not in answer["text"]
 
 
-async def test_what_was_said_while_it_was_away_is_answered_wherever_it_was_said(sim: Remote, tmp_path: Path) -> None:
+async def test_what_was_said_while_it_was_away_is_answered_wherever_it_was_said(
+    sim: Remote, tmp_path: Path
+) -> None:
     """Slack tries three times within minutes; after that only a history has it."""
     await sim.do("server", retries=[])
     file = config(tmp_path, workspace(sim))
@@ -247,7 +269,9 @@ async def test_whatever_goes_wrong_everybody_is_answered_once(sim: Remote, tmp_p
     assert not any("possible repeat" in text for text in await sim.texts())
 
 
-async def test_a_button_survives_the_daemon_and_runs_a_turn_again(sim: Remote, tmp_path: Path) -> None:
+async def test_a_button_survives_the_daemon_and_runs_a_turn_again(
+    sim: Remote, tmp_path: Path
+) -> None:
     file = config(tmp_path, workspace(sim), more="agents: {main: {kind: echo, repeatable: false}}")
     async with daemon(file) as running:
         await until_listening(sim)
@@ -331,7 +355,9 @@ async def test_a_message_that_is_being_answered_has_a_sign_if_the_operator_wants
     assert (await sim.updates())[0]["reactions"] == ["👀"]
 
 
-async def test_two_workspaces_answer_for_themselves_though_their_ids_repeat(sim: Remote, tmp_path: Path) -> None:
+async def test_two_workspaces_answer_for_themselves_though_their_ids_repeat(
+    sim: Remote, tmp_path: Path
+) -> None:
     await sim.do("open", chat=DM, user=PERSON, account="support")
     async with daemon(config(tmp_path, workspace(sim), workspace(sim, "support"))):
         await until_listening(sim)
@@ -345,7 +371,9 @@ async def test_two_workspaces_answer_for_themselves_though_their_ids_repeat(sim:
     assert ("Turn 1 of" in main["text"], "Turn 1 of" in support["text"]) == (True, True)
 
 
-async def test_one_workspace_with_a_wrong_token_disturbs_no_other(sim: Remote, tmp_path: Path) -> None:
+async def test_one_workspace_with_a_wrong_token_disturbs_no_other(
+    sim: Remote, tmp_path: Path
+) -> None:
     wrong = workspace(sim, "support", token="xoxb-nobody")  # noqa: S106 - nobody's
     async with daemon(config(tmp_path, workspace(sim), wrong)) as running:
         await until_listening(sim)

@@ -44,7 +44,12 @@ from turngate.gateway.domain.ports.adapter import Clock, Places, nowhere
 
 ANN = "U71001"
 CHANNEL = SessionSource(
-    platform="slack", chat_id="C5001", user_id=ANN, chat_type=ChatType.CHANNEL, scope="T0001", chat_name="chat-c5001"
+    platform="slack",
+    chat_id="C5001",
+    user_id=ANN,
+    chat_type=ChatType.CHANNEL,
+    scope="T0001",
+    chat_name="chat-c5001",
 )
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -70,7 +75,12 @@ async def another(
     **account: Any,
 ) -> AsyncIterator[slack.SlackAdapter]:
     """An adapter that is set up in another way."""
-    settings = {"bot_token": "xoxb-main", "app_token": "xapp-main", "api_url": f"{sim.url}/api/", **account}
+    settings = {
+        "bot_token": "xoxb-main",
+        "app_token": "xapp-main",
+        "api_url": f"{sim.url}/api/",
+        **account,
+    }
     usual = slack.Patience(connect=10.0, answer=10.0, ping=0.1)
     adapter = slack.SlackAdapter(slack.Account(**settings), clock, places, patience or usual)
     try:
@@ -128,8 +138,13 @@ async def test_every_kind_of_event_is_acknowledged(at: Scene) -> None:
     async with at.listening(Ear()):
         for kind in ("team_join", "emoji_changed", "something_new", "app_home_opened"):
             await at.sim.do("tell", event={"type": kind, "user": {"id": ANN}, "channel": "C5001"})
-        await at.sim.do("tell", event={"type": "message", "channel": "C5001", "message": "no object", "files": 7})
-        await at.sim.do("tell", event={"type": "message", "channel": "C5001", "user": 7, "text": "hello"})
+        await at.sim.do(
+            "tell",
+            event={"type": "message", "channel": "C5001", "message": "no object", "files": 7},
+        )
+        await at.sim.do(
+            "tell", event={"type": "message", "channel": "C5001", "user": 7, "text": "hello"}
+        )
         await at.sim.until(at.all_is_acknowledged)
 
 
@@ -149,7 +164,9 @@ async def test_what_the_bot_says_itself_is_acknowledged_and_not_heard(at: Scene)
 
 
 @pytest.mark.parametrize("reason", ["refresh_requested", "warning"])
-async def test_a_connection_that_slack_wants_renewed_is_renewed_without_an_interruption(at: Scene, reason: str) -> None:
+async def test_a_connection_that_slack_wants_renewed_is_renewed_without_an_interruption(
+    at: Scene, reason: str
+) -> None:
     ear = Ear()
     running = asyncio.ensure_future(at.adapter.run(ear.receive))
     await until_sockets(at.sim, 1)
@@ -166,7 +183,9 @@ async def test_a_connection_that_slack_wants_renewed_is_renewed_without_an_inter
     await asyncio.wait({running})
 
 
-async def test_what_is_being_stored_when_a_connection_is_renewed_is_acknowledged_where_it_came_from(at: Scene) -> None:
+async def test_what_is_being_stored_when_a_connection_is_renewed_is_acknowledged_where_it_came_from(
+    at: Scene,
+) -> None:
     ear = Ear()
     ear.may_go_on.clear()
     async with at.listening(ear):
@@ -183,7 +202,9 @@ async def test_what_is_being_stored_when_a_connection_is_renewed_is_acknowledged
     ("reason", "advice"),
     [("link_disabled", "Socket Mode switched on"), ("too_many_websockets", "too many connections")],
 )
-async def test_a_connection_that_slack_does_not_want_is_told_with_the_cure(at: Scene, reason: str, advice: str) -> None:
+async def test_a_connection_that_slack_does_not_want_is_told_with_the_cure(
+    at: Scene, reason: str, advice: str
+) -> None:
     running = asyncio.ensure_future(at.adapter.run(Ear().receive))
     await until_sockets(at.sim, 1)
     await at.sim.do("disconnect", reason=reason)
@@ -226,7 +247,9 @@ async def test_a_socket_that_is_open_and_silent_is_found_out(at: Scene) -> None:
             await running
 
 
-async def test_a_connection_that_was_cut_ends_the_life_so_that_what_was_missed_is_read(at: Scene) -> None:
+async def test_a_connection_that_was_cut_ends_the_life_so_that_what_was_missed_is_read(
+    at: Scene,
+) -> None:
     running = asyncio.ensure_future(at.adapter.run(Ear().receive))
     await until_sockets(at.sim, 1)
     await at.sim.do("cut")
@@ -235,8 +258,12 @@ async def test_a_connection_that_was_cut_ends_the_life_so_that_what_was_missed_i
         await running
 
 
-async def test_what_is_for_another_workspace_of_the_same_app_is_left_to_its_connection(at: Scene) -> None:
-    await at.sim.do("add_bot", name="branch", token="xoxb-branch", app_token="xapp-main", team="T0009")  # noqa: S106
+async def test_what_is_for_another_workspace_of_the_same_app_is_left_to_its_connection(
+    at: Scene,
+) -> None:
+    await at.sim.do(
+        "add_bot", name="branch", token="xoxb-branch", app_token="xapp-main", team="T0009"
+    )  # noqa: S106
     here, there = Ear(), Ear()
     async with (
         another(at.sim, name="branch", bot_token="xoxb-branch") as branch,  # noqa: S106
@@ -287,12 +314,16 @@ async def test_people_and_places_are_looked_up_once(at: Scene) -> None:
             await at.say(str(number), to=CHANNEL, mention=True)
         heard = await ear.until_heard(6)
 
-    assert {(each.source.user_name, each.source.chat_name) for each in heard} == {("Ann", "chat-c5001")}
+    assert {(each.source.user_name, each.source.chat_name) for each in heard} == {
+        ("Ann", "chat-c5001")
+    }
     assert len(await at.sim.calls(method="users.info")) == 1
     assert len(await at.sim.calls(method="conversations.info")) == 1
 
 
-async def test_a_thread_is_followed_without_a_new_mention_once_the_bot_takes_part(at: Scene) -> None:
+async def test_a_thread_is_followed_without_a_new_mention_once_the_bot_takes_part(
+    at: Scene,
+) -> None:
     ear = Ear()
     theirs = await at.say("among ourselves", to=CHANNEL)
     ours = await at.say("you there?", to=CHANNEL, mention=True)
@@ -306,7 +337,9 @@ async def test_a_thread_is_followed_without_a_new_mention_once_the_bot_takes_par
     assert (meant["in theirs"], meant["in ours"]) == (False, True)
 
 
-async def test_a_thread_is_followed_from_the_call_on_before_the_bot_has_said_anything(at: Scene) -> None:
+async def test_a_thread_is_followed_from_the_call_on_before_the_bot_has_said_anything(
+    at: Scene,
+) -> None:
     ear = Ear()
     theirs = await at.say("among ourselves", to=CHANNEL)
     async with at.listening(ear):
@@ -374,7 +407,9 @@ async def test_a_bot_that_is_no_person_is_looked_up_once(at: Scene) -> None:
 
 async def test_a_line_on_which_only_pings_are_heard_is_no_line(at: Scene) -> None:
     await at.sim.fault("wrong types", method="socket.hello")
-    async with another(at.sim, patience=slack.Patience(connect=0.5, answer=5.0, ping=0.05)) as adapter:
+    async with another(
+        at.sim, patience=slack.Patience(connect=0.5, answer=5.0, ping=0.05)
+    ) as adapter:
         with pytest.raises(Unreachable, match="said nothing"):
             await adapter.run(Ear().receive)
 
@@ -403,11 +438,15 @@ async def test_a_thread_that_is_gone_gets_its_answer_outside_of_it(at: Scene) ->
     assert (shown["text"], shown["thread"]) == ("outside", None)
 
 
-@pytest.mark.parametrize("text", ["<!channel> hello", "<!here|here>", "<!everyone>", "`<!channel>`", "<!subteam^S1>"])
+@pytest.mark.parametrize(
+    "text", ["<!channel> hello", "<!here|here>", "<!everyone>", "`<!channel>`", "<!subteam^S1>"]
+)
 async def test_nobody_is_called_by_an_agents_words(at: Scene, text: str) -> None:
     sent = await at.adapter.send(part(at.here, text))
     await at.adapter.edit(part(at.here, f"edited: {text}"), sent.message_id)
-    await at.adapter.ask(replace(part(at.here, text), buttons=(Button(label="Yes", nonce="0f" * 16),)))
+    await at.adapter.ask(
+        replace(part(at.here, text), buttons=(Button(label="Yes", nonce="0f" * 16),))
+    )
 
     assert [message["calls_everybody"] for message in await at.sim.messages()] == [False, False]
     assert text in (await at.sim.texts())[0]
@@ -417,7 +456,9 @@ async def test_nobody_is_called_by_an_agents_words(at: Scene, text: str) -> None
     ("deed", "words"),
     [("archive", "archived"), ("remove_bot", "invite"), ("block", "administrator")],
 )
-async def test_a_channel_that_takes_nothing_is_told_with_what_to_do(at: Scene, deed: str, words: str) -> None:
+async def test_a_channel_that_takes_nothing_is_told_with_what_to_do(
+    at: Scene, deed: str, words: str
+) -> None:
     await at.sim.do(deed, chat=CHANNEL.chat_id)
 
     with pytest.raises(Undeliverable, match=words):
@@ -440,9 +481,13 @@ async def test_an_edit_of_more_than_plain_text_could_hold_is_whole(at: Scene) ->
     assert await at.sim.texts() == [text]
 
 
-async def test_more_options_than_fit_into_a_row_are_all_shown_and_long_labels_are_cut(at: Scene) -> None:
+async def test_more_options_than_fit_into_a_row_are_all_shown_and_long_labels_are_cut(
+    at: Scene,
+) -> None:
     labels = ["a long label " * 20, *map(str, range(30))]
-    buttons = tuple(Button(label=label, nonce=f"{number:032x}") for number, label in enumerate(labels))
+    buttons = tuple(
+        Button(label=label, nonce=f"{number:032x}") for number, label in enumerate(labels)
+    )
 
     await at.adapter.ask(replace(part(at.here, "Which?"), buttons=buttons))
 
@@ -454,7 +499,9 @@ async def test_more_options_than_fit_into_a_row_are_all_shown_and_long_labels_ar
 async def test_a_press_is_acknowledged_after_it_is_stored_by_whoever_runs_then(at: Scene) -> None:
     button = Button(label="Yes", nonce="0f" * 16)
     thread = await at.say("hello", to=CHANNEL)
-    asked = await at.adapter.ask(replace(part(replace(CHANNEL, thread_id=thread), "Sure?"), buttons=(button,)))
+    asked = await at.adapter.ask(
+        replace(part(replace(CHANNEL, thread_id=thread), "Sure?"), buttons=(button,))
+    )
     ear = Ear()
     async with another(at.sim) as again, listening(again, ear.receive):
         pressed = {"message": asked.message_id, "nonce": button.nonce}
@@ -470,7 +517,9 @@ async def test_a_command_is_answered_where_the_bot_may_not_write(at: Scene) -> N
     ear = Ear()
     await at.sim.do("remove_bot", chat=CHANNEL.chat_id)
     async with at.listening(ear):
-        await at.sim.do("command", chat=CHANNEL.chat_id, user=ANN, command="/turngate-help", text="me")
+        await at.sim.do(
+            "command", chat=CHANNEL.chat_id, user=ANN, command="/turngate-help", text="me"
+        )
         (message,) = await ear.until_heard()
         await at.sim.until(at.all_is_acknowledged)
     await at.adapter.send(replace(part(message.source, "Here is & help"), reply_to=message.id))
@@ -522,7 +571,9 @@ async def test_a_flat_chat_has_no_place_for_a_status(at: Scene) -> None:
     assert await at.sim.calls(does="type") == []
 
 
-async def test_a_thread_of_the_assistants_pane_is_a_conversation_and_gets_a_title(at: Scene) -> None:
+async def test_a_thread_of_the_assistants_pane_is_a_conversation_and_gets_a_title(
+    at: Scene,
+) -> None:
     ear = Ear()
     async with at.listening(ear):
         thread = (await at.sim.do("assistant", chat=at.here.chat_id, user=ANN))["id"]
@@ -578,7 +629,11 @@ async def test_an_answer_grows_in_a_stream_and_ends_as_one_message_with_its_name
     ended = await at.adapter.edit(part(place, "Hello **world**.", 7), begun.message_id)
 
     shown = await streamed(at)
-    assert (ended.message_id, shown["text"], shown["edits"]) == (begun.message_id, "Hello **world**.", [])
+    assert (ended.message_id, shown["text"], shown["edits"]) == (
+        begun.message_id,
+        "Hello **world**.",
+        [],
+    )
     assert not shown["stream"]["open"]
     assert await at.adapter.find_sent(part(place, "", 7), datetime.now(UTC)) is not None
     assert methods(await at.sim.calls(does="edit")) == ["chat.appendStream", "chat.stopStream"]
@@ -648,8 +703,12 @@ async def test_tools_at_work_are_tasks_of_the_stream_and_none_is_left_at_work(at
     place = replace(CHANNEL, thread_id=await at.say("hello", to=CHANNEL))
     search = Tool(id="t1", name="search", status=ToolStatus.STARTED, title="Look\nit up")
     begun = await at.adapter.begin(part(place, "", 0), (search,))
-    await at.adapter.grow(part(place, "Found", 0), begun.message_id, (replace(search, status=ToolStatus.FAILED),))
-    await at.adapter.grow(part(place, "Found", 0), begun.message_id, (replace(search, id="t2", title=None),))
+    await at.adapter.grow(
+        part(place, "Found", 0), begun.message_id, (replace(search, status=ToolStatus.FAILED),)
+    )
+    await at.adapter.grow(
+        part(place, "Found", 0), begun.message_id, (replace(search, id="t2", title=None),)
+    )
 
     await at.adapter.edit(part(place, "Found it."), begun.message_id)
 
@@ -683,7 +742,9 @@ async def test_a_workspace_without_streams_is_asked_once(at: Scene) -> None:
 async def test_a_beginning_that_got_lost_is_found_by_where_it_stands(at: Scene) -> None:
     """A stream carries no name until it ends."""
     asked = await at.say("hello", to=CHANNEL)
-    preview = replace(part(replace(CHANNEL, thread_id=asked), "Hel", 0), reply_to=asked, turn=TurnId(1))
+    preview = replace(
+        part(replace(CHANNEL, thread_id=asked), "Hel", 0), reply_to=asked, turn=TurnId(1)
+    )
     assert await at.adapter.find_preview(preview) is None
     await at.adapter.send(part(preview.target, "something before", 3))
     await at.sim.fault("lost answer", method="chat.startStream")
@@ -693,7 +754,9 @@ async def test_a_beginning_that_got_lost_is_found_by_where_it_stands(at: Scene) 
     found = await at.adapter.find_preview(preview)
 
     assert found is not None
-    assert [each["text"] for each in await at.sim.messages() if each["id"] == found.message_id] == ["Hel"]
+    assert [each["text"] for each in await at.sim.messages() if each["id"] == found.message_id] == [
+        "Hel"
+    ]
 
 
 async def test_a_preview_that_got_lost_is_found_by_its_turn(at: Scene) -> None:
@@ -706,7 +769,12 @@ async def test_a_preview_that_got_lost_is_found_by_its_turn(at: Scene) -> None:
     found = await at.adapter.find_preview(preview)
 
     assert found is not None
-    assert await at.adapter.find_preview(replace(preview, turn=TurnId(6), reply_to="1800000000.000100")) is None
+    assert (
+        await at.adapter.find_preview(
+            replace(preview, turn=TurnId(6), reply_to="1800000000.000100")
+        )
+        is None
+    )
 
 
 async def test_messages_in_chats_and_threads_are_caught_up_in_one_order(at: Scene) -> None:
@@ -731,7 +799,9 @@ async def test_messages_in_chats_and_threads_are_caught_up_in_one_order(at: Scen
 
 
 @pytest.mark.parametrize("days", [1, -1])
-async def test_with_a_clock_that_is_wrong_nothing_is_missed_and_what_was_sent_is_found(at: Scene, days: int) -> None:
+async def test_with_a_clock_that_is_wrong_nothing_is_missed_and_what_was_sent_is_found(
+    at: Scene, days: int
+) -> None:
     clock = WrongClock(days=days)
     answer, since = part(CHANNEL), clock.now()
     await at.say("hello")
@@ -758,12 +828,16 @@ async def test_a_thread_in_which_nobody_answered_since_is_not_asked_for(at: Scen
     async with another(at.sim, places=places) as again:
         found = [message.text async for message in again.catch_up(since)]
 
-    asked = {call["parameters"]["ts"] for call in await at.sim.calls(method="conversations.replies")}
+    asked = {
+        call["parameters"]["ts"] for call in await at.sim.calls(method="conversations.replies")
+    }
     assert (found, asked) == (["go on"], {threads[3]})
 
 
 @pytest.mark.parametrize("scopes", [[], ["channels:read"]], ids=["unknown", "unreadable"])
-async def test_a_chat_that_may_not_be_read_keeps_no_other_from_being_caught_up(at: Scene, scopes: list[str]) -> None:
+async def test_a_chat_that_may_not_be_read_keeps_no_other_from_being_caught_up(
+    at: Scene, scopes: list[str]
+) -> None:
     await at.say("in the channel", to=CHANNEL)
     await at.say("to the bot")
     await at.sim.do("app", scopes=["im:history", "im:read", "chat:write", "users:read", *scopes])
@@ -780,7 +854,9 @@ async def test_a_pause_that_slack_asks_for_is_made_while_catching_up(at: Scene) 
     assert [message.text async for message in at.adapter.catch_up(LONG_AGO)] == ["hello"]
 
 
-async def test_too_much_to_catch_up_with_is_said_to_be_a_gap(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_much_to_catch_up_with_is_said_to_be_a_gap(
+    at: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Ten thousand messages would show the same, a minute later.
     monkeypatch.setattr("turngate.adapters.slack.catch_up.MOST_MESSAGES", 250)
     for number in range(450):
@@ -824,17 +900,23 @@ async def test_the_token_goes_to_slack_alone(at: Scene) -> None:
     async with at.listening(ear):
         await at.say("look", file=("a.bin", b"bytes"))
         (message,) = await ear.until_heard()
-    elsewhere = replace(message.attachments[0], ref="F1 http://127.0.0.1:9/files-pri/T0001-F1/a.bin")
+    elsewhere = replace(
+        message.attachments[0], ref="F1 http://127.0.0.1:9/files-pri/T0001-F1/a.bin"
+    )
 
     with pytest.raises(Refused, match="address"):
         [piece async for piece in at.adapter.fetch(elsewhere)]
 
 
-async def test_a_file_whose_answer_was_lost_is_found_by_its_name_and_size(at: Scene, tmp_path: Path) -> None:
+async def test_a_file_whose_answer_was_lost_is_found_by_its_name_and_size(
+    at: Scene, tmp_path: Path
+) -> None:
     path = tmp_path / "random-name"
     path.write_bytes(b"some bytes")
     thread = await at.say("hello", to=CHANNEL)
-    lost = replace(part(replace(CHANNEL, thread_id=thread), ""), file=File(path=str(path), name="plan.txt"))
+    lost = replace(
+        part(replace(CHANNEL, thread_id=thread), ""), file=File(path=str(path), name="plan.txt")
+    )
     await at.sim.fault("lost answer", does="send_file")
     with pytest.raises(Unreachable):
         await at.adapter.send_file(lost)
@@ -843,11 +925,18 @@ async def test_a_file_whose_answer_was_lost_is_found_by_its_name_and_size(at: Sc
 
     (shown,) = await at.sim.messages()
     assert (found and found.message_id, shown["thread"]) == (shown["id"], thread)
-    assert await at.adapter.find_sent(replace(lost, file=File(path=str(path), name="other.txt")), LONG_AGO) is None
+    assert (
+        await at.adapter.find_sent(
+            replace(lost, file=File(path=str(path), name="other.txt")), LONG_AGO
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("method", ["files.getUploadURLExternal", "files.upload"])
-async def test_a_file_that_could_not_be_uploaded_was_certainly_not_sent(at: Scene, tmp_path: Path, method: str) -> None:
+async def test_a_file_that_could_not_be_uploaded_was_certainly_not_sent(
+    at: Scene, tmp_path: Path, method: str
+) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"some bytes")
     await at.sim.fault("lost answer", method=method)
@@ -899,5 +988,7 @@ async def test_two_turns_of_one_second_have_names_of_their_own(at: Scene) -> Non
     before = replace(part(at.here, "old", 1), created_at=datetime.now(UTC) - timedelta(seconds=1))
     await at.adapter.send(before)
 
-    assert await at.adapter.find_sent(replace(before, created_at=datetime.now(UTC)), LONG_AGO) is None
+    assert (
+        await at.adapter.find_sent(replace(before, created_at=datetime.now(UTC)), LONG_AGO) is None
+    )
     assert await at.adapter.find_sent(before, LONG_AGO) is not None

@@ -15,9 +15,7 @@ from turngate.adapters.slack.check import examine
 from turngate.adapters.telling import Finding
 
 PATIENCE = Patience(connect=2.0, answer=2.0)
-ABOUT_EVENTS = (
-    "which events it is subscribed to Slack tells nobody; `turngate slack manifest` prints what the app needs"
-)
+ABOUT_EVENTS = "which events it is subscribed to Slack tells nobody; `turngate slack manifest` prints what the app needs"
 
 
 @pytest.fixture
@@ -63,7 +61,9 @@ async def test_scopes_that_nobody_needs_are_named_too(slack: Remote) -> None:
     findings = await found(slack)
 
     assert errors(findings) == []
-    assert "scopes that nothing here uses: channels:join, team:read" in [finding.words for finding in findings]
+    assert "scopes that nothing here uses: channels:join, team:read" in [
+        finding.words for finding in findings
+    ]
 
 
 async def sim_scopes(slack: Remote, scopes: set[str]) -> None:
@@ -86,7 +86,10 @@ async def test_tokens_in_each_other_s_place_are_told_apart(slack: Remote) -> Non
 async def test_tokens_of_two_apps_do_not_belong_together(slack: Remote) -> None:
     (mistake,) = errors(await found(slack, app_token="xapp-support"))  # noqa: S106 - the simulator's
 
-    assert mistake == "app_token: it belongs to another app than bot_token; copy both from one app's settings"
+    assert (
+        mistake
+        == "app_token: it belongs to another app than bot_token; copy both from one app's settings"
+    )
 
 
 async def test_socket_mode_that_is_switched_off_is_said(slack: Remote) -> None:
@@ -105,7 +108,10 @@ async def test_a_socket_that_says_nothing_is_not_waited_for_in_vain(slack: Remot
 
     (mistake,) = errors(await examine(tokens, Patience(connect=0.2, answer=2.0)))
 
-    assert mistake == "app_token: Slack let nobody connect; is Socket Mode switched on in the app's settings?"
+    assert (
+        mistake
+        == "app_token: Slack let nobody connect; is Socket Mode switched on in the app's settings?"
+    )
 
 
 async def test_by_http_there_is_an_address_and_no_app_token(slack: Remote) -> None:
@@ -127,7 +133,9 @@ async def test_nothing_is_taken_from_a_running_gateway(slack: Remote) -> None:
     assert [update["acknowledged"] for update in await slack.updates()] == [False]
 
 
-@pytest.mark.parametrize("kind", ["reset", "429", "500", "502 html", "html", "garbage", "truncated", "wrong types"])
+@pytest.mark.parametrize(
+    "kind", ["reset", "429", "500", "502 html", "html", "garbage", "truncated", "wrong types"]
+)
 async def test_an_outage_is_said_and_blames_no_token(slack: Remote, kind: str) -> None:
     await slack.fault(kind, times=None)
 

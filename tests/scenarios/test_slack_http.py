@@ -22,7 +22,13 @@ from tests.fakes import FrozenClock
 from tests.oracle_store import MemoryStore
 from turngate.adapters import slack
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.errors import AddressTaken, Refused, Retryable, StoreUnavailable, Unauthorized
+from turngate.gateway.domain.errors import (
+    AddressTaken,
+    Refused,
+    Retryable,
+    StoreUnavailable,
+    Unauthorized,
+)
 from turngate.gateway.domain.messages import Button, MessageKind
 
 SECRET = "main-signing-secret"  # noqa: S105 - the simulator's
@@ -78,12 +84,24 @@ def signed(body: bytes, *, at: float | None = None, secret: str = SECRET) -> dic
 
 
 def event(text: str = "hello", ts: str = "1700000000.000100") -> bytes:
-    said = {"type": "message", "channel": "D71001", "channel_type": "im", "user": ANN, "ts": ts, "text": text}
-    return json.dumps({"type": "event_callback", "event_id": f"Ev{ts}", "team_id": "T0001", "event": said}).encode()
+    said = {
+        "type": "message",
+        "channel": "D71001",
+        "channel_type": "im",
+        "user": ANN,
+        "ts": ts,
+        "text": text,
+    }
+    return json.dumps(
+        {"type": "event_callback", "event_id": f"Ev{ts}", "team_id": "T0001", "event": said}
+    ).encode()
 
 
 async def post(url: str, body: bytes, headers: dict[str, str]) -> int:
-    async with aiohttp.ClientSession() as client, client.post(url, data=BytesIO(body), headers=headers) as response:
+    async with (
+        aiohttp.ClientSession() as client,
+        client.post(url, data=BytesIO(body), headers=headers) as response,
+    ):
         return response.status
 
 
@@ -100,7 +118,9 @@ async def test_a_message_is_taken_when_it_is_stored(at: Scene, http: slack.Http)
     assert ear.texts == ["by HTTP"]
 
 
-async def test_what_could_not_be_stored_is_refused_and_comes_again(at: Scene, http: slack.Http) -> None:
+async def test_what_could_not_be_stored_is_refused_and_comes_again(
+    at: Scene, http: slack.Http
+) -> None:
     ear = Ear(StoreUnavailable("full"))
     async with called(at, http, ear):
         await at.say("keep me")
@@ -151,7 +171,9 @@ async def test_the_same_request_twice_is_one_message(at: Scene, http: slack.Http
 @pytest.mark.parametrize(
     "body", [b"{", b"[]", b"7", b"payload=%7B", b"\xff\xfe", b"{}", event(ts=f"{'9' * 20}.000100")]
 )
-async def test_what_nobody_understands_disturbs_nobody(at: Scene, http: slack.Http, body: bytes) -> None:
+async def test_what_nobody_understands_disturbs_nobody(
+    at: Scene, http: slack.Http, body: bytes
+) -> None:
     ear = Ear()
     async with called(at, http, ear) as url:
         assert await post(url, body, signed(body)) < 500
@@ -171,9 +193,13 @@ async def test_commands_and_presses_come_the_same_way(at: Scene, http: slack.Htt
     ear, button = Ear(), Button(label="Yes", nonce="0f" * 16)
     async with called(at, http, ear):
         asked = await at.adapter.ask(replace(part(at.here, "Sure?"), buttons=(button,)))
-        await at.sim.do("press", chat=at.here.chat_id, user=ANN, message=asked.message_id, nonce=button.nonce)
+        await at.sim.do(
+            "press", chat=at.here.chat_id, user=ANN, message=asked.message_id, nonce=button.nonce
+        )
         await ear.until_heard()
-        await at.sim.do("command", chat=at.here.chat_id, user=ANN, command="/new", text="with a payload")
+        await at.sim.do(
+            "command", chat=at.here.chat_id, user=ANN, command="/new", text="with a payload"
+        )
         await ear.until_heard(2)
         await at.sim.until(at.all_is_acknowledged)
 
@@ -183,10 +209,14 @@ async def test_commands_and_presses_come_the_same_way(at: Scene, http: slack.Htt
     ]
 
 
-async def test_if_slack_says_that_it_left_out_events_the_past_is_to_be_read(at: Scene, http: slack.Http) -> None:
+async def test_if_slack_says_that_it_left_out_events_the_past_is_to_be_read(
+    at: Scene, http: slack.Http
+) -> None:
     running = asyncio.ensure_future(at.adapter.run(Ear().receive))
     url = f"http://{http.host}:{http.port}{http.path}"
-    body = json.dumps({"type": "app_rate_limited", "team_id": "T0001", "minute_rate_limited": 1700000000}).encode()
+    body = json.dumps(
+        {"type": "app_rate_limited", "team_id": "T0001", "minute_rate_limited": 1700000000}
+    ).encode()
 
     async def is_open() -> bool:
         return at.adapter.progress is not None
@@ -215,7 +245,9 @@ async def test_a_token_that_is_revoked_ends_the_run(at: Scene, http: slack.Http)
         await running
 
 
-async def test_an_address_that_another_program_has_is_told_as_such(at: Scene, http: slack.Http) -> None:
+async def test_an_address_that_another_program_has_is_told_as_such(
+    at: Scene, http: slack.Http
+) -> None:
     with socket.socket() as taken:
         taken.bind((http.host, http.port))
         taken.listen()

@@ -40,7 +40,11 @@ class LeanSlack:
 
     async def answer(self, request: web.Request) -> web.Response:
         method = request.match_info["method"]
-        said = await request.json() if request.content_type == "application/json" else dict(await request.post())
+        said = (
+            await request.json()
+            if request.content_type == "application/json"
+            else dict(await request.post())
+        )
         self.asked.append((method, {**request.query, **said}))
         return web.json_response(self.answers.get(method, self._otherwise))
 
@@ -48,7 +52,9 @@ class LeanSlack:
 @asynccontextmanager
 async def lean_slack(otherwise: Json | None = None, **answers: Json) -> AsyncIterator[LeanSlack]:
     """Methods are written with `_` for `.`."""
-    server = LeanSlack({name.replace("_", "."): said for name, said in answers.items()}, otherwise or {"ok": True})
+    server = LeanSlack(
+        {name.replace("_", "."): said for name, said in answers.items()}, otherwise or {"ok": True}
+    )
     app = web.Application()
     app.router.add_route("*", "/api/{method}", server.answer)
     runner = web.AppRunner(app, access_log=None)
@@ -62,7 +68,9 @@ async def lean_slack(otherwise: Json | None = None, **answers: Json) -> AsyncIte
 
 
 @asynccontextmanager
-async def adapter_at(server: LeanSlack, places: Places = nowhere) -> AsyncIterator[slack.SlackAdapter]:
+async def adapter_at(
+    server: LeanSlack, places: Places = nowhere
+) -> AsyncIterator[slack.SlackAdapter]:
     account = slack.Account(bot_token="xoxb-1", app_token="xapp-1", api_url=f"{server.url}/api/")  # noqa: S106
     adapter = slack.SlackAdapter(account, SystemClock(), places)
     try:
@@ -121,7 +129,10 @@ async def test_what_a_history_holds_are_messages_even_if_it_does_not_say_so() ->
 
 
 async def test_what_was_sent_is_found_where_nobody_says_who_wrote_it() -> None:
-    async with lean_slack(chat_postMessage={"ok": True, "ts": ROOT}) as server, adapter_at(server) as adapter:
+    async with (
+        lean_slack(chat_postMessage={"ok": True, "ts": ROOT}) as server,
+        adapter_at(server) as adapter,
+    ):
         asked = part(DM, "hello")
         await adapter.send(asked)
         (_, posted) = server.asked[-1]
@@ -157,25 +168,38 @@ async def test_a_server_that_names_no_workspace_has_one() -> None:
     ):
         (found,) = [message async for message in adapter.catch_up(LONG_AGO)]
 
-    assert (found.source.scope, found.source.user_id, found.source.user_id_alt) == (None, "U2", None)
+    assert (found.source.scope, found.source.user_id, found.source.user_id_alt) == (
+        None,
+        "U2",
+        None,
+    )
 
 
 async def test_words_go_as_plain_text_to_a_server_that_takes_no_markdown() -> None:
-    async with lean_slack(chat_postMessage={"ok": False, "error": "no_text"}) as server, adapter_at(server) as adapter:
+    async with (
+        lean_slack(chat_postMessage={"ok": False, "error": "no_text"}) as server,
+        adapter_at(server) as adapter,
+    ):
         with pytest.raises(Undeliverable):
             await adapter.send(part(DM, "a < b"))
 
-    assert [words.get("text") for method, words in server.asked if method == "chat.postMessage"] == [None, "a &lt; b"]
+    assert [
+        words.get("text") for method, words in server.asked if method == "chat.postMessage"
+    ] == [None, "a &lt; b"]
 
 
 @pytest.mark.parametrize("otherwise", KNOWS_NOTHING_ELSE, ids=["refused", "nothing said"])
 async def test_a_check_blames_no_token_for_what_a_server_does_not_tell(otherwise: Json) -> None:
     async with lean_slack(otherwise, auth_test={"ok": True, "user_id": "U0BOT"}) as server:
         http = slack.Http(host="127.0.0.1", port=3000, signing_secret="s")  # noqa: S106 - nobody's
-        findings = await examine(slack.Account(bot_token="xoxb-1", http=http, api_url=f"{server.url}/api/"))  # noqa: S106
+        findings = await examine(
+            slack.Account(bot_token="xoxb-1", http=http, api_url=f"{server.url}/api/")
+        )  # noqa: S106
 
     assert not [finding.words for finding in findings if finding.is_error]
-    assert findings[0].words == ("the bot token is right: this is id U0BOT, in a workspace that Slack does not name")
+    assert findings[0].words == (
+        "the bot token is right: this is id U0BOT, in a workspace that Slack does not name"
+    )
 
 
 async def test_a_place_is_known_by_its_id_before_anybody_wrote_from_there() -> None:
@@ -195,7 +219,10 @@ async def test_a_place_is_what_a_message_from_there_says_it_is() -> None:
     listed = {"ok": True, "channels": [{"id": "C1", "is_mpim": True}, {"id": "D1", "is_im": True}]}
     told = {"users_conversations": listed, "conversations_history": messages(said("hello"))}
     async with lean_slack(**told) as server, adapter_at(server) as adapter:
-        heard = {message.source.chat_id or "": message.source async for message in adapter.catch_up(LONG_AGO)}
+        heard = {
+            message.source.chat_id or "": message.source
+            async for message in adapter.catch_up(LONG_AGO)
+        }
 
         for chat, source in heard.items():
             assert adapter.place(chat, source.thread_id) == replace(source, user_id=None)

@@ -37,12 +37,16 @@ class Filing(RecordingAdapter):
         return await self.send(part)
 
 
-async def answered(answer: str, adapter: RecordingAdapter, folder: Path, *, most: int = 20) -> AtWork:
+async def answered(
+    answer: str, adapter: RecordingAdapter, folder: Path, *, most: int = 20
+) -> AtWork:
     """An answer of an agent, sent."""
     adapter.limits = SMALL
     clock, files = FrozenClock(), Files(folder)
     agent = ScriptedAgent(Text(answer))
-    async with at_work(policy_for(agent), MemoryStore(clock), clock, adapter=adapter, files=files) as work:
+    async with at_work(
+        policy_for(agent), MemoryStore(clock), clock, adapter=adapter, files=files
+    ) as work:
         work.pipeline.fitting = replace(work.pipeline.fitting, most_parts=most)
         await work.say("go on")
         await work.adapter.until_sent(1)
@@ -51,7 +55,9 @@ async def answered(answer: str, adapter: RecordingAdapter, folder: Path, *, most
     return work
 
 
-async def test_a_long_answer_comes_in_parts_that_fit_and_are_the_answer_together(tmp_path: Path) -> None:
+async def test_a_long_answer_comes_in_parts_that_fit_and_are_the_answer_together(
+    tmp_path: Path,
+) -> None:
     work = await answered(f"Here it is:\n\n{CODE}\n\nThat is all.", RecordingAdapter(), tmp_path)
 
     texts = work.adapter.texts
@@ -90,7 +96,9 @@ async def test_a_repeat_fits_with_its_mark(tmp_path: Path) -> None:
 async def test_what_a_command_says_is_cut_too(tmp_path: Path) -> None:
     adapter, clock = RecordingAdapter(), FrozenClock()
     adapter.limits = SMALL
-    async with at_work(policy_for(ScriptedAgent()), MemoryStore(clock), clock, adapter=adapter) as work:
+    async with at_work(
+        policy_for(ScriptedAgent()), MemoryStore(clock), clock, adapter=adapter
+    ) as work:
         await work.say("/help")
         await adapter.until_sent(3)
 
@@ -107,7 +115,9 @@ async def test_what_fits_is_left_as_it_is(text: str, tmp_path: Path) -> None:
 async def test_a_preview_becomes_the_first_part_and_buttons_stand_under_the_last() -> None:
     adapter, clock = RecordingAdapter(), FrozenClock()
     adapter.limits = SMALL
-    async with at_work(policy_for(ScriptedAgent()), MemoryStore(clock), clock, adapter=adapter) as work:
+    async with at_work(
+        policy_for(ScriptedAgent()), MemoryStore(clock), clock, adapter=adapter
+    ) as work:
         fitting: Fitting = work.pipeline.fitting
         target = work.message("?").source
         part = Part(target=target, text="word " * 100, edits="b1", buttons=({"n": 1},))  # type: ignore[arg-type]
@@ -118,7 +128,9 @@ async def test_a_preview_becomes_the_first_part_and_buttons_stand_under_the_last
     assert all(each.edits is None and not each.buttons for each in between)
 
 
-async def test_an_answer_that_cannot_be_kept_as_a_file_comes_as_messages_all_the_same(tmp_path: Path) -> None:
+async def test_an_answer_that_cannot_be_kept_as_a_file_comes_as_messages_all_the_same(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "files").write_text("no folder can be made here")
     work = await answered(CODE, Filing(), tmp_path / "files" / "here", most=2)
 
@@ -133,7 +145,9 @@ async def test_an_adapter_that_cannot_measure_costs_no_answer(tmp_path: Path) ->
     clock, adapter = FrozenClock(), RecordingAdapter()
     adapter.limits = replace(SMALL, measure=broken)
     agent = ScriptedAgent(Text("Paid."))
-    async with at_work(policy_for(agent), MemoryStore(clock), clock, adapter=adapter, files=Files(tmp_path)) as work:
+    async with at_work(
+        policy_for(agent), MemoryStore(clock), clock, adapter=adapter, files=Files(tmp_path)
+    ) as work:
         await work.say("pay the bill")
         await adapter.until_sent(1)
 

@@ -65,13 +65,20 @@ class TestSteering:
             await later(1)
 
             assert work.adapter.texts == ["paint it + in blue + quickly"]
-            assert await work.texts() == ["paint it", "in blue", "quickly", "paint it + in blue + quickly"]
+            assert await work.texts() == [
+                "paint it",
+                "in blue",
+                "quickly",
+                "paint it + in blue + quickly",
+            ]
             assert await work.store.inbox(InboxState.WAITING, InboxState.RUNNING) == []
             assert len(agent.turns) == 1
 
     async def test_ids_stay_hidden_from_it(self) -> None:
         agent = Listener()
-        async with at_work(policy_for(agent, privacy_key=bytes(32)), *memory(), rules=STEERING) as work:
+        async with at_work(
+            policy_for(agent, privacy_key=bytes(32)), *memory(), rules=STEERING
+        ) as work:
             await work.say("call me")
             await later(1)
             await work.say("at +49 170 1234567")
@@ -107,7 +114,10 @@ class TestSteering:
 
             assert agent.heard == ["two", "three"]
             assert work.adapter.texts == ["one", "three"]
-            assert [[message.text for message in turn.messages] for turn in agent.turns] == [["one"], ["two", "three"]]
+            assert [[message.text for message in turn.messages] for turn in agent.turns] == [
+                ["one"],
+                ["two", "three"],
+            ]
             assert await work.store.inbox(InboxState.WAITING, InboxState.RUNNING) == []
 
     async def test_what_comes_too_late_is_answered_by_a_turn_of_its_own(self) -> None:

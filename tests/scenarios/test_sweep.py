@@ -42,7 +42,9 @@ def sweep_beside(work: AtWork) -> Sweep:
 class TestSweep:
     async def test_whoever_writes_after_it_is_told_once_that_a_conversation_is_over(self) -> None:
         clock = LoopClock()
-        async with at_work(policy_for(ScriptedAgent(Text("hi")), resets=IDLE), MemoryStore(clock), clock) as work:
+        async with at_work(
+            policy_for(ScriptedAgent(Text("hi")), resets=IDLE), MemoryStore(clock), clock
+        ) as work:
             await work.say("first")
             await later(2 * 3600)
             assert [await sweep_beside(work).end_due() for _ in range(2)] == [1, 0]
@@ -54,7 +56,9 @@ class TestSweep:
         assert ["/resume" in text for text in work.adapter.texts] == [False, True, False, False]
         assert len(await work.store.sessions()) == 2
 
-    async def test_a_message_that_waits_for_the_rest_of_a_thought_makes_the_reset_itself(self) -> None:
+    async def test_a_message_that_waits_for_the_rest_of_a_thought_makes_the_reset_itself(
+        self,
+    ) -> None:
         clock, rules = LoopClock(), LaneRules(debounce=timedelta(seconds=5))
         policy = policy_for(ScriptedAgent(Text("hi")), resets=IDLE)
         async with at_work(policy, MemoryStore(clock), clock, rules=rules) as work:
@@ -112,8 +116,14 @@ async def test_a_config_that_is_read_again_changes_what_the_sweep_goes_by(tmp_pa
     with take_lock(config.state_dir) as lock:
         async with running(config, lock, doors=False) as gateway:
             before = gateway.reloading.sweep.rules
-            await gateway.reloading.take(config_of(text + "sessions: {keep: 90d, clean_up: {every: null}}\n"))
+            await gateway.reloading.take(
+                config_of(text + "sessions: {keep: 90d, clean_up: {every: null}}\n")
+            )
             after = gateway.reloading.sweep.rules
 
     assert (before.every, before.keep) == (timedelta(hours=1), None)
-    assert (after.every, after.keep, after.archive_after) == (None, timedelta(days=90), timedelta(days=30))
+    assert (after.every, after.keep, after.archive_after) == (
+        None,
+        timedelta(days=90),
+        timedelta(days=30),
+    )

@@ -32,7 +32,9 @@ async def sim() -> AsyncIterator[Remote]:
         assert await remote.violations() == []
 
 
-async def until_answered(sim: Remote, word: str, *, chat: str = PERSON, account: str = "main") -> dict[str, object]:
+async def until_answered(
+    sim: Remote, word: str, *, chat: str = PERSON, account: str = "main"
+) -> dict[str, object]:
     """The whole answer: the echo says last what it was told."""
     found: list[dict[str, object]] = []
 
@@ -48,7 +50,9 @@ async def until_answered(sim: Remote, word: str, *, chat: str = PERSON, account:
     return found[-1]
 
 
-async def test_a_person_writes_and_is_answered_once_in_one_message_that_grew(sim: Remote, tmp_path: Path) -> None:
+async def test_a_person_writes_and_is_answered_once_in_one_message_that_grew(
+    sim: Remote, tmp_path: Path
+) -> None:
     words = "Is anybody there? " + "word " * 120 + "end"
     async with daemon(config(tmp_path, bot(sim))) as running:
         id_ = await sim.say(words, chat=PERSON, user=PERSON)
@@ -60,11 +64,15 @@ async def test_a_person_writes_and_is_answered_once_in_one_message_that_grew(sim
     assert "…" not in str(answer["text"])
     assert answer["reply_to"] is None, "an answer to what was said last quotes nothing"
     assert await sim.do("typing")
-    assert [update["acknowledged"] for update in await sim.updates() if update["id"] == id_] == [True]
+    assert [update["acknowledged"] for update in await sim.updates() if update["id"] == id_] == [
+        True
+    ]
     assert not [call for call in await sim.calls() if call["answered"].startswith("refused: 429")]
 
 
-async def test_the_command_menu_is_set_and_pending_messages_are_answered(sim: Remote, tmp_path: Path) -> None:
+async def test_the_command_menu_is_set_and_pending_messages_are_answered(
+    sim: Remote, tmp_path: Path
+) -> None:
     await sim.say("before you came", chat=PERSON, user=PERSON)
     async with daemon(config(tmp_path, bot(sim))):
         await until_answered(sim, "before you came")
@@ -109,7 +117,9 @@ async def test_a_stranger_is_paired_and_then_answered(sim: Remote, tmp_path: Pat
         (invitation,) = await sim.texts()
         found = re.search(r"\b[A-Z0-9]{8}\b|\b[A-Z0-9]{4}-[A-Z0-9]{4}\b", invitation)
         assert found is not None, invitation
-        approved = await asyncio.to_thread(turngate, tmp_path / "state", "pair", "approve", found[0])
+        approved = await asyncio.to_thread(
+            turngate, tmp_path / "state", "pair", "approve", found[0]
+        )
         assert approved.returncode == 0, approved.stderr
         await sim.say("thank you", chat=STRANGER, user=STRANGER)
         await until_answered(sim, "thank you", chat=STRANGER)
@@ -117,7 +127,9 @@ async def test_a_stranger_is_paired_and_then_answered(sim: Remote, tmp_path: Pat
     assert not any("let me in" in text for text in await sim.texts())
 
 
-async def test_a_button_survives_the_daemon_and_runs_a_turn_again(sim: Remote, tmp_path: Path) -> None:
+async def test_a_button_survives_the_daemon_and_runs_a_turn_again(
+    sim: Remote, tmp_path: Path
+) -> None:
     file = config(tmp_path, bot(sim), more="agents: {main: {kind: echo, repeatable: false}}")
     async with daemon(file) as running:
         await sim.say("again " + "word " * 100 + "please", chat=PERSON, user=PERSON)
@@ -178,7 +190,9 @@ async def test_in_a_group_only_what_is_meant_for_the_bot_is_answered_and_in_its_
     assert len(await sim.messages()) == 1
 
 
-async def test_a_topic_that_is_gone_and_a_group_that_moved_still_get_their_answers(sim: Remote, tmp_path: Path) -> None:
+async def test_a_topic_that_is_gone_and_a_group_that_moved_still_get_their_answers(
+    sim: Remote, tmp_path: Path
+) -> None:
     await sim.do("open", chat=GROUP, type="group", title="Ops")
     async with daemon(config(tmp_path, bot(sim))):
         await sim.say("@main_bot " + "word " * 60 + "late", chat=GROUP, user=STRANGER)
@@ -193,7 +207,9 @@ async def test_a_topic_that_is_gone_and_a_group_that_moved_still_get_their_answe
     assert answer["chat"] == moved
 
 
-async def test_a_conversation_goes_on_in_the_supergroup_that_its_group_became(sim: Remote, tmp_path: Path) -> None:
+async def test_a_conversation_goes_on_in_the_supergroup_that_its_group_became(
+    sim: Remote, tmp_path: Path
+) -> None:
     await sim.do("open", chat=GROUP, type="group", title="Ops")
     async with daemon(config(tmp_path, bot(sim))):
         await sim.say("@main_bot first", chat=GROUP, user=STRANGER)
@@ -216,7 +232,9 @@ async def test_a_message_that_is_being_answered_has_a_sign_if_the_operator_wants
     assert update["reactions"] == ["👀"]
 
 
-async def test_as_a_draft_an_answer_can_be_stopped_where_it_grows(sim: Remote, tmp_path: Path) -> None:
+async def test_as_a_draft_an_answer_can_be_stopped_where_it_grows(
+    sim: Remote, tmp_path: Path
+) -> None:
     async with daemon(config(tmp_path, bot(sim), more="delivery: {stream: draft}")):
         await sim.say("word " * 400 + "end", chat=PERSON, user=PERSON)
 
@@ -250,7 +268,9 @@ async def test_two_bots_answer_for_themselves(sim: Remote, tmp_path: Path) -> No
     assert (len(await sim.messages()), len(await sim.messages("support"))) == (1, 1)
 
 
-async def test_if_every_bot_is_refused_and_there_is_no_other_door_it_ends_with_77(sim: Remote, tmp_path: Path) -> None:
+async def test_if_every_bot_is_refused_and_there_is_no_other_door_it_ends_with_77(
+    sim: Remote, tmp_path: Path
+) -> None:
     async with daemon(config(tmp_path, bot(sim, token=NOBODYS))) as running:
         assert await running.ended() == 77
 
@@ -297,28 +317,40 @@ async def test_a_webhook_that_is_left_over_is_removed_and_nothing_it_missed_is_l
         await until_answered(sim, "waiting")
 
 
-async def test_check_online_says_who_the_bot_is_and_what_is_wrong(sim: Remote, tmp_path: Path) -> None:
+async def test_check_online_says_who_the_bot_is_and_what_is_wrong(
+    sim: Remote, tmp_path: Path
+) -> None:
     await sim.do("bot", privacy=True)
     good = config(tmp_path, bot(sim), bot(sim, "support", token=NOBODYS))
 
-    checked = await asyncio.to_thread(turngate, tmp_path / "state", "check", "--online", "--config", str(good))
+    checked = await asyncio.to_thread(
+        turngate, tmp_path / "state", "check", "--online", "--config", str(good)
+    )
 
     assert checked.returncode == 1
     lines = checked.stdout.splitlines()
-    assert any(line.startswith("telegram/main: the token is right: this is @main_bot") for line in lines)
+    assert any(
+        line.startswith("telegram/main: the token is right: this is @main_bot") for line in lines
+    )
     assert any("privacy mode is on" in line for line in lines)
     assert "telegram/main: updates can be received by polling" in lines
-    assert any(line.startswith("telegram/support: error: Telegram refuses the token") for line in lines)
+    assert any(
+        line.startswith("telegram/support: error: Telegram refuses the token") for line in lines
+    )
 
 
-async def test_check_online_finds_the_webhook_of_somebody_else_and_another_poller(sim: Remote, tmp_path: Path) -> None:
+async def test_check_online_finds_the_webhook_of_somebody_else_and_another_poller(
+    sim: Remote, tmp_path: Path
+) -> None:
     file = config(tmp_path, bot(sim), bot(sim, "support"))
     token = bot(sim).partition("token: '")[2].partition("'")[0]
     async with aiohttp.ClientSession() as http:
         await http.post(f"{sim.url}/bot{token}/setWebhook", json={"url": "http://127.0.0.1:1/gone"})
     async with daemon(config(tmp_path, bot(sim, "support"))):
         file = config(tmp_path, bot(sim), bot(sim, "support"))
-        checked = await asyncio.to_thread(turngate, tmp_path / "other", "check", "--online", "--config", str(file))
+        checked = await asyncio.to_thread(
+            turngate, tmp_path / "other", "check", "--online", "--config", str(file)
+        )
 
     assert "telegram/main: a webhook is left over from elsewhere" in checked.stdout
     assert "telegram/support: error: another program receives with this token" in checked.stdout

@@ -16,11 +16,29 @@ from tests.simulators.telegram import TOKENS
 from turngate.adapters import telegram
 from turngate.adapters.telegram.normalise import HANDLED
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.errors import Refused, Retryable, StoreUnavailable, Unauthorized, Undeliverable
-from turngate.gateway.domain.messages import Attachment, Button, ChatType, File, MediaType, MessageKind, SessionSource
+from turngate.gateway.domain.errors import (
+    Refused,
+    Retryable,
+    StoreUnavailable,
+    Unauthorized,
+    Undeliverable,
+)
+from turngate.gateway.domain.messages import (
+    Attachment,
+    Button,
+    ChatType,
+    File,
+    MediaType,
+    MessageKind,
+    SessionSource,
+)
 
-GROUP = SessionSource(platform="telegram", chat_id="-5001", user_id="71001", chat_type=ChatType.GROUP)
-FORUM = SessionSource(platform="telegram", chat_id="-1000000005002", user_id="71001", chat_type=ChatType.GROUP)
+GROUP = SessionSource(
+    platform="telegram", chat_id="-5001", user_id="71001", chat_type=ChatType.GROUP
+)
+FORUM = SessionSource(
+    platform="telegram", chat_id="-1000000005002", user_id="71001", chat_type=ChatType.GROUP
+)
 
 
 @pytest.fixture
@@ -29,7 +47,9 @@ async def at() -> AsyncIterator[Scene]:
     tested = TelegramUnderTest()
     async with tested.simulator() as sim:
         await sim.do("open", chat=GROUP.chat_id, type="group", title="Ops")
-        await sim.do("open", chat=FORUM.chat_id, type="supergroup", forum=True, title="Dev", admins=["bot"])
+        await sim.do(
+            "open", chat=FORUM.chat_id, type="supergroup", forum=True, title="Dev", admins=["bot"]
+        )
         async with tested.adapter(sim) as adapter:
             yield Scene(tested=tested, sim=sim, adapter=adapter)
         assert await sim.violations() == []
@@ -87,7 +107,9 @@ async def test_another_poller_is_told_of_in_plain_words_and_outlived(at: Scene) 
 
 
 async def test_a_token_that_is_none_is_refused_without_a_call(at: Scene) -> None:
-    adapter = telegram.TelegramAdapter(telegram.Account(token="none", api_url=at.sim.url), SystemClock())  # noqa: S106 - none
+    adapter = telegram.TelegramAdapter(
+        telegram.Account(token="none", api_url=at.sim.url), SystemClock()
+    )  # noqa: S106 - none
 
     with pytest.raises(Unauthorized, match="BotFather"):
         await adapter.run(Ear().receive)
@@ -182,12 +204,17 @@ async def test_a_table_with_somebody_to_be_called_is_text(at: Scene) -> None:
 
 async def test_an_update_that_nobody_understands_keeps_no_other_from_being_heard(at: Scene) -> None:
     understood, ear = (
-        {"update_id": 2, "message": {"message_id": 1, "date": 1, "chat": {"id": 1, "type": "private"}}},
+        {
+            "update_id": 2,
+            "message": {"message_id": 1, "date": 1, "chat": {"id": 1, "type": "private"}},
+        },
         Ear(),
     )
     understood["message"] |= {"from": {"id": 1, "is_bot": False, "first_name": "Ann"}, "text": "hi"}
     account = telegram.Account(token=TOKENS["main"], api_url=at.sim.url)
-    webhook = telegram.Webhook(url="http://127.0.0.1:48231/hook", host="127.0.0.1", port=48231, secret="s")  # noqa: S106
+    webhook = telegram.Webhook(
+        url="http://127.0.0.1:48231/hook", host="127.0.0.1", port=48231, secret="s"
+    )  # noqa: S106
     adapter = telegram.TelegramAdapter(replace(account, webhook=webhook), SystemClock())
     known = {"X-Telegram-Bot-Api-Secret-Token": "s"}
     async with listening(adapter, ear.receive), aiohttp.ClientSession() as http:
@@ -209,7 +236,9 @@ async def _until_set(at: Scene) -> None:
 
 async def test_a_webhook_says_no_while_nothing_can_be_stored(at: Scene) -> None:
     ear = Ear(StoreUnavailable("the disk is full"))
-    webhook = telegram.Webhook(url="http://127.0.0.1:48232/hook", host="127.0.0.1", port=48232, secret="s")  # noqa: S106
+    webhook = telegram.Webhook(
+        url="http://127.0.0.1:48232/hook", host="127.0.0.1", port=48232, secret="s"
+    )  # noqa: S106
     account = telegram.Account(token=TOKENS["main"], api_url=at.sim.url, webhook=webhook)
     adapter = telegram.TelegramAdapter(account, SystemClock())
     async with listening(adapter, ear.receive):
@@ -228,7 +257,9 @@ async def test_a_press_is_answered_after_it_was_stored(at: Scene) -> None:
     button = Button(label="Yes", nonce="0f" * 16)
     sent = await at.adapter.ask(replace(part(at.here, "Sure?"), buttons=(button,)))
     async with at.listening(ear):
-        await at.sim.do("press", chat=at.here.chat_id, user="71001", message=sent.message_id, nonce=button.nonce)
+        await at.sim.do(
+            "press", chat=at.here.chat_id, user="71001", message=sent.message_id, nonce=button.nonce
+        )
         await ear.until(lambda: len(ear.tried) == 1)
         assert await at.sim.do("answers") == []
         ear.may_go_on.set()
@@ -251,11 +282,15 @@ async def test_a_press_is_answered_after_it_was_stored(at: Scene) -> None:
         ("a.pdf", 100, "document"),
     ],
 )
-async def test_a_file_is_sent_as_what_it_is(at: Scene, tmp_path: Path, name: str, size: int, kind: str) -> None:
+async def test_a_file_is_sent_as_what_it_is(
+    at: Scene, tmp_path: Path, name: str, size: int, kind: str
+) -> None:
     path = tmp_path / "random-name"
     path.write_bytes(b"x" * size)
 
-    await at.adapter.send_file(replace(part(at.here, "**Here.**"), file=File(path=str(path), name=name)))
+    await at.adapter.send_file(
+        replace(part(at.here, "**Here.**"), file=File(path=str(path), name=name))
+    )
 
     (shown,) = await at.sim.messages()
     assert (shown["file"]["kind"], shown["file"]["name"], shown["text"]) == (kind, name, "Here.")
@@ -265,7 +300,9 @@ async def test_a_name_that_would_break_the_request_is_cleaned(at: Scene, tmp_pat
     path = tmp_path / "x"
     path.write_bytes(b"x")
 
-    await at.adapter.send_file(replace(part(at.here, ""), file=File(path=str(path), name='../a"\r\nX: y.bin')))
+    await at.adapter.send_file(
+        replace(part(at.here, ""), file=File(path=str(path), name='../a"\r\nX: y.bin'))
+    )
 
     (shown,) = await at.sim.messages()
     assert "\n" not in shown["file"]["name"]
@@ -276,7 +313,12 @@ async def test_a_file_that_is_too_large_for_bots_is_refused_in_words(at: Scene) 
     adapter = telegram.TelegramAdapter(telegram.Account(token=TOKENS["main"]), SystemClock())
 
     with pytest.raises(Refused, match="20 MB"):
-        [piece async for piece in adapter.fetch(Attachment(type=MediaType.FILE, ref="x", size=20_000_001))]
+        [
+            piece
+            async for piece in adapter.fetch(
+                Attachment(type=MediaType.FILE, ref="x", size=20_000_001)
+            )
+        ]
 
 
 async def test_a_server_of_ones_own_gives_larger_files_from_its_disk(at: Scene) -> None:

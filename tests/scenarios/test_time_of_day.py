@@ -127,7 +127,11 @@ async def test_a_conversation_ends_once_a_local_day_whatever_becomes_of_the_day_
     sim: Remote, time_of_day: TimeOfDay, tmp_path: Path
 ) -> None:
     """In New York there was no 02:30 on 2026-03-08: it was 03:00 when it would have been 02:00."""
-    file = config(tmp_path, bot(sim), more="timezone: America/New_York\nsessions: {reset: {daily_at: '02:30'}}")
+    file = config(
+        tmp_path,
+        bot(sim),
+        more="timezone: America/New_York\nsessions: {reset: {daily_at: '02:30'}}",
+    )
     time_of_day.be(datetime(2026, 3, 8, 6, 29, 50, tzinfo=UTC))
     async with daemon(file, **time_of_day.environment) as running:
         await say(sim, "it is 01:30")
@@ -138,14 +142,18 @@ async def test_a_conversation_ends_once_a_local_day_whatever_becomes_of_the_day_
         await say(sim, "it is a little later")
         time_of_day.be(datetime(2026, 3, 8, 17, 31, tzinfo=UTC))
         await say(sim, "it is 02:31 in Tokyo")
-        log = await reload(running, file, file.read_text().replace("America/New_York", "Asia/Tokyo"), 1)
+        log = await reload(
+            running, file, file.read_text().replace("America/New_York", "Asia/Tokyo"), 1
+        )
         await say(sim, "it is home now, since 02:31")
         time_of_day.be(datetime(2026, 3, 9, 17, 31, tzinfo=UTC))
         await say(sim, "it is 02:31 again")
         assert await running.stop() == 0
 
     assert "changed=timezone" in log
-    assert [ENDED if text.startswith(ENDED) else text.splitlines()[-1] for text in await sim.texts()] == [
+    assert [
+        ENDED if text.startswith(ENDED) else text.splitlines()[-1] for text in await sim.texts()
+    ] == [
         "it is 01:30",
         "it is 01:59",
         ENDED,

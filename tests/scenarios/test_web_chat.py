@@ -16,7 +16,16 @@ from tests.fakes import user
 from tests.talk import exchange
 from tests.web_door import Door, echo, open_door, tool
 from turngate.gateway.domain.errors import Refused, StoreUnavailable
-from turngate.gateway.domain.messages import AgentEvent, Entry, Origin, Part, Role, SessionSource, Text, ToolStatus
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    Entry,
+    Origin,
+    Part,
+    Role,
+    SessionSource,
+    Text,
+    ToolStatus,
+)
 from turngate.gateway.domain.ports.store import SessionFilter
 from turngate.gateway.rules.session_keys import build_session_key
 from turngate.gateway.web.chat import LONGEST_MESSAGE
@@ -50,7 +59,9 @@ class Tab:
 
     async def send(self, type: str, conversation: str = "one", **fields: object) -> None:  # noqa: A002
         """A frame."""
-        await self.socket.send_str(json.dumps({"type": type, "conversation": conversation, **fields}))
+        await self.socket.send_str(
+            json.dumps({"type": type, "conversation": conversation, **fields})
+        )
 
     async def until(self, type: str) -> Frame:  # noqa: A002
         """The next frame of a type."""
@@ -90,7 +101,9 @@ class Browser:
     async def tab(self) -> Tab:
         """One more."""
         address = f"{self.door.server.address}/chat/socket"
-        connecting = self._client.ws_connect(address, origin=self.door.server.address, max_msg_size=0)
+        connecting = self._client.ws_connect(
+            address, origin=self.door.server.address, max_msg_size=0
+        )
         return Tab(await self._tabs.enter_async_context(connecting))
 
 
@@ -132,7 +145,11 @@ async def test_a_tab_is_told_the_commands_and_the_list(browser: Browser) -> None
     hello = await tab.until("hello")
     listed = await tab.until("conversations")
 
-    assert {"name": "title", "arguments": "<text>", "help": "give this conversation a name"} in hello["commands"]
+    assert {
+        "name": "title",
+        "arguments": "<text>",
+        "help": "give this conversation a name",
+    } in hello["commands"]
     assert hello["longest_message"] == LONGEST_MESSAGE
     assert listed["conversations"] == []
 
@@ -153,11 +170,17 @@ async def test_a_message_is_stored_then_streamed_then_in_the_transcript(browser:
     await tab.send("say", id="m1", text="good morning")
     frames = await tab.all_until("settled")
 
-    order = list(dict.fromkeys(frame["type"] for frame in frames if frame["type"] not in ("conversations", "waiting")))
+    order = list(
+        dict.fromkeys(
+            frame["type"] for frame in frames if frame["type"] not in ("conversations", "waiting")
+        )
+    )
     assert order == ["stored", "entries", "began", "happened", "arrived", "settled"]
     streamed = [frame["event"]["text"] for frame in frames if frame["type"] == "happened"]
     assert streamed == ["You ", "said: ", "good ", "morning "]
-    entries = [entry for frame in frames if frame["type"] == "entries" for entry in frame["entries"]]
+    entries = [
+        entry for frame in frames if frame["type"] == "entries" for entry in frame["entries"]
+    ]
     assert [(entry["message_id"], entry["text"]) for entry in entries] == [
         ("m1", "good morning"),
         (None, "You said: good morning "),
@@ -187,7 +210,9 @@ async def test_a_message_sent_again_is_one_message(browser: Browser) -> None:
     assert [message.text for message in browser.door.pipeline.received] == ["once", "twice"]
 
 
-async def test_a_tab_that_opens_in_the_middle_is_shown_the_answer_so_far(slow: Browser, script: Script) -> None:
+async def test_a_tab_that_opens_in_the_middle_is_shown_the_answer_so_far(
+    slow: Browser, script: Script
+) -> None:
     await exchange(slow.door.store, source=SessionSource.browser("one"))
     first = await slow.tab()
     await first.open()
@@ -202,14 +227,23 @@ async def test_a_tab_that_opens_in_the_middle_is_shown_the_answer_so_far(slow: B
 
     assert snapshot["live"]["text"] == "first "
     assert snapshot["live"]["messages"] == ["m1"]
-    assert [(step["title"], step["status"]) for step in snapshot["live"]["tools"]] == [("Search", "started")]
-    assert [frame["event"]["type"] for frame in frames if frame["type"] == "happened"] == ["tool", "text"]
+    assert [(step["title"], step["status"]) for step in snapshot["live"]["tools"]] == [
+        ("Search", "started")
+    ]
+    assert [frame["event"]["type"] for frame in frames if frame["type"] == "happened"] == [
+        "tool",
+        "text",
+    ]
     answered = next(frame for frame in frames if frame["type"] == "entries")
     assert answered["entries"][-1]["text"] == "first last"
-    assert answered["entries"][0]["tool_calls"] == [{"id": "t", "name": "search", "input": '{"q": 1}'}]
+    assert answered["entries"][0]["tool_calls"] == [
+        {"id": "t", "name": "search", "input": '{"q": 1}'}
+    ]
 
 
-async def test_what_waits_for_its_turn_is_shown_to_every_tab_and_after_a_reload(slow: Browser, script: Script) -> None:
+async def test_what_waits_for_its_turn_is_shown_to_every_tab_and_after_a_reload(
+    slow: Browser, script: Script
+) -> None:
     await exchange(slow.door.store, source=SessionSource.browser("one"))
     one, other = await slow.tab(), await slow.tab()
     await one.open()
@@ -223,7 +257,9 @@ async def test_what_waits_for_its_turn_is_shown_to_every_tab_and_after_a_reload(
         told = await other.until("waiting")
     reloaded = await (await slow.tab()).open()
 
-    assert [(message["id"], message["text"]) for message in reloaded["waiting"]] == [("m2", "second")]
+    assert [(message["id"], message["text"]) for message in reloaded["waiting"]] == [
+        ("m2", "second")
+    ]
     script.go_on.set()
     assert (await other.until("settled"))["messages"] == ["m1"]
     assert (await other.until("settled"))["messages"] == ["m2"]
@@ -243,7 +279,12 @@ async def test_a_new_session_under_the_same_name_is_shown_afresh(browser: Browse
 
 async def test_what_was_taken_back_disappears(browser: Browser) -> None:
     for number in range(2):
-        await exchange(browser.door.store, f"hello {number}", id=str(number), source=SessionSource.browser("one"))
+        await exchange(
+            browser.door.store,
+            f"hello {number}",
+            id=str(number),
+            source=SessionSource.browser("one"),
+        )
     tab = await browser.tab()
     await tab.open()
 
@@ -310,7 +351,9 @@ async def test_deleting_takes_everything_that_was_said_there(browser: Browser) -
 
 async def test_a_long_conversation_is_shown_page_by_page(browser: Browser) -> None:
     session = await exchange(browser.door.store, source=SessionSource.browser("one"))
-    await browser.door.store.append(session.id, [user(f"text {n}") for n in range(2 * ENTRIES_A_PAGE)])
+    await browser.door.store.append(
+        session.id, [user(f"text {n}") for n in range(2 * ENTRIES_A_PAGE)]
+    )
     tab = await browser.tab()
 
     newest = await tab.open()
@@ -330,13 +373,18 @@ async def test_a_notice_from_elsewhere_arrives_in_an_open_tab(browser: Browser) 
     tab = await browser.tab()
     await tab.open()
 
-    notice = Entry(role=Role.ASSISTANT, content=(Text("Backup done"),), at=session.started_at, origin=Origin.DELIVERY)
+    notice = Entry(
+        role=Role.ASSISTANT,
+        content=(Text("Backup done"),),
+        at=session.started_at,
+        origin=Origin.DELIVERY,
+    )
     await browser.door.store.append(session.id, [notice])
     await browser.door.screens.send(Part(target=SessionSource.browser("one"), text="Backup done"))
 
-    assert [(entry["origin"], entry["text"]) for entry in (await tab.until("entries"))["entries"]] == [
-        ("delivery", "Backup done")
-    ]
+    assert [
+        (entry["origin"], entry["text"]) for entry in (await tab.until("entries"))["entries"]
+    ] == [("delivery", "Backup done")]
 
 
 async def test_a_message_that_is_too_long_is_refused_with_the_reason(browser: Browser) -> None:
@@ -373,13 +421,21 @@ async def test_a_refusal_and_a_full_disk_are_two_answers(browser: Browser) -> No
         "reason": "too many messages are waiting here",
     }
     browser.door.pipeline.refuse = StoreUnavailable("the disk is full")
-    assert await tab.say("one", id="m1") == {"type": "unstored", "id": "m1", "reason": "the disk is full"}
+    assert await tab.say("one", id="m1") == {
+        "type": "unstored",
+        "id": "m1",
+        "reason": "the disk is full",
+    }
     browser.door.pipeline.refuse = None
     assert (await tab.say("one", id="m1"))["type"] == "stored"
 
 
-@pytest.mark.parametrize("frame", ["{", "[]", '{"type": "open"}', '{"type": "dance", "conversation": "one"}'])
-async def test_a_frame_that_makes_no_sense_gets_an_error_and_the_tab_lives(browser: Browser, frame: str) -> None:
+@pytest.mark.parametrize(
+    "frame", ["{", "[]", '{"type": "open"}', '{"type": "dance", "conversation": "one"}']
+)
+async def test_a_frame_that_makes_no_sense_gets_an_error_and_the_tab_lives(
+    browser: Browser, frame: str
+) -> None:
     tab = await browser.tab()
 
     await tab.socket.send_str(frame)

@@ -39,12 +39,16 @@ async def guest(door: Door, stranger: ClientSession) -> ClientSession:
 
 
 async def get(client: ClientSession, door: Door, path: str, **headers: str) -> ClientResponse:
-    async with client.get(door.server.address + path, headers=headers, allow_redirects=False) as response:
+    async with client.get(
+        door.server.address + path, headers=headers, allow_redirects=False
+    ) as response:
         await response.read()
     return response
 
 
-async def test_the_link_gives_a_cookie_and_leads_to_the_chat(door: Door, stranger: ClientSession) -> None:
+async def test_the_link_gives_a_cookie_and_leads_to_the_chat(
+    door: Door, stranger: ClientSession
+) -> None:
     async with stranger.get(door.server.link(), allow_redirects=False) as response:
         cookie = response.headers["Set-Cookie"]
 
@@ -68,7 +72,9 @@ async def test_a_used_link_says_how_to_get_another(door: Door, stranger: ClientS
     assert "Set-Cookie" not in response.headers
 
 
-async def test_a_browser_that_looks_ahead_does_not_use_up_the_link(door: Door, stranger: ClientSession) -> None:
+async def test_a_browser_that_looks_ahead_does_not_use_up_the_link(
+    door: Door, stranger: ClientSession
+) -> None:
     link = door.server.link()
 
     async with stranger.get(link, headers={"Sec-Purpose": "prefetch;prerender"}) as looked_ahead:
@@ -80,7 +86,9 @@ async def test_a_browser_that_looks_ahead_does_not_use_up_the_link(door: Door, s
         assert response.status == 303
 
 
-async def test_without_a_cookie_the_chat_says_how_to_come_in(door: Door, stranger: ClientSession) -> None:
+async def test_without_a_cookie_the_chat_says_how_to_come_in(
+    door: Door, stranger: ClientSession
+) -> None:
     async with stranger.get(f"{door.server.address}/chat") as response:
         page = await response.text()
 
@@ -113,7 +121,9 @@ async def test_a_name_of_somebody_else_is_answered_with_nothing_but_our_address(
 
 
 async def test_health_needs_neither_cookie_nor_name(door: Door, stranger: ClientSession) -> None:
-    async with stranger.get(f"{door.server.address}/healthz", headers={"Host": "probe.example"}) as response:
+    async with stranger.get(
+        f"{door.server.address}/healthz", headers={"Host": "probe.example"}
+    ) as response:
         assert (response.status, await response.text()) == (200, "ok")
     async with stranger.get(f"{door.server.address}/metrics") as response:
         assert (response.status, await response.text()) == (200, "turngate_up 1\n")
@@ -127,24 +137,38 @@ async def test_readiness_gives_its_reasons(door: Door, stranger: ClientSession) 
     door.readiness = Readiness(ready=False, reasons=("telegram has not answered yet",))
     async with stranger.get(f"{door.server.address}/readyz") as response:
         assert response.status == 503
-        assert await response.json() == {"ready": False, "reasons": ["telegram has not answered yet"]}
+        assert await response.json() == {
+            "ready": False,
+            "reasons": ["telegram has not answered yet"],
+        }
 
 
 @pytest.mark.parametrize("path", ["/chat", "/enter", "/nothing", "/static/js/main.js", "/healthz"])
-async def test_every_answer_forbids_what_the_page_does_not_need(door: Door, stranger: ClientSession, path: str) -> None:
+async def test_every_answer_forbids_what_the_page_does_not_need(
+    door: Door, stranger: ClientSession, path: str
+) -> None:
     response = await get(stranger, door, path)
     host = door.server.address.removeprefix("http://")
     policy = response.headers["Content-Security-Policy"].split("; ")
 
-    assert {"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'"} <= set(policy)
-    assert {f"connect-src 'self' ws://{host}", "base-uri 'none'", "form-action 'none'"} <= set(policy)
+    assert {
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "frame-ancestors 'none'",
+    } <= set(policy)
+    assert {f"connect-src 'self' ws://{host}", "base-uri 'none'", "form-action 'none'"} <= set(
+        policy
+    )
     assert response.headers["X-Content-Type-Options"] == "nosniff"
     assert response.headers["Referrer-Policy"] == "no-referrer"
     assert response.headers["Cross-Origin-Opener-Policy"] == "same-origin"
     assert response.headers["Cross-Origin-Resource-Policy"] == "same-origin"
 
 
-async def test_pages_are_not_kept_and_files_are_asked_for_again(door: Door, guest: ClientSession) -> None:
+async def test_pages_are_not_kept_and_files_are_asked_for_again(
+    door: Door, guest: ClientSession
+) -> None:
     page = await get(guest, door, "/chat")
     first = await get(guest, door, "/static/js/main.js")
     again = await get(guest, door, "/static/js/main.js", **{"If-None-Match": first.headers["ETag"]})
@@ -168,23 +192,31 @@ async def test_pages_are_not_kept_and_files_are_asked_for_again(door: Door, gues
         "/static/vendor/preact.LICENSE.txt",
     ],
 )
-async def test_only_the_files_of_the_page_are_given_out(door: Door, guest: ClientSession, path: str) -> None:
+async def test_only_the_files_of_the_page_are_given_out(
+    door: Door, guest: ClientSession, path: str
+) -> None:
     response = await get(guest, door, path)
 
     assert response.status == 404
 
 
-async def test_the_page_holds_no_script_or_style_of_its_own(door: Door, guest: ClientSession) -> None:
+async def test_the_page_holds_no_script_or_style_of_its_own(
+    door: Door, guest: ClientSession
+) -> None:
     async with guest.get(f"{door.server.address}/chat") as response:
         page = await response.text()
 
     assert "<style" not in page
     assert "style=" not in page
-    assert page.count("<script") == page.count("<script src=") + page.count('<script type="module" src=')
+    assert page.count("<script") == page.count("<script src=") + page.count(
+        '<script type="module" src='
+    )
 
 
 @pytest.mark.parametrize("origin", [None, "http://evil.example", "null"])
-async def test_a_socket_needs_our_own_origin(door: Door, guest: ClientSession, origin: str | None) -> None:
+async def test_a_socket_needs_our_own_origin(
+    door: Door, guest: ClientSession, origin: str | None
+) -> None:
     with pytest.raises(WSServerHandshakeError) as refused:
         await guest.ws_connect(f"{door.server.address}/chat/socket", origin=origin)
 
@@ -230,7 +262,10 @@ async def test_a_port_that_is_taken_is_said_so(door: Door, tmp_path: Path) -> No
     port = int(door.server.address.rpartition(":")[2])
     second = WebServer("127.0.0.1", port, needs_of(door))
 
-    with pytest.raises(AddressTaken, match=rf"^web\.listen 127\.0\.0\.1:{port} is in use; stop the other program or"):
+    with pytest.raises(
+        AddressTaken,
+        match=rf"^web\.listen 127\.0\.0\.1:{port} is in use; stop the other program or",
+    ):
         await second.start()
 
 
@@ -245,7 +280,9 @@ async def test_nothing_that_lets_people_in_or_that_they_say_is_logged(
     with caplog.at_level(logging.DEBUG):
         link = door.server.link()
         await stranger.get(link)
-        socket = await stranger.ws_connect(f"{door.server.address}/chat/socket", origin=door.server.address)
+        socket = await stranger.ws_connect(
+            f"{door.server.address}/chat/socket", origin=door.server.address
+        )
         await socket.send_str('{"type": "say", "conversation": "c", "id": "m", "text": "a-canary"}')
         await socket.receive()
         await socket.close()

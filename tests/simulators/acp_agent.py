@@ -76,7 +76,12 @@ class ScriptedAcpAgent:
     async def initialize(self, protocol_version: int, **params: object) -> InitializeResponse:
         """By its options."""
         options = self._options
-        self.journal("initialize", info=params["client_info"].model_dump(), env=dict(os.environ), cwd=str(Path.cwd()))  # type: ignore[attr-defined]
+        self.journal(
+            "initialize",
+            info=params["client_info"].model_dump(),
+            env=dict(os.environ),
+            cwd=str(Path.cwd()),
+        )  # type: ignore[attr-defined]
         if options.hang:
             await asyncio.Event().wait()
         resume = SessionResumeCapabilities() if options.resume else None
@@ -90,7 +95,9 @@ class ScriptedAcpAgent:
                 ),
                 session_capabilities=SessionCapabilities(resume=resume, close=close),
             ),
-            auth_methods=[AuthMethodAgent(id="browser", name="Log in with a browser")] if options.login else [],
+            auth_methods=[AuthMethodAgent(id="browser", name="Log in with a browser")]
+            if options.login
+            else [],
         )
 
     async def new_session(self, cwd: str, **params: object) -> NewSessionResponse:
@@ -104,7 +111,9 @@ class ScriptedAcpAgent:
         self._heard[session] = []
         return NewSessionResponse(session_id=session)
 
-    async def load_session(self, cwd: str, session_id: str, **params: object) -> LoadSessionResponse:
+    async def load_session(
+        self, cwd: str, session_id: str, **params: object
+    ) -> LoadSessionResponse:
         """Tells all of it again."""
         self.journal("load", session=session_id, cwd=cwd)
         self._remember(session_id)
@@ -112,7 +121,9 @@ class ScriptedAcpAgent:
             await self.say(session_id, f"replayed {text}")
         return LoadSessionResponse()
 
-    async def resume_session(self, session_id: str, cwd: str, **params: object) -> ResumeSessionResponse:
+    async def resume_session(
+        self, session_id: str, cwd: str, **params: object
+    ) -> ResumeSessionResponse:
         """Without telling it again."""
         self.journal("resume", session=session_id, cwd=cwd)
         self._remember(session_id)
@@ -124,7 +135,9 @@ class ScriptedAcpAgent:
         self._heard.pop(session_id, None)
         return CloseSessionResponse()
 
-    async def prompt(self, session_id: str, prompt: list[object], **params: object) -> PromptResponse:
+    async def prompt(
+        self, session_id: str, prompt: list[object], **params: object
+    ) -> PromptResponse:
         """Its last text says what happens."""
         told = [block.model_dump(mode="json", exclude_none=True) for block in prompt]  # type: ignore[attr-defined]
         self.journal("prompt", session=session_id, blocks=told)
@@ -139,7 +152,11 @@ class ScriptedAcpAgent:
             end = await self._perform(session_id, words)
         finally:
             self.journal("end", session=session_id)
-        return end if isinstance(end, PromptResponse) else PromptResponse(stop_reason=end or "end_turn")  # type: ignore[arg-type]
+        return (
+            end
+            if isinstance(end, PromptResponse)
+            else PromptResponse(stop_reason=end or "end_turn")
+        )  # type: ignore[arg-type]
 
     async def _perform(self, session: str, words: str) -> str | PromptResponse | None:
         if self._options.script and Path(self._options.script).exists():
@@ -172,14 +189,20 @@ class ScriptedAcpAgent:
         """For the test to read."""
         if self._options.journal:
             with Path(self._options.journal).open("a") as file:
-                file.write(json.dumps({"what": what, "pid": os.getpid(), **details}, default=str) + "\n")
+                file.write(
+                    json.dumps({"what": what, "pid": os.getpid(), **details}, default=str) + "\n"
+                )
 
     def _keep(self) -> None:
         if self._options.state:
             Path(self._options.state).write_text(json.dumps(self._heard))
 
     def _remember(self, session: str) -> None:
-        kept = json.loads(Path(self._options.state).read_text()) if Path(self._options.state or "").is_file() else {}
+        kept = (
+            json.loads(Path(self._options.state).read_text())
+            if Path(self._options.state or "").is_file()
+            else {}
+        )
         if session not in kept:
             raise RequestError.resource_not_found(session)
         self._heard[session] = kept[session]
@@ -196,7 +219,9 @@ def _done(**tokens: int) -> PromptResponse:
     return PromptResponse(stop_reason="end_turn", usage=usage)
 
 
-async def _play(agent: ScriptedAcpAgent, session: str, script: dict[str, Any]) -> str | PromptResponse:
+async def _play(
+    agent: ScriptedAcpAgent, session: str, script: dict[str, Any]
+) -> str | PromptResponse:
     """What a file says, as the suite for all kinds of agents writes it."""
     then = script["then"]
     if then == "BE_GONE":
@@ -206,8 +231,12 @@ async def _play(agent: ScriptedAcpAgent, session: str, script: dict[str, Any]) -
     for thought in script["thoughts"]:
         await agent.client.session_update(session, update_agent_thought_text(thought))
     for number, tool in enumerate(script["tools"]):
-        await agent.client.session_update(session, start_tool_call(f"t{number}", tool, status="in_progress"))
-        await agent.client.session_update(session, update_tool_call(f"t{number}", status="completed"))
+        await agent.client.session_update(
+            session, start_tool_call(f"t{number}", tool, status="in_progress")
+        )
+        await agent.client.session_update(
+            session, update_tool_call(f"t{number}", status="completed")
+        )
     for piece in script["pieces"]:
         await agent.say(session, piece)
     if then == "BREAK":
@@ -227,23 +256,38 @@ async def _think(agent: ScriptedAcpAgent, session: str, text: str) -> None:
 
 
 async def _tool(agent: ScriptedAcpAgent, session: str, text: str) -> None:
-    await agent.client.session_update(session, start_tool_call("t1", "bash", kind="execute", status="pending"))
     await agent.client.session_update(
-        session, update_tool_call("t1", title="List files", status="in_progress", raw_input={"command": "ls"})
+        session, start_tool_call("t1", "bash", kind="execute", status="pending")
+    )
+    await agent.client.session_update(
+        session,
+        update_tool_call(
+            "t1", title="List files", status="in_progress", raw_input={"command": "ls"}
+        ),
     )
     status = "failed" if text == "fails" else "completed"
     content = [tool_content(text_block("a.txt"))]
-    await agent.client.session_update(session, update_tool_call("t1", status=status, content=content))  # type: ignore[arg-type]
+    await agent.client.session_update(
+        session, update_tool_call("t1", status=status, content=content)
+    )  # type: ignore[arg-type]
     await agent.say(session, "listed")
 
 
 async def _permission(agent: ScriptedAcpAgent, session: str, text: str) -> str | None:
     kinds = ("allow_once", "allow_always", "reject_once")
-    options = [PermissionOption(option_id=kind, name=kind.replace("_", " "), kind=kind) for kind in kinds]  # type: ignore[arg-type]
-    wanted = ToolCallUpdate(tool_call_id="t9", title="Delete everything", raw_input={"command": "rm -rf ."})
-    answer = await agent.client.request_permission(session, wanted, options[:2] if text == "only yes" else options)
+    options = [
+        PermissionOption(option_id=kind, name=kind.replace("_", " "), kind=kind) for kind in kinds
+    ]  # type: ignore[arg-type]
+    wanted = ToolCallUpdate(
+        tool_call_id="t9", title="Delete everything", raw_input={"command": "rm -rf ."}
+    )
+    answer = await agent.client.request_permission(
+        session, wanted, options[:2] if text == "only yes" else options
+    )
     agent.journal("outcome", session=session, outcome=answer.outcome.model_dump(mode="json"))
-    await agent.say(session, f"outcome {getattr(answer.outcome, 'option_id', answer.outcome.outcome)}")
+    await agent.say(
+        session, f"outcome {getattr(answer.outcome, 'option_id', answer.outcome.outcome)}"
+    )
     return "cancelled" if answer.outcome.outcome == "cancelled" else None
 
 
@@ -287,9 +331,19 @@ async def _read(agent: ScriptedAcpAgent, session: str, text: str) -> None:
 
 
 async def _garbage(agent: ScriptedAcpAgent, session: str, text: str) -> None:
-    lines = [b"no json", b"5", b"[]", b"\xff\xfe", b'{"id":[1],"result":{}}', b'{"id":7,"error":"x"}', b"[" * 100_000]
+    lines = [
+        b"no json",
+        b"5",
+        b"[]",
+        b"\xff\xfe",
+        b'{"id":[1],"result":{}}',
+        b'{"id":7,"error":"x"}',
+        b"[" * 100_000,
+    ]
     unknown = {"sessionId": session, "update": {"sessionUpdate": "of_tomorrow", "secret": "x"}}
-    lines.append(json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": unknown}).encode())
+    lines.append(
+        json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": unknown}).encode()
+    )
     lines.append(b'{"jsonrpc":"2.0","method":"session/update","params":5}')
     lines.append(b'{"jsonrpc":"2.0","method":"of/tomorrow","params":{}}')
     await _write(b"\n".join(lines) + b"\n")
@@ -316,7 +370,9 @@ async def _much(agent: ScriptedAcpAgent, session: str, text: str) -> None:
 
 
 async def _picture(agent: ScriptedAcpAgent, session: str, text: str) -> None:
-    await agent.client.session_update(session, update_agent_message(image_block(PIXEL, "image/png")))
+    await agent.client.session_update(
+        session, update_agent_message(image_block(PIXEL, "image/png"))
+    )
     await agent.client.session_update(
         session, update_agent_message(resource_link_block("made.txt", "file:///made.txt"))
     )
@@ -325,7 +381,9 @@ async def _picture(agent: ScriptedAcpAgent, session: str, text: str) -> None:
 
 async def _cost(agent: ScriptedAcpAgent, session: str, text: str) -> None:
     cost = Cost(amount=float(text), currency="USD")
-    await agent.client.session_update(session, UsageUpdate(session_update="usage_update", used=5, size=10, cost=cost))
+    await agent.client.session_update(
+        session, UsageUpdate(session_update="usage_update", used=5, size=10, cost=cost)
+    )
 
 
 async def _usage(agent: ScriptedAcpAgent, session: str, text: str) -> PromptResponse:

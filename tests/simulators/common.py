@@ -71,7 +71,13 @@ class Refusal(Exception):
     """The platform says no. How that looks is the platform's business."""
 
     def __init__(
-        self, status: int, text: str, *, rule: Rule | None = None, retry_after: float = 0.0, everywhere: bool = False
+        self,
+        status: int,
+        text: str,
+        *,
+        rule: Rule | None = None,
+        retry_after: float = 0.0,
+        everywhere: bool = False,
     ) -> None:
         super().__init__(text)
         self.status = status
@@ -99,7 +105,10 @@ class Call:
     def facts(self) -> dict[str, object]:
         """What a rule can be about."""
         own = {"method": self.method, "does": self.does, "account": self.account, "chat": self.chat}
-        return {**self.parameters, **{name: value for name, value in own.items() if value is not None}}
+        return {
+            **self.parameters,
+            **{name: value for name, value in own.items() if value is not None},
+        }
 
     def as_json(self) -> dict[str, object]:
         """For whoever asks later; of files only the size."""
@@ -213,7 +222,12 @@ class Simulator:
             return self._platform.refuse(refusal)
 
     def frame(
-        self, method: str, parameters: Mapping[str, object], *, account: str | None = None, chat: str | None = None
+        self,
+        method: str,
+        parameters: Mapping[str, object],
+        *,
+        account: str | None = None,
+        chat: str | None = None,
     ) -> Call:
         """
         The same for one frame on a socket, whichever way it goes: recorded and checked, and `fault` says what is to go
@@ -232,10 +246,17 @@ class Simulator:
     def note_violation(self, what: str, rule: Rule, call: Call | None = None) -> None:
         """For what is found out of the ordinary way, on a socket for example."""
         self._violations.append(
-            {"rule": rule.name, "source": rule.source, "what": what, "method": call.method if call else None}
+            {
+                "rule": rule.name,
+                "source": rule.source,
+                "what": what,
+                "method": call.method if call else None,
+            }
         )
 
-    def _recorded(self, method: str, parameters: Mapping[str, object], account: str | None, chat: str | None) -> Call:
+    def _recorded(
+        self, method: str, parameters: Mapping[str, object], account: str | None, chat: str | None
+    ) -> Call:
         asked = self._platform.methods.get(method)
         does = asked.does if asked else None
         call = Call(method=method, parameters=parameters, does=does, account=account, chat=chat)
@@ -256,7 +277,11 @@ class Simulator:
             if broken is not None:
                 return broken
         answer = await asked.answer(call)
-        response = answer if isinstance(answer, web.StreamResponse) else self._validated(asked, call, answer)
+        response = (
+            answer
+            if isinstance(answer, web.StreamResponse)
+            else self._validated(asked, call, answer)
+        )
         call.answered = "done"
         if fault is not None and fault.after:
             return await _break(request, call, fault, response) or response
@@ -267,7 +292,9 @@ class Simulator:
             try:
                 asked.validate(answer)
             except Exception as exc:  # an SDK's types may raise anything
-                raise Refusal(500, f"the simulator's own reply is wrong: {exc}", rule=REPLIES) from exc
+                raise Refusal(
+                    500, f"the simulator's own reply is wrong: {exc}", rule=REPLIES
+                ) from exc
         return self._platform.reply(answer)
 
     def _note(self, call: Call, refusal: Refusal) -> None:
@@ -290,7 +317,9 @@ class Simulator:
     async def _controlled(self, request: web.Request, name: str) -> Json:
         match request.method, name:
             case "GET", "":
-                return sorted([*self._platform.deeds, "faults", "calls", "violations", "rules", "connections"])
+                return sorted(
+                    [*self._platform.deeds, "faults", "calls", "violations", "rules", "connections"]
+                )
             case "GET", "faults":
                 return self.faults.left()
             case "POST", "faults":
@@ -308,7 +337,10 @@ class Simulator:
                 return self._violations
             case "GET", "rules":
                 rules = (*COMMON_RULES, *self._platform.rules)
-                return [{"name": rule.name, "source": rule.source, "strict": rule.strict} for rule in rules]
+                return [
+                    {"name": rule.name, "source": rule.source, "strict": rule.strict}
+                    for rule in rules
+                ]
             case "GET", "connections":
                 return sum(not connection.is_closing() for connection in self._connections)
             case "POST", deed if deed in self._platform.deeds:
@@ -325,9 +357,17 @@ class Simulator:
         return await asked.answer(Call(method=deed, parameters=parameters, account=account))
 
 
-METHODS = Rule("known methods", source="the platform's reference: there is no other method", strict=True)
-PARAMETERS = Rule("parameters", source="the platform's reference of each method, named in the refusal", strict=True)
-REPLIES = Rule("replies", source="the SDK's own types, and the list of rules of each simulator", strict=True)
+METHODS = Rule(
+    "known methods", source="the platform's reference: there is no other method", strict=True
+)
+PARAMETERS = Rule(
+    "parameters",
+    source="the platform's reference of each method, named in the refusal",
+    strict=True,
+)
+REPLIES = Rule(
+    "replies", source="the SDK's own types, and the list of rules of each simulator", strict=True
+)
 COMMON_RULES = (METHODS, PARAMETERS, REPLIES)
 
 
@@ -371,26 +411,41 @@ async def _break(
             await asyncio.sleep(fault.seconds)
         case "400" | "401" | "403" | "404" | "409" | "429" | "500" as status:
             text = fault.says or f"a fault: {fault.kind}"
-            refusal = Refusal(int(status), text, retry_after=fault.retry_after, everywhere=fault.everywhere)
+            refusal = Refusal(
+                int(status), text, retry_after=fault.retry_after, everywhere=fault.everywhere
+            )
             refusal.says = fault.says
             raise refusal
         case "502 html":
             page = f"<html><h1>502 Bad Gateway</h1>{fault.says}</html>"
             return web.Response(status=502, text=page, content_type="text/html")
         case "html":
-            return web.Response(text=f"<!DOCTYPE html><title>Log in</title>{fault.says}", content_type="text/html")
+            return web.Response(
+                text=f"<!DOCTYPE html><title>Log in</title>{fault.says}", content_type="text/html"
+            )
         case "garbage":
-            return web.Response(body=b"\xff\xfe\x00garbage\x80" + fault.says.encode(), content_type="application/json")
+            return web.Response(
+                body=b"\xff\xfe\x00garbage\x80" + fault.says.encode(),
+                content_type="application/json",
+            )
         case "wrong types":
-            return web.json_response({"id": {"no": [None]}, "ok": "perhaps", "retry_after": "later", "result": 7})
+            return web.json_response(
+                {"id": {"no": [None]}, "ok": "perhaps", "retry_after": "later", "result": 7}
+            )
         case "truncated":
             return await _truncated(request, response)
     return None
 
 
-async def _truncated(request: web.Request, response: web.StreamResponse | None) -> web.StreamResponse:
+async def _truncated(
+    request: web.Request, response: web.StreamResponse | None
+) -> web.StreamResponse:
     """Half of the answer. A file is announced whole and breaks off."""
-    body = response.body if isinstance(response, web.Response) and isinstance(response.body, bytes) else b'{"id": "'
+    body = (
+        response.body
+        if isinstance(response, web.Response) and isinstance(response.body, bytes)
+        else b'{"id": "'
+    )
     if isinstance(response, web.Response) and response.content_type == "application/json":
         return web.Response(body=body[: len(body) // 2], content_type="application/json")
     half = web.StreamResponse()

@@ -56,7 +56,9 @@ class Fault:
 
     def is_for(self, facts: Mapping[str, object]) -> bool:
         """Whether a call is meant. Numbers and words are one: in an address everything is a word."""
-        return all(name in facts and str(facts[name]) == str(value) for name, value in self.match.items())
+        return all(
+            name in facts and str(facts[name]) == str(value) for name, value in self.match.items()
+        )
 
 
 class Faults:
@@ -73,7 +75,9 @@ class Faults:
         if strange:
             raise ValueError(f"a fault has no {', '.join(strange)}; it has {', '.join(known)}")
         if rule.get("kind") not in self.kinds:
-            raise ValueError(f"no such kind of fault: {rule.get('kind')!r}; there are {', '.join(self.kinds)}")
+            raise ValueError(
+                f"no such kind of fault: {rule.get('kind')!r}; there are {', '.join(self.kinds)}"
+            )
         self._rules.append(Fault(**rule))  # type: ignore[arg-type]
 
     def take(self, facts: Mapping[str, object]) -> Fault | None:

@@ -74,7 +74,9 @@ async def service(answer: Answer) -> AsyncIterator[Service]:
         await runner.cleanup()
 
 
-async def streaming(request: web.Request, kind: str = "text/event-stream", **headers: str) -> web.StreamResponse:
+async def streaming(
+    request: web.Request, kind: str = "text/event-stream", **headers: str
+) -> web.StreamResponse:
     """A response that has begun."""
     response = web.StreamResponse(headers={"Content-Type": kind} | headers)
     await response.prepare(request)

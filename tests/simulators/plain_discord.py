@@ -48,7 +48,13 @@ class PlainDiscord:
         """A message that nobody is told of."""
         beginning = 0 if self._counts else int(time.time() * 1000) - _EPOCH_MS << 22
         id_ = str(beginning + next(self._numbers))
-        message = {"id": id_, "channel_id": channel, "content": text, "author": {"id": author}, **more}
+        message = {
+            "id": id_,
+            "channel_id": channel,
+            "content": text,
+            "author": {"id": author},
+            **more,
+        }
         if self._counts:
             message = {"timestamp": datetime.now(UTC).isoformat(), **message}
         self.said.setdefault(channel, []).append(message)
@@ -98,11 +104,17 @@ class PlainDiscord:
         return web.json_response({"id": BOT, "username": "plain"})
 
     async def _gateway(self, _: web.Request) -> web.Response:
-        return web.json_response({"url": self.url.replace("http", "ws", 1) + "/socket", "shards": 1})
+        return web.json_response(
+            {"url": self.url.replace("http", "ws", 1) + "/socket", "shards": 1}
+        )
 
     async def _history(self, request: web.Request) -> web.Response:
         after = int(request.query.get("after", 0))
-        page = [each for each in self.said.get(request.match_info["channel"], []) if int(each["id"]) > after]
+        page = [
+            each
+            for each in self.said.get(request.match_info["channel"], [])
+            if int(each["id"]) > after
+        ]
         return web.json_response(page[::-1])
 
     async def _post(self, request: web.Request) -> web.Response:

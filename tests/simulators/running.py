@@ -38,7 +38,11 @@ class Remote:
         """A person writes; returns what the platform calls it. `file` is a name and its bytes, or as it is in JSON."""
         if isinstance(more.get("file"), tuple):
             name, content = more["file"]  # type: ignore[misc]
-            more["file"] = {"name": name, "mime": "text/plain", "content": base64.b64encode(content).decode()}
+            more["file"] = {
+                "name": name,
+                "mime": "text/plain",
+                "content": base64.b64encode(content).decode(),
+            }
         return str((await self.do("say", text=text, chat=chat, user=user, **more))["id"])
 
     async def messages(self, account: str = "main") -> list[dict[str, Answer]]:
@@ -72,7 +76,12 @@ class Remote:
     ) -> None:
         """Let something go wrong with the calls that match."""
         rule = {"kind": kind, "match": match, "times": times, "skip": skip, "after": after}
-        rule |= {"retry_after": retry_after, "everywhere": everywhere, "seconds": seconds, "says": says}
+        rule |= {
+            "retry_after": retry_after,
+            "everywhere": everywhere,
+            "seconds": seconds,
+            "says": says,
+        }
         await self._ask("POST", "faults", rule)
 
     async def heal(self) -> None:
@@ -109,8 +118,12 @@ class Remote:
 
         await self.until(is_shown)
 
-    async def _ask(self, method: str, name: str, body: object = None, query: dict[str, str] | None = None) -> Answer:
-        async with self._http.request(method, self.url + CONTROL + name, json=body, params=query) as response:
+    async def _ask(
+        self, method: str, name: str, body: object = None, query: dict[str, str] | None = None
+    ) -> Answer:
+        async with self._http.request(
+            method, self.url + CONTROL + name, json=body, params=query
+        ) as response:
             answer = await response.json()
             if response.status != 200:
                 raise ValueError(answer["error"])
@@ -152,7 +165,9 @@ async def serve(simulator: Simulator, port: int) -> None:
 @asynccontextmanager
 async def _listening(simulator: Simulator, port: int) -> AsyncIterator[str]:
     # Handlers end with their callers: one that never answers would else hold up the end.
-    runner = web.AppRunner(simulator.application(), access_log=None, handler_cancellation=True, shutdown_timeout=0.05)
+    runner = web.AppRunner(
+        simulator.application(), access_log=None, handler_cancellation=True, shutdown_timeout=0.05
+    )
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", port).start()

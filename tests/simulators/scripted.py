@@ -50,7 +50,9 @@ SIZE = Rule("largest message", source=f"{_HERE}: {LARGEST_MESSAGE} characters")
 MARKUP = Rule("markup", source=f"{_HERE}: every {{{{ has its }}}}")
 EXISTS = Rule("exists", source=f"{_HERE}: what is gone cannot be changed or read")
 FORMATS = Rule("formats", source=f"{_HERE}: markup or plain", strict=True)
-HANDED_OUT = Rule("handed out", source=f"{_HERE}: only what was handed out can be acknowledged", strict=True)
+HANDED_OUT = Rule(
+    "handed out", source=f"{_HERE}: only what was handed out can be acknowledged", strict=True
+)
 
 OWN_FAULTS = {
     "duplicate": "everything in the answer comes twice, the second time under another number",
@@ -167,7 +169,9 @@ class Scripted:
         """The chat a call is about; an edit names only its message."""
         if account is None or "chat" in parameters:
             return str(parameters["chat"]) if "chat" in parameters else None
-        about = [each.chat for each in self._bots[account].messages if each.id == parameters.get("id")]
+        about = [
+            each.chat for each in self._bots[account].messages if each.id == parameters.get("id")
+        ]
         return about[0] if about else None
 
     def _methods(self) -> dict[str, Method]:
@@ -177,26 +181,41 @@ class Scripted:
             "updates": self._method(self._updates, does="receive", optional={"wait": float}),
             "ack": self._method(self._ack, does="acknowledge", required={"updates": list}),
             "send": self._method(self._send, does="send", required=words, optional=more),
-            "ask": self._method(self._send, does="ask", required={**words, "buttons": list}, optional=more),
-            "send_file": self._method(self._send, does="send_file", required=file, optional={"text": str, **more}),
+            "ask": self._method(
+                self._send, does="ask", required={**words, "buttons": list}, optional=more
+            ),
+            "send_file": self._method(
+                self._send, does="send_file", required=file, optional={"text": str, **more}
+            ),
             "edit": self._method(
-                self._edit, does="edit", required={"id": str, "text": str}, optional={"format": str, "buttons": list}
+                self._edit,
+                does="edit",
+                required={"id": str, "text": str},
+                optional={"format": str, "buttons": list},
             ),
             "typing": self._method(self._type, does="type", required={"chat": str}),
             "react": self._method(self._react, does="react", required={"id": str, "emoji": str}),
             "sent": self._method(self._find, does="find", required={"key": str}),
             "history": self._method(
-                self._history, does="history", required={"since": float}, optional={"skip": int, "limit": int}
+                self._history,
+                does="history",
+                required={"since": float},
+                optional={"skip": int, "limit": int},
             ),
             "files": self._method(self._file, does="fetch", required={"ref": str}),
         }
 
     def _deeds(self) -> dict[str, Method]:
-        said, more = {"chat": str, "user": str, "text": str}, {"at": float, "id": str, "repeat": int, "file": dict}
+        said, more = (
+            {"chat": str, "user": str, "text": str},
+            {"at": float, "id": str, "repeat": int, "file": dict},
+        )
         pressed = {"chat": str, "user": str, "message": str, "nonce": str}
         return {
             "say": self._method(self._say, required=said, optional={**_WHOSE, **more}),
-            "change": self._method(self._change, required={"chat": str, "id": str, "text": str}, optional=_WHOSE),
+            "change": self._method(
+                self._change, required={"chat": str, "id": str, "text": str}, optional=_WHOSE
+            ),
             "press": self._method(self._press, required=pressed, optional=_WHOSE),
             "open": self._method(self._open, required={"chat": str}, optional=_WHOSE),
             "block": self._method(self._block, required={"chat": str}, optional=_WHOSE),
@@ -229,11 +248,15 @@ class Scripted:
             pending += [bot.add(**_what(update)) for update in pending]
         for update in pending:
             update.handed_out += 1
-        return [_handed_out(update) for update in (reversed(pending) if kind == "reorder" else pending)]
+        return [
+            _handed_out(update) for update in (reversed(pending) if kind == "reorder" else pending)
+        ]
 
     def _pending(self, bot: Bot) -> list[Update]:
         fresh = [update for update in bot.updates if not update.acknowledged]
-        return [update for update in fresh if not (self._lossy and update.handed_out)][:MOST_AT_ONCE]
+        return [update for update in fresh if not (self._lossy and update.handed_out)][
+            :MOST_AT_ONCE
+        ]
 
     async def _ack(self, bot: Bot, call: Call) -> Json:
         numbers = call.parameters["updates"]
@@ -265,7 +288,10 @@ class Scripted:
         )
         content = call.parameters.get("content")
         if isinstance(content, bytes):
-            message.file = {"name": str(sent["name"]), "content": base64.b64encode(content).decode()}
+            message.file = {
+                "name": str(sent["name"]),
+                "content": base64.b64encode(content).decode(),
+            }
         bot.messages.append(message)
         return {"id": message.id}
 
@@ -296,7 +322,10 @@ class Scripted:
         return {"id": found[0] if found else None}
 
     async def _history(self, bot: Bot, call: Call) -> Json:
-        since, skip = _number(call.parameters["since"]), int(_number(call.parameters.get("skip", 0)))
+        since, skip = (
+            _number(call.parameters["since"]),
+            int(_number(call.parameters.get("skip", 0))),
+        )
         limit = min(int(_number(call.parameters.get("limit", MOST_AT_ONCE))), MOST_AT_ONCE)
         came = [update for update in bot.updates if update.at >= max(since, bot.forgotten_before)]
         came.sort(key=lambda update: (update.at, update.n))
@@ -315,7 +344,13 @@ class Scripted:
         message_id = str(said.get("id") or len(bot.updates) + 1)
         for _ in range(1 + int(_number(said.get("repeat", 0)))):
             at = _number(said.get("at", time.time()))
-            what = {"chat": said["chat"], "user": said["user"], "text": said["text"], "at": at, "file": file}
+            what = {
+                "chat": said["chat"],
+                "user": said["user"],
+                "text": said["text"],
+                "at": at,
+                "file": file,
+            }
             bot.add(kind="message", id=message_id, **what)
         return {"id": message_id}
 
@@ -342,7 +377,9 @@ class Scripted:
         if nonce not in [button["nonce"] for button in bot.message(pressed["message"]).buttons]:
             raise Refusal(404, "no such button", rule=EXISTS)
         who = {"chat": pressed["chat"], "user": pressed["user"]}
-        update = bot.add(kind="button", id=f"press{len(bot.updates) + 1}", text=nonce, at=time.time(), **who)
+        update = bot.add(
+            kind="button", id=f"press{len(bot.updates) + 1}", text=nonce, at=time.time(), **who
+        )
         return {"id": update.id}
 
     async def _open(self, bot: Bot, call: Call) -> Json:
@@ -378,11 +415,17 @@ async def _parameters(request: web.Request, method: Method | None) -> dict[str, 
     """From wherever they are. In an address all are words, so those that look like the right type become it."""
     if request.method == "GET":
         known = {**method.required, **method.optional} if method else {}
-        given = {**request.query, **{name: value for name, value in request.match_info.items() if name != "method"}}
+        given = {
+            **request.query,
+            **{name: value for name, value in request.match_info.items() if name != "method"},
+        }
         return {name: _typed(value, known.get(name, str)) for name, value in given.items()}
     if request.content_type.startswith("multipart/"):
         form = await request.post()
-        return {name: value.file.read() if isinstance(value, web.FileField) else value for name, value in form.items()}
+        return {
+            name: value.file.read() if isinstance(value, web.FileField) else value
+            for name, value in form.items()
+        }
     try:
         body = await request.json()
     except ValueError:
@@ -415,7 +458,9 @@ def _handed_out(update: Update) -> dict[str, object]:
 
 
 def _what(update: Update) -> dict[str, object]:
-    return {name: getattr(update, name) for name in ("kind", "id", "chat", "user", "text", "at", "file")}
+    return {
+        name: getattr(update, name) for name in ("kind", "id", "chat", "user", "text", "at", "file")
+    }
 
 
 def _number(value: object) -> float:

@@ -123,7 +123,9 @@ class ScriptedAdapter:
 
     async def _edited(self, part: Part, message_id: str) -> Sent:
         what = {"id": message_id, "text": part.text}
-        return await self._sent("edit", what | ({"buttons": _buttons(part)} if part.buttons else {}))
+        return await self._sent(
+            "edit", what | ({"buttons": _buttons(part)} if part.buttons else {})
+        )
 
     def _message(self, update: object) -> InboundMessage:
         chat, user, message_id = (_word(update, name) for name in ("chat", "user", "id"))
@@ -136,7 +138,11 @@ class ScriptedAdapter:
             # Edits of one message are events of their own, and only their numbers tell them apart.
             event_ids=(f"update:{number:.0f}", *([] if kind is MessageKind.EDIT else [said])),
             source=SessionSource(
-                platform=PLATFORM, account=self._account, chat_id=chat, user_id=user, user_name=user.title()
+                platform=PLATFORM,
+                account=self._account,
+                chat_id=chat,
+                user_id=user,
+                user_name=user.title(),
             ),
             text=_word(update, "text"),
             sent_at=datetime.fromtimestamp(_number(update, "at"), UTC),
@@ -194,7 +200,9 @@ class EverythingAdapter(CatchingUpAdapter):
 
     async def ask(self, part: Part) -> Sent:
         """With its buttons."""
-        return await self._sent("ask", {**_sending(part), "text": part.text, "buttons": _buttons(part)})
+        return await self._sent(
+            "ask", {**_sending(part), "text": part.text, "buttons": _buttons(part)}
+        )
 
     async def send_file(self, part: Part) -> Sent:
         """With the text as its caption."""
@@ -206,7 +214,9 @@ class EverythingAdapter(CatchingUpAdapter):
         except OSError as exc:
             raise Undeliverable("the file cannot be read") from exc
         name = part.file.name or path.name
-        return await self._sent("send_file", {**_sending(part), "text": part.text, "name": name, "content": content})
+        return await self._sent(
+            "send_file", {**_sending(part), "text": part.text, "name": name, "content": content}
+        )
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """As it comes."""
@@ -252,7 +262,9 @@ class _Api:
     async def download(self, ref: str) -> AsyncIterator[bytes]:
         """The bytes of a file; fewer of them than there are is an error."""
         with _our_errors():
-            async with self._session().get(f"{self._url}files/{ref}", timeout=self._timeout(0.0)) as response:
+            async with self._session().get(
+                f"{self._url}files/{ref}", timeout=self._timeout(0.0)
+            ) as response:
                 if response.status != 200 or response.content_type != "application/octet-stream":
                     raise _error_of(response.status, _parsed(await response.read()))
                 async for chunk in response.content.iter_chunked(_CHUNK):
@@ -263,10 +275,16 @@ class _Api:
         if self._http is not None:
             await self._http.close()
 
-    async def _ask(self, verb: str, method: str, given: Mapping[str, object], *, patience: float = 0.0) -> object:
+    async def _ask(
+        self, verb: str, method: str, given: Mapping[str, object], *, patience: float = 0.0
+    ) -> object:
         with _our_errors():
             asking = self._session().request(
-                verb, self._url + method, timeout=self._timeout(patience), allow_redirects=False, **_body(verb, given)
+                verb,
+                self._url + method,
+                timeout=self._timeout(patience),
+                allow_redirects=False,
+                **_body(verb, given),
             )
             async with asking as response:
                 status, answer = response.status, _parsed(await response.read())
@@ -300,15 +318,24 @@ def _error_of(status: int, answer: object) -> TurngateError:
     if status == 401:
         return Unauthorized("the platform refuses the token; correct it in the config")
     if status == 429:
-        retry_after, everywhere = (refusal or {}).get("retry_after"), (refusal or {}).get("everywhere")
-        return Throttled("slow down", retry_after=_sane(retry_after) or 1.0, everywhere=everywhere is True)
+        retry_after, everywhere = (
+            (refusal or {}).get("retry_after"),
+            (refusal or {}).get("everywhere"),
+        )
+        return Throttled(
+            "slow down", retry_after=_sane(retry_after) or 1.0, everywhere=everywhere is True
+        )
     if refusal is None:
         return Unreachable(f"the platform answered {status} in words that nobody understands")
     if status == 400 and refusal.get("rule") == "markup":
         return FormattingRefused("the platform does not understand the markup")
     if status in (400, 403, 404):
         return Undeliverable(f"the platform says {status}: {refusal['error']}")
-    return NotSent(f"the platform says {status}") if status >= 500 else Unreachable(f"the platform says {status}")
+    return (
+        NotSent(f"the platform says {status}")
+        if status >= 500
+        else Unreachable(f"the platform says {status}")
+    )
 
 
 def _parsed(body: bytes) -> object:
@@ -344,7 +371,11 @@ def _attachments(update: object) -> tuple[Attachment, ...]:
     if file is None:
         return ()
     ref, mime, name = (_word(file, field) for field in ("ref", "mime", "name"))
-    return (Attachment(type=MediaType.FILE, ref=ref, mime=mime, name=name, size=int(_number(file, "size"))),)
+    return (
+        Attachment(
+            type=MediaType.FILE, ref=ref, mime=mime, name=name, size=int(_number(file, "size"))
+        ),
+    )
 
 
 def _word(answer: object, name: str) -> str:

@@ -46,7 +46,9 @@ class TestMemory:
         assert memory.recall() is None
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"5", b'{"session": 5}', b"\xff", b"[" * 9000, b'{"a":1}'])
+    @pytest.mark.parametrize(
+        "content", [b"", b"{", b"[]", b"5", b'{"session": 5}', b"\xff", b"[" * 9000, b'{"a":1}']
+    )
     def test_what_makes_no_sense_is_nothing(self, content: bytes, tmp_path: Path) -> None:
         (tmp_path / ".acp-session-main").write_bytes(content)
 
@@ -81,7 +83,9 @@ class TestWhatWasNotHeard:
         assert not is_rewound(HELD, history)
 
     def test_a_turn_of_another_is_not(self) -> None:
-        history = numbered(*BEFORE, user("one"), assistant("first"), user("two"), assistant("by another"))
+        history = numbered(
+            *BEFORE, user("one"), assistant("first"), user("two"), assistant("by another")
+        )
 
         assert [entry.text for entry in unheard(HELD, history)] == ["two", "by another"]
 

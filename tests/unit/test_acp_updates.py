@@ -9,13 +9,22 @@ import pytest
 from acp.schema import PermissionOption, PromptResponse, SessionNotification, ToolCallUpdate
 
 from turngate.gateway.agents.acp.questions import labels
-from turngate.gateway.agents.acp.updates import LONGEST_INPUT, LONGEST_OUTPUT, Enclosed, Heard, Reading
+from turngate.gateway.agents.acp.updates import (
+    LONGEST_INPUT,
+    LONGEST_OUTPUT,
+    Enclosed,
+    Heard,
+    Reading,
+)
 from turngate.gateway.domain.messages import File, Text, Tool, ToolStatus, Usage
 
 
 def read(*updates: dict[str, object], reading: Reading | None = None) -> list[Heard]:
     reading = reading or Reading()
-    told = [SessionNotification.model_validate({"sessionId": "s", "update": update}) for update in updates]
+    told = [
+        SessionNotification.model_validate({"sessionId": "s", "update": update})
+        for update in updates
+    ]
     return [event for notification in told for event in reading.events(notification)]
 
 
@@ -28,7 +37,13 @@ def text(words: str, id_: str | None = None) -> dict[str, object]:
 
 
 def call(status: str, **more: object) -> dict[str, object]:
-    return {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "bash", "status": status, **more}
+    return {
+        "sessionUpdate": "tool_call",
+        "toolCallId": "t",
+        "title": "bash",
+        "status": status,
+        **more,
+    }
 
 
 def progress(status: str | None = None, **more: object) -> dict[str, object]:
@@ -49,23 +64,46 @@ class TestWords:
     @pytest.mark.parametrize(
         ("content", "event"),
         [
-            ({"type": "image", "data": "eA==", "mimeType": "image/png"}, Enclosed(data="eA==", mime="image/png")),
-            ({"type": "audio", "data": "eA==", "mimeType": "audio/ogg"}, Enclosed(data="eA==", mime="audio/ogg")),
+            (
+                {"type": "image", "data": "eA==", "mimeType": "image/png"},
+                Enclosed(data="eA==", mime="image/png"),
+            ),
+            (
+                {"type": "audio", "data": "eA==", "mimeType": "audio/ogg"},
+                Enclosed(data="eA==", mime="audio/ogg"),
+            ),
             ({"type": "resource", "resource": {"uri": "a:b", "text": "words"}}, Text("words")),
-            ({"type": "resource", "resource": {"uri": "a:b", "blob": "eA=="}}, Enclosed(data="eA==", mime=None)),
-            ({"type": "resource_link", "uri": "file:///a%20b.txt", "name": "b"}, File(path="/a b.txt", name="b")),
-            ({"type": "resource_link", "uri": "made.txt", "name": "b"}, File(path="made.txt", name="b")),
-            ({"type": "resource_link", "uri": "https://a.example/", "name": "b"}, Text("[b](https://a.example/)")),
+            (
+                {"type": "resource", "resource": {"uri": "a:b", "blob": "eA=="}},
+                Enclosed(data="eA==", mime=None),
+            ),
+            (
+                {"type": "resource_link", "uri": "file:///a%20b.txt", "name": "b"},
+                File(path="/a b.txt", name="b"),
+            ),
+            (
+                {"type": "resource_link", "uri": "made.txt", "name": "b"},
+                File(path="made.txt", name="b"),
+            ),
+            (
+                {"type": "resource_link", "uri": "https://a.example/", "name": "b"},
+                Text("[b](https://a.example/)"),
+            ),
             ({"type": "resource_link", "uri": "http://[", "name": "b"}, Text("[b](http://[)")),
         ],
     )
-    def test_whatever_is_in_a_message_reaches_people(self, content: dict[str, object], event: Heard) -> None:
+    def test_whatever_is_in_a_message_reaches_people(
+        self, content: dict[str, object], event: Heard
+    ) -> None:
         assert read(message(content)) == [event]
 
     def test_what_has_no_place_in_a_chat_is_left_out(self) -> None:
         plan = {"sessionUpdate": "plan", "entries": []}
         commands = {"sessionUpdate": "available_commands_update", "availableCommands": []}
-        echoed = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "hello"}}
+        echoed = {
+            "sessionUpdate": "user_message_chunk",
+            "content": {"type": "text", "text": "hello"},
+        }
 
         assert read(plan, commands, echoed) == []
 
@@ -75,7 +113,9 @@ class TestTools:
         assert read(call("pending")) == []
 
     def test_one_that_runs_is_shown_once(self) -> None:
-        events = read(call("in_progress", kind="execute"), progress("in_progress"), progress("in_progress"))
+        events = read(
+            call("in_progress", kind="execute"), progress("in_progress"), progress("in_progress")
+        )
 
         assert events == [Tool(id="t", name="execute", title="bash", status=ToolStatus.STARTED)]
 
@@ -83,7 +123,12 @@ class TestTools:
         _, known = read(call("in_progress"), progress(title="ls", rawInput={"command": "ls"}))
 
         assert known == Tool(
-            id="t", name="bash", title="ls", status=ToolStatus.STARTED, input='{"command": "ls"}', output=None
+            id="t",
+            name="bash",
+            title="ls",
+            status=ToolStatus.STARTED,
+            input='{"command": "ls"}',
+            output=None,
         )
 
     def test_one_of_which_only_the_end_is_heard_has_begun_too(self) -> None:
@@ -97,13 +142,21 @@ class TestTools:
 
         outputs = [
             read(progress("completed", **more))[-1].output  # type: ignore[union-attr,arg-type]
-            for more in ({"content": shown}, {"content": changed}, {"rawOutput": "raw"}, {"rawOutput": {"a": 1}}, {})
+            for more in (
+                {"content": shown},
+                {"content": changed},
+                {"rawOutput": "raw"},
+                {"rawOutput": {"a": 1}},
+                {},
+            )
         ]
 
         assert outputs == ["a.txt", "/a: 2 lines before, 1 now", "raw", '{"a": 1}', None]
 
     def test_however_much_goes_in_and_comes_out_what_is_told_is_bounded(self) -> None:
-        begun, done = read(progress("completed", rawInput={"a": "x" * 100_000}, rawOutput="y" * 100_000))
+        begun, done = read(
+            progress("completed", rawInput={"a": "x" * 100_000}, rawOutput="y" * 100_000)
+        )
 
         assert isinstance(begun, Tool)
         assert isinstance(done, Tool)
@@ -117,7 +170,10 @@ class TestQuestions:
         read(call("pending", title="Delete it"), reading=reading)
         wanted = ToolCallUpdate(tool_call_id="t", raw_input={"path": "/a", "lines": [1, 2]})
 
-        assert reading.question(wanted) == "The agent asks for permission: Delete it\n\npath: /a\nlines: [1, 2]"
+        assert (
+            reading.question(wanted)
+            == "The agent asks for permission: Delete it\n\npath: /a\nlines: [1, 2]"
+        )
 
     def test_nothing_is_said_twice(self) -> None:
         wanted = ToolCallUpdate(tool_call_id="t", title="rm -r .", raw_input={"command": "rm -r ."})
@@ -126,7 +182,9 @@ class TestQuestions:
 
     def test_no_two_options_read_the_same(self) -> None:
         named = enumerate(("Yes", "Yes", "No"))
-        options = [PermissionOption(option_id=f"o{at}", name=name, kind="allow_once") for at, name in named]
+        options = [
+            PermissionOption(option_id=f"o{at}", name=name, kind="allow_once") for at, name in named
+        ]
 
         assert labels(options) == {"Yes": "o0", "Yes (2)": "o1", "No": "o2"}
 
@@ -144,8 +202,12 @@ class TestCost:
 
         assert reading.spent(PromptResponse(stop_reason="end_turn")) == Usage(cost_usd=0.25)
 
-    @pytest.mark.parametrize(("amount", "currency"), [(5.0, "EUR"), (-1.0, "USD"), (math.inf, "USD")])
-    def test_other_money_and_impossible_sums_are_not_counted(self, amount: float, currency: str) -> None:
+    @pytest.mark.parametrize(
+        ("amount", "currency"), [(5.0, "EUR"), (-1.0, "USD"), (math.inf, "USD")]
+    )
+    def test_other_money_and_impossible_sums_are_not_counted(
+        self, amount: float, currency: str
+    ) -> None:
         reading = Reading()
         read(_cost(amount, currency), reading=reading)
 

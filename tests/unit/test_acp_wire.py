@@ -64,7 +64,10 @@ def test_no_half_of_a_character_comes_in(line: bytes, text: str) -> None:
 
 
 def test_whatever_is_no_json_number_is_none() -> None:
-    assert parsed(b'{"method":"a","params":[NaN,-Infinity]}') == {"method": "a", "params": [None, None]}
+    assert parsed(b'{"method":"a","params":[NaN,-Infinity]}') == {
+        "method": "a",
+        "params": [None, None],
+    }
 
 
 class _Nowhere(asyncio.Transport):
@@ -96,7 +99,9 @@ def line_to(*received: bytes, transport: _Nowhere | None = None) -> Wire:
     reader.feed_eof()
     loop = asyncio.get_running_loop()
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-    return Wire(reader, asyncio.StreamWriter(transport or _Nowhere(), protocol, None, loop), _always)
+    return Wire(
+        reader, asyncio.StreamWriter(transport or _Nowhere(), protocol, None, loop), _always
+    )
 
 
 async def test_messages_come_one_by_one_whatever_stands_between_them() -> None:

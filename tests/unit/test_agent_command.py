@@ -29,9 +29,16 @@ def test_an_admin_may_choose_who_acts() -> None:
 
 
 def test_where_one_is_routed_to_he_may_be_chosen() -> None:
-    assert policy(Route(agent="coder", user="1")).offered(ANN, to_admin=False) == ("coder", "main", "poet")
+    assert policy(Route(agent="coder", user="1")).offered(ANN, to_admin=False) == (
+        "coder",
+        "main",
+        "poet",
+    )
 
 
 def test_a_route_says_who_else_may_be_chosen_there() -> None:
-    assert policy(Route(agent="poet", choices=("coder",))).offered(ANN, to_admin=False) == ("poet", "coder")
+    assert policy(Route(agent="poet", choices=("coder",))).offered(ANN, to_admin=False) == (
+        "poet",
+        "coder",
+    )
     assert policy(Route(agent="poet", choices=())).offered(ANN, to_admin=False) == ("poet",)

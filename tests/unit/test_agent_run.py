@@ -39,7 +39,14 @@ from turngate.gateway.domain.messages import (
 from turngate.gateway.domain.ports.adapter import Agent
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.redaction import Redactor
-from turngate.gateway.turns.agent_run import NOT_AVAILABLE, SECONDS_TO_LET_GO, Conversation, Ending, Hands, Patience
+from turngate.gateway.turns.agent_run import (
+    NOT_AVAILABLE,
+    SECONDS_TO_LET_GO,
+    Conversation,
+    Ending,
+    Hands,
+    Patience,
+)
 from turngate.gateway.turns.answer import LONGEST_ANSWER, Said
 
 IDLE = Patience(idle=timedelta(minutes=30))
@@ -112,7 +119,9 @@ def heard(*events: AgentEvent) -> Said:
 @hurried
 class TestEndings:
     async def test_an_agent_that_is_done_is_closed_and_what_comes_after_is_not_heard(self) -> None:
-        agent = ScriptedAgent(Text("Hello "), Text("there."), Done(), Text("and more"), RuntimeError("late"))
+        agent = ScriptedAgent(
+            Text("Hello "), Text("there."), Done(), Text("and more"), RuntimeError("late")
+        )
         talk = Listening(agent)
 
         assert await talk.run() is Ending.DONE
@@ -154,7 +163,9 @@ class TestEndings:
         ],
         ids=lambda error: type(error).__name__,
     )
-    async def test_whatever_else_an_agent_raises_is_a_breakdown_without_its_words(self, error: BaseException) -> None:
+    async def test_whatever_else_an_agent_raises_is_a_breakdown_without_its_words(
+        self, error: BaseException
+    ) -> None:
         talk = listening(Text("Half a"), error)
 
         assert await talk.run() is Ending.FAILED
@@ -183,7 +194,9 @@ class TestEndings:
 
         assert await talk.run() is Ending.DONE
         assert talk.said == "Half. Whole."
-        assert talk.talk.said.missed == ["A message to telegram:42 was not sent: nobody can be written to from here."]
+        assert talk.talk.said.missed == [
+            "A message to telegram:42 was not sent: nobody can be written to from here."
+        ]
 
     async def test_where_there_is_nobody_to_ask_a_question_fails(self) -> None:
         talk = listening(Text("Half a"), Ask(id="1", text="?", options=("a",)))
@@ -223,7 +236,9 @@ class TestClosing:
 
         assert await Listening(Odd(run)).run() is Ending.DONE
 
-    async def test_an_agent_that_hangs_while_it_is_closed_is_given_up_after_the_idle_time(self) -> None:
+    async def test_an_agent_that_hangs_while_it_is_closed_is_given_up_after_the_idle_time(
+        self,
+    ) -> None:
         async def run(_: Turn) -> AsyncGenerator[AgentEvent]:
             try:
                 yield Text("All of it.")
@@ -239,7 +254,9 @@ class TestClosing:
 
 @hurried
 class TestSilence:
-    async def test_an_agent_that_is_silent_for_too_long_is_given_up_and_its_words_are_kept(self) -> None:
+    async def test_an_agent_that_is_silent_for_too_long_is_given_up_and_its_words_are_kept(
+        self,
+    ) -> None:
         agent = ScriptedAgent(Text("Half a"), asyncio.Event())
         talk = Listening(agent)
 
@@ -249,7 +266,9 @@ class TestSilence:
         assert talk.said == "Half a"
         assert agent.closed == 1
 
-    @pytest.mark.parametrize("event", [Text("x"), tool("1", STARTED), Usage(input=1), Reasoning(text="hm")])
+    @pytest.mark.parametrize(
+        "event", [Text("x"), tool("1", STARTED), Usage(input=1), Reasoning(text="hm")]
+    )
     async def test_any_sign_of_life_starts_the_idle_time_anew(self, event: AgentEvent) -> None:
         talk = listening(*[29.0 * 60, event] * 10, Done())
 
@@ -276,7 +295,9 @@ class TestSilence:
             yield Text("never")
 
         assert await Listening(Odd(run)).run() is Ending.SILENT
-        assert asyncio.get_running_loop().time() == pytest.approx(IDLE.idle.total_seconds() + SECONDS_TO_LET_GO)
+        assert asyncio.get_running_loop().time() == pytest.approx(
+            IDLE.idle.total_seconds() + SECONDS_TO_LET_GO
+        )
 
     async def test_an_agent_that_just_ends_when_it_is_given_up_was_silent(self) -> None:
         async def run(_: Turn) -> AsyncGenerator[AgentEvent]:
@@ -378,9 +399,13 @@ class TestStopping:
         assert await running is Ending.STOPPED
 
     @pytest.mark.parametrize(
-        "error", [AgentError("connection closed"), RuntimeError("closed"), None], ids=["reason", "breakdown", "returns"]
+        "error",
+        [AgentError("connection closed"), RuntimeError("closed"), None],
+        ids=["reason", "breakdown", "returns"],
     )
-    async def test_however_an_agent_takes_a_stop_it_was_stopped(self, error: Exception | None) -> None:
+    async def test_however_an_agent_takes_a_stop_it_was_stopped(
+        self, error: Exception | None
+    ) -> None:
         async def run(_: Turn) -> AsyncGenerator[AgentEvent]:
             try:
                 yield Text("Half a")
@@ -406,7 +431,9 @@ class TestHugeOutput:
         assert await talk.run() is Ending.DONE
         assert talk.said == ("word " * 20_000).strip()
 
-    async def test_an_agent_that_never_stops_talking_is_cut_off_and_what_it_said_is_kept(self) -> None:
+    async def test_an_agent_that_never_stops_talking_is_cut_off_and_what_it_said_is_kept(
+        self,
+    ) -> None:
         async def run(_: Turn) -> AsyncGenerator[AgentEvent]:
             while True:
                 yield Text("words " * 10_000)
@@ -459,10 +486,16 @@ class TestSteps:
 
         calls, *results = said.entries()
         assert [call.id for call in calls.tool_calls] == ["a", "b", "c"]
-        assert {entry.tool_call_id: entry.text for entry in results} == {"a": "A", "b": "B", "c": "C"}
+        assert {entry.tool_call_id: entry.text for entry in results} == {
+            "a": "A",
+            "b": "B",
+            "c": "C",
+        }
 
     def test_a_tool_that_ends_after_more_words_still_belongs_to_its_call(self) -> None:
-        said = heard(tool("1", STARTED), Text("Meanwhile"), tool("1", DONE, output="found"), Text(" this."))
+        said = heard(
+            tool("1", STARTED), Text("Meanwhile"), tool("1", DONE, output="found"), Text(" this.")
+        )
 
         assert [(entry.role, entry.text) for entry in said.entries()] == [
             (Role.ASSISTANT, ""),
@@ -472,10 +505,18 @@ class TestSteps:
 
     def test_a_call_after_a_result_begins_a_new_step(self) -> None:
         said = heard(
-            tool("1", STARTED), tool("1", DONE, output="one"), tool("2", STARTED), tool("2", DONE, output="two")
+            tool("1", STARTED),
+            tool("1", DONE, output="one"),
+            tool("2", STARTED),
+            tool("2", DONE, output="two"),
         )
 
-        assert [entry.role for entry in said.entries()] == [Role.ASSISTANT, Role.TOOL, Role.ASSISTANT, Role.TOOL]
+        assert [entry.role for entry in said.entries()] == [
+            Role.ASSISTANT,
+            Role.TOOL,
+            Role.ASSISTANT,
+            Role.TOOL,
+        ]
 
     def test_a_tool_without_words_has_its_status_as_result(self) -> None:
         said = heard(tool("1", STARTED), tool("2", STARTED), tool("1", DONE), tool("2", FAILED))
@@ -503,7 +544,10 @@ class TestSteps:
         )
 
         assert [entry.text for entry in said.entries() if entry.role is Role.TOOL] == ["one", "two"]
-        assert [call.arguments for entry in said.entries() for call in entry.tool_calls] == ['{"q": 1}', '{"q": 2}']
+        assert [call.arguments for entry in said.entries() for call in entry.tool_calls] == [
+            '{"q": 1}',
+            '{"q": 2}',
+        ]
 
     def test_a_thousand_tools_are_not_looked_through_for_each(self) -> None:
         lookups = 0
@@ -518,7 +562,9 @@ class TestSteps:
                 lookups += 1
                 return super().__hash__()
 
-        heard(*(tool(Counted(number), status) for number in range(1000) for status in (STARTED, DONE)))
+        heard(
+            *(tool(Counted(number), status) for number in range(1000) for status in (STARTED, DONE))
+        )
 
         assert lookups < 20 * 1000
 
@@ -576,10 +622,15 @@ class TestUsage:
 
 @hurried
 class TestPseudonyms:
-    async def test_they_come_back_in_the_transcript_and_on_the_screen_also_when_cut_in_two(self) -> None:
+    async def test_they_come_back_in_the_transcript_and_on_the_screen_also_when_cut_in_two(
+        self,
+    ) -> None:
         redactor = Redactor(bytes(32), "telegram")
         shown = redactor.user("987654321")
-        talk = Listening(ScriptedAgent(*[Text(char) for char in f"Ask {shown}, please."], Done()), redactor.restore)
+        talk = Listening(
+            ScriptedAgent(*[Text(char) for char in f"Ask {shown}, please."], Done()),
+            redactor.restore,
+        )
         await talk.run()
 
         assert talk.said == talk.shown_text == "Ask 987654321, please."
@@ -602,7 +653,9 @@ class TestPseudonyms:
 
     async def test_they_come_back_in_the_reason_of_a_failure(self) -> None:
         redactor = Redactor(bytes(32), "telegram")
-        talk = Listening(ScriptedAgent(AgentError(f"{redactor.user('987654321')} is blocked")), redactor.restore)
+        talk = Listening(
+            ScriptedAgent(AgentError(f"{redactor.user('987654321')} is blocked")), redactor.restore
+        )
         await talk.run()
 
         assert talk.talk.failure == "987654321 is blocked"
@@ -610,7 +663,8 @@ class TestPseudonyms:
     async def test_they_come_back_in_reasoning_that_is_shown(self) -> None:
         redactor = Redactor(bytes(32), "telegram")
         talk = Listening(
-            ScriptedAgent(Reasoning(text=f"who is {redactor.user('987654321')}?"), Done()), redactor.restore
+            ScriptedAgent(Reasoning(text=f"who is {redactor.user('987654321')}?"), Done()),
+            redactor.restore,
         )
         await talk.run()
 
@@ -620,7 +674,13 @@ class TestPseudonyms:
         talk = listening(Text("Let me see"), tool("1", STARTED), Text("Found"), Done())
         await talk.run()
 
-        assert talk.shown == [Text("Let me "), Text("see"), tool("1", STARTED), Text("Found"), Done()]
+        assert talk.shown == [
+            Text("Let me "),
+            Text("see"),
+            tool("1", STARTED),
+            Text("Found"),
+            Done(),
+        ]
 
 
 async def kept(file: File) -> File:
@@ -646,17 +706,26 @@ class TestFiles:
         assert talk.talk.said.text == "Here it is. Enjoy."
         assert File(path="/out/1", name="report.pdf") in talk.shown
         (entry,) = talk.talk.said.entries()
-        assert entry.content == (Text("Here it is. Enjoy."), Media(type=MediaType.FILE, name="report.pdf"))
+        assert entry.content == (
+            Text("Here it is. Enjoy."),
+            Media(type=MediaType.FILE, name="report.pdf"),
+        )
 
     async def test_a_file_alone_is_an_entry(self) -> None:
         talk = listening(File(path="a/b.txt", name=None), Done())
 
         await talk.talk.run(a_turn(), IDLE, Hands(keep_file=kept))
 
-        assert [entry.content for entry in talk.talk.said.entries()] == [(Media(type=MediaType.FILE, name="b.txt"),)]
+        assert [entry.content for entry in talk.talk.said.entries()] == [
+            (Media(type=MediaType.FILE, name="b.txt"),)
+        ]
 
-    @pytest.mark.parametrize(("keep", "why"), [(refused, "it is not here"), (no_room, "the disk is full")])
-    async def test_a_file_that_cannot_be_taken_costs_a_sentence_and_not_the_turn(self, keep: object, why: str) -> None:
+    @pytest.mark.parametrize(
+        ("keep", "why"), [(refused, "it is not here"), (no_room, "the disk is full")]
+    )
+    async def test_a_file_that_cannot_be_taken_costs_a_sentence_and_not_the_turn(
+        self, keep: object, why: str
+    ) -> None:
         talk = listening(Text("Half a"), File(path="/etc/passwd"), Text(" word"), Done())
 
         assert await talk.talk.run(a_turn(), IDLE, Hands(keep_file=keep)) is Ending.DONE  # type: ignore[arg-type]
@@ -693,7 +762,10 @@ class TestFiles:
 
         talk = listening(*[Send(target="telegram:42", text="hi")] * 1000)
 
-        assert await talk.talk.run(a_turn(), IDLE, Hands(send_elsewhere=send_elsewhere)) is Ending.FAILED
+        assert (
+            await talk.talk.run(a_turn(), IDLE, Hands(send_elsewhere=send_elsewhere))
+            is Ending.FAILED
+        )
         assert len(sent) == 100
 
     async def test_what_is_written_to_others_has_an_end_too(self) -> None:
@@ -718,7 +790,9 @@ class TestTheTimeATurnMayTake:
 
         talk = Listening(ScriptedAgent(answer=lambda turn: chatter()))
 
-        ending = await talk.talk.run(a_turn(), Patience(idle=timedelta(minutes=30), total=timedelta(minutes=5)))
+        ending = await talk.talk.run(
+            a_turn(), Patience(idle=timedelta(minutes=30), total=timedelta(minutes=5))
+        )
 
         assert (ending, talk.talk.failure) == (Ending.SILENT, "the agent took too long")
         assert asyncio.get_running_loop().time() == pytest.approx(300)

@@ -31,7 +31,15 @@ def hello() -> None:
 
 The [end](http://127.0.0.1/x) of it.
 """
-WORDS = ["Here is a long one.", "First", "Second", "Third", "def hello() -> None:", "quoted", "The end (http://127.0"]
+WORDS = [
+    "Here is a long one.",
+    "First",
+    "Second",
+    "Third",
+    "def hello() -> None:",
+    "quoted",
+    "The end (http://127.0",
+]
 
 
 class Screen:
@@ -40,7 +48,14 @@ class Screen:
     def __init__(self, height: int = 24) -> None:
         self._output = io.StringIO()
         self.view = AnswerView(
-            Console(file=self._output, force_terminal=True, width=60, height=height, _environ={}, emoji=False)
+            Console(
+                file=self._output,
+                force_terminal=True,
+                width=60,
+                height=height,
+                _environ={},
+                emoji=False,
+            )
         )
 
     @property
@@ -66,7 +81,9 @@ def test_everything_stands_there_once_however_it_came(size: int, height: int) ->
     screen.view.finish()
 
     assert [screen.text.count(words) for words in WORDS] == [1] * len(WORDS)
-    assert [screen.text.index(words) for words in WORDS] == sorted(screen.text.index(words) for words in WORDS)
+    assert [screen.text.index(words) for words in WORDS] == sorted(
+        screen.text.index(words) for words in WORDS
+    )
     assert "…" not in screen.text
     assert "**" not in screen.text
 
@@ -158,7 +175,9 @@ def test_tools_stand_where_they_were_used() -> None:
         ("", "", ""),
     ],
 )
-def test_the_rest_of_an_answer_is_found_blanks_aside(whole: str, streamed: str, rest: str | None) -> None:
+def test_the_rest_of_an_answer_is_found_blanks_aside(
+    whole: str, streamed: str, rest: str | None
+) -> None:
     assert rest_after(whole, streamed) == rest
 
 

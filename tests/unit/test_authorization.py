@@ -8,12 +8,28 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes import message
-from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo, SessionSource
+from turngate.gateway.domain.messages import (
+    ChatType,
+    InboundMessage,
+    MessageKind,
+    ReplyTo,
+    SessionSource,
+)
 from turngate.gateway.domain.pairing_records import Person
-from turngate.gateway.rules.authorization import Access, Allowed, Decision, Direct, Groups, Refusal, authorize
+from turngate.gateway.rules.authorization import (
+    Access,
+    Allowed,
+    Decision,
+    Direct,
+    Groups,
+    Refusal,
+    authorize,
+)
 
 DM = SessionSource(platform="telegram", chat_id="42", user_id="42", user_name="Ann")
-GROUP = SessionSource(platform="telegram", chat_type=ChatType.GROUP, chat_id="-100", user_id="42", scope="9")
+GROUP = SessionSource(
+    platform="telegram", chat_type=ChatType.GROUP, chat_id="-100", user_id="42", scope="9"
+)
 ANN = Allowed(platform="telegram", person="42")
 OPS = Allowed(platform="telegram", chat="-100")
 LET_IN = Decision()
@@ -27,22 +43,35 @@ def called(source: SessionSource, text: str = "hello", **more: object) -> Inboun
     return said(source, text, addressed_to_bot=True, **more)
 
 
-def refusal(message: InboundMessage, access: Access, approved: set[Person] | None = None) -> Refusal | None:
+def refusal(
+    message: InboundMessage, access: Access, approved: set[Person] | None = None
+) -> Refusal | None:
     return authorize(message, access, approved or set()).refusal
 
 
-@pytest.mark.parametrize("source", [SessionSource.terminal(), SessionSource.terminal("x"), SessionSource.browser("y")])
+@pytest.mark.parametrize(
+    "source", [SessionSource.terminal(), SessionSource.terminal("x"), SessionSource.browser("y")]
+)
 @pytest.mark.parametrize("kind", MessageKind)
-def test_whoever_sits_at_this_machine_is_its_admin(source: SessionSource, kind: MessageKind) -> None:
-    assert authorize(said(source, kind=kind), Access(direct=Direct.LISTED)) == Decision(is_admin=True)
+def test_whoever_sits_at_this_machine_is_its_admin(
+    source: SessionSource, kind: MessageKind
+) -> None:
+    assert authorize(said(source, kind=kind), Access(direct=Direct.LISTED)) == Decision(
+        is_admin=True
+    )
 
 
-@pytest.mark.parametrize("platform", ["telegram", "discord", "slack", "", "Web", "web ", "webhook", "locaI"])
+@pytest.mark.parametrize(
+    "platform", ["telegram", "discord", "slack", "", "Web", "web ", "webhook", "locaI"]
+)
 def test_everybody_else_is_not(platform: str) -> None:
     source = SessionSource(platform=platform, chat_id="cli", user_id="cli")
 
     assert refusal(said(source), Access(direct=Direct.LISTED)) is Refusal.STRANGER
-    assert refusal(said(replace(source, chat_type=ChatType.GROUP)), Access(direct=Direct.OPEN)) is Refusal.CHAT
+    assert (
+        refusal(said(replace(source, chat_type=ChatType.GROUP)), Access(direct=Direct.OPEN))
+        is Refusal.CHAT
+    )
 
 
 def test_by_default_nobody_is_let_in() -> None:
@@ -59,33 +88,58 @@ class TestDirectly:
         assert refusal(said(replace(DM, user_id="43")), access) is Refusal.UNPAIRED
         assert refusal(said(replace(DM, platform="discord")), access) is Refusal.UNPAIRED
 
-    @pytest.mark.parametrize("user_id", ["042", "42 ", " 42", "４２", "42\u200b", "4２", "telegram:42", "Ann", "@ann"])
+    @pytest.mark.parametrize(
+        "user_id", ["042", "42 ", " 42", "４２", "42\u200b", "4２", "telegram:42", "Ann", "@ann"]
+    )
     def test_a_look_alike_is_somebody_else(self, user_id: str) -> None:
         assert refusal(said(replace(DM, user_id=user_id)), Access(allow=(ANN,))) is Refusal.UNPAIRED
 
     def test_a_name_counts_for_nothing(self) -> None:
-        disguised = replace(DM, user_id="666", user_name="42", chat_name="42", chat_topic="telegram:42", chat_id="42")
+        disguised = replace(
+            DM,
+            user_id="666",
+            user_name="42",
+            chat_name="42",
+            chat_topic="telegram:42",
+            chat_id="42",
+        )
 
         assert refusal(said(disguised), Access(allow=(ANN,), admins=(ANN,))) is Refusal.UNPAIRED
-        assert authorize(said(replace(DM, user_name="Somebody Else")), Access(allow=(ANN,))) == LET_IN
+        assert (
+            authorize(said(replace(DM, user_name="Somebody Else")), Access(allow=(ANN,))) == LET_IN
+        )
 
     def test_where_a_platform_has_two_ids_the_lasting_one_counts(self) -> None:
         numbered = replace(DM, user_id="42", user_id_alt="uuid-1")
 
         assert refusal(said(numbered), Access(allow=(ANN,))) is Refusal.UNPAIRED
-        assert authorize(said(numbered), Access(allow=(Allowed(platform="telegram", person="uuid-1"),))) == LET_IN
+        assert (
+            authorize(
+                said(numbered), Access(allow=(Allowed(platform="telegram", person="uuid-1"),))
+            )
+            == LET_IN
+        )
 
     @pytest.mark.parametrize("direct", Direct)
     def test_what_nobody_wrote_is_refused_however_open_the_door_is(self, direct: Direct) -> None:
         nobody = replace(DM, user_id=None)
 
-        assert refusal(said(nobody), Access(direct=direct, allow=(Allowed(platform="telegram"),))) is Refusal.NAMELESS
+        assert (
+            refusal(said(nobody), Access(direct=direct, allow=(Allowed(platform="telegram"),)))
+            is Refusal.NAMELESS
+        )
 
     @pytest.mark.parametrize(
         ("direct", "expected"),
-        [(Direct.PAIRING, Refusal.UNPAIRED), (Direct.LISTED, Refusal.STRANGER), (Direct.OPEN, None)],
+        [
+            (Direct.PAIRING, Refusal.UNPAIRED),
+            (Direct.LISTED, Refusal.STRANGER),
+            (Direct.OPEN, None),
+        ],
     )
-    def test_the_mode_says_what_becomes_of_strangers(self, direct: Direct, expected: Refusal | None) -> None:
+    def test_the_mode_says_what_becomes_of_strangers(
+        self, direct: Direct, expected: Refusal | None
+    ) -> None:
         assert refusal(said(DM), Access(direct=direct)) is expected
 
     def test_an_open_door_gives_nothing_in_groups_and_nobody_an_admin_s_rights(self) -> None:
@@ -125,13 +179,19 @@ class TestDirectly:
 
 
 class TestInChats:
-    def test_a_chat_or_scope_that_is_allowed_lets_everybody_in_there_and_nobody_elsewhere(self) -> None:
+    def test_a_chat_or_scope_that_is_allowed_lets_everybody_in_there_and_nobody_elsewhere(
+        self,
+    ) -> None:
         for entry in (OPS, Allowed(platform="telegram", scope="9")):
             access = Access(allow=(entry,))
             assert refusal(called(GROUP), access) is None
             assert refusal(called(DM), access) is Refusal.UNPAIRED
-            assert refusal(called(replace(DM, chat_id="-100", scope="9")), access) is Refusal.UNPAIRED
-            assert refusal(called(replace(GROUP, chat_id="-200", scope=None)), access) is Refusal.CHAT
+            assert (
+                refusal(called(replace(DM, chat_id="-100", scope="9")), access) is Refusal.UNPAIRED
+            )
+            assert (
+                refusal(called(replace(GROUP, chat_id="-200", scope=None)), access) is Refusal.CHAT
+            )
             assert refusal(called(replace(GROUP, platform="discord")), access) is Refusal.CHAT
 
     def test_an_entry_that_names_nobody_lets_nobody_in(self) -> None:
@@ -141,7 +201,9 @@ class TestInChats:
         assert refusal(called(nameless), access) is Refusal.CHAT
         assert refusal(called(replace(nameless, chat_type=ChatType.DM)), access) is Refusal.NAMELESS
 
-    def test_somebody_without_an_id_may_speak_in_an_allowed_chat_and_is_never_an_admin(self) -> None:
+    def test_somebody_without_an_id_may_speak_in_an_allowed_chat_and_is_never_an_admin(
+        self,
+    ) -> None:
         access = Access(allow=(OPS,), admins=(Allowed(platform="telegram"), ANN))
 
         assert authorize(called(replace(GROUP, user_id=None)), access) == LET_IN
@@ -163,7 +225,9 @@ class TestInChats:
         ],
         ids=lambda value: value.kind.value if isinstance(value, InboundMessage) else None,
     )
-    def test_what_is_said_must_be_addressed_to_the_bot(self, heard: InboundMessage, expected: Refusal | None) -> None:
+    def test_what_is_said_must_be_addressed_to_the_bot(
+        self, heard: InboundMessage, expected: Refusal | None
+    ) -> None:
         assert refusal(heard, Access(allow=(OPS,))) is expected
 
     def test_an_account_that_follows_no_thread_wants_an_address_each_time(self) -> None:
@@ -172,7 +236,9 @@ class TestInChats:
         elsewhere = Access(allow=(OPS,), called_each_time=frozenset({("telegram", "support")}))
 
         assert authorize(in_thread, strict, takes_part=True).refusal is Refusal.UNADDRESSED
-        assert authorize(replace(in_thread, addressed_to_bot=True), strict, takes_part=True) == LET_IN
+        assert (
+            authorize(replace(in_thread, addressed_to_bot=True), strict, takes_part=True) == LET_IN
+        )
         assert authorize(in_thread, elsewhere, takes_part=True) == LET_IN
 
     def test_in_a_thread_that_it_takes_part_in_the_bot_needs_no_address(self) -> None:
@@ -180,7 +246,10 @@ class TestInChats:
 
         assert authorize(in_thread, Access(allow=(OPS,)), takes_part=True) == LET_IN
         assert authorize(in_thread, Access(), takes_part=True).refusal is Refusal.CHAT
-        assert authorize(in_thread, Access(allow=(OPS,), groups=Groups.OFF), takes_part=True).refusal is Refusal.OFF
+        assert (
+            authorize(in_thread, Access(allow=(OPS,), groups=Groups.OFF), takes_part=True).refusal
+            is Refusal.OFF
+        )
 
     def test_everything_or_nothing_may_be_answered(self) -> None:
         assert refusal(said(GROUP), Access(allow=(OPS,), groups=Groups.ALL)) is None
@@ -188,7 +257,11 @@ class TestInChats:
 
     def test_a_chat_may_have_a_mode_of_its_own_and_is_not_allowed_by_it(self) -> None:
         scope = Allowed(platform="telegram", scope="9")
-        modes = ((OPS, Groups.ALL), (scope, Groups.OFF), (replace(scope, account="main"), Groups.OFF))
+        modes = (
+            (OPS, Groups.ALL),
+            (scope, Groups.OFF),
+            (replace(scope, account="main"), Groups.OFF),
+        )
         access = Access(allow=(scope,), modes=modes)
 
         assert refusal(said(GROUP), access) is None
@@ -197,7 +270,9 @@ class TestInChats:
         for_account = replace(access, modes=(*modes, (replace(OPS, account="main"), Groups.OFF)))
         assert refusal(said(GROUP), for_account) is Refusal.OFF
 
-    def test_a_wake_word_counts_as_an_address_in_the_person_s_own_words_at_their_beginning(self) -> None:
+    def test_a_wake_word_counts_as_an_address_in_the_person_s_own_words_at_their_beginning(
+        self,
+    ) -> None:
         access = Access(allow=(OPS,), wake_words=(re.compile("hey bot", re.IGNORECASE),))
 
         assert refusal(said(GROUP, "Hey Bot, what time is it?"), access) is None

@@ -6,7 +6,12 @@ from dataclasses import replace
 
 from tests.fakes import message
 from turngate.gateway.domain.messages import ChatType, InboundMessage, SessionSource
-from turngate.gateway.inbound.background_messages import LONGEST_REMARK, MOST_CHARACTERS, MOST_PLACES, Overheard
+from turngate.gateway.inbound.background_messages import (
+    LONGEST_REMARK,
+    MOST_CHARACTERS,
+    MOST_PLACES,
+    Overheard,
+)
 
 CHAT = SessionSource(platform="slack", chat_type=ChatType.CHANNEL, chat_id="C1", user_id="U1")
 
@@ -33,7 +38,12 @@ def test_another_chat_account_platform_or_thread_is_told_nothing() -> None:
     overheard.add(said("secret"))
     overheard.add(said("private thread", thread_id="t1"))
 
-    for elsewhere in ({"chat_id": "C2"}, {"account": "work"}, {"platform": "discord"}, {"thread_id": "t2"}):
+    for elsewhere in (
+        {"chat_id": "C2"},
+        {"account": "work"},
+        {"platform": "discord"},
+        {"thread_id": "t2"},
+    ):
         assert texts(overheard, said("bot?", **elsewhere)) == []
     assert texts(overheard, said("bot?")) == ["secret"]
     assert texts(overheard, said("bot?", thread_id="t1")) == ["private thread"]

@@ -47,7 +47,9 @@ def rules(tmp_path: Path) -> BackupRules:
     return BackupRules(every=DAY, keep=3, folder=tmp_path / "backups")
 
 
-def started(rules: BackupRules, copier: Copier, clock: FrozenClock, observer: Observer | None = None) -> Backups:
+def started(
+    rules: BackupRules, copier: Copier, clock: FrozenClock, observer: Observer | None = None
+) -> Backups:
     """By a daemon that has just begun."""
     return Backups(rules, copier.back_up, clock, observer or Observer())
 
@@ -77,14 +79,18 @@ async def test_the_first_one_is_made_some_minutes_after_the_start_and_not_at_onc
     assert rules.folder.stat().st_mode & 0o777 == 0o700
 
 
-async def test_one_is_made_each_day_and_the_newest_stay(rules: BackupRules, copier: Copier, clock: FrozenClock) -> None:
+async def test_one_is_made_each_day_and_the_newest_stay(
+    rules: BackupRules, copier: Copier, clock: FrozenClock
+) -> None:
     await days(started(rules, copier, clock), clock, 10)
 
     assert copier.made == 10
     assert names(rules) == [f"turngate-202605{day}T130000Z.db" for day in (11, 12, 13)]
 
 
-async def test_a_restart_does_not_make_another(rules: BackupRules, copier: Copier, clock: FrozenClock) -> None:
+async def test_a_restart_does_not_make_another(
+    rules: BackupRules, copier: Copier, clock: FrozenClock
+) -> None:
     for _ in range(24):
         again = started(rules, copier, clock)
         clock.advance(hours=1)
@@ -97,7 +103,12 @@ async def test_only_files_of_the_schedule_are_counted_and_deleted(
     rules: BackupRules, copier: Copier, clock: FrozenClock
 ) -> None:
     rules.folder.mkdir()
-    others = ["turngate-before-002.db", "turngate-mine.db", "notes.txt", "turngate-99999999T999999Z.db"]
+    others = [
+        "turngate-before-002.db",
+        "turngate-mine.db",
+        "notes.txt",
+        "turngate-99999999T999999Z.db",
+    ]
     for name in others:
         (rules.folder / name).write_text("not of the schedule")
     await days(started(rules, copier, clock), clock, 6)
@@ -110,7 +121,11 @@ async def test_what_a_killed_daemon_left_half_done_is_removed(
     rules: BackupRules, copier: Copier, clock: FrozenClock
 ) -> None:
     rules.folder.mkdir()
-    for name in ("turngate-20260503T120000Z.db.part", "turngate-20260503T120000Z.db.part-journal", "mine.db.part"):
+    for name in (
+        "turngate-20260503T120000Z.db.part",
+        "turngate-20260503T120000Z.db.part-journal",
+        "mine.db.part",
+    ):
         (rules.folder / name).write_text("half")
     await days(started(rules, copier, clock), clock, 1)
 
@@ -195,7 +210,9 @@ async def test_it_can_be_switched_off_on_and_elsewhere_while_it_runs(
     assert (len(names(rules)), len(names(elsewhere))) == (1, 1)
 
 
-async def test_dashboards_see_when_the_newest_was_made(rules: BackupRules, copier: Copier, clock: FrozenClock) -> None:
+async def test_dashboards_see_when_the_newest_was_made(
+    rules: BackupRules, copier: Copier, clock: FrozenClock
+) -> None:
     observer = Observer()
     await days(started(rules, copier, clock, observer), clock, 1)
 

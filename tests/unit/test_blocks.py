@@ -64,7 +64,9 @@ def test_a_model_that_is_not_given_pictures_is_told_of_them(tmp_path: Path) -> N
 def test_a_picture_that_is_too_large_is_named(tmp_path: Path) -> None:
     large = file(tmp_path, PNG + bytes(LARGEST_PICTURE), name="a.png")
 
-    assert "not shown: 3.8 MB, and 3.8 MB is the most here" in words(Opener(images=True).block(large))
+    assert "not shown: 3.8 MB, and 3.8 MB is the most here" in words(
+        Opener(images=True).block(large)
+    )
 
 
 def test_pictures_of_one_turn_are_bounded_together(tmp_path: Path) -> None:
@@ -77,7 +79,9 @@ def test_pictures_of_one_turn_are_bounded_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mime", ["text/plain", "text/csv", "application/json", None])
 def test_a_short_text_is_shown(tmp_path: Path, mime: str | None) -> None:
-    shown = words(Opener(images=True).block(file(tmp_path, "grün\n1,2".encode(), name="a.csv", mime=mime)))
+    shown = words(
+        Opener(images=True).block(file(tmp_path, "grün\n1,2".encode(), name="a.csv", mime=mime))
+    )
 
     assert "grün\n1,2\n[end of the file]" in shown
     assert shown.startswith("[file a.csv")
@@ -116,6 +120,10 @@ def test_neither_links_nor_pipes_nor_folders_are_opened(tmp_path: Path) -> None:
     secret.write_text("hidden")
     (tmp_path / "link").symlink_to(secret)
     os.mkfifo(tmp_path / "pipe")
-    named = [Attachment(type=MediaType.FILE, path=str(tmp_path / name)) for name in ("link", "pipe", ".")]
+    named = [
+        Attachment(type=MediaType.FILE, path=str(tmp_path / name)) for name in ("link", "pipe", ".")
+    ]
 
-    assert [words(Opener(images=True).block(each)) for each in named] == ["[file file: it is no longer here]"] * 3
+    assert [words(Opener(images=True).block(each)) for each in named] == [
+        "[file file: it is no longer here]"
+    ] * 3

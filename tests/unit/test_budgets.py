@@ -68,14 +68,19 @@ def test_a_reached_budget_is_one_sentence(budgets: dict[str, Budget], sentence: 
         ({"total": Budget(usd_per_day=1.0)}, [ANN, BEN, ELSEWHERE]),
     ],
 )
-def test_each_budget_concerns_those_it_is_for(budgets: dict[str, Budget], refused: list[Payer]) -> None:
+def test_each_budget_concerns_those_it_is_for(
+    budgets: dict[str, Budget], refused: list[Payer]
+) -> None:
     limited = after(today(**budgets), ANN)
 
     assert [who for who in (ANN, BEN, ELSEWHERE) if why_not(limited.standing(who))] == refused
 
 
 def test_less_than_the_budget_is_not_the_budget() -> None:
-    assert why_not(after(today(user=Budget(usd_per_day=1.01, tokens_per_day=101)), ANN).standing(ANN)) is None
+    assert (
+        why_not(after(today(user=Budget(usd_per_day=1.01, tokens_per_day=101)), ANN).standing(ANN))
+        is None
+    )
 
 
 def test_a_budget_of_nothing_lets_nothing_run() -> None:
@@ -116,7 +121,9 @@ def test_a_day_that_a_wrong_clock_comes_back_to_has_what_was_used_on_it() -> Non
 
 
 def test_the_day_goes_on_where_an_earlier_run_left_it() -> None:
-    limited = today(user=Budget(usd_per_day=1.0), chat=Budget(usd_per_day=9.0), total=Budget(usd_per_day=9.0))
+    limited = today(
+        user=Budget(usd_per_day=1.0), chat=Budget(usd_per_day=9.0), total=Budget(usd_per_day=9.0)
+    )
     limited.begin(
         DAY,
         [
@@ -129,7 +136,11 @@ def test_the_day_goes_on_where_an_earlier_run_left_it() -> None:
 
     assert standing.used == DOLLAR
     left = [allowance.left_in_words for allowance in (*standing.allowances, *standing.everybody)]
-    assert left == ["$0.00 of $1.00", "$7.00 of $9.00 for this chat", "$6.00 of $9.00 for everybody"]
+    assert left == [
+        "$0.00 of $1.00",
+        "$7.00 of $9.00 for this chat",
+        "$6.00 of $9.00 for everybody",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +151,9 @@ def test_the_day_goes_on_where_an_earlier_run_left_it() -> None:
         (datetime(2026, 5, 4, 12, 0, tzinfo=UTC), "UTC", "2026-05-04"),
     ],
 )
-def test_the_day_is_that_of_the_place_where_the_gateway_lives(moment: datetime, zone: str, day: str) -> None:
+def test_the_day_is_that_of_the_place_where_the_gateway_lives(
+    moment: datetime, zone: str, day: str
+) -> None:
     assert Budgets(zone=zone).day(moment) == day
 
 

@@ -38,7 +38,10 @@ async def test_another_account_s_places_are_none_of_ours() -> None:
     store = MemoryStore(FrozenClock())
     await exchange(store, source=ANN)
     access = Access(
-        allow=(Allowed(platform="discord", account="main", person="2"), Allowed(platform="slack", chat="C1"))
+        allow=(
+            Allowed(platform="discord", account="main", person="2"),
+            Allowed(platform="slack", chat="C1"),
+        )
     )
 
     assert await places_of(store, Policy(agents={}, access=access), "discord", "support")() == ()

@@ -24,7 +24,10 @@ COMMANDS = {"new", "help"}
         ("one\n  /NEW title words \n/help\n", ["one", "/NEW title words", "/help"]),
         ("/new\n\n/new\n", ["/new", "/new"]),
         ("/unknown\n", ["/unknown"]),
-        ("see /new\n/news\n/etc/hosts\n//new\n/new/x", ["see /new\n/news\n/etc/hosts\n//new\n/new/x"]),
+        (
+            "see /new\n/news\n/etc/hosts\n//new\n/new/x",
+            ["see /new\n/news\n/etc/hosts\n//new\n/new/x"],
+        ),
         ("one\r\n/new\r\ntwo", ["one\r", "/new", "two"]),
         ("\n \n", []),
     ],

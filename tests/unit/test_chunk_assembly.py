@@ -16,7 +16,9 @@ DONE, FAILED, STARTED = ToolStatus.DONE, ToolStatus.FAILED, ToolStatus.STARTED
 @given(st.text())
 def test_a_text_that_was_cut_between_halves_of_characters_is_whole_again(text: str) -> None:
     units = text.encode("utf-16-le", "surrogatepass")
-    halves = [units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)]
+    halves = [
+        units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)
+    ]
     mender = Mender()
 
     assert "".join(map(mender.mend, halves)) == text
@@ -64,7 +66,9 @@ def test_a_result_finds_its_call_by_its_id() -> None:
     calls.begin(0, "a", "look")
     calls.begin(1, "b", "read")
 
-    assert calls.finish_named("b", "page") == [Tool(id="b", name="read", status=DONE, output="page")]
+    assert calls.finish_named("b", "page") == [
+        Tool(id="b", name="read", status=DONE, output="page")
+    ]
     assert calls.finish_named("c", "page") == []
     assert calls.finish(FAILED) == [Tool(id="a", name="look", status=FAILED)]
 

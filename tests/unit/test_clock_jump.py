@@ -24,7 +24,9 @@ def test_a_clock_that_goes_as_time_goes_is_believed() -> None:
 
 
 @pytest.mark.parametrize("jump", [{"days": 400}, {"days": -400}, {"seconds": 6}, {"seconds": -6}])
-def test_after_a_jump_it_is_believed_again_when_it_has_been_steady_for_an_hour(jump: dict[str, float]) -> None:
+def test_after_a_jump_it_is_believed_again_when_it_has_been_steady_for_an_hour(
+    jump: dict[str, float],
+) -> None:
     clock = FrozenClock()
     steadiness = Steadiness(clock)
     clock.jump(**jump)

@@ -14,7 +14,10 @@ OPS = AccessEntry(platform="telegram", id="-100", whom=Whom.CHAT)
 
 FOR_EVER = "this pattern could take for ever on some messages; repeat single signs only, and seldom"
 TABLE = [
-    ("{direct: open}", '1:18: access.direct: "open" is no choice; write one of pairing, listed, open-dangerously'),
+    (
+        "{direct: open}",
+        '1:18: access.direct: "open" is no choice; write one of pairing, listed, open-dangerously',
+    ),
     ("{groups: mentions}", '1:18: access.groups: "mentions" is no choice; did you mean mention?'),
     (
         "{group_modes: {'telegram:12': all}}",
@@ -27,7 +30,10 @@ TABLE = [
     ),
     ("{background: -1}", "1:22: access.background: this is too small; write 0 or more"),
     ("{background: 1000}", "1:22: access.background: this is too large; write 200 or less"),
-    ("{bots: ['discord:guild:9']}", "1:17: access.bots[0]: a guild is no bot; write the ids of the bots one by one"),
+    (
+        "{bots: ['discord:guild:9']}",
+        "1:17: access.bots[0]: a guild is no bot; write the ids of the bots one by one",
+    ),
     (
         "{wake_words: ['']}",
         '1:23: access.wake_words[0]: this must be a pattern; write words in quotes, such as "^hey bot"',
@@ -65,14 +71,18 @@ def test_a_mistake_is_named_with_its_place_and_its_cure(written: str, mistake: s
 @pytest.mark.parametrize(
     "pattern", ["^hey bot", "bot", r"\bbot\b", "(hey|ok),? bot", "[+*?]{2}bot", r"b\+ot", "h.*bot"]
 )
-def test_a_pattern_that_ends_soon_is_taken_and_fits_small_letters_and_capitals(pattern: str) -> None:
+def test_a_pattern_that_ends_soon_is_taken_and_fits_small_letters_and_capitals(
+    pattern: str,
+) -> None:
     (word,) = config_of(f"access: {{wake_words: ['{pattern}']}}").access.wake_words
 
     assert (word.pattern, bool(word.flags & re.IGNORECASE)) == (pattern, True)
 
 
 def test_a_chat_has_its_mode_and_off_is_a_word() -> None:
-    config = config_of("access: {groups: off, group_modes: {'telegram:chat:-100': off, discord:guild:9: all}}")
+    config = config_of(
+        "access: {groups: off, group_modes: {'telegram:chat:-100': off, discord:guild:9: all}}"
+    )
 
     assert config.access.groups == "off"
     assert config.access.group_modes[OPS] == "off"

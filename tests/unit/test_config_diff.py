@@ -13,13 +13,18 @@ def changed(old: str, new: str) -> tuple[str, ...]:
 
 
 def test_nothing_has_changed_in_the_same_file() -> None:
-    text = "agents: {main: {kind: echo}}\naccess: {wake_words: [bot]}\nsessions: {reset: {idle: 2h}}\n"
+    text = (
+        "agents: {main: {kind: echo}}\naccess: {wake_words: [bot]}\nsessions: {reset: {idle: 2h}}\n"
+    )
 
     assert changed(text, text) == ()
 
 
 def test_keys_are_named_down_to_the_last() -> None:
-    assert changed("turns: {drain: 1s}", "turns: {drain: 2s, concurrent: 5}") == ("turns.concurrent", "turns.drain")
+    assert changed("turns: {drain: 1s}", "turns: {drain: 2s, concurrent: 5}") == (
+        "turns.concurrent",
+        "turns.drain",
+    )
     assert changed("", "log: {level: debug}\nsessions: {history: {messages: 3}}") == (
         "sessions.history.messages",
         "log.level",

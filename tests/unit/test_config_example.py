@@ -16,7 +16,9 @@ from turngate.config.unsupported import NOT_BUILT_YET
 from turngate.config.validate import section_at
 
 EXAMPLE = (Path(__file__).parents[2] / "config" / "turngate.example.yaml").read_text()
-ENVIRONMENT = dict.fromkeys(("TELEGRAM_BOT_TOKEN", "DISCORD_BOT_TOKEN", "SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"), "canary")
+ENVIRONMENT = dict.fromkeys(
+    ("TELEGRAM_BOT_TOKEN", "DISCORD_BOT_TOKEN", "SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"), "canary"
+)
 
 
 def with_everything() -> str:
@@ -75,7 +77,15 @@ def test_the_schema_offers_what_is_built_and_nothing_else() -> None:
     schema = json_schema()
     agent = schema["$defs"]["Agent"]["properties"]
 
-    assert agent["kind"]["enum"] == ["echo", "openai", "anthropic", "command", "acp", "http", "python"]
+    assert agent["kind"]["enum"] == [
+        "echo",
+        "openai",
+        "anthropic",
+        "command",
+        "acp",
+        "http",
+        "python",
+    ]
     assert agent["env"]["items"] == {"type": "string"}
     assert list(schema["$defs"]["Platforms"]["properties"]) == ["telegram", "discord", "slack"]
     assert schema["$defs"]["Turns"]["properties"]["debounce"]["default"] == "600ms"

@@ -57,7 +57,9 @@ def test_the_nearer_file_wins(home: Path) -> None:
 def test_a_file_that_was_asked_for_must_exist(home: Path) -> None:
     with pytest.raises(ConfigError, match=r"^x\.yaml: there is no such file; correct --config$"):
         load(Path("x.yaml"), environment={"HOME": str(home)})
-    with pytest.raises(ConfigError, match=r"^y\.yaml: there is no such file; correct \$TURNGATE_CONFIG$"):
+    with pytest.raises(
+        ConfigError, match=r"^y\.yaml: there is no such file; correct \$TURNGATE_CONFIG$"
+    ):
         load(environment={"HOME": str(home), "TURNGATE_CONFIG": "y.yaml"})
 
 
@@ -97,7 +99,10 @@ def test_the_state_folder_is_the_option_s_else_systemd_s_else_the_file_s(
 
 
 def test_without_a_home_the_state_folder_must_be_named(home: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^state_dir: \$HOME is not set, so there is no default; pass --state-dir$"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^state_dir: \$HOME is not set, so there is no default; pass --state-dir$",
+    ):
         load(environment={})
     assert load(None, home, environment={}).config.state_dir == home
 
@@ -107,7 +112,9 @@ def test_the_environment_s_log_level_counts_more(home: Path) -> None:
 
     assert load(file, home, environment={}).config.log.level == "error"
     assert load(file, home, environment={"TURNGATE_LOG_LEVEL": "debug"}).config.log.level == "debug"
-    with pytest.raises(ConfigError, match=r'^\$TURNGATE_LOG_LEVEL: "debgu" is no level; did you mean debug\?$'):
+    with pytest.raises(
+        ConfigError, match=r'^\$TURNGATE_LOG_LEVEL: "debgu" is no level; did you mean debug\?$'
+    ):
         load(file, home, environment={"TURNGATE_LOG_LEVEL": "debgu"})
 
 
@@ -120,10 +127,14 @@ def test_the_host_s_zone_is_what_the_environment_or_a_link_or_a_note_says(tmp_pa
     (tmp_path / "localtime").unlink()
     (tmp_path / "localtime").symlink_to("/usr/share/zoneinfo/Europe/Berlin")
     assert host_zone({}, tmp_path) == "Europe/Berlin"
-    assert host_zone({"TZ": ":/usr/share/zoneinfo/America/New_York"}, tmp_path) == "America/New_York"
+    assert (
+        host_zone({"TZ": ":/usr/share/zoneinfo/America/New_York"}, tmp_path) == "America/New_York"
+    )
 
 
-@pytest.mark.parametrize("zone", ["", ":Asia/Tokyo", "CET-1CEST,M3.5.0,M10.5.0/3", "../../etc/passwd"])
+@pytest.mark.parametrize(
+    "zone", ["", ":Asia/Tokyo", "CET-1CEST,M3.5.0,M10.5.0/3", "../../etc/passwd"]
+)
 def test_the_host_s_zone_has_a_name(home: Path, zone: str) -> None:
     config = load(None, home, environment={"TZ": zone}).config
 

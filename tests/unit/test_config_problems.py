@@ -9,7 +9,9 @@ from tests.configs import mistakes_in
 QUOTES = "put it in quotes if text is meant"
 SIZE = "this is no size; write a number and a unit: 500kB, 20MB or 1GB"
 DURATION = "this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
-NO_ENTRY = 'this is no entry; write PLATFORM:ID or PLATFORM/ACCOUNT:ID in quotes, e.g. "telegram:12345"'
+NO_ENTRY = (
+    'this is no entry; write PLATFORM:ID or PLATFORM/ACCOUNT:ID in quotes, e.g. "telegram:12345"'
+)
 BELOW = "keys with values are expected here; write them below, indented, or {} for none"
 NOTHING = "nothing is written here; write a value or remove the line"
 LISTEN = "this is no address to listen on; write 127.0.0.1:8765, or null for none"
@@ -26,32 +28,80 @@ TABLE = [
     ("sesions: {}", '1:1: unknown key "sesions"; did you mean sessions?'),
     ("log:\n  levle: info", '2:3: unknown key "levle" in log; did you mean level?'),
     ("log: {colour: 1}", '1:7: unknown key "colour" in log; the keys here are level, quote'),
-    ("web:\n  listen: null\n  listen: null", '3:3: the key "listen" is here twice (first in line 2); keep one'),
+    (
+        "web:\n  listen: null\n  listen: null",
+        '3:3: the key "listen" is here twice (first in line 2); keep one',
+    ),
     ("agents: {main: {modle: x}}", '1:17: unknown key "modle" in agents.main; did you mean model?'),
-    ("sessions: {reset: {idel: 2h}}", '1:20: unknown key "idel" in sessions.reset; did you mean idle?'),
+    (
+        "sessions: {reset: {idel: 2h}}",
+        '1:20: unknown key "idel" in sessions.reset; did you mean idle?',
+    ),
     ("routes: [{agent: main}]", "1:10: routes[0] lacks the key match; add it"),
     # Types
     ("log: loud", f"1:6: log: {BELOW}"),
     ("log:", f"1:5: log: {NOTHING}"),
-    ("sessions: {reset_by_platform: {slack: }}", f"1:38: sessions.reset_by_platform.slack: {NOTHING}"),
+    (
+        "sessions: {reset_by_platform: {slack: }}",
+        f"1:38: sessions.reset_by_platform.slack: {NOTHING}",
+    ),
     ("agents: [main]", f"1:9: agents: {BELOW}"),
     ("routes: {}", "1:9: routes: a list is expected here; start each line with a dash"),
-    ("access: {allow: telegram:1}", "1:17: access.allow: a list is expected here; start each line with a dash"),
-    ("privacy: {redact: 1}", "1:19: privacy.redact: this must be true or false; write one of them without quotes"),
-    ('privacy: {redact: "yes"}', "1:19: privacy.redact: this must be true or false; write one of them without quotes"),
-    ('turns: {concurrent: "64"}', "1:21: turns.concurrent: this must be a whole number; write digits without quotes"),
-    ("turns: {concurrent: 6.4}", "1:21: turns.concurrent: this must be a whole number; write digits without quotes"),
-    ("turns: {concurrent: true}", "1:21: turns.concurrent: this must be a whole number; write digits without quotes"),
+    (
+        "access: {allow: telegram:1}",
+        "1:17: access.allow: a list is expected here; start each line with a dash",
+    ),
+    (
+        "privacy: {redact: 1}",
+        "1:19: privacy.redact: this must be true or false; write one of them without quotes",
+    ),
+    (
+        'privacy: {redact: "yes"}',
+        "1:19: privacy.redact: this must be true or false; write one of them without quotes",
+    ),
+    (
+        'turns: {concurrent: "64"}',
+        "1:21: turns.concurrent: this must be a whole number; write digits without quotes",
+    ),
+    (
+        "turns: {concurrent: 6.4}",
+        "1:21: turns.concurrent: this must be a whole number; write digits without quotes",
+    ),
+    (
+        "turns: {concurrent: true}",
+        "1:21: turns.concurrent: this must be a whole number; write digits without quotes",
+    ),
     ("turns: {concurrent: 0}", "1:21: turns.concurrent: this is too small; write 1 or more"),
-    ("turns: {concurrent: 9999999999}", "1:21: turns.concurrent: this is too large; write 1000000000 or less"),
-    ("agents: {main: {model: 4.5}}", "1:24: agents.main.model: this must be text; put it in quotes"),
+    (
+        "turns: {concurrent: 9999999999}",
+        "1:21: turns.concurrent: this is too large; write 1000000000 or less",
+    ),
+    (
+        "agents: {main: {model: 4.5}}",
+        "1:24: agents.main.model: this must be text; put it in quotes",
+    ),
     ("state_dir: 7", "1:12: state_dir: this must be text; put it in quotes"),
     ('state_dir: ""', "1:12: state_dir: this is empty; write a value or remove the line"),
-    ("state_dir: ~bob/x", "1:12: state_dir: only ~/ stands for a home folder; write the whole path"),
-    ("sessions: {keep: 0s}", "1:18: sessions.keep: this must be longer than nothing; write 1s or more"),
-    ("sessions: {keep: 90}", "1:18: sessions.keep: 90 has no unit; write 90s, 30m, 24h, 7d or 600ms"),
-    ("sessions: {clean_up: {evry: 1h}}", '1:23: unknown key "evry" in sessions.clean_up; did you mean every?'),
-    ("sessions: {clean_up: {empty_after: never}}", f"1:36: sessions.clean_up.empty_after: {DURATION}"),
+    (
+        "state_dir: ~bob/x",
+        "1:12: state_dir: only ~/ stands for a home folder; write the whole path",
+    ),
+    (
+        "sessions: {keep: 0s}",
+        "1:18: sessions.keep: this must be longer than nothing; write 1s or more",
+    ),
+    (
+        "sessions: {keep: 90}",
+        "1:18: sessions.keep: 90 has no unit; write 90s, 30m, 24h, 7d or 600ms",
+    ),
+    (
+        "sessions: {clean_up: {evry: 1h}}",
+        '1:23: unknown key "evry" in sessions.clean_up; did you mean every?',
+    ),
+    (
+        "sessions: {clean_up: {empty_after: never}}",
+        f"1:36: sessions.clean_up.empty_after: {DURATION}",
+    ),
     (
         "agents: {main: {kind: command, argv: [x], session_end: true}}",
         "1:56: agents.main.session_end: a program hears of it in JSON lines; write format: jsonl, or remove it",
@@ -61,22 +111,49 @@ TABLE = [
         "sessions: {history: {summariser: maim}}",
         '1:34: sessions.history.summariser: there is no agent "maim"; did you mean main?',
     ),
-    ("log: {level: loud}", '1:14: log.level: "loud" is no choice; write one of debug, info, warning, error'),
+    (
+        "log: {level: loud}",
+        '1:14: log.level: "loud" is no choice; write one of debug, info, warning, error',
+    ),
     ("log: {level: WARN}", '1:14: log.level: "WARN" is no choice; did you mean warning?'),
     ("log: {level: 3}", "1:14: log.level: this is no choice; write debug, info, warning, error"),
-    ("turns: {when_busy: follow-up}", '1:20: turns.when_busy: "follow-up" is no choice; did you mean follow_up?'),
-    ("turns: {when_busy: colect}", '1:20: turns.when_busy: "colect" is no choice; did you mean collect?'),
+    (
+        "turns: {when_busy: follow-up}",
+        '1:20: turns.when_busy: "follow-up" is no choice; did you mean follow_up?',
+    ),
+    (
+        "turns: {when_busy: colect}",
+        '1:20: turns.when_busy: "colect" is no choice; did you mean collect?',
+    ),
     (
         "sessions: {reset_by_chat_type: {grop: {}}}",
         '1:33: sessions.reset_by_chat_type.grop: "grop" is no choice; did you mean group?',
     ),
     # What YAML 1.1 takes for something else
-    ("agents: {main: {model: no}}", f"1:24: agents.main.model: YAML reads a bare no as false; {QUOTES}"),
-    ("agents: {main: {system_prompt: On}}", f"1:32: agents.main.system_prompt: YAML reads a bare On as true; {QUOTES}"),
-    ("turns: {drain: 12:30:45}", f"1:16: turns.drain: YAML reads a bare 12:30:45 as the number 45045; {QUOTES}"),
-    ("turns: {concurrent: 0777}", f"1:21: turns.concurrent: YAML reads a bare 0777 as the number 511; {QUOTES}"),
-    ("turns: {concurrent: 1_000}", f"1:21: turns.concurrent: YAML reads a bare 1_000 as the number 1000; {QUOTES}"),
-    ("turns: {concurrent: 0x10}", f"1:21: turns.concurrent: YAML reads a bare 0x10 as the number 16; {QUOTES}"),
+    (
+        "agents: {main: {model: no}}",
+        f"1:24: agents.main.model: YAML reads a bare no as false; {QUOTES}",
+    ),
+    (
+        "agents: {main: {system_prompt: On}}",
+        f"1:32: agents.main.system_prompt: YAML reads a bare On as true; {QUOTES}",
+    ),
+    (
+        "turns: {drain: 12:30:45}",
+        f"1:16: turns.drain: YAML reads a bare 12:30:45 as the number 45045; {QUOTES}",
+    ),
+    (
+        "turns: {concurrent: 0777}",
+        f"1:21: turns.concurrent: YAML reads a bare 0777 as the number 511; {QUOTES}",
+    ),
+    (
+        "turns: {concurrent: 1_000}",
+        f"1:21: turns.concurrent: YAML reads a bare 1_000 as the number 1000; {QUOTES}",
+    ),
+    (
+        "turns: {concurrent: 0x10}",
+        f"1:21: turns.concurrent: YAML reads a bare 0x10 as the number 16; {QUOTES}",
+    ),
     (
         "agents: {main: {model: 2026-01-31}}",
         f"1:24: agents.main.model: YAML reads a bare 2026-01-31 as a date; {QUOTES}",
@@ -106,27 +183,48 @@ TABLE = [
     ("files: {largest: true}", f"1:18: files.largest: {SIZE}"),
     ("files: {largest: 0MB}", "1:18: files.largest: write 1kB or more, and at most 10GB"),
     ("files: {largest_out: 11GB}", "1:22: files.largest_out: write 1kB or more, and at most 10GB"),
-    ("backups: {every: 24}", "1:18: backups.every: 24 has no unit; write 90s, 30m, 24h, 7d or 600ms"),
-    ("backups: {every: 0s}", "1:18: backups.every: this must be longer than nothing; write 1s or more"),
+    (
+        "backups: {every: 24}",
+        "1:18: backups.every: 24 has no unit; write 90s, 30m, 24h, 7d or 600ms",
+    ),
+    (
+        "backups: {every: 0s}",
+        "1:18: backups.every: this must be longer than nothing; write 1s or more",
+    ),
     ("backups: {every: daily}", f"1:18: backups.every: {DURATION}"),
     ("backups: {keep: 0}", "1:17: backups.keep: this is too small; write 1 or more"),
     ("backups: {folder: 7}", "1:19: backups.folder: this must be text; put it in quotes"),
     ("backups: {evry: 24h}", '1:11: unknown key "evry" in backups; did you mean every?'),
     ("turns: {drain: 999999999d}", "1:16: turns.drain: longer than ten years; write at most 3650d"),
-    ("turns: {idle_timeout: 0s}", "1:23: turns.idle_timeout: this must be longer than nothing; write 1s or more"),
-    ("sessions: {reset: {idle: 0ms}}", "1:26: sessions.reset.idle: this must be longer than nothing; write 1s or more"),
+    (
+        "turns: {idle_timeout: 0s}",
+        "1:23: turns.idle_timeout: this must be longer than nothing; write 1s or more",
+    ),
+    (
+        "sessions: {reset: {idle: 0ms}}",
+        "1:26: sessions.reset.idle: this must be longer than nothing; write 1s or more",
+    ),
     (
         'sessions: {reset: {daily_at: "24:00"}}',
         '1:30: sessions.reset.daily_at: this is no time of day; write "04:00", with hours from 00 to 23',
     ),
-    ("timezone: Europe/Berln", '1:11: timezone: there is no time zone "Europe/Berln"; did you mean Europe/Berlin?'),
-    ("timezone: Europe", '1:11: timezone: there is no time zone "Europe"; write a name such as Europe/Berlin or UTC'),
+    (
+        "timezone: Europe/Berln",
+        '1:11: timezone: there is no time zone "Europe/Berln"; did you mean Europe/Berlin?',
+    ),
+    (
+        "timezone: Europe",
+        '1:11: timezone: there is no time zone "Europe"; write a name such as Europe/Berlin or UTC',
+    ),
     (
         "timezone: ../etc/passwd",
         '1:11: timezone: there is no time zone "../etc/passwd"; write a name such as Europe/Berlin or UTC',
     ),
     # Names, addresses
-    ("agents: {main: {}, Max: {}}", '1:20: agents.Max: "Max" cannot be a name; use a-z, 0-9, _ and - only'),
+    (
+        "agents: {main: {}, Max: {}}",
+        '1:20: agents.Max: "Max" cannot be a name; use a-z, 0-9, _ and - only',
+    ),
     (
         "agents: {main: {base_url: localhost}}",
         '1:27: agents.main.base_url: "localhost" is no address; write one that starts with https:// or http://',
@@ -148,8 +246,14 @@ TABLE = [
     ),
     ("storage: {url: mysql://me:pw@h}", "1:16: storage.url: this is no storage; write sqlite"),
     # Between keys
-    ("agents: {coder: {}}", "1:9: agents: there is no main, which answers where no route fits; add it"),
-    ("routes: [{match: {}, agent: cod}]", '1:29: routes[0].agent: there is no agent "cod"; write one of main'),
+    (
+        "agents: {coder: {}}",
+        "1:9: agents: there is no main, which answers where no route fits; add it",
+    ),
+    (
+        "routes: [{match: {}, agent: cod}]",
+        '1:29: routes[0].agent: there is no agent "cod"; write one of main',
+    ),
     (
         "routes: [{match: {}, agent: coder}]\nagents: {main: {}, codr: {}}",
         '1:29: routes[0].agent: there is no agent "coder"; did you mean codr?',
@@ -166,8 +270,14 @@ TABLE = [
         "agents: {main: {kind: command, argv: []}}",
         "1:16: agents.main: argv is missing; an agent of kind command needs it",
     ),
-    ("agents: {main: {kind: acp}}", "1:16: agents.main: argv is missing; an agent of kind acp needs it"),
-    ("agents: {main: {kind: http}}", "1:16: agents.main: url is missing; an agent of kind http needs it"),
+    (
+        "agents: {main: {kind: acp}}",
+        "1:16: agents.main: argv is missing; an agent of kind acp needs it",
+    ),
+    (
+        "agents: {main: {kind: http}}",
+        "1:16: agents.main: url is missing; an agent of kind http needs it",
+    ),
     (
         "agents:\n  main: {}\n  own:\n    kind: python\n",
         "4:5: agents.own: object is missing; an agent of kind python needs it",
@@ -189,7 +299,10 @@ TABLE = [
         "access: {allow: ['telegram:-100123']}",
         '1:18: access.allow[0]: "-100123" is the id of a chat; write telegram:chat:-100123',
     ),
-    ("access: {allow: ['slack:T1']}", '1:18: access.allow[0]: "T1" is the id of a team; write slack:team:T1'),
+    (
+        "access: {allow: ['slack:T1']}",
+        '1:18: access.allow[0]: "T1" is the id of a team; write slack:team:T1',
+    ),
     (
         "access: {allow: ['slack:chat:general']}",
         '1:18: access.allow[0]: "general" is no id of a chat on slack; names can change hands, write the id',
@@ -198,7 +311,10 @@ TABLE = [
         "access: {allow: ['telegram:guild:1']}",
         "1:18: access.allow[0]: there is no guild on telegram; write telegram:chat:ID",
     ),
-    ("access: {allow: ['telegrm:1']}", '1:18: access.allow[0]: there is no platform "telegrm"; did you mean telegram?'),
+    (
+        "access: {allow: ['telegrm:1']}",
+        '1:18: access.allow[0]: there is no platform "telegrm"; did you mean telegram?',
+    ),
     (
         "access: {allow: ['web:1']}",
         "1:18: access.allow[0]: web needs no entry: whoever sits at this machine is its admin; remove the entry",
@@ -222,7 +338,10 @@ TABLE = [
     # Not built yet
     ("storage: {url: postgresql://h/db}", f"1:16: storage.url postgres {NOT_YET}"),
     ("agents: {main: {env: X}}", f"1:22: agents.main.env: {NAMES_OF_VARIABLES}"),
-    ("agents: {main: {env: [NONE]}}", f"1:22: agents.main.env: the environment variable NONE is not set; {SET_IT}"),
+    (
+        "agents: {main: {env: [NONE]}}",
+        f"1:22: agents.main.env: the environment variable NONE is not set; {SET_IT}",
+    ),
     ("agents: {main: {price: {input: cheap}}}", f"1:32: agents.main.price.input: {A_NUMBER}"),
     ("storage: {url: 'postgresql://me:pw@h/db'}", f"1:16: storage.url postgres {NOT_YET}"),
     # YAML itself
@@ -238,9 +357,15 @@ TABLE = [
     ),
     ("log: @x", "1:6: a character that cannot begin a value; put the text in quotes"),
     ('log: "\\q"', "1:8: an unknown escape; inside double quotes write \\\\ for a backslash"),
-    ('log: "\\U00110000"', "1:9: this is not YAML; check the indentation, the colons and the quotes here"),
+    (
+        'log: "\\U00110000"',
+        "1:9: this is not YAML; check the indentation, the colons and the quotes here",
+    ),
     ('agents: {main: {model: "a\\0"}}', "1:24: an escape that stands for no character; remove it"),
-    ('agents: {main: {model: "\\uD800"}}', "1:24: an escape that stands for no character; remove it"),
+    (
+        'agents: {main: {model: "\\uD800"}}',
+        "1:24: an escape that stands for no character; remove it",
+    ),
     ("log: {}\n---\nlog: {}", "2:1: a second document; keep one and remove the line of dashes"),
     ("log: &a {}", "1:6: an anchor (&name); write the value out where it is needed"),
     ("log: *a", "1:6: an alias (*name); write the value out"),
@@ -258,9 +383,15 @@ def test_a_mistake_is_told_with_its_place_and_its_cure(text: str, mistake: str) 
 
 BYTES = [
     (b"log: {}\n# gr\xfc\xdf\n", "2:5: this is not UTF-8; save the file in that encoding"),
-    ("# grün\nlog: \xa7".encode() + b"\xff", "2:7: this is not UTF-8; save the file in that encoding"),
+    (
+        "# grün\nlog: \xa7".encode() + b"\xff",
+        "2:7: this is not UTF-8; save the file in that encoding",
+    ),
     ("log: {}".encode("utf-16"), "1:1: this is not UTF-8; save the file in that encoding"),
-    (b"\xef\xbb\xbflog: {}", "1:1: the file starts with a byte order mark; save it as UTF-8 without one"),
+    (
+        b"\xef\xbb\xbflog: {}",
+        "1:1: the file starts with a byte order mark; save it as UTF-8 without one",
+    ),
     (b"log: {}\n\0", "2:1: a control character (U+0000); remove it"),
     (b"log: {}\r\n# \x1b[31m", "2:3: a control character (U+001B); remove it"),
     (b"#" * (1024 * 1024 + 1), "1:1: the file is larger than 1 MiB; is it a config file?"),
@@ -273,9 +404,7 @@ def test_bytes_that_are_no_text_are_refused(content: bytes, mistake: str) -> Non
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
-    text = (
-        "sesions: {}\nturns: {drain: 5, concurrent: 0}\nlog: {level: loud}\nlog: {}\nroutes: [{match: {}, agent: x}]\n"
-    )
+    text = "sesions: {}\nturns: {drain: 5, concurrent: 0}\nlog: {level: loud}\nlog: {}\nroutes: [{match: {}, agent: x}]\n"
 
     found = mistakes_in(text + "agents: {main: {kind: oracle, modle: 1, system_prompt: &a x}}")
 
@@ -286,7 +415,9 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
 def test_a_key_plays_no_tricks_on_the_terminal() -> None:
     (found,) = mistakes_in('"\\u202e\\e[31m": 1')
 
-    assert found.startswith('turngate.yaml:1:1: unknown key "\\u202e\\x1b[31m"; the keys here are state_dir,')
+    assert found.startswith(
+        'turngate.yaml:1:1: unknown key "\\u202e\\x1b[31m"; the keys here are state_dir,'
+    )
 
 
 def test_siblings_of_a_refused_key_are_not_mistaken_for_duplicates() -> None:
@@ -306,7 +437,10 @@ ALIAS_BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 
 
 def test_an_alias_bomb_is_refused_without_being_unfolded() -> None:
-    assert "turngate.yaml:1:4: an anchor (&name); write the value out where it is needed" in mistakes_in(ALIAS_BOMB)
+    assert (
+        "turngate.yaml:1:4: an anchor (&name); write the value out where it is needed"
+        in mistakes_in(ALIAS_BOMB)
+    )
 
 
 SLACKS = "platforms: {slack: [{account: a, bot_token: x, app_token: y}, {account: b, bot_token: x, app_token: y}]}\n"

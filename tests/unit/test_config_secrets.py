@@ -48,7 +48,10 @@ def test_a_file_is_looked_up_beside_the_config(tmp_path: Path) -> None:
 def test_a_credential_is_looked_up_where_systemd_put_it(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(CANARY)
 
-    assert secret_of(config_of(KEY % "${credential:key}", CREDENTIALS_DIRECTORY=str(tmp_path))) == CANARY
+    assert (
+        secret_of(config_of(KEY % "${credential:key}", CREDENTIALS_DIRECTORY=str(tmp_path)))
+        == CANARY
+    )
 
 
 def test_a_literal_secret_is_taken_as_it_is() -> None:
@@ -76,13 +79,18 @@ WRONG = [
         "the credential key needs a service manager that sets $CREDENTIALS_DIRECTORY; "
         "add LoadCredential=key:/path to the unit, or use ${file:PATH}",
     ),
-    ("${credential:../key}", "this is no name of a credential; use the name given to LoadCredential="),
+    (
+        "${credential:../key}",
+        "this is no name of a credential; use the name given to LoadCredential=",
+    ),
     ("", "a secret must be text; write ${NAME}, or put it in quotes"),
 ]
 
 
 @pytest.mark.parametrize(("written", "mistake"), WRONG, ids=[written for written, _ in WRONG])
-def test_a_secret_that_cannot_be_found_is_an_error_with_its_place(written: str, mistake: str) -> None:
+def test_a_secret_that_cannot_be_found_is_an_error_with_its_place(
+    written: str, mistake: str
+) -> None:
     assert mistakes_in(KEY % written, EMPTY="") == [BEFORE + mistake]
 
 
@@ -98,9 +106,28 @@ def test_a_file_that_holds_no_secret_is_an_error(tmp_path: Path, content: bytes)
 def shown(config: Config) -> list[str]:
     """Every way to look at a config that somebody might write into a log."""
     record = logging.LogRecord("x", logging.INFO, "x", 1, "%s %r", (config, config), None)
-    dumps = [config.model_dump(), config.model_dump(mode="json"), masked(config), dict(config), vars(config)]
-    texts = [config.model_dump_json(), as_yaml(config), as_json(config), json.dumps(json_schema()), record.getMessage()]
-    return [str(config), repr(config), f"{config.agents}", *map(str, dumps), *map(repr, dumps), *texts]
+    dumps = [
+        config.model_dump(),
+        config.model_dump(mode="json"),
+        masked(config),
+        dict(config),
+        vars(config),
+    ]
+    texts = [
+        config.model_dump_json(),
+        as_yaml(config),
+        as_json(config),
+        json.dumps(json_schema()),
+        record.getMessage(),
+    ]
+    return [
+        str(config),
+        repr(config),
+        f"{config.agents}",
+        *map(str, dumps),
+        *map(repr, dumps),
+        *texts,
+    ]
 
 
 @pytest.mark.parametrize("written", [CANARY, "${KEY}"])
@@ -108,8 +135,12 @@ def test_a_secret_is_never_shown(written: str) -> None:
     config = config_of(KEY % written, KEY=CANARY)
 
     assert secret_of(config) == CANARY
-    assert [text for text in [*shown(config), *shown(copy.deepcopy(config))] if CANARY in text] == []
-    assert CANARY in pickle.dumps(config).decode("latin-1")  # so the search above would have found it
+    assert [
+        text for text in [*shown(config), *shown(copy.deepcopy(config))] if CANARY in text
+    ] == []
+    assert CANARY in pickle.dumps(config).decode(
+        "latin-1"
+    )  # so the search above would have found it
 
 
 def test_a_secret_is_masked_where_it_stood() -> None:
@@ -166,7 +197,9 @@ def test_a_secret_in_the_file_itself_earns_a_warning(tmp_path: Path) -> None:
 
 def test_what_the_echo_agent_does_not_use_earns_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "turngate.yaml"
-    file.write_text("agents:\n  main: {url: 'http://host/', argv: [cat], object: 'a:b', model: null}\n")
+    file.write_text(
+        "agents:\n  main: {url: 'http://host/', argv: [cat], object: 'a:b', model: null}\n"
+    )
 
     warnings = load(file, environment={"HOME": "/home/ann"}).warnings
 
@@ -195,7 +228,8 @@ def test_every_secret_of_the_schema_is_known_as_one() -> None:
         name
         for section in sections
         for name, field in section.model_fields.items()
-        if field.annotation is SecretStr or any(_is_secret(inner) for inner in get_args(field.annotation))
+        if field.annotation is SecretStr
+        or any(_is_secret(inner) for inner in get_args(field.annotation))
     }
 
     assert secrets - {"env"} == SECRET_KEYS  # of variables the file has only the names

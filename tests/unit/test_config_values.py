@@ -18,7 +18,9 @@ from turngate.gateway.rules.budgets import Budget, Budgets
 from turngate.gateway.rules.history_window import HistoryRules
 
 
-@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n", "{}", "log: {}", "null", "%YAML 1.1\n---\n{}"])
+@pytest.mark.parametrize(
+    "text", ["", "# only a comment\n", "---\n", "{}", "log: {}", "null", "%YAML 1.1\n---\n{}"]
+)
 def test_a_file_that_says_nothing_means_the_defaults(text: str) -> None:
     assert config_of(text) == Config(timezone="Europe/Berlin")
 
@@ -53,7 +55,9 @@ def test_a_size_is_read_and_written_alike(written: str, size: int) -> None:
     assert written_size(size) == written.strip('"')
 
 
-@pytest.mark.parametrize(("written", "flag"), [("true", True), ("no", False), ("Off", False), ("yes", True)])
+@pytest.mark.parametrize(
+    ("written", "flag"), [("true", True), ("no", False), ("Off", False), ("yes", True)]
+)
 def test_a_switch_takes_the_words_that_yaml_takes(written: str, flag: bool) -> None:
     assert config_of(f"privacy: {{redact: {written}}}").privacy.redact is flag
 
@@ -64,7 +68,10 @@ def test_a_bare_off_is_the_choice_that_it_says() -> None:
 
 @pytest.mark.parametrize("written", ["-100123", '"-100123"'])
 def test_an_id_may_be_a_number_or_text(written: str) -> None:
-    assert config_of(f"routes: [{{match: {{chat: {written}}}, agent: main}}]").routes[0].match.chat == "-100123"
+    assert (
+        config_of(f"routes: [{{match: {{chat: {written}}}, agent: main}}]").routes[0].match.chat
+        == "-100123"
+    )
 
 
 def test_reset_policies_are_made_in_the_zone_of_the_installation() -> None:
@@ -76,8 +83,12 @@ def test_reset_policies_are_made_in_the_zone_of_the_installation() -> None:
 
     policies = config.reset_policies()
 
-    assert policies.default == ResetPolicy(idle_after=timedelta(hours=24), daily_at=time(4), zone="Asia/Tokyo")
-    assert policies.by_chat_type == {ChatType.GROUP: ResetPolicy(idle_after=timedelta(hours=2), zone="Asia/Tokyo")}
+    assert policies.default == ResetPolicy(
+        idle_after=timedelta(hours=24), daily_at=time(4), zone="Asia/Tokyo"
+    )
+    assert policies.by_chat_type == {
+        ChatType.GROUP: ResetPolicy(idle_after=timedelta(hours=2), zone="Asia/Tokyo")
+    }
     assert policies.for_source(dm(platform="slack")) == ResetPolicy(zone="Asia/Tokyo")
 
 
@@ -104,10 +115,14 @@ def test_the_defaults_are_those_of_the_rules() -> None:
 
 
 def test_budgets_are_for_the_days_of_the_installation() -> None:
-    rules = config_of("budgets: {user: {usd_per_day: 1, tokens_per_day: 0}, total: {usd_per_day: 0.5}}").budget_rules()
+    rules = config_of(
+        "budgets: {user: {usd_per_day: 1, tokens_per_day: 0}, total: {usd_per_day: 0.5}}"
+    ).budget_rules()
 
     assert rules == Budgets(
-        user=Budget(usd_per_day=1.0, tokens_per_day=0), total=Budget(usd_per_day=0.5), zone="Europe/Berlin"
+        user=Budget(usd_per_day=1.0, tokens_per_day=0),
+        total=Budget(usd_per_day=0.5),
+        zone="Europe/Berlin",
     )
 
 
@@ -121,10 +136,15 @@ def test_budgets_are_for_the_days_of_the_installation() -> None:
         ("slack:U2.T9", AccessEntry(platform="slack", id="U2.T9")),
         ("slack:B9", AccessEntry(platform="slack", id="B9")),
         ("slack:team:T1", AccessEntry(platform="slack", whom=Whom.TEAM, id="T1")),
-        ("slack/work:chat:C9", AccessEntry(platform="slack", account="work", whom=Whom.CHAT, id="C9")),
+        (
+            "slack/work:chat:C9",
+            AccessEntry(platform="slack", account="work", whom=Whom.CHAT, id="C9"),
+        ),
     ],
 )
-def test_an_entry_of_the_allow_list_is_taken_apart_and_put_together(written: str, entry: AccessEntry) -> None:
+def test_an_entry_of_the_allow_list_is_taken_apart_and_put_together(
+    written: str, entry: AccessEntry
+) -> None:
     assert config_of(f'access: {{allow: ["{written}"]}}').access.allow == (entry,)
     assert str(entry) == written
 
@@ -138,7 +158,9 @@ def test_an_entry_of_the_allow_list_is_taken_apart_and_put_together(written: str
         ("null", None),
     ],
 )
-def test_the_web_listens_on_this_machine_or_not_at_all(written: str, address: ListenAddress | None) -> None:
+def test_the_web_listens_on_this_machine_or_not_at_all(
+    written: str, address: ListenAddress | None
+) -> None:
     config = config_of(f"web: {{listen: {written}}}")
 
     assert config.web.listen == address
@@ -162,7 +184,9 @@ def test_a_platform_s_accounts_are_read_once_it_is_built() -> None:
 
     telegram = config_of(text, not_built=(), T="canary").platforms.telegram
 
-    assert [(account.account, account.home, account.receive == "polling") for account in telegram] == [
+    assert [
+        (account.account, account.home, account.receive == "polling") for account in telegram
+    ] == [
         ("main", "-100", True),
         ("other", None, False),
     ]

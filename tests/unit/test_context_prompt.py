@@ -7,7 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from turngate.gateway.domain.messages import ChatType, EndReason, ResetNotice, SessionId, SessionSource
+from turngate.gateway.domain.messages import (
+    ChatType,
+    EndReason,
+    ResetNotice,
+    SessionId,
+    SessionSource,
+)
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.text import clean_label
 from turngate.gateway.rules.context_prompt import HomeChannel, PromptFacts, context_prompt
@@ -52,10 +58,22 @@ class TestPlaceAndPeople:
         [
             (GROUP, "You are talking on telegram, in a group, inside one of its threads."),
             (replace(GROUP, thread_id=None), "You are talking on telegram, in a group."),
-            (replace(GROUP, chat_type=ChatType.DM, thread_id=None), "You are talking on telegram, in a direct chat."),
-            (replace(GROUP, chat_type=ChatType.CHANNEL, thread_id=None), "You are talking on telegram, in a channel."),
-            (replace(GROUP, chat_type=ChatType.THREAD), "You are talking on telegram, in a thread."),
-            (SessionSource.terminal(), "You are talking to the person at the terminal of the machine that runs"),
+            (
+                replace(GROUP, chat_type=ChatType.DM, thread_id=None),
+                "You are talking on telegram, in a direct chat.",
+            ),
+            (
+                replace(GROUP, chat_type=ChatType.CHANNEL, thread_id=None),
+                "You are talking on telegram, in a channel.",
+            ),
+            (
+                replace(GROUP, chat_type=ChatType.THREAD),
+                "You are talking on telegram, in a thread.",
+            ),
+            (
+                SessionSource.terminal(),
+                "You are talking to the person at the terminal of the machine that runs",
+            ),
         ],
     )
     def test_the_kind_of_place_is_a_sentence(self, source: SessionSource, sentence: str) -> None:
@@ -76,12 +94,18 @@ class TestPlaceAndPeople:
         assert shown["user_name"] == "Ann"
 
     def test_the_lasting_id_of_a_person_is_the_one_shown(self) -> None:
-        shown = values(context_prompt(replace(FACTS, source=replace(GROUP, user_id_alt="uuid-1234")), None))
+        shown = values(
+            context_prompt(replace(FACTS, source=replace(GROUP, user_id_alt="uuid-1234")), None)
+        )
 
         assert shown["user"] == "uuid-1234"
 
     def test_an_account_other_than_main_is_part_of_the_address(self) -> None:
-        shown = values(context_prompt(replace(FACTS, source=replace(GROUP, account="support", thread_id=None)), None))
+        shown = values(
+            context_prompt(
+                replace(FACTS, source=replace(GROUP, account="support", thread_id=None)), None
+            )
+        )
 
         assert shown["chat"] == f"telegram/support:{GROUP_ID}"
 
@@ -128,22 +152,34 @@ class TestPlaceAndPeople:
 
 class TestResets:
     @pytest.mark.parametrize(
-        ("reason", "why"), [(EndReason.IDLE, "after a long silence"), (EndReason.DAILY, "at the daily reset")]
+        ("reason", "why"),
+        [(EndReason.IDLE, "after a long silence"), (EndReason.DAILY, "at the daily reset")],
     )
-    def test_the_agent_knows_why_the_old_conversation_ended(self, reason: EndReason, why: str) -> None:
+    def test_the_agent_knows_why_the_old_conversation_ended(
+        self, reason: EndReason, why: str
+    ) -> None:
         notice = ResetNotice(reason=reason, had_activity=True, previous=SessionId("s1"))
 
-        assert f"the one before it ended by itself {why}. " in context_prompt(replace(FACTS, notice=notice), None)
+        assert f"the one before it ended by itself {why}. " in context_prompt(
+            replace(FACTS, notice=notice), None
+        )
 
     @pytest.mark.parametrize(
         ("had_activity", "sentence"),
         [
-            (True, "You no longer see what was said in it; the person can bring it back with /resume."),
+            (
+                True,
+                "You no longer see what was said in it; the person can bring it back with /resume.",
+            ),
             (False, "Nothing had been said in it."),
         ],
     )
-    def test_the_agent_knows_whether_anything_is_gone(self, had_activity: bool, sentence: str) -> None:
-        notice = ResetNotice(reason=EndReason.IDLE, had_activity=had_activity, previous=SessionId("s1"))
+    def test_the_agent_knows_whether_anything_is_gone(
+        self, had_activity: bool, sentence: str
+    ) -> None:
+        notice = ResetNotice(
+            reason=EndReason.IDLE, had_activity=had_activity, previous=SessionId("s1")
+        )
 
         assert sentence in context_prompt(replace(FACTS, notice=notice), None)
 
@@ -185,7 +221,9 @@ class TestDelivery:
         ]
 
     def test_only_the_note_of_this_platform_is_given(self) -> None:
-        facts = replace(FACTS, notes={"telegram": "You cannot read old messages.", "discord": "No forums."})
+        facts = replace(
+            FACTS, notes={"telegram": "You cannot read old messages.", "discord": "No forums."}
+        )
 
         prompt = context_prompt(facts, None)
 
@@ -208,7 +246,10 @@ class TestRedaction:
         assert shown["where"] == f"group: Ops, thread: {hide.thread('17585')}"
         assert shown["home_channels"] == [
             {"name": "Home", "target": f"telegram:{hide.chat(HOME_ID)}"},
-            {"name": "Announcements", "target": f"slack/work:{hide.chat('C0123ABCD', platform='slack')}"},
+            {
+                "name": "Announcements",
+                "target": f"slack/work:{hide.chat('C0123ABCD', platform='slack')}",
+            },
         ]
 
     def test_short_ids_and_people_without_a_name_are_hidden_too(self) -> None:
@@ -229,20 +270,26 @@ class TestRedaction:
         assert values(hide.restore(prompt)) == values(context_prompt(FACTS, None))
 
     @pytest.mark.parametrize(
-        "name", ["+49 151 1234567", "+49\u00ad151\u200b1234567", HOME_ID, f"x {GROUP_ID} y", "<@42>"]
+        "name",
+        ["+49 151 1234567", "+49\u00ad151\u200b1234567", HOME_ID, f"x {GROUP_ID} y", "<@42>"],
     )
     def test_a_label_that_holds_an_id_or_a_number_is_hidden_too(self, name: str) -> None:
-        source = replace(GROUP, chat_type=ChatType.DM, user_name=name, chat_name=name, chat_topic=name)
+        source = replace(
+            GROUP, chat_type=ChatType.DM, user_name=name, chat_name=name, chat_topic=name
+        )
         homes = (HomeChannel(platform="telegram", chat_id=HOME_ID, name=name),)
         hide = redactor()
 
-        prompt = context_prompt(PromptFacts(source=source, title=name, goal=name, files=(name,), homes=homes), hide)
+        prompt = context_prompt(
+            PromptFacts(source=source, title=name, goal=name, files=(name,), homes=homes), hide
+        )
 
         assert clean_label(name) not in prompt
         assert values(prompt)["user_name"] == hide.redact(clean_label(name))
 
     @pytest.mark.parametrize(
-        "text", [f"{GROUP_ID}\0x", f"x\u200b{GROUP_ID}", "-100\u200b1234567890", "x\0+49 151 1234567"]
+        "text",
+        [f"{GROUP_ID}\0x", f"x\u200b{GROUP_ID}", "-100\u200b1234567890", "x\0+49 151 1234567"],
     )
     def test_what_is_removed_from_a_label_uncovers_nothing(self, text: str) -> None:
         prompt = context_prompt(replace(FACTS, title=text), redactor())
@@ -272,7 +319,9 @@ class TestThirdPartyText:
         source = replace(GROUP, chat_name=label, user_name=label, chat_topic=label)
         homes = (HomeChannel(platform="telegram", chat_id=HOME_ID, name=label),)
 
-        prompt = context_prompt(PromptFacts(source=source, title=label, goal=label, files=(label,), homes=homes), None)
+        prompt = context_prompt(
+            PromptFacts(source=source, title=label, goal=label, files=(label,), homes=homes), None
+        )
 
         assert label not in sentences(prompt)
         assert prompt.count(label) == 8
@@ -287,7 +336,9 @@ class TestThirdPartyText:
         assert '  "user_name": "Ann",' in context_prompt(FACTS, None).splitlines()
 
     def test_a_name_closes_no_fence_and_no_tag(self) -> None:
-        block = context_prompt(replace(FACTS, source=replace(GROUP, user_name=HOSTILE)), None).partition("{")[2]
+        block = context_prompt(
+            replace(FACTS, source=replace(GROUP, user_name=HOSTILE)), None
+        ).partition("{")[2]
 
         assert "`" not in block
         assert "<" not in block
@@ -314,7 +365,9 @@ class TestLabels:
             ("Zoë 王小明 🙂 l'été", "Zoë 王小明 🙂 l'été"),
         ],
     )
-    def test_what_cannot_be_seen_is_removed_and_white_space_folded(self, text: str, label: str) -> None:
+    def test_what_cannot_be_seen_is_removed_and_white_space_folded(
+        self, text: str, label: str
+    ) -> None:
         assert clean_label(text) == label
 
     def test_a_label_of_128_characters_stays(self) -> None:

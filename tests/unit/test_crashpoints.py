@@ -33,12 +33,21 @@ print("never")
 def ran(script: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own: whoever arms points has them armed until it ends."""
     return subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
 
 
 def named_in_the_code() -> Counter[str]:
-    code = [path.read_text() for path in (ROOT / "gateway").rglob("*.py") if path.name != "crashpoints.py"]
+    code = [
+        path.read_text()
+        for path in (ROOT / "gateway").rglob("*.py")
+        if path.name != "crashpoints.py"
+    ]
     calls = [call for text in code for call in re.findall(r"\bcrashpoint\(([^)]*)\)", text)]
     return Counter(name for call in calls for name in re.findall(r'"([a-z-]+)"', call))
 

@@ -25,7 +25,15 @@ from turngate.gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from turngate.gateway.domain.messages import AgentEvent, Part, PartState, Sent, SessionSource, Text, TurnId
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    Part,
+    PartState,
+    Sent,
+    SessionSource,
+    Text,
+    TurnId,
+)
 from turngate.gateway.domain.ports.adapter import Adapter, Limits, Rate
 from turngate.gateway.domain.ports.store import Outcome, Store
 from turngate.gateway.observability.observer import Observer
@@ -51,7 +59,9 @@ class Timed(RecordingAdapter):
 class Finding(Timed):
     """Can tell whether a part has arrived."""
 
-    def __init__(self, *found: Sent | BaseException | None, outcomes: tuple[BaseException | None, ...] = ()) -> None:
+    def __init__(
+        self, *found: Sent | BaseException | None, outcomes: tuple[BaseException | None, ...] = ()
+    ) -> None:
         super().__init__(*outcomes)
         self.found = list(found)
         self.asked: list[tuple[Part, datetime]] = []
@@ -67,7 +77,9 @@ class Finding(Timed):
 class Editing(Timed):
     """Can change what it sent."""
 
-    def __init__(self, *edits: BaseException | None, outcomes: tuple[BaseException | None, ...] = ()) -> None:
+    def __init__(
+        self, *edits: BaseException | None, outcomes: tuple[BaseException | None, ...] = ()
+    ) -> None:
         super().__init__(*outcomes)
         self.outcomes_of_edits = list(edits)
         self.edited: list[tuple[str, str]] = []
@@ -150,7 +162,8 @@ class Post:
         source = source or at_desk()
         begun = await begin(self.store, message("?", id=f"q{self.number}", source=source))
         parts = tuple(
-            Part(target=source, text=text, ordinal=at, edits=None if at else edits) for at, text in enumerate(texts)
+            Part(target=source, text=text, ordinal=at, edits=None if at else edits)
+            for at, text in enumerate(texts)
         )
         return await self.store.finish(begun.turn, Outcome(entries=(assistant("!"),), parts=parts))
 
@@ -216,7 +229,9 @@ class TestSending:
     async def test_nothing_is_kept_of_a_chat_that_has_been_served(self) -> None:
         async with post(RecordingAdapter()) as office:
             for number in range(50):
-                await office.delivery.deliver(await office.put_out("x", source=at_desk(f"chat{number}")))
+                await office.delivery.deliver(
+                    await office.put_out("x", source=at_desk(f"chat{number}"))
+                )
             await later()
 
             assert not office.delivery._queues
@@ -235,7 +250,9 @@ class TestSending:
 
 @hurried
 class TestWaiting:
-    async def test_a_throttled_part_is_sent_again_when_the_platform_said_and_not_before(self) -> None:
+    async def test_a_throttled_part_is_sent_again_when_the_platform_said_and_not_before(
+        self,
+    ) -> None:
         adapter = Timed(Throttled("slow down", retry_after=7.0))
         async with post(adapter) as office:
             await office.delivery.deliver(await office.put_out("one"))
@@ -297,11 +314,16 @@ class TestWaiting:
             await office.delivery.deliver(await office.put_out("one"))
             await later(7200)
 
-        pauses = [later - earlier for earlier, later in zip(adapter.tried_at, adapter.tried_at[1:], strict=False)]
+        pauses = [
+            later - earlier
+            for earlier, later in zip(adapter.tried_at, adapter.tried_at[1:], strict=False)
+        ]
         assert adapter.texts == ["one"]
         assert pauses[0] <= 2
         assert max(pauses) <= 60
-        assert len({round(pause, 3) for pause in pauses[10:]}) > 5  # with jitter, or all chats would come back at once
+        assert (
+            len({round(pause, 3) for pause in pauses[10:]}) > 5
+        )  # with jitter, or all chats would come back at once
 
     async def test_a_failure_is_kept_with_its_reason_and_its_time(self) -> None:
         async with post(Timed(Throttled("slow down", retry_after=7.0))) as office:
@@ -315,8 +337,12 @@ class TestWaiting:
 
 @hurried
 class TestGivingUp:
-    @pytest.mark.parametrize("error", [Undeliverable("blocked by the user"), Unauthorized("bad token")])
-    async def test_what_can_never_arrive_is_a_dead_letter_at_once_and_the_next_goes_on(self, error: Exception) -> None:
+    @pytest.mark.parametrize(
+        "error", [Undeliverable("blocked by the user"), Unauthorized("bad token")]
+    )
+    async def test_what_can_never_arrive_is_a_dead_letter_at_once_and_the_next_goes_on(
+        self, error: Exception
+    ) -> None:
         adapter = Timed(error)
         async with post(adapter) as office:
             await office.delivery.deliver(await office.put_out("one", "two"))
@@ -345,7 +371,9 @@ class TestGivingUp:
             assert [part.text for part in await office.in_state(PartState.DEAD)] == ["one"]
             assert max(adapter.tried_at) <= 600
 
-    async def test_a_platform_that_asks_for_more_time_than_there_is_makes_a_dead_letter(self) -> None:
+    async def test_a_platform_that_asks_for_more_time_than_there_is_makes_a_dead_letter(
+        self,
+    ) -> None:
         adapter = Timed(Throttled("come back next year", retry_after=float("inf")))
         async with post(adapter) as office:
             await office.delivery.deliver(await office.put_out("one"))
@@ -389,7 +417,9 @@ class TestAClockThatIsSet:
             assert [part.text for part in await office.in_state(PartState.DEAD)] == ["one"]
             assert max(adapter.tried_at) == 600
 
-    async def test_what_an_earlier_run_left_waits_a_minute_at_most_if_the_clock_was_set_back(self) -> None:
+    async def test_what_an_earlier_run_left_waits_a_minute_at_most_if_the_clock_was_set_back(
+        self,
+    ) -> None:
         adapter, clock = Timed(Throttled("slowly", retry_after=300.0)), LoopClock()
         async with post(adapter, clock=clock) as office:
             await office.delivery.deliver(await office.put_out("one"))
@@ -448,8 +478,12 @@ class TestDoubt:
 
         assert adapter.texts == ["one"]
 
-    @pytest.mark.parametrize("error", [Throttled("slow down", retry_after=3.0), Unreachable("no answer")])
-    async def test_a_doubt_stays_one_when_the_platform_cannot_be_asked_now(self, error: Exception) -> None:
+    @pytest.mark.parametrize(
+        "error", [Throttled("slow down", retry_after=3.0), Unreachable("no answer")]
+    )
+    async def test_a_doubt_stays_one_when_the_platform_cannot_be_asked_now(
+        self, error: Exception
+    ) -> None:
         adapter = Finding(error, Sent(message_id="77", at=NOON))
         async with post(adapter, store=await self.left_in_doubt()) as office:
             await office.delivery.recover()
@@ -531,7 +565,9 @@ class TestDoubt:
             assert "in doubt" in [step.step for step in (await office.store.trace(inbox)).steps]
 
     async def test_a_doubt_outlives_tries_that_certainly_failed(self) -> None:
-        adapter = Timed(Unreachable("no answer"), NotSent("no route"), Throttled("slow down", retry_after=1.0))
+        adapter = Timed(
+            Unreachable("no answer"), NotSent("no route"), Throttled("slow down", retry_after=1.0)
+        )
         async with post(adapter) as office:
             await office.delivery.deliver(await office.put_out("one"))
             await later(600)
@@ -582,7 +618,8 @@ class TestEditing:
             assert [part.reason for part in await office.in_state(PartState.DEAD)] == ["blocked"]
 
     @pytest.mark.parametrize(
-        "error", [Unreachable("no answer"), NotSent("no route"), Throttled("slow down", retry_after=2.0)]
+        "error",
+        [Unreachable("no answer"), NotSent("no route"), Throttled("slow down", retry_after=2.0)],
     )
     async def test_an_edit_is_made_again_without_a_word_of_a_repeat(self, error: Exception) -> None:
         adapter = Editing(error)
@@ -606,8 +643,12 @@ class TestEditing:
         assert adapter.edited == [("m7", "one")]
         assert adapter.texts == []
 
-    async def test_a_new_message_in_place_of_one_that_is_gone_is_looked_for_if_it_is_in_doubt(self) -> None:
-        adapter = FindingEditor(*[Undeliverable("no such message")] * 2, found=(Sent(message_id="77", at=NOON),))
+    async def test_a_new_message_in_place_of_one_that_is_gone_is_looked_for_if_it_is_in_doubt(
+        self,
+    ) -> None:
+        adapter = FindingEditor(
+            *[Undeliverable("no such message")] * 2, found=(Sent(message_id="77", at=NOON),)
+        )
         adapter.outcomes = [Unreachable("no answer")]
         async with post(adapter) as office:
             await office.delivery.deliver(await office.put_out("one", edits="m7"))
@@ -659,7 +700,9 @@ class TestRates:
 
 
 def _limits(*, per_chat: Rate) -> Limits:
-    return Limits(largest_part=4000, measure=len, edit_every=timedelta(seconds=1), per_chat=per_chat)
+    return Limits(
+        largest_part=4000, measure=len, edit_every=timedelta(seconds=1), per_chat=per_chat
+    )
 
 
 @pytest.fixture
@@ -673,7 +716,9 @@ def reached() -> Iterator[list[str]]:
 
 @hurried
 class TestCrashPoints:
-    async def test_there_is_one_before_and_after_each_send_and_between_two(self, reached: list[str]) -> None:
+    async def test_there_is_one_before_and_after_each_send_and_between_two(
+        self, reached: list[str]
+    ) -> None:
         class Noting(Timed):
             async def send(self, part: Part) -> Sent:
                 reached.append(part.text)
@@ -699,7 +744,9 @@ class TestStoreUnavailable:
 
     async def test_a_failure_is_noted_when_the_store_is_back(self) -> None:
         adapter, store = Timed(Undeliverable("no")), MemoryStore(LoopClock())
-        async with post(adapter, store=store, seen_as=FullDisk(store, "record_unsent", 5)) as office:
+        async with post(
+            adapter, store=store, seen_as=FullDisk(store, "record_unsent", 5)
+        ) as office:
             await office.delivery.deliver(await office.put_out("one"))
 
             assert len(await office.in_state(PartState.DEAD)) == 1
@@ -730,7 +777,9 @@ class TestPreviews:
 
         assert len(screen.shown) == 3
 
-    async def test_without_streaming_a_follower_hears_only_of_the_beginning_and_the_end(self) -> None:
+    async def test_without_streaming_a_follower_hears_only_of_the_beginning_and_the_end(
+        self,
+    ) -> None:
         screen = Following()
         async with post(screen, stream=False) as office:
             preview = office.delivery.preview(at_desk(), TurnId(1), ["m1"])

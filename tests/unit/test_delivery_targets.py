@@ -16,7 +16,9 @@ HOMES = (
 )
 
 
-def target(platform: str, account: str, chat: str, thread: str | None = None, *, is_home: bool = False) -> Target:
+def target(
+    platform: str, account: str, chat: str, thread: str | None = None, *, is_home: bool = False
+) -> Target:
     return Target(platform=platform, account=account, chat=chat, thread=thread, is_home=is_home)
 
 
@@ -37,7 +39,9 @@ def test_a_target_is_a_place(written: str, place: Target | SessionSource) -> Non
     assert read_target(written, HERE, HOMES) == place
 
 
-@pytest.mark.parametrize("written", ["", "Telegram:1", "telegram:", "telegram:1:2:3", "telegram:1 2", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "written", ["", "Telegram:1", "telegram:", "telegram:1:2:3", "telegram:1 2", "/etc/passwd"]
+)
 def test_what_is_no_target_is_refused_with_the_cure(written: str) -> None:
     with pytest.raises(Refused, match="this is no target; write origin"):
         read_target(written, HERE, HOMES)

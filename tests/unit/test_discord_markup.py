@@ -88,7 +88,9 @@ def test_what_discord_does_not_know_is_written_in_another_way(markdown: str, tex
         ("```\n#### x\n|a|b|\n|-|-|\n![a](b)\n```", "```\n#### x\n|a|b|\n|-|-|\n![a](b)\n```"),
     ],
 )
-def test_code_is_as_it_was_written_between_fences_that_discord_knows(markdown: str, text: str) -> None:
+def test_code_is_as_it_was_written_between_fences_that_discord_knows(
+    markdown: str, text: str
+) -> None:
     assert marked(markdown).text == text
 
 
@@ -113,11 +115,17 @@ def test_in_a_table_the_marks_of_code_are_left_out_and_those_inside_it_are_not()
 def test_a_table_that_is_too_wide_is_told_row_by_row() -> None:
     table = f"|Name|Story|\n|-|-|\n|Ann|{'long ' * 20}|\n|Bob||"
 
-    assert marked(table).text == f"- **Name:** Ann · **Story:** {('long ' * 20).strip()}\n- **Name:** Bob"
+    assert (
+        marked(table).text
+        == f"- **Name:** Ann · **Story:** {('long ' * 20).strip()}\n- **Name:** Bob"
+    )
 
 
 def test_a_row_that_is_longer_than_the_head_loses_nothing() -> None:
-    assert marked("|a|b|\n|-|-|\n|1|2|3|\n|4|").text == "```\na | b |\n--+---+--\n1 | 2 | 3\n4 |   |\n```"
+    assert (
+        marked("|a|b|\n|-|-|\n|1|2|3|\n|4|").text
+        == "```\na | b |\n--+---+--\n1 | 2 | 3\n4 |   |\n```"
+    )
 
 
 def test_a_person_in_a_table_is_called() -> None:
@@ -150,14 +158,21 @@ def test_what_is_sent_plainly_is_all_of_it_and_calls_nobody() -> None:
     assert plain("  #### x <@12>\n|a|\n") == Marked("#### x <@12>\n|a|")
 
 
-@pytest.mark.parametrize(("text", "count"), [("😀", 2), ("𝄞", 2), ("你好", 2), ("abc", 3), ("😀" * 2049, 4098)])
+@pytest.mark.parametrize(
+    ("text", "count"), [("😀", 2), ("𝄞", 2), ("你好", 2), ("abc", 3), ("😀" * 2049, 4098)]
+)
 def test_a_text_is_counted_in_the_larger_unit(text: str, count: int) -> None:
     assert units(text) == marked(text).size == count
 
 
 @pytest.mark.parametrize(
     "text",
-    ["😀" * 2049, "|a|b|\n|-|-|\n" + "|x|y|\n" * 900, "````\n" + "```\n" * 900 + "````", "#### x\n" * 900],
+    [
+        "😀" * 2049,
+        "|a|b|\n|-|-|\n" + "|x|y|\n" * 900,
+        "````\n" + "```\n" * 900 + "````",
+        "#### x\n" * 900,
+    ],
     ids=["emoji", "table", "fences", "headings"],
 )
 def test_parts_fit_after_they_were_converted(text: str) -> None:
@@ -168,7 +183,10 @@ def test_parts_fit_after_they_were_converted(text: str) -> None:
 
 
 @example("|-|\n|-|")
-@given(st.text(st.characters(exclude_categories=["Cs"])) | st.text("*_`~[]()<>#-|!@ \n\t\\&+=a1é😀", max_size=80))
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]))
+    | st.text("*_`~[]()<>#-|!@ \n\t\\&+=a1é😀", max_size=80)
+)
 def test_whatever_is_written_something_is_shown(markdown: str) -> None:
     result = marked(markdown)
 
@@ -178,7 +196,9 @@ def test_whatever_is_written_something_is_shown(markdown: str) -> None:
 
 @given(
     st.lists(st.from_regex(r"[a-z0-9]+", fullmatch=True), min_size=1, max_size=8),
-    st.sampled_from(["**", "_", "`", "<", "|", "#### ", "> ", "- [ ] ", "![", "\n", "\n|-|-|\n|", "~~~\n", ""]),
+    st.sampled_from(
+        ["**", "_", "`", "<", "|", "#### ", "> ", "- [ ] ", "![", "\n", "\n|-|-|\n|", "~~~\n", ""]
+    ),
 )
 def test_no_word_gets_lost(words: list[str], mark: str) -> None:
     text = " ".join(f"{mark}{word}{mark}" for word in words)

@@ -94,7 +94,9 @@ def test_what_is_not_handled_means_nothing() -> None:
 
 def test_a_message_is_the_same_event_wherever_it_comes_from() -> None:
     told = case("channel")
-    payload = {name: value for name, value in told["payload"].items() if name not in ("guild_id", "member")}
+    payload = {
+        name: value for name, value in told["payload"].items() if name not in ("guild_id", "member")
+    }
 
     live, read = normalised(told), normalised(told | {"payload": payload})
 
@@ -155,7 +157,10 @@ def test_a_message_with_nothing_in_it_was_kept_from_us(name: str, lacks: bool) -
 
 
 def test_a_bot_that_is_still_thinking_keeps_nothing_from_us() -> None:
-    thinking = case("answer-of-another-bot-to-a-command")["payload"] | {"content": "", "flags": 1 << 7}
+    thinking = case("answer-of-another-bot-to-a-command")["payload"] | {
+        "content": "",
+        "flags": 1 << 7,
+    }
 
     assert not lacks_content(thinking)
 
@@ -193,8 +198,14 @@ def test_a_title_calls_nobody_by_a_number() -> None:
     ("written", "sent"),
     [
         ("ask in #general, please", "ask in <#800000000000000001>, please"),
-        ("#generals and a#general and http://a.b/#general", "#generals and a#general and http://a.b/#general"),
-        ("`#general` ```\n#general\n``` #general", "`#general` ```\n#general\n``` <#800000000000000001>"),
+        (
+            "#generals and a#general and http://a.b/#general",
+            "#generals and a#general and http://a.b/#general",
+        ),
+        (
+            "`#general` ```\n#general\n``` #general",
+            "`#general` ```\n#general\n``` <#800000000000000001>",
+        ),
         ("# general", "# general"),
     ],
 )
@@ -203,7 +214,10 @@ def test_a_channel_that_is_called_by_its_name_can_be_opened(written: str, sent: 
 
 
 def test_a_name_that_two_channels_have_leads_to_neither() -> None:
-    assert linked("#general", Names(channels={"1": "general", "2": "general"}), room=2000) == "#general"
+    assert (
+        linked("#general", Names(channels={"1": "general", "2": "general"}), room=2000)
+        == "#general"
+    )
 
 
 def test_a_text_without_room_for_links_stays_as_it_is() -> None:

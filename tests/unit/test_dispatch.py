@@ -63,7 +63,9 @@ class Counter:
         self.store = store
         self.lanes = Lanes(LaneRules(), self._work, tasks)
         delivery = Delivery(DeliveryRules(), store, clock, Observer(), tasks)
-        fitting = Fitting(delivery=delivery, files=Files(Path("no-files-here")), observer=Observer())
+        fitting = Fitting(
+            delivery=delivery, files=Files(Path("no-files-here")), observer=Observer()
+        )
         house = self.policy, store, Observer(), clock
         self.desk = Desk(*house, self.lanes, Pairing(store, b""), fitting, delivery.take_up, tasks)
         self.stopped = 0
@@ -79,12 +81,18 @@ class Counter:
         inbound = message(text, id=id, source=at_desk())
         accepted = await self.store.accept(inbound, self.key)
         surplus = first is not None
-        return Stored(id=accepted.id, message=inbound, is_surplus=surplus, is_first_surplus=bool(first))
+        return Stored(
+            id=accepted.id, message=inbound, is_surplus=surplus, is_first_surplus=bool(first)
+        )
 
-    async def command(self, text: str, *, id: str = "m1", beside: bool = True) -> Again | tuple[Part, ...]:  # noqa: A002
+    async def command(
+        self, text: str, *, id: str = "m1", beside: bool = True
+    ) -> Again | tuple[Part, ...]:  # noqa: A002
         call = COMMANDS.find(text)
         assert isinstance(call, Call)
-        return await self.desk.command(self.key, Running([await self.stored(text, id=id)], beside=beside), call)
+        return await self.desk.command(
+            self.key, Running([await self.stored(text, id=id)], beside=beside), call
+        )
 
     async def talk(self, question: str = "why", answer: str = "because") -> None:
         """One exchange that is over."""
@@ -92,12 +100,17 @@ class Counter:
         accepted = await self.store.accept(inbound, self.key)
         opening = self.policy.opening(at_desk())
         claim = Claim(inbox=(accepted.id,), opening=opening, entries=(asked(inbound),), history=50)
-        await self.store.finish((await self.store.begin(claim)).turn, Outcome(entries=(assistant(answer),)))
+        await self.store.finish(
+            (await self.store.begin(claim)).turn, Outcome(entries=(assistant(answer),))
+        )
 
     async def said(self) -> list[tuple[Role, Origin, str]]:
         session = await self.store.current(self.key)
         assert session is not None
-        return [(entry.role, entry.origin, entry.text) for entry in (await self.store.transcript(session.id)).entries]
+        return [
+            (entry.role, entry.origin, entry.text)
+            for entry in (await self.store.transcript(session.id)).entries
+        ]
 
 
 @asynccontextmanager
@@ -150,7 +163,9 @@ class TestCommands:
             assert part.text.startswith("A turn is running or waiting here.")
             assert len(await at.said()) == 4
 
-    async def test_a_question_that_is_asked_again_is_handed_back_and_nothing_is_kept_yet(self) -> None:
+    async def test_a_question_that_is_asked_again_is_handed_back_and_nothing_is_kept_yet(
+        self,
+    ) -> None:
         async with counter() as at:
             await at.talk("why")
             again = await at.command("/retry", beside=False)
@@ -158,10 +173,14 @@ class TestCommands:
             assert isinstance(again, Again)
             assert [entry.text for entry in again.said] == ["why"]
             assert [text for _, _, text in await at.said()] == ["why", "because"]
-            assert [item.message.text for item in await at.store.inbox(InboxState.WAITING)] == ["/retry"]
+            assert [item.message.text for item in await at.store.inbox(InboxState.WAITING)] == [
+                "/retry"
+            ]
 
     @pytest.mark.parametrize("verb", ["open", "rename", "answer"])
-    async def test_a_disk_that_is_full_for_a_while_delays_the_answer_and_loses_nothing(self, verb: str) -> None:
+    async def test_a_disk_that_is_full_for_a_while_delays_the_answer_and_loses_nothing(
+        self, verb: str
+    ) -> None:
         async with counter(**{verb: lambda store: failing(getattr(store, verb), 4)}) as at:
             (part,) = await at.command("/title Plans")  # type: ignore[misc]
 
@@ -189,7 +208,9 @@ class TestOneTooMany:
 
     async def test_many_are_refused_in_one_write(self) -> None:
         async with counter() as at:
-            stored = [await at.stored("a", id=str(number), first=number == 1) for number in range(4)]
+            stored = [
+                await at.stored("a", id=str(number), first=number == 1) for number in range(4)
+            ]
             told = await at.desk.refuse(Running(stored))
 
             assert [part.reply_to for part in told] == ["1"]
@@ -224,7 +245,10 @@ class TestBeginning:
 
         async with counter(begin=held_up) as at:
             stored = [await at.stored("a", id=str(number)) for number in range(200)]
-            begun = [asyncio.ensure_future(at.desk.begin(Running([each]), [each.message], None)) for each in stored]
+            begun = [
+                asyncio.ensure_future(at.desk.begin(Running([each]), [each.message], None))
+                for each in stored
+            ]
             await asyncio.sleep(1)
             assert 0 < len(waiting) < 100
 

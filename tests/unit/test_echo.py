@@ -26,7 +26,12 @@ from turngate.gateway.domain.messages import (
 )
 
 SESSION = Session(
-    id=SessionId("s1"), key=SessionKey("k"), origin=dm(), started_at=NOON, last_interaction_at=NOON, updated_at=NOON
+    id=SessionId("s1"),
+    key=SessionKey("k"),
+    origin=dm(),
+    started_at=NOON,
+    last_interaction_at=NOON,
+    updated_at=NOON,
 )
 TURN = Turn(id=TurnId(1), session=SESSION, source=dm(), messages=(message("hello there"),))
 
@@ -45,21 +50,39 @@ class TestEcho:
         assert await answer(TURN) == "Turn 1 of session `s1`. You said:\n\nhello there"
 
     async def test_it_says_which_files_came(self) -> None:
-        photo = Attachment(type=MediaType.IMAGE, path="/x", name="photo.jpg", mime="image/jpeg", size=12_000)
+        photo = Attachment(
+            type=MediaType.IMAGE, path="/x", name="photo.jpg", mime="image/jpeg", size=12_000
+        )
         voice = Attachment(type=MediaType.AUDIO)
 
-        one = await answer(replace(TURN, messages=(replace(message("look"), attachments=(photo,)),)))
-        two = await answer(replace(TURN, messages=(replace(message(""), attachments=(photo, voice)),)))
+        one = await answer(
+            replace(TURN, messages=(replace(message("look"), attachments=(photo,)),))
+        )
+        two = await answer(
+            replace(TURN, messages=(replace(message(""), attachments=(photo, voice)),))
+        )
 
         assert "session `s1`. (1 file: photo.jpg, image/jpeg, 12 kB) You said:\n\nlook" in one
-        assert "(2 files: photo.jpg, image/jpeg, 12 kB; audio) You said:\n\n(nothing in words)" in two
+        assert (
+            "(2 files: photo.jpg, image/jpeg, 12 kB; audio) You said:\n\n(nothing in words)" in two
+        )
 
     async def test_it_names_the_session_by_its_title(self) -> None:
-        assert "session `s1` “Plans”." in await answer(replace(TURN, session=replace(SESSION, title="Plans")))
+        assert "session `s1` “Plans”." in await answer(
+            replace(TURN, session=replace(SESSION, title="Plans"))
+        )
 
     async def test_it_counts_the_turns_it_was_shown(self) -> None:
         command = said(Role.USER, "/help", origin=Origin.COMMAND)
-        history = (user("a"), user("b"), assistant("ab"), command, user("c"), said(Role.TOOL, "t"), assistant("c"))
+        history = (
+            user("a"),
+            user("b"),
+            assistant("ab"),
+            command,
+            user("c"),
+            said(Role.TOOL, "t"),
+            assistant("c"),
+        )
 
         assert (await answer(replace(TURN, history=history))).startswith(
             "Turn 3 of session `s1`. I remember 2 before it."

@@ -12,10 +12,21 @@ from tests.programs import ENDING
 from tests.unit.test_agent_run import a_turn
 from turngate.gateway.agents.fallback import Chain, Link
 from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from turngate.gateway.domain.messages import AgentEvent, Done, SessionEnded, Text, Turn, TurnId, Usage
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    Done,
+    SessionEnded,
+    Text,
+    Turn,
+    TurnId,
+    Usage,
+)
 from turngate.gateway.domain.ports.adapter import HearsOfEndings, LetsOthersAnswer, TakesWords
 
-BUSY, GONE = AgentUnavailable("too many ask at once", retry_after=7.0), AgentUnavailable("nobody answers there")
+BUSY, GONE = (
+    AgentUnavailable("too many ask at once", retry_after=7.0),
+    AgentUnavailable("nobody answers there"),
+)
 NO_KEY = AgentRefused("401: no such key")
 
 
@@ -76,7 +87,9 @@ class Counting:
         raise GONE
 
 
-def chain_of(*agents: object, attempts: int = 3, told: list[tuple[str, AgentError]] | None = None) -> Chain:
+def chain_of(
+    *agents: object, attempts: int = 3, told: list[tuple[str, AgentError]] | None = None
+) -> Chain:
     links = [
         Link(name=f"agent {number}", agent=agent, attempts=attempts, system=f"prompt {number}")  # type: ignore[arg-type]
         for number, agent in enumerate(agents)
@@ -184,7 +197,9 @@ class Keeping(Moody):
 
 
 class TestEndings:
-    async def test_whose_session_it_is_hears_of_its_end_and_who_stands_in_for_it_does_not(self) -> None:
+    async def test_whose_session_it_is_hears_of_its_end_and_who_stands_in_for_it_does_not(
+        self,
+    ) -> None:
         first, second = Keeping(), Keeping()
         links = [Link(name="a", agent=first), Link(name="b", agent=second)]
         chain: object = Chain(links, lambda name, error: None)

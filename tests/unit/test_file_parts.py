@@ -51,10 +51,14 @@ class Office:
     store: MemoryStore
     files: Files
 
-    async def put_out(self, text: str = "", *, state: PartState = PartState.PENDING, edits: str | None = None) -> Part:
+    async def put_out(
+        self, text: str = "", *, state: PartState = PartState.PENDING, edits: str | None = None
+    ) -> Part:
         session = (await self.store.open(opening(at_desk()))).session
         file = await self.files.as_file("the content", session.id)
-        part = Part(target=at_desk(), text=text, file=File(path=file.path, name="a.md"), edits=edits)
+        part = Part(
+            target=at_desk(), text=text, file=File(path=file.path, name="a.md"), edits=edits
+        )
         (stored,) = await self.store.tell(session.id, entries=(), parts=(part,))
         return await self.store.record_sending(stored.id) if state is PartState.SENDING else stored
 
@@ -117,7 +121,9 @@ async def test_where_no_file_can_be_sent_it_is_told_in_words(tmp_path: Path) -> 
     async with office(adapter, tmp_path) as post:
         assert (await post.settled(await post.put_out("see here"))).state is PartState.SENT
 
-    assert adapter.texts == ["see here\n\n(a file was made here: a.md; this platform cannot show it)"]
+    assert adapter.texts == [
+        "see here\n\n(a file was made here: a.md; this platform cannot show it)"
+    ]
     assert adapter.sent[0].file is None
 
 
@@ -173,7 +179,9 @@ class TestInDoubt:
         assert (adapter.asked, adapter.texts) == (1, [""])
         assert len(adapter.files) == 1
 
-    async def test_where_nobody_can_look_the_caption_says_that_it_may_come_twice(self, tmp_path: Path) -> None:
+    async def test_where_nobody_can_look_the_caption_says_that_it_may_come_twice(
+        self, tmp_path: Path
+    ) -> None:
         adapter = FileAdapter()
         async with office(adapter, tmp_path) as post:
             await post.settled(await post.put_out(state=PartState.SENDING))

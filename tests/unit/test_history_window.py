@@ -9,7 +9,16 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes import NOON, assistant, said, user
-from turngate.gateway.domain.messages import Entry, Media, MediaType, Origin, Reasoning, Role, Text, ToolCall
+from turngate.gateway.domain.messages import (
+    Entry,
+    Media,
+    MediaType,
+    Origin,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+)
 from turngate.gateway.rules.history_window import (
     HistoryRules,
     estimate_text_tokens,
@@ -24,7 +33,10 @@ UNAVAILABLE = "[result unavailable]"
 
 def transcript(*entries: Entry) -> list[Entry]:
     """The entries as a store would hand them out: numbered from 1, a minute apart."""
-    return [replace(entry, seq=seq, at=NOON + timedelta(minutes=seq)) for seq, entry in enumerate(entries, start=1)]
+    return [
+        replace(entry, seq=seq, at=NOON + timedelta(minutes=seq))
+        for seq, entry in enumerate(entries, start=1)
+    ]
 
 
 def talk(turns: int, *, size: int = 1) -> list[Entry]:
@@ -66,8 +78,12 @@ def shown(*entries: Entry, rules: HistoryRules | None = None, mark: int = 0) -> 
     return texts(window(transcript(*entries), rules or HistoryRules(), mark=mark).entries)
 
 
-def tight(tokens: int, *, threshold: float = 1.0, keep_recent: int = 10, headroom: float = 0.75) -> HistoryRules:
-    return HistoryRules(tokens=tokens, threshold=threshold, keep_recent=keep_recent, headroom=headroom)
+def tight(
+    tokens: int, *, threshold: float = 1.0, keep_recent: int = 10, headroom: float = 0.75
+) -> HistoryRules:
+    return HistoryRules(
+        tokens=tokens, threshold=threshold, keep_recent=keep_recent, headroom=headroom
+    )
 
 
 def test_an_empty_transcript_gives_an_empty_window() -> None:
@@ -158,7 +174,12 @@ def test_a_call_without_a_result_gets_one_that_says_so() -> None:
     found = window(transcript(user("hi"), calling("c", text="wait"), assistant("hello"))).entries
     assert texts(found) == ["hi", "wait", UNAVAILABLE, "hello"]
     stand_in = found[2]
-    assert (stand_in.role, stand_in.tool_call_id, stand_in.seq, stand_in.at) == (Role.TOOL, "c", 2, found[1].at)
+    assert (stand_in.role, stand_in.tool_call_id, stand_in.seq, stand_in.at) == (
+        Role.TOOL,
+        "c",
+        2,
+        found[1].at,
+    )
 
 
 def test_a_call_at_the_very_end_gets_a_result_too() -> None:
@@ -166,7 +187,11 @@ def test_a_call_at_the_very_end_gets_a_result_too() -> None:
 
 
 def test_of_two_results_for_one_call_the_first_is_kept() -> None:
-    assert shown(user("hi"), calling("c"), result("c", "one"), result("c", "two")) == ["hi", "", "one"]
+    assert shown(user("hi"), calling("c"), result("c", "one"), result("c", "two")) == [
+        "hi",
+        "",
+        "one",
+    ]
 
 
 def test_a_result_that_comes_after_the_next_entry_is_dropped_and_stood_in_for() -> None:
@@ -175,12 +200,19 @@ def test_a_result_that_comes_after_the_next_entry_is_dropped_and_stood_in_for() 
 
 
 def test_call_ids_may_come_again_in_a_later_turn() -> None:
-    found = shown(user("1"), calling("c"), result("c", "one"), user("2"), calling("c"), result("c", "two"))
+    found = shown(
+        user("1"), calling("c"), result("c", "one"), user("2"), calling("c"), result("c", "two")
+    )
     assert found == ["1", "", "one", "2", "", "two"]
 
 
 def test_the_results_of_one_entry_keep_the_order_they_have() -> None:
-    assert shown(user("hi"), calling("a", "b"), result("b", "B"), result("a", "A")) == ["hi", "", "B", "A"]
+    assert shown(user("hi"), calling("a", "b"), result("b", "B"), result("a", "A")) == [
+        "hi",
+        "",
+        "B",
+        "A",
+    ]
 
 
 def test_command_entries_are_left_out_whatever_their_role() -> None:
@@ -238,7 +270,10 @@ def test_ordinary_assistant_text_is_left_alone(text: str) -> None:
 
 
 def test_after_a_closed_code_block_artefacts_are_removed_again() -> None:
-    assert shown(user("hi"), assistant("```\n[image]\n```\n[image]\nbye"))[1] == "```\n[image]\n```\nbye"
+    assert (
+        shown(user("hi"), assistant("```\n[image]\n```\n[image]\nbye"))[1]
+        == "```\n[image]\n```\nbye"
+    )
 
 
 def test_a_run_of_backticks_inside_a_line_opens_no_code_block() -> None:
@@ -251,7 +286,10 @@ def test_an_unclosed_echoed_call_does_not_swallow_the_text_before_a_closed_one()
 
 
 def test_what_follows_an_echoed_call_is_kept() -> None:
-    assert shown(user("hi"), assistant("<tool_call>\n{}\n</tool_call>\nwords\n</tool_call>"))[1] == "words"
+    assert (
+        shown(user("hi"), assistant("<tool_call>\n{}\n</tool_call>\nwords\n</tool_call>"))[1]
+        == "words"
+    )
 
 
 def test_only_its_own_end_closes_an_echoed_call() -> None:
@@ -269,7 +307,10 @@ def test_user_text_is_never_cleaned() -> None:
 
 
 def test_a_summary_is_never_cleaned() -> None:
-    assert shown(summary("[2026-05-04 12:00] they met"), user("hi"))[0] == "[2026-05-04 12:00] they met"
+    assert (
+        shown(summary("[2026-05-04 12:00] they met"), user("hi"))[0]
+        == "[2026-05-04 12:00] they met"
+    )
 
 
 @pytest.mark.parametrize(
@@ -308,7 +349,9 @@ def test_each_kind_of_file_has_its_breadcrumb_without_name_or_path(kind: MediaTy
 
 
 def test_a_breadcrumb_stands_beside_the_text_that_came_with_the_image() -> None:
-    found = window([with_media(Role.USER, Text("look"), image(), Text("and here"), image())]).entries[0]
+    found = window(
+        [with_media(Role.USER, Text("look"), image(), Text("and here"), image())]
+    ).entries[0]
     assert found.content == (Text("look"), Text("[image]"), Text("and here"), Text("[image]"))
 
 
@@ -327,7 +370,10 @@ def test_a_file_the_assistant_sent_along_with_a_call_is_not_shown() -> None:
 
 
 def test_a_file_the_assistant_sent_without_words_shows_a_breadcrumb() -> None:
-    assert shown(user("hi"), with_media(Role.ASSISTANT, Text("[image: /tmp/cat.png]"), image()))[1] == "[image]"
+    assert (
+        shown(user("hi"), with_media(Role.ASSISTANT, Text("[image: /tmp/cat.png]"), image()))[1]
+        == "[image]"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "[image]", "[2026-05-04 12:00] "])
@@ -354,7 +400,11 @@ def test_an_empty_tool_result_stays() -> None:
 
 
 def test_entries_that_need_no_change_are_the_same_objects() -> None:
-    entries = [user("hi"), replace(calling("c", text="wait"), reasoning=Reasoning(text="r")), result("c")]
+    entries = [
+        user("hi"),
+        replace(calling("c", text="wait"), reasoning=Reasoning(text="r")),
+        result("c"),
+    ]
     assert all(one is other for one, other in zip(window(entries).entries, entries, strict=True))
 
 
@@ -387,7 +437,9 @@ def test_the_prompt_takes_its_share_of_the_budget() -> None:
 
 
 def test_if_no_user_turn_fits_the_nearest_is_kept_with_the_newest_that_fit() -> None:
-    entries = transcript(user("old"), user("do it"), calling("c"), result("c", "x" * 400), assistant("end"))
+    entries = transcript(
+        user("old"), user("do it"), calling("c"), result("c", "x" * 400), assistant("end")
+    )
     found = window(entries, tight(60))
     assert texts(found.entries) == ["do it", "end"]
     assert (found.left_out, found.tokens <= 60) == (3, True)
@@ -406,24 +458,33 @@ def test_a_prompt_larger_than_the_budget_leaves_the_nearest_user_turn() -> None:
 
 def test_a_tool_result_whose_call_the_budget_cut_off_is_dropped() -> None:
     entries = transcript(
-        user("do it"), replace(calling("c"), content=(Text("x" * 400),)), result("c"), assistant("end")
+        user("do it"),
+        replace(calling("c"), content=(Text("x" * 400),)),
+        result("c"),
+        assistant("end"),
     )
     assert texts(window(entries, tight(60)).entries) == ["do it", "end"]
 
 
-def test_past_the_threshold_the_first_user_message_and_the_newest_stay_and_the_middle_goes() -> None:
+def test_past_the_threshold_the_first_user_message_and_the_newest_stay_and_the_middle_goes() -> (
+    None
+):
     entries = talk(50, size=10)
     rules = tight(sum(map(estimate_tokens, entries)), threshold=0.9, keep_recent=4, headroom=0.5)
     found = window(entries, rules)
     assert found.entries[0] is entries[0]
     assert list(found.entries[1:]) == entries[-len(found.entries) + 1 :]
     assert found.left_out == 100 - len(found.entries)
-    assert 0.5 * rules.tokens - 2 * estimate_tokens(entries[-1]) < found.tokens <= 0.5 * rules.tokens
+    assert (
+        0.5 * rules.tokens - 2 * estimate_tokens(entries[-1]) < found.tokens <= 0.5 * rules.tokens
+    )
 
 
 def test_up_to_the_threshold_nothing_is_thinned() -> None:
     entries = talk(20)
-    rules = tight(2 * sum(map(estimate_tokens, entries)), threshold=0.5, keep_recent=2, headroom=0.25)
+    rules = tight(
+        2 * sum(map(estimate_tokens, entries)), threshold=0.5, keep_recent=2, headroom=0.25
+    )
     assert window(entries, rules).left_out == 0
 
 
@@ -445,7 +506,9 @@ def test_the_newest_entries_stay_even_if_the_headroom_cannot_be_reached() -> Non
 
 
 @pytest.mark.parametrize(("keep_recent", "left_out"), [(5, 0), (4, 1)])
-def test_there_is_nothing_to_thin_among_the_newest_and_one_more(keep_recent: int, left_out: int) -> None:
+def test_there_is_nothing_to_thin_among_the_newest_and_one_more(
+    keep_recent: int, left_out: int
+) -> None:
     entries = talk(3)
     total = sum(map(estimate_tokens, entries))
     rules = tight(total, threshold=0.9, keep_recent=keep_recent, headroom=0.1)
@@ -453,14 +516,19 @@ def test_there_is_nothing_to_thin_among_the_newest_and_one_more(keep_recent: int
 
 
 def test_thinning_drops_the_results_whose_calls_went_with_the_middle() -> None:
-    entries = transcript(user("u1"), user("x" * 400), calling("c"), result("c"), user("u2"), assistant("a2"))
+    entries = transcript(
+        user("u1"), user("x" * 400), calling("c"), result("c"), user("u2"), assistant("a2")
+    )
     found = window(entries, tight(160, threshold=0.5, keep_recent=3, headroom=0.1))
     assert texts(found.entries) == ["u1", "u2", "a2"]
     assert found.left_out == 3
 
 
 def test_thinning_keeps_the_delivery_before_the_first_user_message() -> None:
-    entries = [*transcript(delivery("report")), *(replace(entry, seq=entry.seq + 1) for entry in talk(10))]
+    entries = [
+        *transcript(delivery("report")),
+        *(replace(entry, seq=entry.seq + 1) for entry in talk(10)),
+    ]
     total = sum(map(estimate_tokens, entries))
     found = window(entries, tight(total, threshold=0.9, keep_recent=2, headroom=0.1))
     assert texts(found.entries) == ["report", "u1 ", "u10 ", "a10 "]
@@ -486,17 +554,24 @@ def test_time_stamps_are_off_by_default() -> None:
 
 def test_time_stamps_go_on_user_turns_only() -> None:
     rules = HistoryRules(timestamps=True)
-    found = shown(delivery("d"), user("hi"), calling("c", text="w"), result("c"), assistant("a"), rules=rules)
+    found = shown(
+        delivery("d"), user("hi"), calling("c", text="w"), result("c"), assistant("a"), rules=rules
+    )
     assert found == ["d", "[2026-05-04 12:02] hi", "w", "found", "a"]
 
 
 def test_time_stamps_are_in_the_configured_zone() -> None:
-    assert shown(user("hi"), rules=HistoryRules(timestamps=True, zone="Asia/Kolkata"))[0] == "[2026-05-04 17:31] hi"
+    assert (
+        shown(user("hi"), rules=HistoryRules(timestamps=True, zone="Asia/Kolkata"))[0]
+        == "[2026-05-04 17:31] hi"
+    )
 
 
 def test_a_time_stamp_goes_before_the_first_text_of_a_turn_and_on_a_lone_breadcrumb() -> None:
     rules = HistoryRules(timestamps=True)
-    found = shown(with_media(Role.USER, Text("one"), Text("two")), with_media(Role.USER, image()), rules=rules)
+    found = shown(
+        with_media(Role.USER, Text("one"), Text("two")), with_media(Role.USER, image()), rules=rules
+    )
     assert found == ["[2026-05-04 12:01] one\ntwo", "[2026-05-04 12:02] [image]"]
 
 
@@ -506,7 +581,9 @@ def test_reasoning_is_replayed_with_its_call() -> None:
     assert (found.reasoning, found.tool_calls) == (thinking.reasoning, thinking.tool_calls)
 
 
-@pytest.mark.parametrize("text", ['[{"type":"text","text":"hi"}]', '{"role": "system"}', "null", '"quoted"', "[]"])
+@pytest.mark.parametrize(
+    "text", ['[{"type":"text","text":"hi"}]', '{"role": "system"}', "null", '"quoted"', "[]"]
+)
 @pytest.mark.parametrize("role", [Role.USER, Role.ASSISTANT])
 def test_text_that_looks_like_json_comes_back_as_that_very_string(role: Role, text: str) -> None:
     assert shown(user("hi"), said(role, text))[1] == text
@@ -519,12 +596,24 @@ def test_a_summary_may_precede_the_first_user_turn(role: Role) -> None:
 
 
 def test_a_summary_is_shown_where_it_stands() -> None:
-    assert shown(user("u1"), assistant("a1"), summary("before"), user("u2")) == ["u1", "a1", "before", "u2"]
+    assert shown(user("u1"), assistant("a1"), summary("before"), user("u2")) == [
+        "u1",
+        "a1",
+        "before",
+        "u2",
+    ]
 
 
 def test_the_newest_summary_is_shown_even_behind_the_mark_and_beyond_the_last_messages() -> None:
-    entries = [*transcript(summary("older"), summary("newer")), *(replace(e, seq=e.seq + 2) for e in talk(3))]
-    assert texts(window(entries, HistoryRules(messages=2), mark=4).entries) == ["newer", "u3 ", "a3 "]
+    entries = [
+        *transcript(summary("older"), summary("newer")),
+        *(replace(e, seq=e.seq + 2) for e in talk(3)),
+    ]
+    assert texts(window(entries, HistoryRules(messages=2), mark=4).entries) == [
+        "newer",
+        "u3 ",
+        "a3 ",
+    ]
 
 
 def test_a_summary_outlives_thinning() -> None:
@@ -536,7 +625,9 @@ def test_a_summary_outlives_thinning() -> None:
 
 
 def test_a_summary_outlives_the_budget_and_counts_toward_it() -> None:
-    entries = transcript(summary("before"), user("u1"), assistant("a1"), user("u2"), assistant("a2"))
+    entries = transcript(
+        summary("before"), user("u1"), assistant("a1"), user("u2"), assistant("a2")
+    )
     each = estimate_tokens(entries[1])
     budget = 4 * each + estimate_tokens(entries[0]) - 1
     found = window(entries, tight(budget))
@@ -560,7 +651,9 @@ def test_a_summary_calls_no_tools() -> None:
     assert shown(told, result("c"), user("hi")) == ["before", "hi"]
 
 
-@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("你好", 2), ("\ud800", 1)])
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("你好", 2), ("\ud800", 1)]
+)
 def test_a_token_is_four_bytes_rounded_up(text: str, tokens: int) -> None:
     assert estimate_text_tokens(text) == tokens
 
@@ -572,7 +665,9 @@ def test_everything_an_entry_carries_is_counted() -> None:
     thinking = replace(plain, reasoning=Reasoning(text="x" * 99))
     signed = replace(plain, reasoning=Reasoning(text="x" * 99, signature="s" * 99))
     pictured = replace(plain, content=(*plain.content, image()))
-    estimates = [estimate_tokens(entry) for entry in (plain, call, long_call, thinking, signed, pictured)]
+    estimates = [
+        estimate_tokens(entry) for entry in (plain, call, long_call, thinking, signed, pictured)
+    ]
     assert estimates[0] < estimates[1] < estimates[2]
     assert estimates[0] < estimates[3] < estimates[4]
     assert estimates[0] < estimates[5]
@@ -637,15 +732,18 @@ def test_a_summary_takes_no_turn_apart() -> None:
 
 
 def test_a_summary_leaves_a_delivery_to_the_one_who_answers_it() -> None:
-    assert old(user("u1"), assistant("a1"), delivery("news"), user("u2"), assistant("a2")) == ["u1", "a1"]
+    assert old(user("u1"), assistant("a1"), delivery("news"), user("u2"), assistant("a2")) == [
+        "u1",
+        "a1",
+    ]
 
 
 def test_commands_and_older_summaries_go_with_what_stands_around_them_and_do_not_count() -> None:
     command = said(Role.USER, "/help", origin=Origin.COMMAND)
 
-    assert old(user("u1"), summary("s"), command, assistant("a1"), user("u2"), command, assistant("a2")) == [
-        *("u1", "s", "/help", "a1")
-    ]
+    assert old(
+        user("u1"), summary("s"), command, assistant("a1"), user("u2"), command, assistant("a2")
+    ) == [*("u1", "s", "/help", "a1")]
 
 
 def test_a_summary_stands_for_no_more_than_fits_the_headroom() -> None:
@@ -659,7 +757,14 @@ def test_a_turn_that_is_too_large_is_summarised_alone() -> None:
 
 
 def test_a_message_without_words_is_no_place_to_begin() -> None:
-    entries = (user("u1"), assistant("a1"), user("  "), assistant("a2"), user("u3"), assistant("a3"))
+    entries = (
+        user("u1"),
+        assistant("a1"),
+        user("  "),
+        assistant("a2"),
+        user("u3"),
+        assistant("a3"),
+    )
 
     assert old(*entries, keep_recent=3) == []
     assert old(*entries, keep_recent=2) == ["u1", "a1", "  ", "a2"]

@@ -46,7 +46,14 @@ class TestATurn:
         document = turn_document(replace(TURN, system="Be kind.", context="You are in a chat."))
         assert document == {
             "turn": 7,
-            "session": {"id": "s1", "title": None, "is_new": True, "reset": None, "goal": None, "shared": False},
+            "session": {
+                "id": "s1",
+                "title": None,
+                "is_new": True,
+                "reset": None,
+                "goal": None,
+                "shared": False,
+            },
             "source": {
                 "platform": "telegram",
                 "account": "main",
@@ -89,13 +96,18 @@ class TestATurn:
 
     def test_a_session_is_new_until_something_was_said_in_it(self) -> None:
         command, talk = said(Role.USER, "/help", origin=Origin.COMMAND), user("hi")
-        states = [turn_document(replace(TURN, history=history))["session"] for history in ((command,), (command, talk))]
+        states = [
+            turn_document(replace(TURN, history=history))["session"]
+            for history in ((command,), (command, talk))
+        ]
         assert [state["is_new"] for state in states] == [True, False]  # type: ignore[index,call-overload]
 
     def test_history_has_blocks_calls_and_results(self) -> None:
         photo = Media(type=MediaType.IMAGE, path="/in/1", mime="image/png", name="a.png")
         asked = Entry(role=Role.USER, content=(Text("look"), photo), at=NOON, sender="u1")
-        called = Entry(role=Role.ASSISTANT, content=(), at=NOON, tool_calls=(ToolCall(id="c", name="see"),))
+        called = Entry(
+            role=Role.ASSISTANT, content=(), at=NOON, tool_calls=(ToolCall(id="c", name="see"),)
+        )
         result = Entry(role=Role.TOOL, content=(Text("a cat"),), at=NOON, tool_call_id="c")
         assert turn_document(replace(TURN, history=(asked, called, result)))["history"] == [
             {
@@ -107,7 +119,11 @@ class TestATurn:
                 "tool_calls": [],
                 "sender": "u1",
             },
-            {"role": "assistant", "content": [], "tool_calls": [{"id": "c", "name": "see", "arguments": "{}"}]},
+            {
+                "role": "assistant",
+                "content": [],
+                "tool_calls": [{"id": "c", "name": "see", "arguments": "{}"}],
+            },
             {
                 "role": "tool",
                 "content": [{"type": "text", "text": "a cat"}],
@@ -117,9 +133,18 @@ class TestATurn:
         ]
 
     def test_a_message_has_its_files_and_what_it_answers(self) -> None:
-        file = Attachment(type=MediaType.FILE, ref="secret-ref", path="/in/x", mime="text/plain", name="x.txt", size=3)
+        file = Attachment(
+            type=MediaType.FILE,
+            ref="secret-ref",
+            path="/in/x",
+            mime="text/plain",
+            name="x.txt",
+            size=3,
+        )
         quoted = ReplyTo(message_id="99", text="what I said", to_bot=True)
-        document = turn_document(replace(TURN, messages=(replace(message(), attachments=(file,), reply_to=quoted),)))
+        document = turn_document(
+            replace(TURN, messages=(replace(message(), attachments=(file,), reply_to=quoted),))
+        )
         (shown,) = document["messages"]  # type: ignore[misc,union-attr]
         assert shown["attachments"] == [{"path": "/in/x", "mime": "text/plain", "name": "x.txt"}]  # type: ignore[index,call-overload]
         assert shown["reply_to"] == {"text": "what I said", "to_bot": True}  # type: ignore[index,call-overload]
@@ -135,7 +160,9 @@ class TestATurn:
             thread_id="171CANARY5",
             scope="T0CANARY6",
         )
-        said_by = Entry(role=Role.USER, content=(Text("hi"),), at=NOON, sender="U0CANARY7", message_id="CANARY8")
+        said_by = Entry(
+            role=Role.USER, content=(Text("hi"),), at=NOON, sender="U0CANARY7", message_id="CANARY8"
+        )
         turn = replace(
             TURN,
             source=source,
@@ -158,17 +185,39 @@ class TestAnEvent:
         [
             ({"type": "text", "text": "hi", "more": 1}, Text("hi")),
             ({"type": "reasoning", "text": "hm"}, Reasoning(text="hm")),
-            ({"type": "reasoning", "text": "hm", "signature": "s"}, Reasoning(text="hm", signature="s")),
             (
-                {"type": "tool", "id": "1", "name": "look", "status": "started", "input": {"at": "ü"}},
+                {"type": "reasoning", "text": "hm", "signature": "s"},
+                Reasoning(text="hm", signature="s"),
+            ),
+            (
+                {
+                    "type": "tool",
+                    "id": "1",
+                    "name": "look",
+                    "status": "started",
+                    "input": {"at": "ü"},
+                },
                 Tool(id="1", name="look", status=ToolStatus.STARTED, input='{"at": "ü"}'),
             ),
             (
-                {"type": "tool", "id": "1", "name": "look", "status": "done", "title": "Look", "output": "a cat"},
+                {
+                    "type": "tool",
+                    "id": "1",
+                    "name": "look",
+                    "status": "done",
+                    "title": "Look",
+                    "output": "a cat",
+                },
                 Tool(id="1", name="look", status=ToolStatus.DONE, title="Look", output="a cat"),
             ),
             (
-                {"type": "tool", "id": "1", "name": "look", "status": "failed", "output": {"code": 3}},
+                {
+                    "type": "tool",
+                    "id": "1",
+                    "name": "look",
+                    "status": "failed",
+                    "output": {"code": 3},
+                },
                 Tool(id="1", name="look", status=ToolStatus.FAILED, output='{"code": 3}'),
             ),
             ({"type": "file", "path": "a.txt", "name": None}, File(path="a.txt")),
@@ -199,9 +248,18 @@ class TestAnEvent:
             ({"type": 3}, "the agent's event is wrong: type must be a text"),
             ({"type": "text"}, "the agent's event text is wrong: text must be a text"),
             ({"type": "text", "text": ["a"]}, "text must be a text"),
-            ({"type": "tool", "id": "1", "name": "n", "status": "over"}, "status must be one of started, done, failed"),
-            ({"type": "ask", "id": "q", "text": "t", "options": "yes"}, "options must be a list of texts"),
-            ({"type": "ask", "id": "q", "text": "t", "options": [1]}, "options must be a list of texts"),
+            (
+                {"type": "tool", "id": "1", "name": "n", "status": "over"},
+                "status must be one of started, done, failed",
+            ),
+            (
+                {"type": "ask", "id": "q", "text": "t", "options": "yes"},
+                "options must be a list of texts",
+            ),
+            (
+                {"type": "ask", "id": "q", "text": "t", "options": [1]},
+                "options must be a list of texts",
+            ),
             ({"type": "usage", "input": True}, "input must be a number"),
             ({"type": "usage", "input": float("nan")}, "input must be a number"),
             ({"type": "usage", "cost_usd": -1}, "cost_usd must be a sum of money"),
@@ -215,7 +273,8 @@ class TestAnEvent:
     @pytest.mark.parametrize("line", ["{", "hello", "[" * 100_000, "1" * 5000, b"\xff"])
     def test_what_is_no_json_is_told_without_repeating_it(self, line: str | bytes) -> None:
         with pytest.raises(
-            AgentError, match=r"^the agent said something that is not JSON, where each line is one event$"
+            AgentError,
+            match=r"^the agent said something that is not JSON, where each line is one event$",
         ):
             read_event(line)
 

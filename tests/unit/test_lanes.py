@@ -56,15 +56,24 @@ async def lanes(rules: LaneRules, work: Work | None = None) -> AsyncIterator[Wor
         yield work
 
 
-def rules(when_busy: WhenBusy = WhenBusy.COLLECT, *, debounce: timedelta = AT_ONCE, concurrent: int = 64) -> LaneRules:
+def rules(
+    when_busy: WhenBusy = WhenBusy.COLLECT, *, debounce: timedelta = AT_ONCE, concurrent: int = 64
+) -> LaneRules:
     return LaneRules(when_busy=when_busy, debounce=debounce, concurrent=concurrent)
 
 
 def stored(text: str, *, turn: int | None = None, alone: bool = False) -> Stored:
-    return Stored(id=InboxId(1), message=message(text), turn=None if turn is None else TurnId(turn), alone=alone)
+    return Stored(
+        id=InboxId(1),
+        message=message(text),
+        turn=None if turn is None else TurnId(turn),
+        alone=alone,
+    )
 
 
-def put(work: Work, text: str, *, key: SessionKey = KEY, turn: int | None = None, alone: bool = False) -> Place:
+def put(
+    work: Work, text: str, *, key: SessionKey = KEY, turn: int | None = None, alone: bool = False
+) -> Place:
     place = work.lanes.join(key)
     place.take(stored(text, turn=turn, alone=alone))
     return place
@@ -72,14 +81,18 @@ def put(work: Work, text: str, *, key: SessionKey = KEY, turn: int | None = None
 
 @hurried
 class TestOrder:
-    async def test_places_are_served_in_the_order_in_which_they_were_taken_whenever_each_is_stored(self) -> None:
+    async def test_places_are_served_in_the_order_in_which_they_were_taken_whenever_each_is_stored(
+        self,
+    ) -> None:
         async with lanes(rules(WhenBusy.FOLLOW_UP)) as work:
             places = [(work.lanes.join(KEY), f"{number}") for number in range(30)]
             for place, text in random.Random(5).sample(places, len(places)):
                 place.take(stored(text))
             await later(1000)
 
-        assert [text for batch in work.done for text in batch] == [f"{number}" for number in range(30)]
+        assert [text for batch in work.done for text in batch] == [
+            f"{number}" for number in range(30)
+        ]
 
     async def test_nobody_is_served_before_an_earlier_one_is_stored_or_has_left(self) -> None:
         async with lanes(rules()) as work:
@@ -117,7 +130,9 @@ class TestOrder:
 @hurried
 class TestWhenBusy:
     @pytest.mark.parametrize("when_busy", [WhenBusy.COLLECT, WhenBusy.STEER])
-    async def test_what_arrives_during_a_turn_becomes_one_next_turn(self, when_busy: WhenBusy) -> None:
+    async def test_what_arrives_during_a_turn_becomes_one_next_turn(
+        self, when_busy: WhenBusy
+    ) -> None:
         async with lanes(rules(when_busy)) as work:
             put(work, "first")
             await later(1)
@@ -159,7 +174,9 @@ class TestWhenBusy:
 
         assert work.done == [["first"]]
 
-    async def test_a_turn_that_is_stopped_before_it_said_how_is_stopped_as_soon_as_it_does(self) -> None:
+    async def test_a_turn_that_is_stopped_before_it_said_how_is_stopped_as_soon_as_it_does(
+        self,
+    ) -> None:
         running, asked = Running([stored("x")]), []
         running.stop()
 
@@ -168,7 +185,9 @@ class TestWhenBusy:
         assert asked == ["stop"]
 
     @pytest.mark.parametrize("when_busy", list(WhenBusy))
-    async def test_rows_of_one_turn_that_died_are_never_torn_apart_nor_mixed(self, when_busy: WhenBusy) -> None:
+    async def test_rows_of_one_turn_that_died_are_never_torn_apart_nor_mixed(
+        self, when_busy: WhenBusy
+    ) -> None:
         async with lanes(rules(when_busy), Work(takes=0.0)) as work:
             put(work, "a", turn=7)
             put(work, "b", turn=7)
@@ -495,7 +514,9 @@ class TestBeside:
 
             assert work.at_once == 2
 
-    async def test_what_needs_quiet_waits_for_a_turn_of_which_only_the_sending_is_left(self) -> None:
+    async def test_what_needs_quiet_waits_for_a_turn_of_which_only_the_sending_is_left(
+        self,
+    ) -> None:
         async def answer_at_once(_: SessionKey, running: Running) -> None:
             running.answered()
             order.append(f"{running.batch[0].message.text}, beside: {running.beside}")

@@ -29,7 +29,9 @@ def tool(status: ToolStatus = ToolStatus.STARTED, name: str = "search", id_: str
 class Streaming(Editing):
     """Has streams, where it says so; may fail to begin them and to go on with them."""
 
-    def __init__(self, *begins: BaseException | None, grows: tuple[BaseException | None, ...] = ()) -> None:
+    def __init__(
+        self, *begins: BaseException | None, grows: tuple[BaseException | None, ...] = ()
+    ) -> None:
         super().__init__()
         self.begins, self.grows = list(begins), list(grows)
         self.streamed: list[tuple[float, str]] = []
@@ -62,7 +64,9 @@ class Streaming(Editing):
 class Finding(Streaming):
     """Can be asked for previews that got lost."""
 
-    def __init__(self, *found: str | BaseException | None, begins: tuple[BaseException | None, ...] = ()) -> None:
+    def __init__(
+        self, *found: str | BaseException | None, begins: tuple[BaseException | None, ...] = ()
+    ) -> None:
         super().__init__(*begins)
         self.found = list(found)
         self.looked_for: list[Part] = []
@@ -133,7 +137,12 @@ class TestInAStream:
             await later(2)
             await turn.finish("There.")
 
-        assert adapter.tools == [("search", "started"), ("search", "done"), ("pay", "started"), ("pay", "failed")]
+        assert adapter.tools == [
+            ("search", "started"),
+            ("search", "done"),
+            ("pay", "started"),
+            ("pay", "failed"),
+        ]
         assert adapter.messages == {"s1": "There."}
 
     async def test_where_there_is_none_a_message_is_edited(self) -> None:
@@ -213,7 +222,9 @@ class TestThatGotLost:
             await turn.finish("Hello.")
 
         assert adapter.messages["s9"] == "Hello."
-        assert [(part.reply_to, part.turn) for part in adapter.looked_for] == [("q1", turn.begun.turn)]
+        assert [(part.reply_to, part.turn) for part in adapter.looked_for] == [
+            ("q1", turn.begun.turn)
+        ]
 
     async def test_a_beginning_that_is_certainly_not_there_is_made_again(self) -> None:
         adapter = Finding(None, begins=(Unreachable("nobody knows"),))
@@ -297,10 +308,14 @@ def test_a_story_never_takes_back_what_it_said() -> None:
     assert states == ["One", "One two", "One two three", "One two three four", "One two three four"]
 
 
-def test_a_story_has_a_blank_line_where_a_tool_was_used_and_tells_nothing_of_what_it_was_given() -> None:
+def test_a_story_has_a_blank_line_where_a_tool_was_used_and_tells_nothing_of_what_it_was_given() -> (
+    None
+):
     story = Story(LIMITS)
     story.hear(Text("Wait."))
-    story.hear(Tool(id="t", name="pay", status=ToolStatus.STARTED, title="Pay", input='{"card": 1}'))
+    story.hear(
+        Tool(id="t", name="pay", status=ToolStatus.STARTED, title="Pay", input='{"card": 1}')
+    )
     story.hear(Tool(id="t", name="pay", status=ToolStatus.DONE, output="secret"))
     story.hear(Text("Paid."))
 

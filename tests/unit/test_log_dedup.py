@@ -21,7 +21,9 @@ LOCKED = {"level": "error", "event": "the store failed", "reason": "locked", "pa
 def test_the_same_trouble_is_news_once_and_counted_after_a_while() -> None:
     clock = Clock()
     repeats = Repeats(clock)
-    assert [repeats.is_news({**LOCKED, "part": number}) for number in range(42)] == [True] + [False] * 41
+    assert [repeats.is_news({**LOCKED, "part": number}) for number in range(42)] == [True] + [
+        False
+    ] * 41
     assert list(repeats.overdue()) == []
 
     clock.at += FIRST_PAUSE

@@ -45,15 +45,21 @@ def say(lines: list[str], form: Form) -> str:
 def test_programs_get_logfmt_with_the_time_in_utc(lines: list[str]) -> None:
     line = say(lines, Form.LOGFMT)
     assert re.fullmatch(
-        r'timestamp=\S+Z level=error action=store event="the store failed" reason="the disk is full"', line
+        r'timestamp=\S+Z level=error action=store event="the store failed" reason="the disk is full"',
+        line,
     )
 
 
 def test_the_journal_gets_priorities_and_no_time(lines: list[str]) -> None:
-    assert say(lines, Form.JOURNAL) == '<3>action=store event="the store failed" reason="the disk is full"'
+    assert (
+        say(lines, Form.JOURNAL)
+        == '<3>action=store event="the store failed" reason="the disk is full"'
+    )
 
 
-@pytest.mark.parametrize(("level", "priority"), [("debug", 7), ("info", 6), ("warning", 4), ("error", 3)])
+@pytest.mark.parametrize(
+    ("level", "priority"), [("debug", 7), ("info", 6), ("warning", 4), ("error", 3)]
+)
 def test_every_level_has_its_priority(lines: list[str], level: str, priority: int) -> None:
     Log(lines.append, Form.JOURNAL).configure("debug")
     getattr(structlog.get_logger(), level)("words")
@@ -62,7 +68,8 @@ def test_every_level_has_its_priority(lines: list[str], level: str, priority: in
 
 def test_people_get_the_sentence_first(lines: list[str]) -> None:
     assert re.fullmatch(
-        r'\d\d:\d\d:\d\d ERROR   the store failed {17}action=store reason="[^"]+"', say(lines, Form.TERMINAL)
+        r'\d\d:\d\d:\d\d ERROR   the store failed {17}action=store reason="[^"]+"',
+        say(lines, Form.TERMINAL),
     )
 
 
@@ -72,7 +79,9 @@ def test_a_terminal_that_can_gets_colours(lines: list[str]) -> None:
     assert line.endswith("\x1b[0m")
 
 
-def test_a_trouble_that_stays_is_one_line_and_later_a_number_and_turns_are_never_held_back(lines: list[str]) -> None:
+def test_a_trouble_that_stays_is_one_line_and_later_a_number_and_turns_are_never_held_back(
+    lines: list[str],
+) -> None:
     at = [0.0]
     log = Log(lines.append, Form.JOURNAL, now=lambda: at[0])
     log.configure("info")
@@ -112,7 +121,9 @@ def test_a_terminal_shows_colours_unless_somebody_does_not_want_them() -> None:
         os.close(terminal)
 
 
-def test_what_ends_a_thread_or_is_ignored_or_warned_of_is_told_without_its_words(lines: list[str]) -> None:
+def test_what_ends_a_thread_or_is_ignored_or_warned_of_is_told_without_its_words(
+    lines: list[str],
+) -> None:
     hooks = sys.excepthook, threading.excepthook, sys.unraisablehook
     Log(lines.append).configure("debug")
     tell_crashes()

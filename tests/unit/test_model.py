@@ -55,12 +55,18 @@ def a_session(**about: object) -> Session:
         ({"chat_id": "99"}, "DM with 99"),
         ({}, "DM with somebody"),
         ({"user_name": "Ann", "thread_id": "7"}, "DM with Ann, thread: 7"),
-        ({"chat_type": ChatType.GROUP, "chat_name": "Ops", "thread_id": "7"}, "group: Ops, thread: 7"),
+        (
+            {"chat_type": ChatType.GROUP, "chat_name": "Ops", "thread_id": "7"},
+            "group: Ops, thread: 7",
+        ),
         ({"chat_type": ChatType.GROUP, "chat_name": "Ops", "chat_id": "-100"}, "group: Ops"),
         ({"chat_type": ChatType.GROUP, "chat_id": "-100", "user_name": "Ann"}, "group: -100"),
         ({"chat_type": ChatType.GROUP}, "group: unknown"),
         ({"chat_type": ChatType.CHANNEL, "chat_name": "news"}, "channel: news"),
-        ({"chat_type": ChatType.THREAD, "chat_name": "Ops", "thread_id": "t4"}, "thread: Ops, thread: t4"),
+        (
+            {"chat_type": ChatType.THREAD, "chat_name": "Ops", "thread_id": "t4"},
+            "thread: Ops, thread: t4",
+        ),
     ],
 )
 def test_a_source_says_in_words_where_it_is(about: dict[str, object], description: str) -> None:
@@ -181,12 +187,16 @@ def test_a_session_is_called_what_the_chat_is_called_else_what_the_person_is_cal
     assert a_session(origin=source()).display_name is None
 
 
-@pytest.mark.parametrize("about", [{"messages": 1}, {"archived_through": 1}, {"tokens": Tokens(output=1)}], ids=str)
+@pytest.mark.parametrize(
+    "about", [{"messages": 1}, {"archived_through": 1}, {"tokens": Tokens(output=1)}], ids=str
+)
 def test_an_entry_or_a_token_is_activity(about: dict[str, object]) -> None:
     assert a_session(**about).had_activity
 
 
-@pytest.mark.parametrize("about", [{}, {"title": "Taxes"}, {"goal": "finish"}, {"last_prompt_tokens": 9}], ids=str)
+@pytest.mark.parametrize(
+    "about", [{}, {"title": "Taxes"}, {"goal": "finish"}, {"last_prompt_tokens": 9}], ids=str
+)
 def test_without_entries_and_tokens_there_was_no_activity(about: dict[str, object]) -> None:
     assert not a_session(**about).had_activity
 
@@ -210,6 +220,8 @@ def test_every_type_is_frozen_and_slotted_and_says_what_it_is(cls: type) -> None
     assert not cls.__doc__.startswith(f"{cls.__name__}(")
 
 
-@pytest.mark.parametrize("cls", [cls for cls in TYPES if len(fields(cls)) > 1], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "cls", [cls for cls in TYPES if len(fields(cls)) > 1], ids=lambda cls: cls.__name__
+)
 def test_every_type_with_more_than_one_field_names_them(cls: type) -> None:
     assert all(field.kw_only for field in fields(cls))

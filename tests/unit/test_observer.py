@@ -21,7 +21,16 @@ from turngate.gateway.domain.errors import (
     StoreUnavailable,
     Undeliverable,
 )
-from turngate.gateway.domain.messages import AgentEvent, ChatType, Done, InboundMessage, Part, SessionSource, Text, Turn
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    ChatType,
+    Done,
+    InboundMessage,
+    Part,
+    SessionSource,
+    Text,
+    Turn,
+)
 from turngate.gateway.observability.error_text import place_of, reason_of, whole_reason
 from turngate.gateway.observability.logs import Action, Log, configure_logging
 from turngate.gateway.observability.observer import Observer
@@ -54,7 +63,11 @@ def log() -> Iterator[StringIO]:
 
 def message(text: str, number: int) -> InboundMessage:
     return InboundMessage(
-        id=f"message-canary-{number}", event_ids=(f"event-canary-{number}",), source=WHERE, text=text, sent_at=NOON
+        id=f"message-canary-{number}",
+        event_ids=(f"event-canary-{number}",),
+        source=WHERE,
+        text=text,
+        sent_at=NOON,
     )
 
 
@@ -73,8 +86,18 @@ class TestNobodysWords:
             yield Done()
 
         clock = LoopClock()
-        async with at_work(policy_for(ScriptedAgent(answer=answer)), MemoryStore(clock), clock) as work:
-            texts = ["my canary", "/title Canary", "/canary", "/new canary", "again canary", "/resume canary", "/retry"]
+        async with at_work(
+            policy_for(ScriptedAgent(answer=answer)), MemoryStore(clock), clock
+        ) as work:
+            texts = [
+                "my canary",
+                "/title Canary",
+                "/canary",
+                "/new canary",
+                "again canary",
+                "/resume canary",
+                "/retry",
+            ]
             for number, text in enumerate([*texts, "/undo", "/sessions", "/stop canary"]):
                 await work.pipeline.receive(message(text, number))
                 await work.pipeline.receive(message(text, number))
@@ -88,10 +111,17 @@ class TestNobodysWords:
 
     @pytest.mark.parametrize(
         "error",
-        [RuntimeError("the canary said"), AgentError("the canary said"), KeyError("canary"), SystemExit("canary")],
+        [
+            RuntimeError("the canary said"),
+            AgentError("the canary said"),
+            KeyError("canary"),
+            SystemExit("canary"),
+        ],
         ids=lambda error: type(error).__name__,
     )
-    async def test_neither_does_an_agent_whose_error_quotes_people(self, log: StringIO, error: BaseException) -> None:
+    async def test_neither_does_an_agent_whose_error_quotes_people(
+        self, log: StringIO, error: BaseException
+    ) -> None:
         await failing(ScriptedAgent(Text("a canary"), error))
 
         assert CANARY not in log.getvalue().lower()
@@ -119,10 +149,16 @@ class TestNobodysWords:
         assert all("some.library" in line for line in lines)
         assert "test_observe.py:" in lines[1]
 
-    async def test_our_own_adapters_keep_their_fixed_sentences_and_nothing_that_was_put_in(self, log: StringIO) -> None:
-        logging.getLogger("turngate.adapters.discord.intake").warning("switch on the Message Content Intent")
+    async def test_our_own_adapters_keep_their_fixed_sentences_and_nothing_that_was_put_in(
+        self, log: StringIO
+    ) -> None:
+        logging.getLogger("turngate.adapters.discord.intake").warning(
+            "switch on the Message Content Intent"
+        )
         logging.getLogger("turngate.adapters.discord.intake").warning("somebody said %s", "canary")
-        logging.getLogger("turngate.adapters.slack.api.library").warning("a library of theirs says: canary")
+        logging.getLogger("turngate.adapters.slack.api.library").warning(
+            "a library of theirs says: canary"
+        )
 
         assert "switch on the Message Content Intent" in log.getvalue()
         assert CANARY not in log.getvalue()
@@ -165,19 +201,27 @@ class TestLines:
         assert reason_of(Undeliverable("blocked")) == "blocked"
         assert reason_of(ValueError("blocked")) == "ValueError"
 
-    def test_what_a_model_server_said_is_told_to_nobody_who_did_not_ask_for_quotes(self, log: StringIO) -> None:
-        Observer().agent_unavailable("main", AgentUnavailable("no answer (500)", words="a canary"), again=True)
+    def test_what_a_model_server_said_is_told_to_nobody_who_did_not_ask_for_quotes(
+        self, log: StringIO
+    ) -> None:
+        Observer().agent_unavailable(
+            "main", AgentUnavailable("no answer (500)", words="a canary"), again=True
+        )
 
         assert 'reason="no answer (500)"' in log.getvalue()
         assert CANARY not in log.getvalue()
 
     def test_and_to_those_who_did(self, log: StringIO) -> None:
         Log(lambda line: log.write(f"{line}\n")).configure("debug", quote=True)
-        Observer().agent_unavailable("main", AgentUnavailable("no answer (500)", words="a\ncanary"), again=True)
+        Observer().agent_unavailable(
+            "main", AgentUnavailable("no answer (500)", words="a\ncanary"), again=True
+        )
 
         assert 'said="a canary"' in log.getvalue()
 
-    def test_the_outbox_keeps_what_a_platform_said_and_the_log_does_not(self, log: StringIO) -> None:
+    def test_the_outbox_keeps_what_a_platform_said_and_the_log_does_not(
+        self, log: StringIO
+    ) -> None:
         refusal = Undeliverable("not taken (400)", words="chat canary not found")
         Observer().unsent(Part(target=WHERE, text="canary"), refusal, dead=True)
 
@@ -191,7 +235,9 @@ class TestLines:
         assert "level=info" in log.getvalue()
 
     @pytest.mark.parametrize("error", [NotSent("no route"), ValueError("a canary")])
-    def test_a_hint_that_was_not_shown_is_told_to_whoever_looks_closely(self, log: StringIO, error: Exception) -> None:
+    def test_a_hint_that_was_not_shown_is_told_to_whoever_looks_closely(
+        self, log: StringIO, error: Exception
+    ) -> None:
         Observer().hint_failed(WHERE, error)
 
         assert "level=debug" in log.getvalue()
@@ -205,7 +251,9 @@ class TestMetrics:
         observer.received(WHERE, Action.ACCEPTED)
         observer.bug(ValueError())
 
-        names = {line.split("{")[0].split(" ")[0] for line in shown(observer) if not line.startswith("#")}
+        names = {
+            line.split("{")[0].split(" ")[0] for line in shown(observer) if not line.startswith("#")
+        }
         assert names
         assert all(name.startswith("turngate_") for name in names)
 

@@ -28,7 +28,9 @@ from turngate.gateway.rules.outcomes import asked, broken, commanded, parts, wor
 from turngate.gateway.stores.session_files import Files
 from turngate.gateway.turns.agent_input import heard
 
-PHOTO = Attachment(type=MediaType.IMAGE, ref="file-id", path="/tmp/x.png", mime="image/png", name="x.png")  # noqa: S108
+PHOTO = Attachment(
+    type=MediaType.IMAGE, ref="file-id", path="/tmp/x.png", mime="image/png", name="x.png"
+)  # noqa: S108
 NO_FILES = Files(Path("/no-files-here"))
 
 
@@ -42,7 +44,9 @@ def kept_photo(folder: Path) -> Attachment:
 
 def reset_session(reason: EndReason | None, *, had_activity: bool) -> Session:
     """One whose predecessor ended by itself."""
-    notice = reason and ResetNotice(reason=reason, had_activity=had_activity, previous=SessionId("s"))
+    notice = reason and ResetNotice(
+        reason=reason, had_activity=had_activity, previous=SessionId("s")
+    )
     return Session(
         id=SessionId("n"),
         key=SessionKey("k"),
@@ -69,7 +73,10 @@ class TestAsked:
     def test_files_are_kept_beside_the_words_and_without_words_alone(self) -> None:
         photo = Media(type=MediaType.IMAGE, path="/tmp/x.png", mime="image/png", name="x.png")  # noqa: S108
 
-        assert asked(replace(message("look"), attachments=(PHOTO,))).content == (Text("look"), photo)
+        assert asked(replace(message("look"), attachments=(PHOTO,))).content == (
+            Text("look"),
+            photo,
+        )
         assert asked(replace(message(""), attachments=(PHOTO,))).content == (photo,)
 
     def test_a_message_without_anything_is_still_a_message(self) -> None:
@@ -84,27 +91,45 @@ class TestOurOwnWords:
             (Role.USER, "/help", Origin.COMMAND),
             (Role.ASSISTANT, "Commands:", Origin.COMMAND),
         ]
-        assert [(part.text, part.target, part.reply_to) for part in outgoing] == [("Commands:", dm(), "m1")]
+        assert [(part.text, part.target, part.reply_to) for part in outgoing] == [
+            ("Commands:", dm(), "m1")
+        ]
 
     def test_parts_are_numbered_in_order(self) -> None:
-        assert [(part.ordinal, part.text) for part in parts(message(), "a", "b")] == [(0, "a"), (1, "b")]
+        assert [(part.ordinal, part.text) for part in parts(message(), "a", "b")] == [
+            (0, "a"),
+            (1, "b"),
+        ]
 
     @pytest.mark.parametrize(
-        ("reason", "words"), [(EndReason.IDLE, "after a long silence"), (EndReason.DAILY, "with the day")]
+        ("reason", "words"),
+        [(EndReason.IDLE, "after a long silence"), (EndReason.DAILY, "with the day")],
     )
-    def test_a_reset_is_told_with_its_reason_and_the_way_back(self, reason: EndReason, words: str) -> None:
-        (told,) = words_before(policy_for(ScriptedAgent()), reset_session(reason, had_activity=True))
+    def test_a_reset_is_told_with_its_reason_and_the_way_back(
+        self, reason: EndReason, words: str
+    ) -> None:
+        (told,) = words_before(
+            policy_for(ScriptedAgent()), reset_session(reason, had_activity=True)
+        )
 
         assert words in told
         assert "/resume" in told
 
     def test_a_reset_that_took_nothing_is_not_told(self) -> None:
-        assert words_before(policy_for(ScriptedAgent()), reset_session(EndReason.IDLE, had_activity=False)) == []
-        assert words_before(policy_for(ScriptedAgent()), reset_session(None, had_activity=False)) == []
+        assert (
+            words_before(
+                policy_for(ScriptedAgent()), reset_session(EndReason.IDLE, had_activity=False)
+            )
+            == []
+        )
+        assert (
+            words_before(policy_for(ScriptedAgent()), reset_session(None, had_activity=False)) == []
+        )
 
     def test_an_agent_that_is_no_longer_there_is_named(self) -> None:
         (told,) = words_before(
-            policy_for(ScriptedAgent()), replace(reset_session(None, had_activity=False), agent="coder")
+            policy_for(ScriptedAgent()),
+            replace(reset_session(None, had_activity=False), agent="coder"),
         )
 
         assert told == "The agent coder is no longer there; main answers."
@@ -123,7 +148,9 @@ class TestHeard:
 
         assert heard([asked(first), asked(second)], [first, second], NO_FILES) == [first, second]
 
-    def test_a_question_that_is_asked_again_is_heard_with_its_own_words_and_files(self, tmp_path: Path) -> None:
+    def test_a_question_that_is_asked_again_is_heard_with_its_own_words_and_files(
+        self, tmp_path: Path
+    ) -> None:
         photo = kept_photo(tmp_path)
         question = asked(replace(message("look", id="old"), attachments=(photo,)))
         command = message("/retry", id="new")
@@ -154,7 +181,9 @@ class TestHeard:
         """A transcript may have been imported."""
         secret = tmp_path / "secret"
         secret.write_bytes(b"x")
-        question = asked(replace(message("look", id="old"), attachments=(replace(PHOTO, path=str(secret)),)))
+        question = asked(
+            replace(message("look", id="old"), attachments=(replace(PHOTO, path=str(secret)),))
+        )
 
         (again,) = heard([question], [message("/retry")], Files(tmp_path / "files"))
 
@@ -182,6 +211,8 @@ class TestLastQuestion:
 
         assert last_question([one, notice, two, assistant("y")]) == (two,)
 
-    @pytest.mark.parametrize("entries", [[], [assistant("x")], [said(Role.USER, "/help", origin=Origin.COMMAND)]])
+    @pytest.mark.parametrize(
+        "entries", [[], [assistant("x")], [said(Role.USER, "/help", origin=Origin.COMMAND)]]
+    )
     def test_there_may_be_none(self, entries: list[Entry]) -> None:
         assert last_question(entries) == ()

@@ -34,7 +34,9 @@ def test_it_goes_on_from_the_last_answer_however_ours_is_set(ahead: timedelta) -
     clock.advance(minutes=10)
     clock.jump(days=-3)
 
-    assert theirs.now() == NOON + ahead + timedelta(minutes=10, seconds=1), "a date has no fractions of a second"
+    assert theirs.now() == NOON + ahead + timedelta(minutes=10, seconds=1), (
+        "a date has no fractions of a second"
+    )
 
 
 def test_what_was_by_ours_is_no_later_by_theirs() -> None:
@@ -48,7 +50,9 @@ def test_a_few_seconds_are_no_difference() -> None:
     assert told(FrozenClock(), timedelta(seconds=-4)).now() == NOON
 
 
-@pytest.mark.parametrize("date", [None, "", "soon", "Mon, 99 Foo 2026", "Mon, 04 May 2026 11:00:00 -0000"])
+@pytest.mark.parametrize(
+    "date", [None, "", "soon", "Mon, 99 Foo 2026", "Mon, 04 May 2026 11:00:00 -0000"]
+)
 def test_what_is_no_date_changes_nothing(date: str | None) -> None:
     theirs = TheirClock(FrozenClock())
     theirs.told(date)

@@ -7,7 +7,12 @@ import sys
 
 from tests.configs import config_of
 from tests.fakes import FrozenClock
-from turngate.gateway.daemon.platforms import accounts_called_each_time, connected, homes_of, platforms_of
+from turngate.gateway.daemon.platforms import (
+    accounts_called_each_time,
+    connected,
+    homes_of,
+    platforms_of,
+)
 
 SLACKS = """
 platforms:
@@ -49,7 +54,11 @@ def test_every_platform_has_its_own_homes() -> None:
 
 async def test_each_bot_is_an_adapter_of_its_own() -> None:
     async with connected(config_of(BOTS, T="canary"), FrozenClock()) as accounts:
-        assert list(accounts) == [("telegram", "main"), ("telegram", "support"), ("telegram", "sales")]
+        assert list(accounts) == [
+            ("telegram", "main"),
+            ("telegram", "support"),
+            ("telegram", "sales"),
+        ]
         assert {adapter.platform for adapter in accounts.values()} == {"telegram"}
 
 
@@ -78,6 +87,8 @@ async def test_each_workspace_is_an_adapter_of_its_own() -> None:
 def test_the_gateway_alone_imports_no_platform_s_library() -> None:
     look = "import sys, turngate.gateway.daemon.app; print({'aiogram', 'discord', 'slack_bolt'} & set(sys.modules))"
 
-    result = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", look], capture_output=True, text=True, check=True
+    )
 
     assert result.stdout == "set()\n"

@@ -16,8 +16,24 @@ from tests.fakes import NOON, RecordingAdapter, assistant, message
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from tests.talk import begin
-from turngate.gateway.domain.errors import NotSent, Retryable, Throttled, Unauthorized, Undeliverable, Unreachable
-from turngate.gateway.domain.messages import Done, Part, Reasoning, Sent, SessionSource, Text, Tool, ToolStatus
+from turngate.gateway.domain.errors import (
+    NotSent,
+    Retryable,
+    Throttled,
+    Unauthorized,
+    Undeliverable,
+    Unreachable,
+)
+from turngate.gateway.domain.messages import (
+    Done,
+    Part,
+    Reasoning,
+    Sent,
+    SessionSource,
+    Text,
+    Tool,
+    ToolStatus,
+)
 from turngate.gateway.domain.ports.adapter import Adapter, Limits, Rate
 from turngate.gateway.domain.ports.store import LOST_PREVIEW, Begun, Outcome
 from turngate.gateway.observability.observer import Observer
@@ -37,7 +53,10 @@ class Editing(RecordingAdapter):
     """Remembers what each message said, and when; may fail, or take its time."""
 
     def __init__(
-        self, *outcomes: BaseException | None, edits: tuple[BaseException | None, ...] = (), takes: float = 0.0
+        self,
+        *outcomes: BaseException | None,
+        edits: tuple[BaseException | None, ...] = (),
+        takes: float = 0.0,
     ) -> None:
         super().__init__(*outcomes)
         self.outcomes_of_edits = list(edits)
@@ -170,7 +189,11 @@ async def playing(
     try:
         async with asyncio.TaskGroup() as tasks:
             delivery = Delivery(
-                DeliveryRules(stream=stream, drafts=drafts, reaction=reaction), store, clock, Observer(), tasks
+                DeliveryRules(stream=stream, drafts=drafts, reaction=reaction),
+                store,
+                clock,
+                Observer(),
+                tasks,
             )
             delivery.connect({("web", "main"): adapter})
             begun = await begin(store, message("?", id="q1", source=at_desk()))
@@ -265,17 +288,31 @@ class TestInAMessage:
     async def test_a_tool_is_shown_until_there_are_words(self) -> None:
         adapter = Editing()
         async with playing(adapter) as turn:
-            for event in (using("search"), using("read\nfile"), Text("Found"), using("search"), Text("it")):
+            for event in (
+                using("search"),
+                using("read\nfile"),
+                Text("Found"),
+                using("search"),
+                Text("it"),
+            ):
                 turn.preview.show(event)
                 await later(2)
             await turn.finish("Found it.")
 
-        assert adapter.shown == ["Using search …", "Using read file …", "Found …", "Found\n\nit …", "Found it."]
+        assert adapter.shown == [
+            "Using search …",
+            "Using read file …",
+            "Found …",
+            "Found\n\nit …",
+            "Found it.",
+        ]
 
     async def test_it_never_says_more_than_fits_and_is_left_alone_once_it_is_full(self) -> None:
         adapter = Editing()
         adapter.limits = Limits(
-            largest_part=20, measure=lambda text: len(text.encode("utf-16-le")) // 2, edit_every=SECOND
+            largest_part=20,
+            measure=lambda text: len(text.encode("utf-16-le")) // 2,
+            edit_every=SECOND,
         )
         async with playing(adapter) as turn:
             for _ in range(20):
@@ -297,7 +334,9 @@ class TestInAMessage:
         assert adapter.sent == []
         assert [said[1:] for said in adapter.said] == [("b7", "Hel …"), ("b7", "Hello.")]
 
-    async def test_one_whose_message_nobody_can_find_shows_none_and_its_answer_says_so(self) -> None:
+    async def test_one_whose_message_nobody_can_find_shows_none_and_its_answer_says_so(
+        self,
+    ) -> None:
         adapter = Editing()
         async with playing(adapter, shown_in=LOST_PREVIEW) as turn:
             turn.preview.show(Text("Hel"))
@@ -316,7 +355,9 @@ class TestInAMessage:
             assert turn.store._turns[turn.begun.turn].preview == "b1"
             await turn.finish("Hello.")
 
-    async def test_a_turn_that_began_again_and_says_nothing_still_has_its_message_replaced(self) -> None:
+    async def test_a_turn_that_began_again_and_says_nothing_still_has_its_message_replaced(
+        self,
+    ) -> None:
         adapter = Editing()
         async with playing(adapter, shown_in="b7") as turn:
             await turn.finish("Hello.")
@@ -396,8 +437,12 @@ class TestTrouble:
 
         assert adapter.shown == [f"{MAY_STAND_ABOVE}Hello."]
 
-    @pytest.mark.parametrize("error", [Throttled("slow down", retry_after=4.0), NotSent("no route")])
-    async def test_a_first_message_that_certainly_did_not_leave_is_sent_later(self, error: Exception) -> None:
+    @pytest.mark.parametrize(
+        "error", [Throttled("slow down", retry_after=4.0), NotSent("no route")]
+    )
+    async def test_a_first_message_that_certainly_did_not_leave_is_sent_later(
+        self, error: Exception
+    ) -> None:
         adapter = Editing(error)
         async with playing(adapter) as turn:
             turn.preview.show(Text("Hel"))
@@ -407,8 +452,12 @@ class TestTrouble:
         assert adapter.shown == ["Hel …", "Hello."]
         assert 4.0 <= adapter.said[0][0] <= 6.0
 
-    @pytest.mark.parametrize("error", [Unreachable("no answer"), NotSent("no route"), Retryable("not now")])
-    async def test_an_edit_that_failed_for_now_is_made_up_for_by_the_next(self, error: Exception) -> None:
+    @pytest.mark.parametrize(
+        "error", [Unreachable("no answer"), NotSent("no route"), Retryable("not now")]
+    )
+    async def test_an_edit_that_failed_for_now_is_made_up_for_by_the_next(
+        self, error: Exception
+    ) -> None:
         adapter = Editing(edits=(error,))
         async with playing(adapter) as turn:
             turn.preview.show(Text("Hel"))
@@ -430,8 +479,12 @@ class TestTrouble:
         first, second = [at for at, _, _ in adapter.said][:2]
         assert 30.0 <= second - first <= 32.0
 
-    @pytest.mark.parametrize("error", [Undeliverable("gone"), Unauthorized("bad token"), ValueError("a bug")])
-    async def test_any_other_error_ends_the_preview_and_not_the_turn(self, error: Exception) -> None:
+    @pytest.mark.parametrize(
+        "error", [Undeliverable("gone"), Unauthorized("bad token"), ValueError("a bug")]
+    )
+    async def test_any_other_error_ends_the_preview_and_not_the_turn(
+        self, error: Exception
+    ) -> None:
         adapter = Editing(edits=(error,))
         async with playing(adapter) as turn:
             for _ in range(5):
@@ -487,8 +540,12 @@ class TestTrouble:
 
 @hurried
 class TestGivingWay:
-    @pytest.mark.parametrize("error", [NotSent("no route"), Throttled("slow down", retry_after=10.0)])
-    async def test_a_preview_waits_until_the_answers_of_its_chat_have_gone(self, error: Exception) -> None:
+    @pytest.mark.parametrize(
+        "error", [NotSent("no route"), Throttled("slow down", retry_after=10.0)]
+    )
+    async def test_a_preview_waits_until_the_answers_of_its_chat_have_gone(
+        self, error: Exception
+    ) -> None:
         adapter = Editing(error)
         async with playing(adapter) as turn:
             other = await begin(turn.store, message("?", id="q2", source=at_desk(user="bob")))
@@ -516,7 +573,9 @@ class TestGivingWay:
 
 @hurried
 class TestDrafts:
-    async def test_what_is_being_written_is_a_draft_and_the_answer_a_message_of_its_own(self) -> None:
+    async def test_what_is_being_written_is_a_draft_and_the_answer_a_message_of_its_own(
+        self,
+    ) -> None:
         adapter = Drafting()
         async with playing(adapter, drafts=True) as turn:
             turn.preview.show(Text("Hel"))
@@ -618,7 +677,9 @@ class TestTyping:
 
         assert adapter.typed_at == [0.0, 4.0]
 
-    @pytest.mark.parametrize("error", [NotSent("no route"), Undeliverable("no"), ValueError("a bug")])
+    @pytest.mark.parametrize(
+        "error", [NotSent("no route"), Undeliverable("no"), ValueError("a bug")]
+    )
     async def test_its_errors_harm_nobody(self, error: Exception) -> None:
         adapter = TypingOnly(error)
         async with playing(adapter) as turn:
@@ -672,7 +733,11 @@ class TestCutting:
     def test_what_no_message_has_room_for_is_neither_kept_nor_measured(self) -> None:
         measured: list[int] = []
         words = Words(
-            Limits(largest_part=20, measure=lambda text: measured.append(len(text)) or len(text), edit_every=SECOND)
+            Limits(
+                largest_part=20,
+                measure=lambda text: measured.append(len(text)) or len(text),
+                edit_every=SECOND,
+            )
         )
         for _ in range(1000):
             words.hear(Text("word "))
@@ -682,7 +747,11 @@ class TestCutting:
         assert len(measured) < 50
 
     def test_a_measure_that_jumps_is_never_exceeded(self) -> None:
-        limits = Limits(largest_part=20, measure=lambda text: len(text) + 7 * (text.count("`") % 2), edit_every=SECOND)
+        limits = Limits(
+            largest_part=20,
+            measure=lambda text: len(text) + 7 * (text.count("`") % 2),
+            edit_every=SECOND,
+        )
 
         assert limits.measure(shown("ab`cd`" * 30, limits)) <= 20
 
@@ -698,7 +767,9 @@ class TestCutting:
     def test_code_that_is_cut_is_closed(self) -> None:
         limits = Limits(largest_part=40, measure=len, edit_every=SECOND)
 
-        assert shown("```py\n" + "word = 1\n" * 30, limits) == "```py\n" + "word = 1\n" * 3 + "```\n …"
+        assert (
+            shown("```py\n" + "word = 1\n" * 30, limits) == "```py\n" + "word = 1\n" * 3 + "```\n …"
+        )
 
     def test_no_word_and_no_emoji_is_cut_in_half(self) -> None:
         limits = Limits(largest_part=16, measure=len, edit_every=SECOND)
@@ -709,7 +780,9 @@ class TestCutting:
 
 @hurried
 class TestWhereNothingElseShowsThatWorkGoesOn:
-    async def test_after_half_a_minute_of_silence_the_message_says_so_and_becomes_the_answer(self) -> None:
+    async def test_after_half_a_minute_of_silence_the_message_says_so_and_becomes_the_answer(
+        self,
+    ) -> None:
         adapter = Editing()
         async with playing(adapter) as turn:
             await asyncio.sleep(45)

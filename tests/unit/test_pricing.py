@@ -25,7 +25,9 @@ from turngate.gateway.rules.history_window import estimate_text_tokens, estimate
 from turngate.gateway.rules.pricing import Prices, counted, priced
 
 PRICES = Prices(input=1.0, output=10.0, cache_read=0.1, cache_write=2.0)
-REPORTED = Spent(tokens=Tokens(input=1_000_000, output=100_000, cache_read=10, cache_write=0), prompt_tokens=7)
+REPORTED = Spent(
+    tokens=Tokens(input=1_000_000, output=100_000, cache_read=10, cache_write=0), prompt_tokens=7
+)
 
 
 def turn(*history: Entry) -> AgentTurn:
@@ -66,7 +68,9 @@ def test_where_nothing_was_reported_all_that_was_shown_and_said_is_counted() -> 
     assert spent.prompt_tokens == shown
 
 
-@pytest.mark.parametrize("entries", [[], [said(Role.ASSISTANT, "There is no answer.", origin=Origin.COMMAND)]])
+@pytest.mark.parametrize(
+    "entries", [[], [said(Role.ASSISTANT, "There is no answer.", origin=Origin.COMMAND)]]
+)
 def test_an_agent_that_said_nothing_used_nothing(entries: list[Entry]) -> None:
     assert counted(Spent(), turn(), entries) == Spent()
 

@@ -12,7 +12,13 @@ from tests.programs import ENDING, Heard, heard, turn_in
 from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.domain.errors import ConfigError
 from turngate.gateway.domain.messages import Done, Text, Turn, Usage
-from turngate.gateway.domain.ports.adapter import Agent, Closes, HearsOfEndings, TakesAnswers, TakesWords
+from turngate.gateway.domain.ports.adapter import (
+    Agent,
+    Closes,
+    HearsOfEndings,
+    TakesAnswers,
+    TakesWords,
+)
 from turngate.gateway.observability.error_text import whole_reason
 
 TURN = turn_in(Path("/work"), "hello")
@@ -26,7 +32,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
     def load(source: str, name: str = "theirs:factory") -> Agent:
         (tmp_path / "theirs.py").write_text(source)
-        return load_agent(AgentSpec(name="main", kind="python", object=name, options={"word": "hi"}))
+        return load_agent(
+            AgentSpec(name="main", kind="python", object=name, options={"word": "hi"})
+        )
 
     yield load
     sys.modules.pop("theirs", None)
@@ -49,19 +57,27 @@ def factory(options):
 
 class TestRunning:
     async def test_it_may_yield_events_texts_and_dicts(self, make: Make) -> None:
-        assert await heard(make(AS_THEY_COME), TURN) == Heard([Text("hi"), Text(" hello"), Usage(input=3), Done()])
+        assert await heard(make(AS_THEY_COME), TURN) == Heard(
+            [Text("hi"), Text(" hello"), Usage(input=3), Done()]
+        )
 
     async def test_a_class_is_a_factory_too(self, make: Make) -> None:
-        agent = make("class factory:\n def __init__(self, options): pass\n async def run(self, turn):\n  yield 'hi'")
+        agent = make(
+            "class factory:\n def __init__(self, options): pass\n async def run(self, turn):\n  yield 'hi'"
+        )
         assert (await heard(agent, TURN)).text == "hi"
 
     async def test_a_coroutine_may_return_the_whole_answer(self, make: Make) -> None:
-        agent = make("class factory:\n def __init__(self, options): pass\n async def run(self, turn): return 'whole'")
+        agent = make(
+            "class factory:\n def __init__(self, options): pass\n async def run(self, turn): return 'whole'"
+        )
         assert await heard(agent, TURN) == Heard([Text("whole"), Done()])
 
     async def test_what_comes_after_done_is_not_asked_for(self, make: Make) -> None:
         body = "  yield 'a'\n  yield {'type': 'done'}\n  yield 'b'"
-        agent = make(f"class factory:\n def __init__(self, options): pass\n async def run(self, turn):\n{body}")
+        agent = make(
+            f"class factory:\n def __init__(self, options): pass\n async def run(self, turn):\n{body}"
+        )
         assert await heard(agent, TURN) == Heard([Text("a"), Done()])
 
     @pytest.mark.parametrize(
@@ -79,7 +95,9 @@ class TestRunning:
 
     async def test_closing_the_turn_closes_it(self, make: Make) -> None:
         body = "  try:\n   yield 'a'\n  finally:\n   closed.append(1)"
-        agent = make(f"closed = []\nclass factory:\n def __init__(self, o): pass\n async def run(self, turn):\n{body}")
+        agent = make(
+            f"closed = []\nclass factory:\n def __init__(self, o): pass\n async def run(self, turn):\n{body}"
+        )
         running = agent.run(TURN)
         await anext(running)
         await running.aclose()
@@ -91,16 +109,23 @@ class TestRunning:
 
     @pytest.mark.parametrize(
         "end",
-        ["def session_end(self, e): heard.append(e.id)", "async def session_end(self, e): heard.append(e.id)"],
+        [
+            "def session_end(self, e): heard.append(e.id)",
+            "async def session_end(self, e): heard.append(e.id)",
+        ],
     )
-    async def test_one_that_wants_to_know_hears_that_a_session_is_over(self, end: str, make: Make) -> None:
+    async def test_one_that_wants_to_know_hears_that_a_session_is_over(
+        self, end: str, make: Make
+    ) -> None:
         body = " def __init__(self, options): pass\n async def run(self, turn):\n  yield 'hi'\n"
         agent = make(f"heard = []\nclass factory:\n{body} {end}")
         assert isinstance(agent, HearsOfEndings)
         await agent.session_end(ENDING)
         assert sys.modules["theirs"].heard == [ENDING.id]
 
-    async def test_answers_words_and_the_end_reach_one_that_takes_them(self, tmp_path: Path) -> None:
+    async def test_answers_words_and_the_end_reach_one_that_takes_them(
+        self, tmp_path: Path
+    ) -> None:
         agent = load_agent(AgentSpec(name="main", kind="python", object=f"{__name__}:Listening"))
         assert isinstance(agent, TakesAnswers)
         assert isinstance(agent, TakesWords)
@@ -141,9 +166,15 @@ class TestMistakes:
         [
             (None, "agents.main: which object? write object: package.module:factory"),
             ("theirs", "agents.main: theirs is not package.module:factory"),
-            ("nonesuch.module:factory", "agents.main: there is no module nonesuch; name its folder in PYTHONPATH"),
+            (
+                "nonesuch.module:factory",
+                "agents.main: there is no module nonesuch; name its folder in PYTHONPATH",
+            ),
             ("theirs:nonesuch", "agents.main: the module theirs has no nonesuch"),
-            ("theirs:word", "agents.main: theirs:word is a str; name a function that returns the agent"),
+            (
+                "theirs:word",
+                "agents.main: theirs:word is a str; name a function that returns the agent",
+            ),
             ("theirs:broken", "agents.main: theirs:broken failed: KeyError: 'key'"),
             ("theirs:nothing", "agents.main: theirs:nothing returned a NoneType without run(turn)"),
         ],

@@ -28,7 +28,9 @@ def question() -> Part:
     """Asked at noon, for an hour."""
     about = Question(does=Does.RERUN, person="42", key=KEY, expires_at=NOON + HOUR)
     buttons = (Button(label="Run it again", nonce="n"),)
-    return Part(id=PartId(1), target=dm(), text="Again?", buttons=buttons, question=about, created_at=NOON)
+    return Part(
+        id=PartId(1), target=dm(), text="Again?", buttons=buttons, question=about, created_at=NOON
+    )
 
 
 def press() -> InboundMessage:

@@ -18,7 +18,11 @@ from turngate.gateway.outbound.rate_limiter import Governor
 
 def limits(*, per_chat: Rate | None = None, per_account: Rate | None = None) -> Limits:
     return Limits(
-        largest_part=4000, measure=len, edit_every=timedelta(seconds=1), per_chat=per_chat, per_account=per_account
+        largest_part=4000,
+        measure=len,
+        edit_every=timedelta(seconds=1),
+        per_chat=per_chat,
+        per_account=per_account,
     )
 
 
@@ -30,7 +34,9 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def answers(governor: Governor, limits: Limits, count: int, target: SessionSource | None = None) -> list[float]:
+async def answers(
+    governor: Governor, limits: Limits, count: int, target: SessionSource | None = None
+) -> list[float]:
     """When each of them went."""
     went = []
     for _ in range(count):
@@ -62,7 +68,11 @@ class TestRates:
 
         assert await answers(Governor(), both, 3) == [0.0, 1.0, 2.0]
         began = now()
-        assert [went - began for went in await answers(Governor(), both, 3, group)] == [0.0, 3.0, 6.0]
+        assert [went - began for went in await answers(Governor(), both, 3, group)] == [
+            0.0,
+            3.0,
+            6.0,
+        ]
 
     async def test_without_a_rate_nothing_waits(self) -> None:
         assert await answers(Governor(), limits(), 1000) == [0.0] * 1000
@@ -90,7 +100,9 @@ class TestRates:
 
         assert waiting.result() == [0.0, pytest.approx(60), pytest.approx(120)]
 
-    async def test_all_chats_of_an_account_share_its_rate_in_the_order_in_which_they_came(self) -> None:
+    async def test_all_chats_of_an_account_share_its_rate_in_the_order_in_which_they_came(
+        self,
+    ) -> None:
         governor, kept = Governor(), limits(per_account=rate(30, 1))
         went: list[tuple[float, int]] = []
 
@@ -125,7 +137,9 @@ class TestRates:
         assert await second == [pytest.approx(10)]
 
     @pytest.mark.parametrize(("count", "seconds"), [(0, 1), (-1, 1), (1, -1)])
-    async def test_a_rate_that_lets_nothing_pass_cannot_be_made(self, count: int, seconds: float) -> None:
+    async def test_a_rate_that_lets_nothing_pass_cannot_be_made(
+        self, count: int, seconds: float
+    ) -> None:
         with pytest.raises(ValueError, match="lets nothing pass"):
             rate(count, seconds)
 
@@ -139,7 +153,9 @@ class TestPauses:
         assert await answers(governor, limits(), 1, at_desk("other")) == [0.0]
         assert await answers(governor, limits(), 1) == [7.5]
 
-    async def test_a_pause_of_the_account_is_kept_by_all_its_chats_and_by_no_other_account(self) -> None:
+    async def test_a_pause_of_the_account_is_kept_by_all_its_chats_and_by_no_other_account(
+        self,
+    ) -> None:
         governor = Governor()
         throttle(governor, 7.5, everywhere=True)
         second = SessionSource(platform="web", account="second", chat_id="desk")

@@ -71,7 +71,10 @@ class TestPseudonyms:
     def test_kinds_are_apart(self) -> None:
         hide = redactor()
 
-        digits = {shown.partition("_")[2] for shown in (hide.user("42"), hide.chat("42"), hide.thread("42"))}
+        digits = {
+            shown.partition("_")[2]
+            for shown in (hide.user("42"), hide.chat("42"), hide.thread("42"))
+        }
 
         assert len(digits) == 3
 
@@ -117,7 +120,9 @@ class TestMentions:
             ("hi<@1>, hi <@2>!", "hi<@user_H>, hi <@user_H>!"),
         ],
     )
-    def test_the_id_is_hidden_known_or_not_and_the_shape_stays(self, written: str, shown: str) -> None:
+    def test_the_id_is_hidden_known_or_not_and_the_shape_stays(
+        self, written: str, shown: str
+    ) -> None:
         hide = redactor()
 
         hidden = hide.redact(written)
@@ -131,7 +136,16 @@ class TestMentions:
         assert hide.redact("<@42>") == f"<@{hide.user('42')}>"
 
     @pytest.mark.parametrize(
-        "text", ["<!here>", "<!channel>", "<https://a.example>", "<:smile:123456>", "<t:1618953630:R>", "<@>", "<@ 1>"]
+        "text",
+        [
+            "<!here>",
+            "<!channel>",
+            "<https://a.example>",
+            "<:smile:123456>",
+            "<t:1618953630:R>",
+            "<@>",
+            "<@ 1>",
+        ],
     )
     def test_what_mentions_nobody_stays(self, text: str) -> None:
         assert redactor().redact(text) == text
@@ -165,7 +179,9 @@ class TestToldIds:
             '{{"id": {}}}',
         ],
     )
-    @pytest.mark.parametrize("known", ["123456", MEMBER, GROUP_ID, "+15551234567", "U0123ABCD", "UABCDEFGH", "a-b_c=="])
+    @pytest.mark.parametrize(
+        "known", ["123456", MEMBER, GROUP_ID, "+15551234567", "U0123ABCD", "UABCDEFGH", "a-b_c=="]
+    )
     def test_a_told_id_is_hidden_wherever_it_is_a_token(self, text: str, known: str) -> None:
         hide = told(known)
 
@@ -296,16 +312,23 @@ class TestPhoneNumbers:
 
         hidden = hide.redact(text.format(number))
 
-        assert re.fullmatch("phone_[0-9a-f]{16}", hidden[len(text.split("{}")[0]) : -len(text.split("{}")[1]) or None])
+        assert re.fullmatch(
+            "phone_[0-9a-f]{16}",
+            hidden[len(text.split("{}")[0]) : -len(text.split("{}")[1]) or None],
+        )
         assert hide.restore(hidden) == text.format(number)
 
     @pytest.mark.parametrize("number", NO_PHONES)
     def test_dates_orders_versions_and_prices_survive(self, number: str) -> None:
         assert redactor().redact(f"see {number} there") == f"see {number} there"
 
-    @pytest.mark.parametrize("number", ["030 12345678", "+49 30 12345678", "0049-30-12345678", "03012345678"])
+    @pytest.mark.parametrize(
+        "number", ["030 12345678", "+49 30 12345678", "0049-30-12345678", "03012345678"]
+    )
     @pytest.mark.parametrize("lead", ["tel:", "Tel: ", "[call](tel:"])
-    def test_a_number_after_tel_needs_no_prefix_and_the_tel_stays(self, lead: str, number: str) -> None:
+    def test_a_number_after_tel_needs_no_prefix_and_the_tel_stays(
+        self, lead: str, number: str
+    ) -> None:
         hide = redactor()
 
         hidden = hide.redact(f"{lead}{number})")
@@ -357,7 +380,9 @@ class TestEmails:
     def test_addresses_stay_when_not_asked(self) -> None:
         assert redactor().redact("ann@example.com") == "ann@example.com"
 
-    @pytest.mark.parametrize("text", ["react@18.2.0", "@ann", "a@b", "foo@", "@example.com", "x @ y.example"])
+    @pytest.mark.parametrize(
+        "text", ["react@18.2.0", "@ann", "a@b", "foo@", "@example.com", "x @ y.example"]
+    )
     def test_versions_and_handles_are_no_addresses(self, text: str) -> None:
         assert redactor(emails=True).redact(text) == text
 
@@ -377,7 +402,9 @@ class TestTargets:
             ("telegram:", "telegram:"),
         ],
     )
-    def test_the_ids_are_hidden_and_platform_and_account_stay(self, target: str, shown: str) -> None:
+    def test_the_ids_are_hidden_and_platform_and_account_stay(
+        self, target: str, shown: str
+    ) -> None:
         hide = redactor()
 
         hidden = hide.target(target)
@@ -386,8 +413,13 @@ class TestTargets:
         assert hide.restore(hidden) == target
 
     def test_a_chat_has_one_pseudonym_per_platform_whoever_asks(self) -> None:
-        assert redactor("discord").target("telegram:-100123") == f"telegram:{redactor().chat('-100123')}"
-        assert redactor("discord").chat("-100123", platform="telegram") == redactor().chat("-100123")
+        assert (
+            redactor("discord").target("telegram:-100123")
+            == f"telegram:{redactor().chat('-100123')}"
+        )
+        assert redactor("discord").chat("-100123", platform="telegram") == redactor().chat(
+            "-100123"
+        )
 
     def test_an_id_with_a_colon_is_one_id_once_it_was_told(self) -> None:
         hide = redactor("signal")
@@ -417,7 +449,9 @@ class TestTargets:
 
         assert hide.redact("discord:78") == f"discord:{redactor('discord').chat('78')}"
 
-    @pytest.mark.parametrize("text", ["telegram: 5", "telegram:hello", "telegram:chat:5", "xtelegram:5", "telegram"])
+    @pytest.mark.parametrize(
+        "text", ["telegram: 5", "telegram:hello", "telegram:chat:5", "xtelegram:5", "telegram"]
+    )
     def test_a_platform_and_a_colon_are_not_yet_a_target(self, text: str) -> None:
         assert redactor().redact(text) == text
 
@@ -466,7 +500,9 @@ class TestSources:
     def test_a_person_comes_before_a_chat_of_the_same_id(self) -> None:
         hide = redactor()
 
-        hide.know_source(SessionSource(platform="telegram", chat_id="123456789", user_id="123456789"))
+        hide.know_source(
+            SessionSource(platform="telegram", chat_id="123456789", user_id="123456789")
+        )
 
         assert hide.redact("123456789") == hide.user("123456789")
 
@@ -477,7 +513,10 @@ class TestHistory:
         number = hide.redact("+4915112345678")
         entry = Entry(
             role=Role.TOOL,
-            content=(Text(f"found {MEMBER}"), Media(type=MediaType.FILE, path="/f/1", name="+4915112345678.pdf")),
+            content=(
+                Text(f"found {MEMBER}"),
+                Media(type=MediaType.FILE, path="/f/1", name="+4915112345678.pdf"),
+            ),
             at=NOON,
             sender="42",
             message_id="777",
@@ -490,7 +529,10 @@ class TestHistory:
 
         assert shown == Entry(
             role=Role.TOOL,
-            content=(Text(f"found {hide.user(MEMBER)}"), Media(type=MediaType.FILE, path="/f/1", name=f"{number}.pdf")),
+            content=(
+                Text(f"found {hide.user(MEMBER)}"),
+                Media(type=MediaType.FILE, path="/f/1", name=f"{number}.pdf"),
+            ),
             at=NOON,
             sender=hide.user("42"),
             message_id=None,
@@ -514,7 +556,11 @@ class TestHistory:
     def test_arguments_stay_json_when_an_id_is_a_number(self) -> None:
         hide = redactor()
         hide.chat(GROUP_ID)
-        call = ToolCall(id="c1", name="send", arguments=f'{{"to": [{GROUP_ID}, 5, true, null], "{GROUP_ID}": 1.5}}')
+        call = ToolCall(
+            id="c1",
+            name="send",
+            arguments=f'{{"to": [{GROUP_ID}, 5, true, null], "{GROUP_ID}": 1.5}}',
+        )
 
         shown = hide.entry(Entry(role=Role.ASSISTANT, content=(), at=NOON, tool_calls=(call,)))
 
@@ -544,7 +590,9 @@ class TestHistory:
     def test_harmless_arguments_stay_as_the_model_wrote_them(self) -> None:
         call = ToolCall(id="c1", name="send", arguments='{ "q" :\t"\\u00e9" , "n": 1e3 }')
 
-        shown = redactor().entry(Entry(role=Role.ASSISTANT, content=(), at=NOON, tool_calls=(call,)))
+        shown = redactor().entry(
+            Entry(role=Role.ASSISTANT, content=(), at=NOON, tool_calls=(call,))
+        )
 
         assert shown.tool_calls == (call,)
 
@@ -608,7 +656,9 @@ class TestTheWayBack:
 
 
 class TestHostileTexts:
-    @pytest.mark.parametrize("text", ["\0", "\ud800", "<@\ud800>", "+49\0151", "\udfff+4915112345678\ud800", ""])
+    @pytest.mark.parametrize(
+        "text", ["\0", "\ud800", "<@\ud800>", "+49\0151", "\udfff+4915112345678\ud800", ""]
+    )
     def test_broken_characters_raise_nothing(self, text: str) -> None:
         hide = redactor(emails=True)
 

@@ -83,7 +83,10 @@ class TestFitting:
 
     def test_a_hundred_thousand_line_ends_are_not_sent(self) -> None:
         assert split("\n" * 100_000, 4096, len) == []
-        assert [part.split() for part in split("a" + "\n" * 100_000 + "b", 4096, len)] == [["a"], ["b"]]
+        assert [part.split() for part in split("a" + "\n" * 100_000 + "b", 4096, len)] == [
+            ["a"],
+            ["b"],
+        ]
 
     def test_line_ends_behind_a_full_part_do_not_make_one_of_their_own(self) -> None:
         assert split("x" * 64 + "\n\n", 64, len) == ["x" * 63, "x\n\n"]
@@ -159,7 +162,8 @@ class TestKeptTogether:
             assert any(piece in part for part in parts), before
 
     @pytest.mark.parametrize(
-        "piece", ["&amp;", "&#x1F600;", "\\*", "**", FAMILY, "🇩🇪", "👍🏽", "e\u0301\u0302", "한", "\r\n"]
+        "piece",
+        ["&amp;", "&#x1F600;", "\\*", "**", FAMILY, "🇩🇪", "👍🏽", "e\u0301\u0302", "한", "\r\n"],
     )
     def test_it_is_not_cut_even_without_a_blank_around(self, piece: str) -> None:
         for before in range(50, 64):
@@ -187,7 +191,11 @@ class TestKeptTogether:
     def test_a_table_larger_than_a_part_is_cut_between_rows(self) -> None:
         parts = split("| a | b |\n|---|---|\n" + "| one | two |\n" * 30, 100, len)
 
-        assert all(line in ("| a | b |", "|---|---|", "| one | two |") for part in parts for line in part.splitlines())
+        assert all(
+            line in ("| a | b |", "|---|---|", "| one | two |")
+            for part in parts
+            for line in part.splitlines()
+        )
 
 
 class TestFences:
@@ -200,7 +208,10 @@ class TestFences:
     def test_a_line_of_code_longer_than_a_part_is_cut(self) -> None:
         text = "```\n" + "x" * 100 + "\n```"
 
-        assert split(text, 64, len) == ["```\n" + "x" * 54 + "\n```  ", "```\n" + "x" * 46 + "\n```"]
+        assert split(text, 64, len) == [
+            "```\n" + "x" * 54 + "\n```  ",
+            "```\n" + "x" * 46 + "\n```",
+        ]
         assert join(split(text, 64, len)) == text
 
     def test_code_that_fits_is_not_cut(self) -> None:
@@ -222,7 +233,9 @@ class TestFences:
         parts = split(text, 100, len)
 
         assert len(parts) > 2
-        assert all(html.count('<pre><code class="language-py">x = 1\n') == 1 for html in html_of(parts))
+        assert all(
+            html.count('<pre><code class="language-py">x = 1\n') == 1 for html in html_of(parts)
+        )
         assert all("`" not in html for html in html_of(parts))
         assert join(parts) == text
 
@@ -242,7 +255,8 @@ class TestFences:
         assert parts[1].startswith("```\nx = 1\n")
 
     @pytest.mark.parametrize(
-        "end", ["``` ", "```  ", "```   ", "```\nx\n```", "```\nx\n``` ", "~~~", "```\nx", "```\nx\n"]
+        "end",
+        ["``` ", "```  ", "```   ", "```\nx\n```", "```\nx\n``` ", "~~~", "```\nx", "```\nx\n"],
     )
     def test_a_text_that_ends_as_our_parts_do_is_not_mistaken(self, end: str) -> None:
         assert join(split(end, 64, len)) == end

@@ -7,13 +7,22 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes import NOON, ScriptedAgent
-from turngate.gateway.domain.messages import ChatType, ResetPolicy, Session, SessionId, SessionKey, SessionSource
+from turngate.gateway.domain.messages import (
+    ChatType,
+    ResetPolicy,
+    Session,
+    SessionId,
+    SessionKey,
+    SessionSource,
+)
 from turngate.gateway.rules.history_window import HistoryRules
 from turngate.gateway.rules.policy import Employed, Policy
 from turngate.gateway.rules.routing import Route, agent_for
 from turngate.gateway.rules.session_lifecycle import ResetPolicies
 
-GROUP = SessionSource(platform="slack", account="work", chat_type=ChatType.GROUP, chat_id="C1", user_id="U1")
+GROUP = SessionSource(
+    platform="slack", account="work", chat_type=ChatType.GROUP, chat_id="C1", user_id="U1"
+)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +34,9 @@ GROUP = SessionSource(platform="slack", account="work", chat_type=ChatType.GROUP
         Route(agent="poet", chat_type="group"),
         Route(agent="poet", chat="C1"),
         Route(agent="poet", user="U1"),
-        Route(agent="poet", platform="slack", account="work", chat_type="group", chat="C1", user="U1"),
+        Route(
+            agent="poet", platform="slack", account="work", chat_type="group", chat="C1", user="U1"
+        ),
     ],
 )
 def test_a_route_fits_where_all_that_it_names_is_so(route: Route) -> None:

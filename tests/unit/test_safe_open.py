@@ -36,8 +36,12 @@ def open_descriptors() -> set[str]:
 
 
 class TestWhatIsInside:
-    @pytest.mark.parametrize("named", ["report.txt", "./report.txt", ".//report.txt", "{work}/report.txt"])
-    def test_a_plain_file_may_be_named_from_the_workdir_or_in_full(self, folder: Path, named: str) -> None:
+    @pytest.mark.parametrize(
+        "named", ["report.txt", "./report.txt", ".//report.txt", "{work}/report.txt"]
+    )
+    def test_a_plain_file_may_be_named_from_the_workdir_or_in_full(
+        self, folder: Path, named: str
+    ) -> None:
         assert read(folder, named.format(work=folder / "work")) == b"report"
 
     def test_a_file_further_down_may_be_named(self, folder: Path) -> None:
@@ -60,8 +64,21 @@ class TestWhatIsNot:
         "named",
         [
             *("", ".", "..", "/", "//", "deep", "deep/", "nothing", "report.txt/x"),
-            *("../../secret", "deep/../../../secret", "deep/../report.txt", "/etc/passwd", "//etc/passwd", "~/x"),
-            *("{folder}", "{folder}/../secret", "{folder}x/y", "{folder}/work/../../secret", "file://{folder}/work/x"),
+            *(
+                "../../secret",
+                "deep/../../../secret",
+                "deep/../report.txt",
+                "/etc/passwd",
+                "//etc/passwd",
+                "~/x",
+            ),
+            *(
+                "{folder}",
+                "{folder}/../secret",
+                "{folder}x/y",
+                "{folder}/work/../../secret",
+                "file://{folder}/work/x",
+            ),
             *(
                 "/dev/zero",
                 "/dev/stdin",

@@ -72,7 +72,9 @@ class TestWatching:
                 Settled(messages=("m1",)),
             ]
 
-    async def test_a_late_screen_gets_the_turn_as_it_stands_and_then_exactly_what_comes_since(self) -> None:
+    async def test_a_late_screen_gets_the_turn_as_it_stands_and_then_exactly_what_comes_since(
+        self,
+    ) -> None:
         web = screens()
         web.turn_began(HERE, TURN, ["m1"])
         web.turn_event(HERE, TURN, Text("Let me "))
@@ -86,7 +88,10 @@ class TestWatching:
             assert (watch.live.turn, watch.live.messages) == (TURN, ("m1",))
             assert watch.live.text == "Let me see"
             assert list(watch.live.tools.values()) == [tool(ToolStatus.STARTED)]
-            assert await shown(watch) == [happened(tool(ToolStatus.DONE, "found")), happened(Text(" it."))]
+            assert await shown(watch) == [
+                happened(tool(ToolStatus.DONE, "found")),
+                happened(Text(" it.")),
+            ]
 
     async def test_at_whatever_moment_a_screen_opens_it_shows_the_whole_text_once(self) -> None:
         pieces = [f"{number} " for number in range(20)]
@@ -101,7 +106,9 @@ class TestWatching:
                 since = [event.event for event in await shown(watch) if isinstance(event, Happened)]
                 live = watch.live.text if watch.live else ""
 
-            assert live + "".join(event.text for event in since if isinstance(event, Text)) == "".join(pieces)
+            assert live + "".join(
+                event.text for event in since if isinstance(event, Text)
+            ) == "".join(pieces)
 
     async def test_a_screen_that_opens_after_the_turn_has_nothing_running(self) -> None:
         web = screens()
@@ -175,7 +182,9 @@ class TestFallingBehind:
 
 @hurried
 class TestSaying:
-    async def test_what_is_typed_is_received_with_an_id_that_is_its_own_in_the_conversation(self) -> None:
+    async def test_what_is_typed_is_received_with_an_id_that_is_its_own_in_the_conversation(
+        self,
+    ) -> None:
         web, received = screens(), []
 
         async def receive(message: InboundMessage) -> None:

@@ -40,7 +40,10 @@ def entry(**changes: object) -> dict[str, object]:
 
 
 def test_fields_at_their_default_are_left_out() -> None:
-    assert to_dict(SessionSource(platform="telegram", chat_id="99")) == {"platform": "telegram", "chat_id": "99"}
+    assert to_dict(SessionSource(platform="telegram", chat_id="99")) == {
+        "platform": "telegram",
+        "chat_id": "99",
+    }
 
 
 def test_a_time_is_written_in_utc() -> None:
@@ -60,7 +63,10 @@ def test_enums_durations_and_times_of_day_are_written_plainly() -> None:
     policy = ResetPolicy(idle_after=timedelta(minutes=90), daily_at=time(4, 30), zone="Asia/Tokyo")
 
     assert to_dict(policy) == {"idle_after": 5400.0, "daily_at": "04:30:00", "zone": "Asia/Tokyo"}
-    assert to_dict(SessionSource(platform="x", chat_type=ChatType.GROUP)) == {"platform": "x", "chat_type": "group"}
+    assert to_dict(SessionSource(platform="x", chat_type=ChatType.GROUP)) == {
+        "platform": "x",
+        "chat_type": "group",
+    }
 
 
 def test_an_event_says_its_type() -> None:
@@ -75,7 +81,10 @@ def test_blocks_are_told_apart_by_their_type() -> None:
 
     record = to_dict(Entry(role=Role.USER, content=blocks, at=NOON))
 
-    assert record["content"] == [{"type": "text", "text": "hi"}, {"type": "image", "name": "cat.png"}]
+    assert record["content"] == [
+        {"type": "text", "text": "hi"},
+        {"type": "image", "name": "cat.png"},
+    ]
     assert from_dict(Entry, record).content == blocks
 
 
@@ -96,7 +105,9 @@ def test_unknown_keys_are_ignored_at_every_depth() -> None:
 
 
 def test_null_is_none_where_none_is_allowed() -> None:
-    assert from_dict(SessionSource, {"platform": "x", "chat_id": None}) == SessionSource(platform="x")
+    assert from_dict(SessionSource, {"platform": "x", "chat_id": None}) == SessionSource(
+        platform="x"
+    )
 
 
 def test_a_whole_number_is_a_float_where_a_float_is_wanted() -> None:
@@ -116,13 +127,25 @@ def test_a_whole_number_is_a_float_where_a_float_is_wanted() -> None:
         (Entry, entry(at="2026-05-04T12:00:00"), r"Entry\.at: .* has no time zone"),
         (Entry, entry(at="0001-01-01T00:00:00+14:00"), r"Entry\.at: "),
         (Entry, entry(content="hi"), r"Entry\.content: expected list, got str"),
-        (Entry, entry(content={"type": "text", "text": "hi"}), r"Entry\.content: expected list, got dict"),
+        (
+            Entry,
+            entry(content={"type": "text", "text": "hi"}),
+            r"Entry\.content: expected list, got dict",
+        ),
         (Entry, entry(content=["hi"]), r"Entry\.content: unknown type None"),
         (Entry, entry(content=[{"text": "hi"}]), r"Entry\.content: unknown type None"),
         (Entry, entry(content=[{"type": ["text"]}]), r"Entry\.content: unknown type \['text'\]"),
-        (Entry, entry(content=[{"type": "video"}]), r"Entry\.content: unknown type 'video', .*audio, .*image, .*text"),
+        (
+            Entry,
+            entry(content=[{"type": "video"}]),
+            r"Entry\.content: unknown type 'video', .*audio, .*image, .*text",
+        ),
         (Entry, entry(content=[{"type": "text"}]), r"Entry\.content: Text\.text is missing"),
-        (Entry, entry(content=[{"type": "text", "text": 7}]), r"Entry\.content: Text\.text: expected str, got int"),
+        (
+            Entry,
+            entry(content=[{"type": "text", "text": 7}]),
+            r"Entry\.content: Text\.text: expected str, got int",
+        ),
         (Entry, entry(tool_calls=[{"id": "1"}]), r"Entry\.tool_calls: ToolCall\.name is missing"),
         (Entry, entry(reasoning="hm"), r"Entry\.reasoning: Reasoning: expected an object, got str"),
         (Entry, entry(seq="1"), r"Entry\.seq: expected int, got str"),
@@ -133,8 +156,16 @@ def test_a_whole_number_is_a_float_where_a_float_is_wanted() -> None:
         (Entry, None, r"Entry: expected an object, got NoneType"),
         (Tokens, {"input": False}, r"Tokens\.input: expected int, got bool"),
         (ReplyTo, {"message_id": "1", "to_bot": 1}, r"ReplyTo\.to_bot: expected bool, got int"),
-        (SessionSource, {"platform": "x", "chat_id": 99}, r"SessionSource\.chat_id: expected str, got int"),
-        (ToolCall, {"id": "1", "name": "f", "arguments": {}}, r"ToolCall\.arguments: expected str, got dict"),
+        (
+            SessionSource,
+            {"platform": "x", "chat_id": 99},
+            r"SessionSource\.chat_id: expected str, got int",
+        ),
+        (
+            ToolCall,
+            {"id": "1", "name": "f", "arguments": {}},
+            r"ToolCall\.arguments: expected str, got dict",
+        ),
         (Part, {"target": {}, "text": ""}, r"Part\.target: SessionSource\.platform is missing"),
         (Usage, {"cost_usd": True}, r"Usage\.cost_usd: expected float, got bool"),
         (Usage, {"cost_usd": "1.5"}, r"Usage\.cost_usd: expected float, got str"),
@@ -147,7 +178,9 @@ def test_a_whole_number_is_a_float_where_a_float_is_wanted() -> None:
         (Session, {}, r"Session\.id is missing"),
     ],
 )
-def test_a_malformed_record_says_which_field_is_wrong(cls: type, record: object, complaint: str) -> None:
+def test_a_malformed_record_says_which_field_is_wrong(
+    cls: type, record: object, complaint: str
+) -> None:
     with pytest.raises(MalformedRecord, match=f"^{complaint}"):
         from_dict(cls, record)
 
@@ -157,7 +190,8 @@ def test_the_way_to_a_wrong_field_is_named_from_the_outside_in() -> None:
     record["reply_to"] = {"message_id": 7}
 
     with pytest.raises(
-        MalformedRecord, match=r"^InboundMessage\.reply_to: ReplyTo\.message_id: expected str, got int$"
+        MalformedRecord,
+        match=r"^InboundMessage\.reply_to: ReplyTo\.message_id: expected str, got int$",
     ):
         from_dict(InboundMessage, record)
 

@@ -83,10 +83,16 @@ class Lines(Observer):
 
 
 def endings_of(
-    store: MemoryStore, folder: Path, clock: FrozenClock | LoopClock, agent: object, **policy: object
+    store: MemoryStore,
+    folder: Path,
+    clock: FrozenClock | LoopClock,
+    agent: object,
+    **policy: object,
 ) -> Endings:
     """Told to one agent, with the ids of people hidden."""
-    employed = Employed(name="main", agent=agent, has_workdir=bool(policy.pop("has_workdir", False)))  # type: ignore[arg-type]
+    employed = Employed(
+        name="main", agent=agent, has_workdir=bool(policy.pop("has_workdir", False))
+    )  # type: ignore[arg-type]
     agents = {"main": employed, **policy.pop("others", {})}  # type: ignore[dict-item]
     return Endings(
         policy=Policy(agents=agents, privacy_key=KEY, **policy),  # type: ignore[arg-type]
@@ -97,7 +103,9 @@ def endings_of(
     )
 
 
-async def ended(store: MemoryStore, text: str = "call me at +49 30 1234567", **kwargs: object) -> Session:
+async def ended(
+    store: MemoryStore, text: str = "call me at +49 30 1234567", **kwargs: object
+) -> Session:
     """A conversation that somebody has put an end to."""
     session = await exchange(store, text, **kwargs)  # type: ignore[arg-type]
     await store.reset(session.key)
@@ -127,7 +135,9 @@ class TestTelling:
 
     async def test_nobody_s_id_or_number_is_in_it(self, tmp_path: Path, clock: FrozenClock) -> None:
         store, agent = MemoryStore(clock), Listening()
-        session = await ended(store, "I am 4242424242, call +49 30 1234567", source=dm("4242424242"))
+        session = await ended(
+            store, "I am 4242424242, call +49 30 1234567", source=dm("4242424242")
+        )
         await store.rename(session.id, "for <@4242424242>")
         await endings_of(store, tmp_path, clock, agent).tell()
 
@@ -135,7 +145,9 @@ class TestTelling:
         assert "1234567" not in repr(agent.heard)
         assert agent.heard[0].history[0].text.startswith("I am user_")
 
-    async def test_it_is_shown_no_more_than_a_turn_would_have_been(self, tmp_path: Path, clock: FrozenClock) -> None:
+    async def test_it_is_shown_no_more_than_a_turn_would_have_been(
+        self, tmp_path: Path, clock: FrozenClock
+    ) -> None:
         store, agent = MemoryStore(clock), Listening()
         for number in range(10):
             session = await exchange(store, f"word {number}", id=str(number))
@@ -145,7 +157,9 @@ class TestTelling:
 
         assert [entry.text for entry in agent.heard[0].history] == ["word 9", "hi"]
 
-    async def test_a_summary_stands_for_what_it_summarises(self, tmp_path: Path, clock: FrozenClock) -> None:
+    async def test_a_summary_stands_for_what_it_summarises(
+        self, tmp_path: Path, clock: FrozenClock
+    ) -> None:
         store, agent = MemoryStore(clock), Listening()
         session = await exchange(store, "long story")
         there = (await store.transcript(session.id)).entries
@@ -157,24 +171,32 @@ class TestTelling:
 
         assert [entry.text for entry in agent.heard[0].history] == ["in short", "and then", "hi"]
 
-    async def test_the_agent_that_was_chosen_hears_and_no_other(self, tmp_path: Path, clock: FrozenClock) -> None:
+    async def test_the_agent_that_was_chosen_hears_and_no_other(
+        self, tmp_path: Path, clock: FrozenClock
+    ) -> None:
         store, main, coder = MemoryStore(clock), Listening(), Listening()
         session = await exchange(store)
         await store.choose_agent(session.id, "coder")
         await store.reset(key_of())
         others = {"coder": Employed(name="coder", agent=coder)}
-        await endings_of(store, tmp_path, clock, main, others=others, routes=[Route(agent="main")]).tell()
+        await endings_of(
+            store, tmp_path, clock, main, others=others, routes=[Route(agent="main")]
+        ).tell()
 
         assert ([ending.id for ending in coder.heard], main.heard) == ([session.id], [])
 
-    async def test_an_agent_that_does_not_listen_is_not_told(self, tmp_path: Path, clock: FrozenClock) -> None:
+    async def test_an_agent_that_does_not_listen_is_not_told(
+        self, tmp_path: Path, clock: FrozenClock
+    ) -> None:
         store = MemoryStore(clock)
         await ended(store)
         await endings_of(store, tmp_path, clock, Deaf()).tell()
 
         assert await store.endings() == []
 
-    async def test_it_works_in_the_folder_of_the_conversation(self, tmp_path: Path, clock: FrozenClock) -> None:
+    async def test_it_works_in_the_folder_of_the_conversation(
+        self, tmp_path: Path, clock: FrozenClock
+    ) -> None:
         store, agent = MemoryStore(clock), Listening()
         session = await ended(store)
         endings = endings_of(store, tmp_path, clock, agent, has_workdir=True)
@@ -182,7 +204,9 @@ class TestTelling:
 
         assert agent.heard[0].workdir == endings.files.workdir(session.id)
 
-    async def test_a_hundred_and_more_are_all_told(self, tmp_path: Path, clock: FrozenClock) -> None:
+    async def test_a_hundred_and_more_are_all_told(
+        self, tmp_path: Path, clock: FrozenClock
+    ) -> None:
         store, agent = MemoryStore(clock), Listening()
         for number in range(150):
             await ended(store, id=str(number), source=dm(str(number)))
@@ -192,7 +216,9 @@ class TestTelling:
 
 
 class TestFailures:
-    async def test_one_that_fails_is_told_again_later(self, tmp_path: Path, clock: FrozenClock) -> None:
+    async def test_one_that_fails_is_told_again_later(
+        self, tmp_path: Path, clock: FrozenClock
+    ) -> None:
         store, agent = MemoryStore(clock), Listening(RuntimeError("not now"))
         session = await ended(store)
         endings = endings_of(store, tmp_path, clock, agent)
@@ -205,7 +231,9 @@ class TestFailures:
         assert [ending.id for ending in agent.heard] == [session.id]
         assert await store.endings() == []
 
-    async def test_after_three_failures_it_is_let_go_with_one_line(self, tmp_path: Path, clock: FrozenClock) -> None:
+    async def test_after_three_failures_it_is_let_go_with_one_line(
+        self, tmp_path: Path, clock: FrozenClock
+    ) -> None:
         store, agent = MemoryStore(clock), Listening(*(RuntimeError("no") for _ in range(9)))
         session = await ended(store)
         endings = endings_of(store, tmp_path, clock, agent)
@@ -219,7 +247,9 @@ class TestFailures:
         assert (await store.transcript(session.id)).entries
 
     @pytest.mark.parametrize("died", [1, 2, 3])
-    async def test_tries_in_which_the_daemon_died_count(self, tmp_path: Path, clock: FrozenClock, died: int) -> None:
+    async def test_tries_in_which_the_daemon_died_count(
+        self, tmp_path: Path, clock: FrozenClock, died: int
+    ) -> None:
         store, agent = MemoryStore(clock), Listening()
         session = await ended(store)
         for _ in range(died):
@@ -232,7 +262,9 @@ class TestFailures:
         assert len(endings.observer.let_go) == (died == 3)
         assert await store.endings() == []
 
-    async def test_one_that_was_deleted_while_it_waited_is_not_told(self, tmp_path: Path, clock: FrozenClock) -> None:
+    async def test_one_that_was_deleted_while_it_waited_is_not_told(
+        self, tmp_path: Path, clock: FrozenClock
+    ) -> None:
         class Late(MemoryStore):
             async def record_telling(self, session: str, **when: object) -> bool:
                 told = await super().record_telling(session, **when)  # type: ignore[arg-type]
@@ -248,7 +280,9 @@ class TestFailures:
 
 @hurried
 class TestPatience:
-    async def test_one_that_never_ends_is_given_a_minute_and_holds_up_no_turn(self, tmp_path: Path) -> None:
+    async def test_one_that_never_ends_is_given_a_minute_and_holds_up_no_turn(
+        self, tmp_path: Path
+    ) -> None:
         clock = LoopClock()
         store, agent = MemoryStore(clock), Stuck()
         await ended(store)

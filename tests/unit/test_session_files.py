@@ -16,7 +16,14 @@ import pytest
 from turngate.gateway.domain.errors import Refused, StoreUnavailable, Unreachable
 from turngate.gateway.domain.messages import Attachment, File, MediaType, SessionId
 from turngate.gateway.stores import session_files as files_module
-from turngate.gateway.stores.session_files import FileRules, Files, clean_name, discard, is_there, written_size
+from turngate.gateway.stores.session_files import (
+    FileRules,
+    Files,
+    clean_name,
+    discard,
+    is_there,
+    written_size,
+)
 
 ANN = SessionId("s_ann")
 REPORT = Attachment(type=MediaType.DOCUMENT, ref="r", mime="application/pdf", name="Report.PDF")
@@ -37,7 +44,9 @@ async def chunks(*pieces: bytes | BaseException) -> AsyncIterator[bytes]:
 
 def left(files: Files) -> list[str]:
     """Every file there is."""
-    return sorted(str(path.relative_to(files._root)) for path in files._root.rglob("*") if not path.is_dir())
+    return sorted(
+        str(path.relative_to(files._root)) for path in files._root.rglob("*") if not path.is_dir()
+    )
 
 
 def mode(path: Path | str) -> int:
@@ -45,7 +54,9 @@ def mode(path: Path | str) -> int:
 
 
 class TestReceiving:
-    async def test_a_file_is_written_under_a_random_name_and_keeps_its_own_as_data(self, files: Files) -> None:
+    async def test_a_file_is_written_under_a_random_name_and_keeps_its_own_as_data(
+        self, files: Files
+    ) -> None:
         one = await files.receive(ANN, REPORT, chunks(b"some", b"", b" bytes"))
         two = await files.receive(ANN, REPORT, chunks(b"some", b"", b" bytes"))
 
@@ -63,7 +74,9 @@ class TestReceiving:
         path = Path(kept.path)
 
         assert mode(path) == 0o600
-        assert [mode(each) for each in (path.parent, path.parent.parent, path.parent.parent.parent)] == [0o700] * 3
+        assert [
+            mode(each) for each in (path.parent, path.parent.parent, path.parent.parent.parent)
+        ] == [0o700] * 3
 
     async def test_an_empty_file_is_a_file(self, files: Files) -> None:
         kept = await files.receive(ANN, REPORT, chunks())
@@ -75,7 +88,9 @@ class TestReceiving:
     async def test_exactly_the_largest_size_is_taken(self, files: Files) -> None:
         assert (await files.receive(ANN, REPORT, chunks(b"x" * 1000))).size == 1000
 
-    async def test_one_byte_more_is_refused_while_it_is_read_and_nothing_stays(self, files: Files) -> None:
+    async def test_one_byte_more_is_refused_while_it_is_read_and_nothing_stays(
+        self, files: Files
+    ) -> None:
         asked = 0
 
         async def endless() -> AsyncIterator[bytes]:
@@ -90,7 +105,9 @@ class TestReceiving:
         assert asked == 11
         assert left(files) == []
 
-    async def test_whoever_gives_the_bytes_is_told_when_no_more_are_wanted(self, files: Files) -> None:
+    async def test_whoever_gives_the_bytes_is_told_when_no_more_are_wanted(
+        self, files: Files
+    ) -> None:
         closed = False
 
         async def giving() -> AsyncIterator[bytes]:
@@ -106,7 +123,9 @@ class TestReceiving:
         assert closed
 
     @pytest.mark.parametrize("error", [Unreachable("gone"), RuntimeError("a bug")])
-    async def test_of_a_failure_in_the_middle_nothing_stays(self, files: Files, error: Exception) -> None:
+    async def test_of_a_failure_in_the_middle_nothing_stays(
+        self, files: Files, error: Exception
+    ) -> None:
         with pytest.raises(type(error)):
             await files.receive(ANN, REPORT, chunks(b"half", error))
 
@@ -127,7 +146,9 @@ class TestReceiving:
 
         assert left(files) == []
 
-    async def test_a_source_that_falls_silent_is_given_up(self, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_source_that_falls_silent_is_given_up(
+        self, files: Files, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         # The wait is for a real thread and a real file, so it cannot be hurried, only made short.
         monkeypatch.setattr(files_module, "LONGEST_SILENCE", 0.01)
 
@@ -140,7 +161,9 @@ class TestReceiving:
 
         assert left(files) == []
 
-    async def test_a_source_that_gives_nothing_for_ever_lets_others_work(self, files: Files) -> None:
+    async def test_a_source_that_gives_nothing_for_ever_lets_others_work(
+        self, files: Files
+    ) -> None:
         async def nothing() -> AsyncIterator[bytes]:
             while True:
                 yield b""
@@ -221,13 +244,17 @@ asyncio.run(main())
 
 def test_where_there_is_no_room_nothing_half_written_stays(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "files")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    )
 
     assert done.stdout.count("refused: it cannot be kept on this machine (File too large)") == 3
     assert "left: ['big']" in done.stdout
 
 
-async def test_only_what_somebody_sent_and_is_still_here_is_held(files: Files, tmp_path: Path) -> None:
+async def test_only_what_somebody_sent_and_is_still_here_is_held(
+    files: Files, tmp_path: Path
+) -> None:
     kept = await files.receive(ANN, REPORT, chunks(b"x"))
     assert kept.path is not None
     link = Path(kept.path).with_name("link")
@@ -238,7 +265,15 @@ async def test_only_what_somebody_sent_and_is_still_here_is_held(files: Files, t
 
     assert files.holds(kept.path)
     assert not files.holds(str(Path(kept.path).parents[2] / ".." / "in" / "x"))
-    for other in ("/etc/passwd", "/x/in/y", str(link), f"{kept.path}/../link", str(Path(kept.path).parent), "", "in/x"):
+    for other in (
+        "/etc/passwd",
+        "/x/in/y",
+        str(link),
+        f"{kept.path}/../link",
+        str(Path(kept.path).parent),
+        "",
+        "in/x",
+    ):
         assert not files.holds(other)
     Path(kept.path).unlink()
     assert not files.holds(kept.path)
@@ -248,7 +283,9 @@ class TestSessions:
     @pytest.mark.parametrize(
         "id_", ["..", ".", "../../x", "/etc", "a/b", "a\x00b", "%2e%2e", "é", "x" * 60, "~", "-rf"]
     )
-    async def test_whatever_a_session_is_called_its_folder_is_its_own(self, files: Files, id_: str) -> None:
+    async def test_whatever_a_session_is_called_its_folder_is_its_own(
+        self, files: Files, id_: str
+    ) -> None:
         workdir = Path(files.workdir(SessionId(id_)))
 
         assert workdir.parent.parent == files._root
@@ -270,11 +307,15 @@ class TestSessions:
         files = Files(tmp_path / "link" / "files")
 
         assert (
-            files.workdir(ANN) == files.workdir(ANN) == str((tmp_path / "real" / "files" / "s_ann" / "work").resolve())
+            files.workdir(ANN)
+            == files.workdir(ANN)
+            == str((tmp_path / "real" / "files" / "s_ann" / "work").resolve())
         )
         assert mode(files.workdir(ANN)) == 0o700
 
-    async def test_forgetting_a_session_follows_no_link_out_of_it(self, files: Files, tmp_path: Path) -> None:
+    async def test_forgetting_a_session_follows_no_link_out_of_it(
+        self, files: Files, tmp_path: Path
+    ) -> None:
         (tmp_path / "precious").mkdir()
         (tmp_path / "precious" / "x").write_bytes(b"x")
         (Path(files.workdir(ANN)) / "link").symlink_to(tmp_path / "precious")
@@ -287,7 +328,10 @@ class TestSessions:
     def test_folders_that_are_locked_are_forgotten_too(self) -> None:
         """Root may delete everything, so this is done as somebody else."""
         done = subprocess.run(
-            [sys.executable, "-c", LOCKED_FOLDERS], capture_output=True, text=True, cwd=Path(__file__).parents[2]
+            [sys.executable, "-c", LOCKED_FOLDERS],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[2],
         )
 
         assert (done.stdout, done.stderr) == ("gone\n", "")
@@ -320,7 +364,9 @@ class TestKeeping:
     async def test_it_goes_out_under_the_name_that_was_given(self, files: Files) -> None:
         self.made(files)
 
-        assert (await files.keep(ANN, File(path="out.txt", name="../Report\u202e.pdf"))).name == "Report.pdf"
+        assert (
+            await files.keep(ANN, File(path="out.txt", name="../Report\u202e.pdf"))
+        ).name == "Report.pdf"
 
     async def test_another_session_s_file_is_out_of_reach(self, files: Files) -> None:
         path = self.made(files)
@@ -344,7 +390,9 @@ class TestKeeping:
 
         assert left(files) == ["s_ann/work/sparse"]
 
-    async def test_a_file_that_grows_while_it_is_read_ends_at_the_largest_size(self, files: Files) -> None:
+    async def test_a_file_that_grows_while_it_is_read_ends_at_the_largest_size(
+        self, files: Files
+    ) -> None:
         """A file of the kernel's says that it is empty, and is not."""
         source = os.open("/proc/self/maps", os.O_RDONLY)
         target = self.made(files, "copy", b"")
@@ -373,7 +421,9 @@ class TestKeeping:
         assert kept.path.endswith(".md")
         assert Path(kept.path).parent == files._root / "s_ann" / "out"
 
-    async def test_a_copy_is_there_until_it_is_discarded_and_may_be_discarded_twice(self, files: Files) -> None:
+    async def test_a_copy_is_there_until_it_is_discarded_and_may_be_discarded_twice(
+        self, files: Files
+    ) -> None:
         kept = await files.as_file("x", ANN)
 
         assert await is_there(kept)
@@ -381,7 +431,9 @@ class TestKeeping:
         assert not await is_there(kept)
         await discard(kept)
 
-    async def test_a_link_or_a_folder_in_its_place_is_not_it(self, files: Files, tmp_path: Path) -> None:
+    async def test_a_link_or_a_folder_in_its_place_is_not_it(
+        self, files: Files, tmp_path: Path
+    ) -> None:
         kept = await files.as_file("x", ANN)
         await discard(kept)
         Path(kept.path).symlink_to("/etc/passwd")

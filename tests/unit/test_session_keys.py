@@ -25,7 +25,9 @@ def slack(chat_type: ChatType, chat: str, **more: str) -> SessionSource:
 
 
 TOPIC = telegram(GROUP, "-100", thread_id="17585", user_id="42")
-SIGNAL = SessionSource(platform="signal", chat_type=GROUP, chat_id="group:abc", user_id="+1555", user_id_alt="uuid-1")
+SIGNAL = SessionSource(
+    platform="signal", chat_type=GROUP, chat_id="group:abc", user_id="+1555", user_id_alt="uuid-1"
+)
 SHARED_GROUPS = {"per_user_in_groups": False}
 OWN_THREADS = {"per_user_in_threads": True}
 
@@ -45,9 +47,17 @@ TABLE = {
     "dm with a thread only": (telegram(thread_id="7"), {}, "agent:main:telegram:dm:7"),
     "dm with nothing at all": (telegram(), {}, "agent:main:telegram:dm"),
     "group": (discord(GROUP, "g1", user_id="alice"), {}, "agent:main:discord:group:g1:alice"),
-    "group, shared": (discord(GROUP, "g1", user_id="alice"), SHARED_GROUPS, "agent:main:discord:group:g1"),
+    "group, shared": (
+        discord(GROUP, "g1", user_id="alice"),
+        SHARED_GROUPS,
+        "agent:main:discord:group:g1",
+    ),
     "group without a user": (discord(GROUP, "g1"), {}, "agent:main:discord:group:g1"),
-    "thread of a group, a session each": (TOPIC, OWN_THREADS, "agent:main:telegram:group:-100:17585:42"),
+    "thread of a group, a session each": (
+        TOPIC,
+        OWN_THREADS,
+        "agent:main:telegram:group:-100:17585:42",
+    ),
     "thread of a group, shared": (TOPIC, {}, "agent:main:telegram:group:-100:17585:*"),
     "thread of a shared group": (TOPIC, SHARED_GROUPS, "agent:main:telegram:group:-100:17585"),
     "discord thread": (
@@ -73,12 +83,18 @@ TABLE = {
     ),
     "an id with a colon": (SIGNAL, {}, "agent:main:signal:group:group%3Aabc:uuid-1"),
     "another agent": (telegram(DM, "99"), {"agent": "coder"}, "agent:coder:telegram:dm:99"),
-    "another account": (telegram(DM, "99", account="support"), {}, "agent:main:telegram/support:dm:99"),
+    "another account": (
+        telegram(DM, "99", account="support"),
+        {},
+        "agent:main:telegram/support:dm:99",
+    ),
 }
 
 
 @pytest.mark.parametrize(("source", "settings", "key"), TABLE.values(), ids=TABLE.keys())
-def test_the_table_of_keys(source: SessionSource, settings: dict[str, bool | str], key: str) -> None:
+def test_the_table_of_keys(
+    source: SessionSource, settings: dict[str, bool | str], key: str
+) -> None:
     assert build_session_key(source, **settings) == key
 
 
@@ -99,12 +115,18 @@ def test_the_number_12345_and_the_string_12345_are_one_id() -> None:
     number = SessionSource(platform="telegram", chat_type=GROUP, chat_id=12345, user_id=12345)
     string = SessionSource(platform="telegram", chat_type=GROUP, chat_id="12345", user_id="12345")
 
-    assert build_session_key(number) == build_session_key(string) == "agent:main:telegram:group:12345:12345"
+    assert (
+        build_session_key(number)
+        == build_session_key(string)
+        == "agent:main:telegram:group:12345:12345"
+    )
 
 
 @pytest.mark.parametrize("nothing", [0, "0", "", None], ids=repr)
 def test_thread_0_and_an_empty_thread_are_no_thread(nothing: object) -> None:
-    source = SessionSource(platform="telegram", chat_type=GROUP, chat_id="-100", thread_id=nothing, user_id="42")
+    source = SessionSource(
+        platform="telegram", chat_type=GROUP, chat_id="-100", thread_id=nothing, user_id="42"
+    )
 
     assert build_session_key(source) == "agent:main:telegram:group:-100:42"
 
@@ -120,13 +142,20 @@ def test_a_user_whose_id_is_the_mark_of_shared_threads_has_a_key_of_their_own() 
     person = telegram(GROUP, "-100", thread_id="7", user_id="*")
     nobody = telegram(GROUP, "-100", thread_id="7")
 
-    assert build_session_key(person, per_user_in_threads=True) == "agent:main:telegram:group:-100:7:%2A"
-    assert build_session_key(nobody, per_user_in_threads=True) == "agent:main:telegram:group:-100:7:*"
+    assert (
+        build_session_key(person, per_user_in_threads=True)
+        == "agent:main:telegram:group:-100:7:%2A"
+    )
+    assert (
+        build_session_key(nobody, per_user_in_threads=True) == "agent:main:telegram:group:-100:7:*"
+    )
 
 
 def test_an_account_other_than_main_adds_itself_and_main_does_not() -> None:
     assert build_session_key(telegram(DM, "99", account="main")) == "agent:main:telegram:dm:99"
-    assert build_session_key(telegram(DM, "99", account="sales")) == "agent:main:telegram/sales:dm:99"
+    assert (
+        build_session_key(telegram(DM, "99", account="sales")) == "agent:main:telegram/sales:dm:99"
+    )
 
 
 def test_a_slash_in_a_platform_is_not_the_slash_before_an_account() -> None:
@@ -139,7 +168,19 @@ def test_a_slash_in_a_platform_is_not_the_slash_before_an_account() -> None:
 
 @pytest.mark.parametrize(
     "ordinary",
-    ["-100123", "+15551234", "1700000000.0001", "@ann", "a/b", "a b", "jörg", "你好", "😀", "C01-x_y~z", "a=b&c"],
+    [
+        "-100123",
+        "+15551234",
+        "1700000000.0001",
+        "@ann",
+        "a/b",
+        "a b",
+        "jörg",
+        "你好",
+        "😀",
+        "C01-x_y~z",
+        "a=b&c",
+    ],
 )
 def test_an_ordinary_id_stays_as_it_is(ordinary: str) -> None:
     assert build_session_key(telegram(DM, ordinary)) == f"agent:main:telegram:dm:{ordinary}"
@@ -164,13 +205,20 @@ def test_an_ordinary_id_stays_as_it_is(ordinary: str) -> None:
     ],
     ids=ascii,
 )
-def test_only_what_could_be_mistaken_or_cannot_be_stored_is_percent_encoded(raw: str, encoded: str) -> None:
+def test_only_what_could_be_mistaken_or_cannot_be_stored_is_percent_encoded(
+    raw: str, encoded: str
+) -> None:
     assert build_session_key(telegram(DM, raw)) == f"agent:main:telegram:dm:{encoded}"
 
 
 def test_every_part_that_others_choose_is_encoded() -> None:
     source = SessionSource(
-        platform="a:b", account="c:d", chat_type=GROUP, chat_id="e:f", thread_id="g:h", user_id="i:j"
+        platform="a:b",
+        account="c:d",
+        chat_type=GROUP,
+        chat_id="e:f",
+        thread_id="g:h",
+        user_id="i:j",
     )
 
     key = build_session_key(source, agent="k:l", per_user_in_threads=True)
@@ -180,7 +228,14 @@ def test_every_part_that_others_choose_is_encoded() -> None:
 
 def test_labels_scope_and_the_alternative_chat_id_are_not_part_of_a_key() -> None:
     source = telegram(GROUP, "-100", user_id="42")
-    dressed = replace(source, chat_name="Ops", user_name="Ann", chat_topic="deploys", chat_id_alt="-200", scope="T1")
+    dressed = replace(
+        source,
+        chat_name="Ops",
+        user_name="Ann",
+        chat_topic="deploys",
+        chat_id_alt="-200",
+        scope="T1",
+    )
 
     assert build_session_key(dressed) == build_session_key(source)
 

@@ -54,7 +54,12 @@ BOTH = ResetPolicy(idle_after=HOUR, daily_at=time(4), zone="UTC")
 
 def a_session(*, last: datetime = NOON) -> Session:
     return Session(
-        id=SessionId("old"), key=KEY, origin=dm(), started_at=last, last_interaction_at=last, updated_at=last
+        id=SessionId("old"),
+        key=KEY,
+        origin=dm(),
+        started_at=last,
+        last_interaction_at=last,
+        updated_at=last,
     )
 
 
@@ -153,19 +158,25 @@ def test_with_neither_set_a_reset_is_never_due() -> None:
 
 
 def test_the_policy_of_the_platform_goes_before_that_of_the_chat_type() -> None:
-    policies = ResetPolicies(by_platform={"telegram": IDLE}, by_chat_type={ChatType.DM: DAILY}, default=BOTH)
+    policies = ResetPolicies(
+        by_platform={"telegram": IDLE}, by_chat_type={ChatType.DM: DAILY}, default=BOTH
+    )
 
     assert policies.for_source(dm(platform="telegram")) == IDLE
 
 
 def test_the_policy_of_the_chat_type_goes_before_the_default() -> None:
-    policies = ResetPolicies(by_platform={"slack": IDLE}, by_chat_type={ChatType.DM: DAILY}, default=BOTH)
+    policies = ResetPolicies(
+        by_platform={"slack": IDLE}, by_chat_type={ChatType.DM: DAILY}, default=BOTH
+    )
 
     assert policies.for_source(dm(platform="telegram")) == DAILY
 
 
 def test_the_default_policy_is_for_everything_else() -> None:
-    policies = ResetPolicies(by_platform={"slack": IDLE}, by_chat_type={ChatType.GROUP: DAILY}, default=BOTH)
+    policies = ResetPolicies(
+        by_platform={"slack": IDLE}, by_chat_type={ChatType.GROUP: DAILY}, default=BOTH
+    )
 
     assert policies.for_source(dm(platform="telegram")) == BOTH
 
@@ -181,7 +192,9 @@ def test_a_more_specific_policy_replaces_the_whole_of_a_less_specific_one() -> N
 @pytest.mark.parametrize(
     "policies",
     [
-        ResetPolicies(by_platform={"telegram": NEVER}, by_chat_type={ChatType.DM: IDLE}, default=BOTH),
+        ResetPolicies(
+            by_platform={"telegram": NEVER}, by_chat_type={ChatType.DM: IDLE}, default=BOTH
+        ),
         ResetPolicies(by_chat_type={ChatType.DM: NEVER}, default=BOTH),
     ],
     ids=["of the platform", "of the chat type"],
@@ -215,7 +228,9 @@ def test_a_check_that_finds_no_work_holds_nothing_back() -> None:
 
 def test_the_check_for_work_is_about_this_session() -> None:
     assert reset_due(a_session(), IDLE, NOON + DAY, lambda asked: asked == "old") is None
-    assert reset_due(a_session(), IDLE, NOON + DAY, lambda asked: asked == "another") is EndReason.IDLE
+    assert (
+        reset_due(a_session(), IDLE, NOON + DAY, lambda asked: asked == "another") is EndReason.IDLE
+    )
 
 
 def test_a_message_to_a_busy_session_stays_in_it() -> None:
@@ -231,7 +246,11 @@ def test_a_store_that_knows_of_more_work_than_the_opening_holds_the_reset_back()
     free = replace(opening(IDLE), is_busy=lambda _: False)
 
     decision = open_session(
-        a_session(), free, now=NOON + DAY, fresh_id=lambda: FRESH, is_busy=lambda asked: asked == "old"
+        a_session(),
+        free,
+        now=NOON + DAY,
+        fresh_id=lambda: FRESH,
+        is_busy=lambda asked: asked == "old",
     )
 
     assert not decision.is_new
@@ -240,19 +259,31 @@ def test_a_store_that_knows_of_more_work_than_the_opening_holds_the_reset_back()
 def test_a_first_message_starts_all_three_clocks() -> None:
     session = open_session(None, opening(), now=NOON, fresh_id=lambda: FRESH).session
 
-    assert (session.started_at, session.last_interaction_at, session.updated_at) == (NOON, NOON, NOON)
+    assert (session.started_at, session.last_interaction_at, session.updated_at) == (
+        NOON,
+        NOON,
+        NOON,
+    )
 
 
 def test_a_persons_message_moves_last_interaction_and_updated_and_not_started() -> None:
     session = interacted(a_session(), [], NOON + HOUR)
 
-    assert (session.started_at, session.last_interaction_at, session.updated_at) == (NOON, NOON + HOUR, NOON + HOUR)
+    assert (session.started_at, session.last_interaction_at, session.updated_at) == (
+        NOON,
+        NOON + HOUR,
+        NOON + HOUR,
+    )
 
 
 def test_what_the_agent_a_command_or_a_schedule_says_moves_updated_only() -> None:
     session = answered(a_session(), [assistant("done")], NOON + HOUR, Spent(), told=False)
 
-    assert (session.started_at, session.last_interaction_at, session.updated_at) == (NOON, NOON, NOON + HOUR)
+    assert (session.started_at, session.last_interaction_at, session.updated_at) == (
+        NOON,
+        NOON,
+        NOON + HOUR,
+    )
 
 
 def test_an_idle_session_is_not_kept_alive_by_what_the_agent_says() -> None:
@@ -264,13 +295,20 @@ def test_an_idle_session_is_not_kept_alive_by_what_the_agent_says() -> None:
 def test_opening_a_session_that_is_not_due_moves_no_clock() -> None:
     session = a_session()
 
-    assert open_session(session, opening(IDLE), now=NOON + MINUTE, fresh_id=lambda: FRESH).session == session
+    assert (
+        open_session(session, opening(IDLE), now=NOON + MINUTE, fresh_id=lambda: FRESH).session
+        == session
+    )
 
 
 def test_an_end_moves_updated_only() -> None:
     session = end_session(a_session(), EndReason.IDLE, NOON + HOUR)
 
-    assert (session.started_at, session.last_interaction_at, session.updated_at) == (NOON, NOON, NOON + HOUR)
+    assert (session.started_at, session.last_interaction_at, session.updated_at) == (
+        NOON,
+        NOON,
+        NOON + HOUR,
+    )
 
 
 def test_the_next_session_starts_all_three_clocks_anew() -> None:
@@ -278,7 +316,9 @@ def test_the_next_session_starts_all_three_clocks_anew() -> None:
 
     session = next_session(ended, now=NOON + DAY, fresh_id=FRESH)
 
-    assert (session.started_at, session.last_interaction_at, session.updated_at) == (NOON + DAY,) * 3
+    assert (session.started_at, session.last_interaction_at, session.updated_at) == (
+        NOON + DAY,
+    ) * 3
 
 
 def test_a_resumed_session_was_interacted_with_and_keeps_its_start() -> None:
@@ -286,7 +326,11 @@ def test_a_resumed_session_was_interacted_with_and_keeps_its_start() -> None:
 
     session = resumed(ended, NOON + DAY)
 
-    assert (session.started_at, session.last_interaction_at, session.updated_at) == (NOON, NOON + DAY, NOON + DAY)
+    assert (session.started_at, session.last_interaction_at, session.updated_at) == (
+        NOON,
+        NOON + DAY,
+        NOON + DAY,
+    )
 
 
 def test_a_resumed_session_is_not_reset_at_once_by_an_idle_policy() -> None:
@@ -300,12 +344,20 @@ def test_a_resumed_session_is_current_and_no_longer_ended_or_archived() -> None:
 
     session = resumed(put_away, NOON + DAY)
 
-    assert (session.current, session.archived, session.ended_at, session.end_reason) == (True, False, None, None)
+    assert (session.current, session.archived, session.ended_at, session.end_reason) == (
+        True,
+        False,
+        None,
+        None,
+    )
 
 
 def test_new_york_2026_03_08_has_no_0230_and_resets_once_all_the_same() -> None:
     zone = "America/New_York"
-    moments = [local(zone, 2026, 3, 8, *clock) for clock in [(1, 59), (3, 0), (3, 29), (3, 30), (3, 31), (12, 0)]]
+    moments = [
+        local(zone, 2026, 3, 8, *clock)
+        for clock in [(1, 59), (3, 0), (3, 29), (3, 30), (3, 31), (12, 0)]
+    ]
 
     assert resets(zone, time(2, 30), moments) == [False, False, True, False, False]
 
@@ -326,7 +378,10 @@ def test_new_york_2026_11_01_has_0130_twice_and_resets_the_first_time_only() -> 
 
 def test_someone_who_writes_only_after_the_second_0130_is_reset_once() -> None:
     zone = "America/New_York"
-    moments = [local(zone, 2026, 10, 31, 22, 0), *(local(zone, 2026, 11, 1, 1, minute, fold=1) for minute in (29, 31))]
+    moments = [
+        local(zone, 2026, 10, 31, 22, 0),
+        *(local(zone, 2026, 11, 1, 1, minute, fold=1) for minute in (29, 31)),
+    ]
 
     assert resets(zone, time(1, 30), moments) == [True, False]
 
@@ -347,7 +402,9 @@ def test_apia_resets_on_the_days_around_the_missing_one() -> None:
 
 def test_lord_howe_skips_half_an_hour_and_resets_once() -> None:
     zone = "Australia/Lord_Howe"
-    moments = [local(zone, 2026, 10, 4, *clock) for clock in [(1, 59), (2, 30), (2, 44), (2, 45), (2, 46)]]
+    moments = [
+        local(zone, 2026, 10, 4, *clock) for clock in [(1, 59), (2, 30), (2, 44), (2, 45), (2, 46)]
+    ]
 
     assert resets(zone, time(2, 15), moments) == [False, False, True, False]
 
@@ -417,11 +474,17 @@ def test_a_first_message_makes_a_session() -> None:
     decision = open_session(None, opening(), now=NOON, fresh_id=lambda: FRESH)
 
     assert (decision.session.id, decision.is_new, decision.ended) == (FRESH, True, None)
-    assert (decision.session.key, decision.session.origin, decision.session.owner) == (KEY, dm(), "telegram:42")
+    assert (decision.session.key, decision.session.origin, decision.session.owner) == (
+        KEY,
+        dm(),
+        "telegram:42",
+    )
 
 
 def test_a_first_session_has_no_notice() -> None:
-    assert open_session(None, opening(BOTH), now=NOON, fresh_id=lambda: FRESH).session.notice is None
+    assert (
+        open_session(None, opening(BOTH), now=NOON, fresh_id=lambda: FRESH).session.notice is None
+    )
 
 
 def test_a_message_before_the_reset_is_due_stays_in_the_session() -> None:
@@ -440,12 +503,20 @@ def test_a_reset_that_fell_due_while_the_daemon_was_down_happens_at_the_next_mes
 
     decision = open_session(a_session(), opening(policy), now=back, fresh_id=lambda: FRESH)
 
-    assert (decision.session.id, decision.session.started_at, decision.is_new) == (FRESH, back, True)
-    assert decision.ended == replace(a_session(), ended_at=back, end_reason=reason, updated_at=back, current=False)
+    assert (decision.session.id, decision.session.started_at, decision.is_new) == (
+        FRESH,
+        back,
+        True,
+    )
+    assert decision.ended == replace(
+        a_session(), ended_at=back, end_reason=reason, updated_at=back, current=False
+    )
 
 
 def test_days_without_a_message_cost_one_reset_and_not_one_each() -> None:
-    decision = open_session(a_session(), opening(DAILY), now=NOON + 10 * DAY, fresh_id=lambda: FRESH)
+    decision = open_session(
+        a_session(), opening(DAILY), now=NOON + 10 * DAY, fresh_id=lambda: FRESH
+    )
 
     assert reset_due(decision.session, DAILY, NOON + 10 * DAY + MINUTE) is None
 
@@ -473,7 +544,9 @@ def test_a_session_that_the_sweep_ended_gives_a_new_one_with_a_notice(reason: En
     decision = open_session(swept, opening(NEVER), now=NOON + DAY, fresh_id=lambda: FRESH)
 
     assert (decision.session.id, decision.is_new) == (FRESH, True)
-    assert decision.session.notice == ResetNotice(reason=reason, had_activity=True, previous=SessionId("old"))
+    assert decision.session.notice == ResetNotice(
+        reason=reason, had_activity=True, previous=SessionId("old")
+    )
 
 
 def test_a_session_that_the_sweep_ended_keeps_the_time_and_the_reason_of_its_end() -> None:
@@ -487,16 +560,24 @@ def test_a_session_that_the_sweep_ended_keeps_the_time_and_the_reason_of_its_end
 @pytest.mark.parametrize(
     ("policy", "reason"), [(IDLE, EndReason.IDLE), (DAILY, EndReason.DAILY)], ids=["idle", "daily"]
 )
-def test_the_notice_says_why_the_session_before_ended_and_which_it_was(policy: ResetPolicy, reason: EndReason) -> None:
-    session = open_session(a_session(), opening(policy), now=NOON + DAY, fresh_id=lambda: FRESH).session
+def test_the_notice_says_why_the_session_before_ended_and_which_it_was(
+    policy: ResetPolicy, reason: EndReason
+) -> None:
+    session = open_session(
+        a_session(), opening(policy), now=NOON + DAY, fresh_id=lambda: FRESH
+    ).session
 
-    assert session.notice == ResetNotice(reason=reason, had_activity=False, previous=SessionId("old"))
+    assert session.notice == ResetNotice(
+        reason=reason, had_activity=False, previous=SessionId("old")
+    )
 
 
 def test_commands_alone_were_activity_but_leave_no_way_back() -> None:
     used = replace(a_session(), messages=2)
 
-    notice = open_session(used, opening(IDLE), now=NOON + DAY, fresh_id=lambda: FRESH).session.notice
+    notice = open_session(
+        used, opening(IDLE), now=NOON + DAY, fresh_id=lambda: FRESH
+    ).session.notice
 
     assert notice is not None
     assert (notice.had_activity, notice.is_way_back) == (True, False)
@@ -517,9 +598,13 @@ def test_commands_alone_were_activity_but_leave_no_way_back() -> None:
 def test_any_entry_or_any_token_was_activity(changes: dict[str, object]) -> None:
     used = replace(a_session(), preview="hi", **changes)
 
-    notice = open_session(used, opening(IDLE), now=NOON + DAY, fresh_id=lambda: FRESH).session.notice
+    notice = open_session(
+        used, opening(IDLE), now=NOON + DAY, fresh_id=lambda: FRESH
+    ).session.notice
 
-    assert notice == ResetNotice(reason=EndReason.IDLE, had_activity=True, previous=SessionId("old"))
+    assert notice == ResetNotice(
+        reason=EndReason.IDLE, had_activity=True, previous=SessionId("old")
+    )
 
 
 @pytest.mark.parametrize("reason", [EndReason.RESET, EndReason.SWITCH, EndReason.DELETED])
@@ -530,11 +615,17 @@ def test_a_reset_that_somebody_asked_for_has_no_notice(reason: EndReason) -> Non
 
 
 def test_the_notice_is_about_the_last_session_and_not_about_the_one_before_that() -> None:
-    second = open_session(a_session(), opening(IDLE), now=NOON + DAY, fresh_id=lambda: SessionId("second")).session
+    second = open_session(
+        a_session(), opening(IDLE), now=NOON + DAY, fresh_id=lambda: SessionId("second")
+    ).session
 
-    third = open_session(second, opening(IDLE), now=NOON + 2 * DAY, fresh_id=lambda: SessionId("third")).session
+    third = open_session(
+        second, opening(IDLE), now=NOON + 2 * DAY, fresh_id=lambda: SessionId("third")
+    ).session
 
-    assert third.notice == ResetNotice(reason=EndReason.IDLE, had_activity=False, previous=SessionId("second"))
+    assert third.notice == ResetNotice(
+        reason=EndReason.IDLE, had_activity=False, previous=SessionId("second")
+    )
 
 
 def test_the_notice_stays_until_it_was_told() -> None:
@@ -547,12 +638,19 @@ def test_the_notice_stays_until_it_was_told() -> None:
 
 
 def test_key_origin_owner_and_display_name_survive_a_reset() -> None:
-    origin = SessionSource(platform="telegram", chat_type=ChatType.GROUP, chat_id="-100", chat_name="Ops")
+    origin = SessionSource(
+        platform="telegram", chat_type=ChatType.GROUP, chat_id="-100", chat_name="Ops"
+    )
     session = replace(a_session(), origin=origin, owner="telegram:42")
 
     fresh = next_session(end_session(session, EndReason.IDLE, NOON), now=NOON, fresh_id=FRESH)
 
-    assert (fresh.key, fresh.origin, fresh.owner, fresh.display_name) == (KEY, origin, "telegram:42", "Ops")
+    assert (fresh.key, fresh.origin, fresh.owner, fresh.display_name) == (
+        KEY,
+        origin,
+        "telegram:42",
+        "Ops",
+    )
 
 
 def test_the_origin_of_a_key_survives_a_message_from_somebody_else() -> None:
@@ -568,7 +666,10 @@ def test_the_origin_of_a_key_survives_a_message_from_somebody_else() -> None:
 def test_a_title_does_not_survive_a_reset() -> None:
     titled = replace(a_session(), title="Taxes")
 
-    assert open_session(titled, opening(IDLE), now=NOON + DAY, fresh_id=lambda: FRESH).session.title is None
+    assert (
+        open_session(titled, opening(IDLE), now=NOON + DAY, fresh_id=lambda: FRESH).session.title
+        is None
+    )
 
 
 def test_a_title_can_be_given_to_the_next_session() -> None:
@@ -606,7 +707,11 @@ def test_entries_of_both_sides_are_counted_and_what_was_spent_adds_up() -> None:
     twice = answered(once, [assistant("again")], NOON, spent, told=False)
 
     assert (once.messages, once.tokens, once.cost) == (3, Tokens(input=5, output=2), Cost(usd=0.25))
-    assert (twice.messages, twice.tokens, twice.cost) == (4, Tokens(input=10, output=4), Cost(usd=0.5))
+    assert (twice.messages, twice.tokens, twice.cost) == (
+        4,
+        Tokens(input=10, output=4),
+        Cost(usd=0.5),
+    )
 
 
 def test_the_last_prompt_does_not_add_up_and_is_kept_by_a_turn_without_one() -> None:
@@ -631,7 +736,12 @@ def test_a_preview_of_an_answer_gives_way_to_the_first_thing_a_user_said() -> No
 
 
 def test_a_preview_skips_commands_and_entries_without_words() -> None:
-    entries = [said(Role.USER, "/help", origin=Origin.COMMAND), said(Role.TOOL, "42"), user(" \n "), user("hi")]
+    entries = [
+        said(Role.USER, "/help", origin=Origin.COMMAND),
+        said(Role.TOOL, "42"),
+        user(" \n "),
+        user("hi"),
+    ]
 
     assert preview_of(entries) == ("hi", Role.USER)
 

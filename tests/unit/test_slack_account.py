@@ -19,7 +19,9 @@ def test_an_account_that_nothing_can_reach_is_a_mistake() -> None:
 def test_its_secrets_are_not_shown() -> None:
     http = Http(host="127.0.0.1", port=3000, signing_secret=CANARY)
 
-    shown = repr([Account(bot_token=CANARY, app_token=CANARY), Account(bot_token=CANARY, http=http)])
+    shown = repr(
+        [Account(bot_token=CANARY, app_token=CANARY), Account(bot_token=CANARY, http=http)]
+    )
 
     assert CANARY not in shown
     assert http.path == EVENTS_PATH

@@ -6,15 +6,34 @@ import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from turngate.adapters.slack.api import FormattingRefused, NotOffered, NotThere, ThreadGone, our_errors, word
+from turngate.adapters.slack.api import (
+    FormattingRefused,
+    NotOffered,
+    NotThere,
+    ThreadGone,
+    our_errors,
+    word,
+)
 from turngate.adapters.slack.emoji import name_of
-from turngate.gateway.domain.errors import Throttled, TurngateError, Unauthorized, Undeliverable, Unreachable
+from turngate.gateway.domain.errors import (
+    Throttled,
+    TurngateError,
+    Unauthorized,
+    Undeliverable,
+    Unreachable,
+)
 
 
 def answered(error: str | None, status: int = 200, **headers: str) -> SlackApiError:
     data = {} if error is None else {"ok": False, "error": error, "needed": "chat:write"}
     response = AsyncSlackResponse(
-        client=None, http_verb="POST", api_url="", req_args={}, data=data, headers=headers, status_code=status
+        client=None,
+        http_verb="POST",
+        api_url="",
+        req_args={},
+        data=data,
+        headers=headers,
+        status_code=status,
     )
     return SlackApiError("no", response)
 
@@ -49,12 +68,16 @@ def error_of(exc: BaseException) -> TurngateError:
         ("ratelimited", 429, Throttled),
     ],
 )
-def test_each_answer_earns_its_reaction(error: str | None, status: int, kind: type[TurngateError]) -> None:
+def test_each_answer_earns_its_reaction(
+    error: str | None, status: int, kind: type[TurngateError]
+) -> None:
     assert isinstance(error_of(answered(error, status)), kind)
 
 
 @pytest.mark.parametrize(
-    ("error", "everywhere"), [("ratelimited", False), ("rate_limited", True)], ids=["here", "everywhere"]
+    ("error", "everywhere"),
+    [("ratelimited", False), ("rate_limited", True)],
+    ids=["here", "everywhere"],
 )
 def test_a_pause_is_told_with_how_long_and_for_what(error: str, everywhere: bool) -> None:
     throttled = error_of(answered(error, 429, **{"Retry-After": "7"}))
@@ -63,7 +86,9 @@ def test_a_pause_is_told_with_how_long_and_for_what(error: str, everywhere: bool
     assert (throttled.retry_after, throttled.everywhere) == (7.0, everywhere)
 
 
-@pytest.mark.parametrize("exc", [TimeoutError(), ConnectionResetError(), UnicodeDecodeError("utf-8", b"", 0, 1, "")])
+@pytest.mark.parametrize(
+    "exc", [TimeoutError(), ConnectionResetError(), UnicodeDecodeError("utf-8", b"", 0, 1, "")]
+)
 def test_whoever_hears_no_answer_does_not_know(exc: BaseException) -> None:
     assert type(error_of(exc)) is Unreachable
 

@@ -43,7 +43,9 @@ def test_a_press_that_names_no_container_happened_in_its_channel() -> None:
 def test_of_a_history_too() -> None:
     case = raw("history-reply")
 
-    assert about_message(case["message"], case["channel"]) == About(chat="C1", thread=ROOT, user="U2")
+    assert about_message(case["message"], case["channel"]) == About(
+        chat="C1", thread=ROOT, user="U2"
+    )
 
 
 def test_a_new_thread_of_the_assistant_s_pane_is_noticed() -> None:

@@ -21,14 +21,24 @@ from turngate.adapters.slack.lookup_keys import assistants_thread
 from turngate.gateway.commands import COMMANDS
 
 ADAPTER = Path(__file__).parents[2] / "adapters" / "slack"
-SUBSCRIPTIONS = {"channel": "message.channels", "group": "message.groups", "im": "message.im", "mpim": "message.mpim"}
+SUBSCRIPTIONS = {
+    "channel": "message.channels",
+    "group": "message.groups",
+    "im": "message.im",
+    "mpim": "message.mpim",
+}
 
 
 def methods_called(source: str) -> Iterator[str]:
     """Every method of the Web API that is asked for by something called `client`."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value).rpartition(".")[2] == "client":
-            is_method = "_" in node.attr.strip("_") and callable(getattr(AsyncWebClient, node.attr, None))
+        if (
+            isinstance(node, ast.Attribute)
+            and ast.unparse(node.value).rpartition(".")[2] == "client"
+        ):
+            is_method = "_" in node.attr.strip("_") and callable(
+                getattr(AsyncWebClient, node.attr, None)
+            )
             yield from [node.attr.replace("_", ".")] if is_method else []
 
 
@@ -37,22 +47,28 @@ def subscription_of(event: dict[str, str]) -> str:
 
 
 def test_calls_are_found_however_they_are_written() -> None:
-    source = (
-        "await self._api.client.chat_postMessage(x=1)\nask = client.files_info\nclient.proxy\nclient.not_a_method()"
-    )
+    source = "await self._api.client.chat_postMessage(x=1)\nask = client.files_info\nclient.proxy\nclient.not_a_method()"
 
     assert {*methods_called(source)} == {"chat.postMessage", "files.info"}
 
 
 def test_every_method_that_is_called_is_in_the_table_and_no_other() -> None:
-    called = {method for path in ADAPTER.glob("*.py") for method in methods_called(path.read_text())}
+    called = {
+        method for path in ADAPTER.glob("*.py") for method in methods_called(path.read_text())
+    }
 
     assert called == {*METHODS, *APP_METHODS}
 
 
 def test_the_events_that_mean_something_are_subscribed_to_and_no_other() -> None:
-    events = [(case, case["body"]["event"]) for case in map(raw, GOLDEN) if "event" in case.get("body", {})]
-    meaningful = [event for case, event in events if outcome(case) or assistants_thread(case["body"])]
+    events = [
+        (case, case["body"]["event"])
+        for case in map(raw, GOLDEN)
+        if "event" in case.get("body", {})
+    ]
+    meaningful = [
+        event for case, event in events if outcome(case) or assistants_thread(case["body"])
+    ]
 
     assert {subscription_of(event) for event in meaningful} == set(EVENTS)
 
@@ -81,7 +97,9 @@ def test_the_manifest_has_them_all() -> None:
 
 
 def test_with_an_address_everything_goes_there() -> None:
-    made = json.dumps(manifest([Command(name="new", summary="begins")], url="https://example.org/slack/events"))
+    made = json.dumps(
+        manifest([Command(name="new", summary="begins")], url="https://example.org/slack/events")
+    )
 
     assert json.loads(made)["settings"]["socket_mode_enabled"] is False
     assert made.count('"https://example.org/slack/events"') == 3
@@ -94,7 +112,9 @@ def test_no_command_has_a_name_that_slack_refuses() -> None:
     assert not {name.removeprefix("/") for name in names} & TAKEN
     assert len(set(names)) == len(names) <= 50
     assert max(map(len, names)) <= 32
-    assert [command_behind(name) for name in names] == [command.name for command in COMMANDS.commands]
+    assert [command_behind(name) for name in names] == [
+        command.name for command in COMMANDS.commands
+    ]
 
 
 def test_the_command_prints_it_without_slack_s_library() -> None:
@@ -104,13 +124,17 @@ def test_the_command_prints_it_without_slack_s_library() -> None:
         "finally: print(sorted({'slack_bolt', 'slack_sdk', 'aiohttp'} & set(sys.modules)), file=sys.stderr)"
     )
 
-    result = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", look], capture_output=True, text=True, check=True
+    )
 
     assert result.stderr == "[]\n"
     assert json.loads(result.stdout)["display_information"]["name"] == "Ann"
 
 
-@pytest.mark.parametrize("wrong", [["--url", "http://example.org/"], ["--name", " "], ["--name", "N" * 36]])
+@pytest.mark.parametrize(
+    "wrong", [["--url", "http://example.org/"], ["--name", " "], ["--name", "N" * 36]]
+)
 def test_what_slack_would_refuse_is_refused_at_once(wrong: list[str]) -> None:
     asked = [sys.executable, "-m", "turngate", "slack", "manifest", *wrong]
 

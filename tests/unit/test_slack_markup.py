@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from tests.simulators.slack import blocks as block_kit
 from tests.simulators.slack.text import calls_everybody, kept, seen
-from turngate.adapters.slack.markup import LARGEST_SECTION, LONGEST_LABEL, marked, plain, question, size, unfinished
+from turngate.adapters.slack.markup import (
+    LARGEST_SECTION,
+    LONGEST_LABEL,
+    marked,
+    plain,
+    question,
+    size,
+    unfinished,
+)
 from turngate.gateway.domain.messages import Button
 
 NAMES = {"U1": "ann"}
@@ -47,7 +55,14 @@ def test_ugly_input_arrives_as_it_was_written(markdown: str) -> None:
 
 @pytest.mark.parametrize(
     "markdown",
-    ["1 < 2 & 3", "**bold** _i_", "if (a<b) x", "`Vec<String>`", "```\n<p> &lt;\n```", "<https://a.b/?c=1&d=2>"],
+    [
+        "1 < 2 & 3",
+        "**bold** _i_",
+        "if (a<b) x",
+        "`Vec<String>`",
+        "```\n<p> &lt;\n```",
+        "<https://a.b/?c=1&d=2>",
+    ],
 )
 def test_what_needs_no_escape_gets_none(markdown: str) -> None:
     assert marked(markdown) == markdown
@@ -88,7 +103,10 @@ def test_an_agent_calls_no_crowd(markdown: str) -> None:
 
 
 def test_a_person_is_called_only_in_the_form_that_the_gateway_writes() -> None:
-    assert marked("<@U1> and <@W2>, not <@u1> or <@ann>") == "<@U1> and <@W2>, not &lt;@u1> or &lt;@ann>"
+    assert (
+        marked("<@U1> and <@W2>, not <@u1> or <@ann>")
+        == "<@U1> and <@W2>, not &lt;@u1> or &lt;@ann>"
+    )
     assert plain("<@U1> & <b>") == "<@U1> &amp; &lt;b&gt;"
 
 
@@ -187,7 +205,9 @@ def test_however_long_it_is_slack_takes_it(plainly: bool) -> None:
     blocks = question("word & <@U1> " * 900, many, plainly=plainly)
 
     block_kit.check(blocks)
-    assert [button["value"] for button in block_kit.buttons(blocks)] == [each.nonce for each in many]
+    assert [button["value"] for button in block_kit.buttons(blocks)] == [
+        each.nonce for each in many
+    ]
     assert len({button["action_id"] for button in block_kit.buttons(blocks)}) == 60
 
 

@@ -17,7 +17,13 @@ from turngate.gateway.domain.serialization import from_dict, to_dict
 
 FOLDER = Path(__file__).parents[1] / "golden" / "slack"
 GOLDEN = sorted(path.name.removesuffix(".raw.json") for path in FOLDER.glob("*.raw.json"))
-ME = Me(user="U0BOT", bot="B0BOT", team="T1", account="main", commands=frozenset({"new", "stop", "status"}))
+ME = Me(
+    user="U0BOT",
+    bot="B0BOT",
+    team="T1",
+    account="main",
+    commands=frozenset({"new", "stop", "status"}),
+)
 NOW = datetime.fromtimestamp(1790000030, UTC)
 
 
@@ -113,7 +119,10 @@ def test_the_account_is_where_it_was_said() -> None:
 
 
 def test_an_id_of_another_workspace_is_another_person() -> None:
-    stranger, colleague = outcome(raw("shared-channel-stranger")), outcome(raw("shared-channel-colleague"))
+    stranger, colleague = (
+        outcome(raw("shared-channel-stranger")),
+        outcome(raw("shared-channel-colleague")),
+    )
 
     assert stranger is not None
     assert colleague is not None
@@ -123,7 +132,9 @@ def test_an_id_of_another_workspace_is_another_person() -> None:
 
 def test_an_app_of_a_whole_enterprise_is_meant_by_its_name() -> None:
     case = raw("dm")
-    case["body"]["authorizations"] = [{"enterprise_id": "E1", "team_id": None, "is_enterprise_install": True}]
+    case["body"]["authorizations"] = [
+        {"enterprise_id": "E1", "team_id": None, "is_enterprise_install": True}
+    ]
 
     assert outcome(case, replace(ME, enterprise="E1")) is not None
     assert outcome(case) is None
@@ -131,7 +142,9 @@ def test_an_app_of_a_whole_enterprise_is_meant_by_its_name() -> None:
 
 def test_another_workspace_of_the_same_enterprise_is_another_one() -> None:
     case = raw("dm")
-    case["body"]["authorizations"] = [{"enterprise_id": "E1", "team_id": "T2", "is_enterprise_install": False}]
+    case["body"]["authorizations"] = [
+        {"enterprise_id": "E1", "team_id": "T2", "is_enterprise_install": False}
+    ]
 
     assert outcome(case, replace(ME, enterprise="E1")) is None
 
@@ -201,7 +214,9 @@ def test_whatever_slack_leaves_out_or_changes_nothing_breaks(name: str) -> None:
     ours = [path for path in paths(case) if path[0] in ("body", "message") and len(path) > 1]
 
     outcomes = [
-        outcome(broken(case, path, instead)) for path in ours for instead in (None, "", 7, [], {}, ["x"], {"y": 1})
+        outcome(broken(case, path, instead))
+        for path in ours
+        for instead in (None, "", 7, [], {}, ["x"], {"y": 1})
     ]
 
     assert len(outcomes) == 7 * len(ours)

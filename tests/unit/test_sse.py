@@ -27,7 +27,9 @@ def test_lines_of_data_are_joined_and_only_one_blank_is_taken_off() -> None:
 
 
 def test_comments_keep_alives_ids_and_names_alone_are_no_events() -> None:
-    assert read(b": ping\n\n:\n\nid: 7\nretry: 100\n\nevent: nothing\n\ndata: x\n\n") == [("message", "x")]
+    assert read(b": ping\n\n:\n\nid: 7\nretry: 100\n\nevent: nothing\n\ndata: x\n\n") == [
+        ("message", "x")
+    ]
 
 
 def test_a_name_counts_for_one_event() -> None:
@@ -45,7 +47,10 @@ def test_an_event_at_the_very_end_counts_without_its_blank_line() -> None:
 
 
 def test_bytes_that_are_no_text_are_replaced_and_cost_nothing_else() -> None:
-    assert read(b"data: a\xff\xfeb\n\ndata: c\n\n") == [("message", "a\ufffd\ufffdb"), ("message", "c")]
+    assert read(b"data: a\xff\xfeb\n\ndata: c\n\n") == [
+        ("message", "a\ufffd\ufffdb"),
+        ("message", "c"),
+    ]
 
 
 def test_a_character_that_is_cut_in_two_is_whole_again() -> None:
@@ -67,17 +72,28 @@ def test_an_event_of_endless_lines_is_too_long_as_well() -> None:
 
 def test_any_number_of_events_is_read() -> None:
     reader = EventReader()
-    counted = sum(len(reader.feed(b"data: " + b"x" * 1000 + b"\n\n")) for _ in range(LONGEST_EVENT // 500))
+    counted = sum(
+        len(reader.feed(b"data: " + b"x" * 1000 + b"\n\n")) for _ in range(LONGEST_EVENT // 500)
+    )
 
     assert counted == LONGEST_EVENT // 500
 
 
-@given(st.lists(st.sampled_from([b"data: a", b"event: e", b":", b"", b"data", b"\xff", b"\xef\xbb\xbf"])), st.data())
-def test_it_does_not_matter_where_the_stream_is_cut(lines: list[bytes], data: st.DataObject) -> None:
+@given(
+    st.lists(
+        st.sampled_from([b"data: a", b"event: e", b":", b"", b"data", b"\xff", b"\xef\xbb\xbf"])
+    ),
+    st.data(),
+)
+def test_it_does_not_matter_where_the_stream_is_cut(
+    lines: list[bytes], data: st.DataObject
+) -> None:
     ends = [data.draw(st.sampled_from([b"\n", b"\r\n", b"\r"])) for _ in lines]
     stream = b"".join(line + end for line, end in zip(lines, ends, strict=True))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
-    pieces = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    pieces = [
+        stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)
+    ]
 
     assert read(*pieces) == read(stream)
 

@@ -31,7 +31,10 @@ def mode(path: Path) -> int:
 def holder(folder: Path) -> subprocess.Popen[str]:
     """Another process that has the lock."""
     child = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDER, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "held\n"
@@ -186,12 +189,20 @@ def test_a_key_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 def test_the_module_can_be_taken_before_anything_heavy() -> None:
     listed = subprocess.run(
-        [sys.executable, "-c", "import sys, turngate.gateway.daemon.state_dir; print(*sys.modules)"],
+        [
+            sys.executable,
+            "-c",
+            "import sys, turngate.gateway.daemon.state_dir; print(*sys.modules)",
+        ],
         capture_output=True,
         text=True,
         check=True,
     )
 
     ours = {name for name in listed.stdout.split() if name.startswith("gateway")}
-    assert ours == {"gateway", "turngate.gateway.domain.errors", "turngate.gateway.daemon.state_dir"}
+    assert ours == {
+        "gateway",
+        "turngate.gateway.domain.errors",
+        "turngate.gateway.daemon.state_dir",
+    }
     assert "asyncio" not in listed.stdout.split()

@@ -139,7 +139,12 @@ class Watched:
         self.refuses: set[str] = set()
         self._store = store
         self.supervisor = Supervisor(
-            account, "main", store=store, clock=clock, observer=self.observer, tell_of_gap=self._tell
+            account,
+            "main",
+            store=store,
+            clock=clock,
+            observer=self.observer,
+            tell_of_gap=self._tell,
         )
 
     async def receive(self, inbound: InboundMessage) -> None:
@@ -193,7 +198,10 @@ class TestStates:
         watch, account = watched(Telling, for_ever)
         with watch.at_work():
             await later(1)
-            assert (watch.state, watch.supervisor.report.progress_at) == (AccountState.STARTING, None)
+            assert (watch.state, watch.supervisor.report.progress_at) == (
+                AccountState.STARTING,
+                None,
+            )
             account.hears()  # type: ignore[attr-defined]
 
             assert watch.state is AccountState.RECEIVING
@@ -252,7 +260,10 @@ class TestStates:
             await later(1)
 
             report = watch.supervisor.report
-            assert (report.state, report.reason) == (AccountState.BACKING_OFF, "the platform did not answer")
+            assert (report.state, report.reason) == (
+                AccountState.BACKING_OFF,
+                "the platform did not answer",
+            )
 
     async def test_a_trouble_that_stays_is_told_once(self) -> None:
         at, _ = watched(Telling, Retryable("somebody else receives"))
@@ -268,7 +279,10 @@ class TestStates:
         with capture_logs() as lines, at.at_work():
             await later(3)
 
-        assert [line["reason"] for line in lines if "reason" in line][:2] == ["the line broke", "the line broke"]
+        assert [line["reason"] for line in lines if "reason" in line][:2] == [
+            "the line broke",
+            "the line broke",
+        ]
 
     async def test_cancelling_stops_it(self) -> None:
         watch, _ = watched(Telling, always_answered)
@@ -288,14 +302,18 @@ class TestRestarts:
         with watch.at_work():
             await later(600)
 
-        pauses = [after - before for before, after in zip(account.began, account.began[1:], strict=False)]
+        pauses = [
+            after - before for before, after in zip(account.began, account.began[1:], strict=False)
+        ]
         longest = [1, 2, 4, 8, 16, 32, 60, 60, 60]
         assert len(pauses) >= len(longest)
         for pause, most in zip(pauses, longest, strict=False):
             assert most / 2 <= pause <= most + 0.01
 
     async def test_pauses_are_short_again_after_the_platform_has_answered(self) -> None:
-        watch, account = watched(Telling, *[Unreachable("no")] * 6, answered_then_lost, Unreachable("no"))
+        watch, account = watched(
+            Telling, *[Unreachable("no")] * 6, answered_then_lost, Unreachable("no")
+        )
         with watch.at_work():
             await later(120)
 
@@ -306,7 +324,9 @@ class TestRestarts:
         [ZeroDivisionError("secret"), asyncio.CancelledError("their own")],
         ids=lambda error: type(error).__name__,
     )
-    async def test_whatever_ends_an_adapter_it_is_started_again(self, ending: BaseException) -> None:
+    async def test_whatever_ends_an_adapter_it_is_started_again(
+        self, ending: BaseException
+    ) -> None:
         watch, account = watched(Telling, ending, always_answered)
         with watch.at_work():
             await later(1.5)
@@ -381,14 +401,18 @@ class TestRefusedCredentials:
     @hurried
     async def test_an_answer_in_between_makes_them_count_from_the_beginning(self) -> None:
         refused = Unauthorized("bad token")
-        watch, account = watched(Telling, refused, refused, answered_then_lost, refused, refused, always_answered)
+        watch, account = watched(
+            Telling, refused, refused, answered_then_lost, refused, refused, always_answered
+        )
         with watch.at_work():
             await later(100)
 
             assert len(account.began) == 6
             assert watch.state is AccountState.RECEIVING
 
-    async def test_they_are_counted_across_restarts_and_tried_again_after_a_while(self, tmp_path: Path) -> None:
+    async def test_they_are_counted_across_restarts_and_tried_again_after_a_while(
+        self, tmp_path: Path
+    ) -> None:
         clock = FrozenClock()
         for _ in range(MOST_REFUSALS):
             store = await SqliteStore.connect(tmp_path / "turngate.db", clock)
@@ -481,7 +505,9 @@ class TestCatchingUp:
         assert account.asked == []  # type: ignore[attr-defined]
         assert watch.received == []
 
-    async def test_a_daemon_that_dies_with_its_first_message_goes_back_to_the_first_start(self) -> None:
+    async def test_a_daemon_that_dies_with_its_first_message_goes_back_to_the_first_start(
+        self,
+    ) -> None:
         clock = LoopClock()
         store = MemoryStore(clock)
         deaf = HearingAgain(clock)
@@ -496,7 +522,9 @@ class TestCatchingUp:
         assert next_run.received == ["1"]
 
     async def test_what_was_missed_is_received_in_order_and_what_is_known_only_once(self) -> None:
-        watch, account = watched(CatchingUp, [message("before", id="before"), *numbered(1, 2, 3, 2)])
+        watch, account = watched(
+            CatchingUp, [message("before", id="before"), *numbered(1, 2, 3, 2)]
+        )
         await self.told(watch)
         with watch.at_work():
             await later(0.1)
@@ -535,7 +563,9 @@ class TestCatchingUp:
         assert watch.received == ["1", "3"]
 
     async def test_a_try_that_breaks_off_is_begun_where_it_began(self) -> None:
-        watch, account = watched(CatchingUp, [*numbered(1), Unreachable("the line broke")], numbered(1, 2), [])
+        watch, account = watched(
+            CatchingUp, [*numbered(1), Unreachable("the line broke")], numbered(1, 2), []
+        )
         await self.told(watch)
         await later(3600)
         with watch.at_work():

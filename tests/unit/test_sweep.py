@@ -16,7 +16,15 @@ from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of, opening, texts
 from turngate.gateway.daemon.sweep import Sweep, sweep_files
 from turngate.gateway.domain.errors import StoreUnavailable, UnknownSession
-from turngate.gateway.domain.messages import ChatType, EndReason, InboxState, Part, ResetPolicy, Session, SessionId
+from turngate.gateway.domain.messages import (
+    ChatType,
+    EndReason,
+    InboxState,
+    Part,
+    ResetPolicy,
+    Session,
+    SessionId,
+)
 from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.domain.ports.store import Outcome, PolicyOf, Pruned
 from turngate.gateway.observability.observer import Observer
@@ -86,7 +94,9 @@ async def at_work(sweep: Sweep) -> AsyncIterator[None]:
 
 @hurried
 class TestCleanUp:
-    async def test_a_repeated_message_is_known_for_a_week_and_forgotten_after_it(self, tmp_path: Path) -> None:
+    async def test_a_repeated_message_is_known_for_a_week_and_forgotten_after_it(
+        self, tmp_path: Path
+    ) -> None:
         store = MemoryStore(LoopClock())
         await exchange(store, id="1")
         async with at_work(sweep_of(store, tmp_path, LoopClock())):
@@ -96,7 +106,9 @@ class TestCleanUp:
             assert await store.inbox(InboxState.DONE) == []
             assert not (await store.accept(message(id="1"), key_of())).duplicate
 
-    async def test_a_store_that_cannot_be_swept_is_swept_the_next_time(self, tmp_path: Path) -> None:
+    async def test_a_store_that_cannot_be_swept_is_swept_the_next_time(
+        self, tmp_path: Path
+    ) -> None:
         store = Moody(LoopClock())
         await exchange(store, id="1")
         async with at_work(sweep_of(store, tmp_path, LoopClock())):
@@ -105,9 +117,14 @@ class TestCleanUp:
         assert store.failed
         assert await store.inbox(InboxState.DONE) == []
 
-    async def test_empty_sessions_go_and_old_ones_are_put_away_by_the_ages_of_the_config(self, tmp_path: Path) -> None:
+    async def test_empty_sessions_go_and_old_ones_are_put_away_by_the_ages_of_the_config(
+        self, tmp_path: Path
+    ) -> None:
         store = MemoryStore(LoopClock())
-        empty, old = (await store.open(opening(dm("1")))).session, await exchange(store, source=dm("2"))
+        empty, old = (
+            (await store.open(opening(dm("1")))).session,
+            await exchange(store, source=dm("2")),
+        )
         rules = CleanUpRules(empty_after=timedelta(hours=5), archive_after=timedelta(days=2))
         async with at_work(sweep_of(store, tmp_path, LoopClock(), rules=rules)):
             await asyncio.sleep(4.5 * HOUR)
@@ -119,20 +136,35 @@ class TestCleanUp:
             await asyncio.sleep(2 * DAY)
             assert (await store.session(old.id)).archived
 
-    async def test_without_a_schedule_no_session_is_touched_but_work_is_forgotten(self, tmp_path: Path) -> None:
+    async def test_without_a_schedule_no_session_is_touched_but_work_is_forgotten(
+        self, tmp_path: Path
+    ) -> None:
         store = MemoryStore(LoopClock())
-        empty, old = (await store.open(opening(dm("1")))).session, await exchange(store, source=dm("2"))
+        empty, old = (
+            (await store.open(opening(dm("1")))).session,
+            await exchange(store, source=dm("2")),
+        )
         async with at_work(sweep_of(store, tmp_path, LoopClock(), rules=CleanUpRules(every=None))):
             await asyncio.sleep(90 * DAY)
 
-        assert (await store.session(empty.id), (await store.session(old.id)).archived) == (empty, False)
+        assert (await store.session(empty.id), (await store.session(old.id)).archived) == (
+            empty,
+            False,
+        )
         assert await store.inbox(InboxState.DONE) == []
 
-    async def test_a_jump_of_the_clock_deletes_archives_and_forgets_nothing(self, tmp_path: Path) -> None:
+    async def test_a_jump_of_the_clock_deletes_archives_and_forgets_nothing(
+        self, tmp_path: Path
+    ) -> None:
         clock = LoopClock()
         store = MemoryStore(clock)
-        empty, old = (await store.open(opening(dm("1")))).session, await exchange(store, source=dm("2"))
-        async with at_work(sweep_of(store, tmp_path, clock, rules=CleanUpRules(keep=timedelta(days=90)))):
+        empty, old = (
+            (await store.open(opening(dm("1")))).session,
+            await exchange(store, source=dm("2")),
+        )
+        async with at_work(
+            sweep_of(store, tmp_path, clock, rules=CleanUpRules(keep=timedelta(days=90)))
+        ):
             await asyncio.sleep(0.5 * HOUR)
             clock.advance(days=400)
             await asyncio.sleep(0.9 * HOUR)
@@ -162,7 +194,9 @@ class TestCleanUp:
         sweep = sweep_of(store, tmp_path, LoopClock(), rules=CleanUpRules(every=timedelta(days=30)))
         async with at_work(sweep):
             await asyncio.sleep(0.5 * HOUR)
-            sweep.rules = CleanUpRules(every=timedelta(minutes=5), empty_after=timedelta(minutes=10))
+            sweep.rules = CleanUpRules(
+                every=timedelta(minutes=5), empty_after=timedelta(minutes=10)
+            )
             await asyncio.sleep(120)
             with pytest.raises(UnknownSession):
                 await store.session(empty.id)
@@ -170,10 +204,14 @@ class TestCleanUp:
 
 @hurried
 class TestEnding:
-    async def test_a_session_that_is_due_is_ended_within_a_minute_and_once(self, tmp_path: Path) -> None:
+    async def test_a_session_that_is_due_is_ended_within_a_minute_and_once(
+        self, tmp_path: Path
+    ) -> None:
         store = MemoryStore(LoopClock())
         session = await exchange(store)
-        async with at_work(sweep_of(store, tmp_path, LoopClock(), resets=ResetPolicies(default=IDLE))):
+        async with at_work(
+            sweep_of(store, tmp_path, LoopClock(), resets=ResetPolicies(default=IDLE))
+        ):
             await asyncio.sleep(0.99 * HOUR)
             assert (await store.session(session.id)).end_reason is None
             await asyncio.sleep(0.01 * HOUR + 61)
@@ -183,7 +221,9 @@ class TestEnding:
         assert (ended.end_reason, ended.current) == (EndReason.IDLE, True)
         assert await store.session(session.id) == ended
 
-    async def test_where_people_are_away_after_seconds_it_looks_every_second(self, tmp_path: Path) -> None:
+    async def test_where_people_are_away_after_seconds_it_looks_every_second(
+        self, tmp_path: Path
+    ) -> None:
         store = MemoryStore(LoopClock())
         session = await exchange(store)
         short = ResetPolicies(default=ResetPolicy(idle_after=timedelta(seconds=3)))
@@ -194,13 +234,17 @@ class TestEnding:
 
     async def test_where_nothing_is_ever_due_nothing_is_looked_for(self, tmp_path: Path) -> None:
         store = Counting(LoopClock())
-        never = ResetPolicies(by_platform={"slack": ResetPolicy()}, by_chat_type={ChatType.DM: ResetPolicy()})
+        never = ResetPolicies(
+            by_platform={"slack": ResetPolicy()}, by_chat_type={ChatType.DM: ResetPolicy()}
+        )
         async with at_work(sweep_of(store, tmp_path, LoopClock(), resets=never)):
             await asyncio.sleep(DAY)
 
         assert store.asked == 0
 
-    async def test_a_session_in_which_something_is_at_work_is_ended_when_that_is_over(self, tmp_path: Path) -> None:
+    async def test_a_session_in_which_something_is_at_work_is_ended_when_that_is_over(
+        self, tmp_path: Path
+    ) -> None:
         store, busy = MemoryStore(LoopClock()), {"1"}
         session = await exchange(store, source=dm("1"))
         resets = ResetPolicies(default=IDLE)
@@ -215,9 +259,14 @@ class TestEnding:
             await asyncio.sleep(61)
             assert (await store.session(session.id)).end_reason is EndReason.IDLE
 
-    async def test_a_session_of_which_nobody_can_say_whether_it_is_busy_is_not_ended(self, tmp_path: Path) -> None:
+    async def test_a_session_of_which_nobody_can_say_whether_it_is_busy_is_not_ended(
+        self, tmp_path: Path
+    ) -> None:
         store = MemoryStore(LoopClock())
-        session, other = await exchange(store, source=dm("1")), await exchange(store, source=dm("2"))
+        session, other = (
+            await exchange(store, source=dm("1")),
+            await exchange(store, source=dm("2")),
+        )
 
         def is_busy(asked: Session) -> bool:
             return {"2": False}[asked.origin.chat_id or ""]
@@ -232,19 +281,25 @@ class TestEnding:
     async def test_a_session_whose_turn_runs_is_not_ended(self, tmp_path: Path) -> None:
         store = MemoryStore(LoopClock())
         begun = await begin(store, message())
-        async with at_work(sweep_of(store, tmp_path, LoopClock(), resets=ResetPolicies(default=IDLE))):
+        async with at_work(
+            sweep_of(store, tmp_path, LoopClock(), resets=ResetPolicies(default=IDLE))
+        ):
             await asyncio.sleep(2 * HOUR)
 
         assert (await store.session(begun.opened.session.id)).end_reason is None
 
-    async def test_the_next_message_is_told_once_as_if_it_had_made_the_reset_itself(self, tmp_path: Path) -> None:
+    async def test_the_next_message_is_told_once_as_if_it_had_made_the_reset_itself(
+        self, tmp_path: Path
+    ) -> None:
         clock = LoopClock()
         swept, unswept = MemoryStore(clock), MemoryStore(clock)
         for store in (swept, unswept):
             await exchange(store)
         async with at_work(sweep_of(swept, tmp_path, clock, resets=ResetPolicies(default=IDLE))):
             await asyncio.sleep(2 * HOUR)
-            first = [(await begin(store, message(id="2"), IDLE)).opened for store in (swept, unswept)]
+            first = [
+                (await begin(store, message(id="2"), IDLE)).opened for store in (swept, unswept)
+            ]
             answered = [await exchange(store, id="3", policy=IDLE) for store in (swept, unswept)]
 
         notices = [opened.notice for opened in first]
@@ -255,7 +310,9 @@ class TestEnding:
         assert [session.notice for session in answered] == [None, None]
         assert [session.id for session in answered] == [opened.session.id for opened in first]
 
-    async def test_a_clock_that_jumps_ahead_ends_nothing_unless_somebody_writes(self, tmp_path: Path) -> None:
+    async def test_a_clock_that_jumps_ahead_ends_nothing_unless_somebody_writes(
+        self, tmp_path: Path
+    ) -> None:
         clock = LoopClock()
         store = MemoryStore(clock)
         session = await exchange(store)
@@ -291,13 +348,17 @@ class TestEnding:
 
 
 class TestFiles:
-    async def test_what_is_not_to_be_kept_goes_with_its_files_and_without_a_schedule_too(self, tmp_path: Path) -> None:
+    async def test_what_is_not_to_be_kept_goes_with_its_files_and_without_a_schedule_too(
+        self, tmp_path: Path
+    ) -> None:
         clock = FrozenClock()
         store = MemoryStore(clock)
         begun = await begin(store, message())
         await store.finish(begun.turn, Outcome())
         session = begun.opened.session
-        sweep = sweep_of(store, tmp_path, clock, rules=CleanUpRules(every=None, keep=timedelta(days=5)))
+        sweep = sweep_of(
+            store, tmp_path, clock, rules=CleanUpRules(every=None, keep=timedelta(days=5))
+        )
         sweep.files.workdir(session.id)
 
         clock.advance(days=4)
@@ -314,7 +375,9 @@ class TestFiles:
         await sweep_files(store, files, clock, Observer())
         return sorted(await files.sessions())
 
-    async def test_the_files_of_a_session_stay_while_it_lives_and_go_with_it(self, tmp_path: Path) -> None:
+    async def test_the_files_of_a_session_stay_while_it_lives_and_go_with_it(
+        self, tmp_path: Path
+    ) -> None:
         clock = FrozenClock()
         store, files = MemoryStore(clock), Files(tmp_path / "files")
         session = await exchange(store, id="1")
@@ -326,7 +389,10 @@ class TestFiles:
 
     async def test_the_files_of_a_session_that_rests_for_long_go(self, tmp_path: Path) -> None:
         clock = FrozenClock()
-        store, files = MemoryStore(clock), Files(tmp_path / "files", FileRules(keep=timedelta(days=2)))
+        store, files = (
+            MemoryStore(clock),
+            Files(tmp_path / "files", FileRules(keep=timedelta(days=2))),
+        )
         session = await exchange(store, id="1")
         files.workdir(session.id)
 
@@ -337,10 +403,15 @@ class TestFiles:
 
     async def test_what_still_has_to_be_sent_stays(self, tmp_path: Path) -> None:
         clock = FrozenClock()
-        store, files = MemoryStore(clock), Files(tmp_path / "files", FileRules(keep=timedelta(days=2)))
+        store, files = (
+            MemoryStore(clock),
+            Files(tmp_path / "files", FileRules(keep=timedelta(days=2))),
+        )
         session = await exchange(store, id="1")
         waiting = await files.as_file("x", session.id)
-        await store.tell(session.id, entries=(), parts=(Part(target=session.origin, text="", file=waiting),))
+        await store.tell(
+            session.id, entries=(), parts=(Part(target=session.origin, text="", file=waiting),)
+        )
 
         clock.advance(days=365)
 

@@ -36,7 +36,9 @@ UGLY = [
 
 
 @pytest.mark.parametrize(("markdown", "text", "entities"), UGLY)
-def test_ugly_input_stays_readable(markdown: str, text: str, entities: list[tuple[str, str]]) -> None:
+def test_ugly_input_stays_readable(
+    markdown: str, text: str, entities: list[tuple[str, str]]
+) -> None:
     assert shown(markdown) == (text, entities)
 
 
@@ -84,13 +86,18 @@ def test_nothing_is_left_of_blanks_at_both_ends() -> None:
     assert shown("\n\n  **a** 😀 \n") == ("a 😀", [("bold", "a")])
 
 
-@pytest.mark.parametrize(("text", "count"), [("😀", 2), ("𝄞", 2), ("你好", 2), ("abc", 3), ("😀" * 2049, 4098)])
+@pytest.mark.parametrize(
+    ("text", "count"), [("😀", 2), ("𝄞", 2), ("你好", 2), ("abc", 3), ("😀" * 2049, 4098)]
+)
 def test_telegram_counts_in_utf_16(text: str, count: int) -> None:
     assert units(text) == marked(text).size == count
 
 
 @example(">-")
-@given(st.text(st.characters(exclude_categories=["Cs"])) | st.text("*_`~[]()<>#-|!@ \n\t\\&a1é😀", max_size=80))
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]))
+    | st.text("*_`~[]()<>#-|!@ \n\t\\&a1é😀", max_size=80)
+)
 def test_whatever_is_written_every_entity_covers_something_that_is_there(markdown: str) -> None:
     result = marked(markdown)
 
@@ -102,7 +109,8 @@ def test_whatever_is_written_every_entity_covers_something_that_is_there(markdow
 
 
 @given(
-    st.lists(st.from_regex(r"\w+", fullmatch=True), min_size=1, max_size=8), st.sampled_from(["**", "_", "`", "<", ""])
+    st.lists(st.from_regex(r"\w+", fullmatch=True), min_size=1, max_size=8),
+    st.sampled_from(["**", "_", "`", "<", ""]),
 )
 def test_no_word_gets_lost(words: list[str], mark: str) -> None:
     text = " ".join(f"{mark}{word}{mark}" for word in words)

@@ -39,14 +39,19 @@ def test_only_what_is_asked_for_is_handled(path: Path) -> None:
 
 
 def test_all_that_is_asked_for_is_handled() -> None:
-    kinds = {kind for path in GOLDEN for kind in json.loads(path.read_text())["update"]} - {"update_id"}
+    kinds = {kind for path in GOLDEN for kind in json.loads(path.read_text())["update"]} - {
+        "update_id"
+    }
 
     assert kinds == set(HANDLED)
 
 
 def test_two_changes_of_a_message_within_a_second_are_two_events() -> None:
     update = json.loads(next(path for path in GOLDEN if path.stem == "edit").read_text())["update"]
-    again = update | {"update_id": 600, "edited_message": update["edited_message"] | {"text": "typos"}}
+    again = update | {
+        "update_id": 600,
+        "edited_message": update["edited_message"] | {"text": "typos"},
+    }
 
     first, second = normalised(update), normalised(again)
 

@@ -41,5 +41,9 @@ def test_every_update_reads_as_with_types_that_were_built_at_once() -> None:
 def run(program: str, *arguments: str) -> str:
     """In a process of its own: here others have imported aiogram already."""
     return subprocess.run(
-        [sys.executable, "-c", program, *arguments], cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE
+        [sys.executable, "-c", program, *arguments],
+        cwd=ROOT,
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
     ).stdout

@@ -20,7 +20,9 @@ PROGRAM = "agents:\n  main:\n    kind: command\n    argv: [cat]\n"
 
 
 def unit(flavour: Flavour = Flavour.SYSTEM, *, run_as: str | None = None) -> Unit:
-    return Unit(flavour=flavour, drain=DRAIN, config=Path("/etc/turngate/turngate.yaml"), run_as=run_as)
+    return Unit(
+        flavour=flavour, drain=DRAIN, config=Path("/etc/turngate/turngate.yaml"), run_as=run_as
+    )
 
 
 def settings(text: str) -> dict[str, str]:
@@ -44,27 +46,39 @@ def analyze(*arguments: str, runtime: Path | None = None) -> subprocess.Complete
 def written(unit: Unit, folder: Path) -> str:
     """Where systemd-analyze can read it; a template needs the name of an instance."""
     path, *_ = install(unit, folder)
-    return str(path.rename(path.with_name("turngate@one.service")) if unit.flavour is Flavour.INSTANCES else path)
+    return str(
+        path.rename(path.with_name("turngate@one.service"))
+        if unit.flavour is Flavour.INSTANCES
+        else path
+    )
 
 
 @EVERY_FLAVOUR
 @pytest.mark.parametrize("run_as", [None, getpass.getuser()])
-def test_systemd_finds_nothing_wrong_with_it(flavour: Flavour, run_as: str | None, tmp_path: Path) -> None:
+def test_systemd_finds_nothing_wrong_with_it(
+    flavour: Flavour, run_as: str | None, tmp_path: Path
+) -> None:
     path = written(unit(flavour, run_as=run_as), tmp_path)
-    found = analyze("verify", *(["--user"] if flavour is Flavour.USER else []), path, runtime=tmp_path)
+    found = analyze(
+        "verify", *(["--user"] if flavour is Flavour.USER else []), path, runtime=tmp_path
+    )
 
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("flavour", [Flavour.SYSTEM, Flavour.INSTANCES])
 def test_the_strict_unit_exposes_next_to_nothing(flavour: Flavour, tmp_path: Path) -> None:
-    found = analyze("security", "--offline=true", "--threshold=12", written(unit(flavour), tmp_path))
+    found = analyze(
+        "security", "--offline=true", "--threshold=12", written(unit(flavour), tmp_path)
+    )
 
     assert found.returncode == 0, found.stdout
 
 
 @EVERY_FLAVOUR
-def test_it_waits_longer_than_the_drain_and_does_not_start_again_what_a_start_cannot_cure(flavour: Flavour) -> None:
+def test_it_waits_longer_than_the_drain_and_does_not_start_again_what_a_start_cannot_cure(
+    flavour: Flavour,
+) -> None:
     said = settings(unit(flavour).text())
 
     assert int(said["TimeoutStopSec"]) > DRAIN.total_seconds() + 5
@@ -84,20 +98,29 @@ def test_programs_get_executable_memory_and_homes_back_and_nothing_of_the_system
     assert (strict["MemoryDenyWriteExecute"], strict["ProtectHome"]) == ("yes", "yes")
     assert (loose["MemoryDenyWriteExecute"], loose["ProtectHome"]) == ("no", "no")
     assert (loose["User"], loose["DynamicUser"]) == ("ann", "no")
-    assert (loose["ProtectSystem"], loose["NoNewPrivileges"], loose["CapabilityBoundingSet"]) == ("strict", "yes", "")
+    assert (loose["ProtectSystem"], loose["NoNewPrivileges"], loose["CapabilityBoundingSet"]) == (
+        "strict",
+        "yes",
+        "",
+    )
 
 
 def test_paths_are_written_as_systemd_reads_them() -> None:
     odd = Unit(flavour=Flavour.USER, drain=DRAIN, config=Path('/srv/my bots/100% "$HOME".yaml'))
 
-    assert settings(odd.text())["ExecStart"].endswith(r' --config "/srv/my bots/100%% \"$$HOME\".yaml"')
+    assert settings(odd.text())["ExecStart"].endswith(
+        r' --config "/srv/my bots/100%% \"$$HOME\".yaml"'
+    )
 
 
 def test_what_the_sandbox_hides_is_told() -> None:
     homely = Unit(flavour=Flavour.SYSTEM, drain=DRAIN, config=Path("/home/ann/turngate.yaml"))
 
     assert Path("/home/ann/turngate.yaml") in homely.hidden()
-    assert Unit(flavour=Flavour.USER, drain=DRAIN, config=Path("/home/ann/turngate.yaml")).hidden() == []
+    assert (
+        Unit(flavour=Flavour.USER, drain=DRAIN, config=Path("/home/ann/turngate.yaml")).hidden()
+        == []
+    )
     assert Path("/etc/turngate/turngate.yaml") not in unit().hidden()
 
 
@@ -112,27 +135,39 @@ def test_a_python_behind_links_into_a_home_is_told(tmp_path: Path) -> None:
 def test_instances_share_no_state_folder() -> None:
     several = Unit(flavour=Flavour.INSTANCES, drain=DRAIN, state_dir=Path("/srv/bots"))
 
-    assert settings(several.text())["ExecStart"].endswith(" --config /etc/turngate/%i.yaml --state-dir /srv/bots/%i")
+    assert settings(several.text())["ExecStart"].endswith(
+        " --config /etc/turngate/%i.yaml --state-dir /srv/bots/%i"
+    )
     assert settings(several.text())["ReadWritePaths"] == "/srv/bots"
 
 
 def test_the_state_folder_of_an_instance_is_not_inside_of_anothers() -> None:
     """systemd keeps folders of dynamic users behind links, and refuses to make one inside of such a link."""
-    alone, several = (settings(unit(each).text())["StateDirectory"] for each in (Flavour.SYSTEM, Flavour.INSTANCES))
+    alone, several = (
+        settings(unit(each).text())["StateDirectory"]
+        for each in (Flavour.SYSTEM, Flavour.INSTANCES)
+    )
 
     assert Path(alone) not in Path(several).parents
     assert "%i" in several
 
 
 @pytest.mark.parametrize("flavour", [Flavour.SYSTEM, Flavour.USER])
-def test_the_unit_loads_the_credentials_that_the_config_names(flavour: Flavour, tmp_path: Path) -> None:
+def test_the_unit_loads_the_credentials_that_the_config_names(
+    flavour: Flavour, tmp_path: Path
+) -> None:
     secrets = {"token": Path("/etc/turngate/token"), "key": Path("/etc/100%/key")}
     wanting = Unit(flavour=flavour, drain=DRAIN, credentials=secrets)
     lines = [line for line in wanting.text().splitlines() if "LoadCredential" in line]
     path = written(wanting, tmp_path)
-    found = analyze("verify", *(["--user"] if flavour is Flavour.USER else []), path, runtime=tmp_path)
+    found = analyze(
+        "verify", *(["--user"] if flavour is Flavour.USER else []), path, runtime=tmp_path
+    )
 
-    assert lines == ["LoadCredential=token:/etc/turngate/token", "LoadCredential=key:/etc/100%%/key"]
+    assert lines == [
+        "LoadCredential=token:/etc/turngate/token",
+        "LoadCredential=key:/etc/100%%/key",
+    ]
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
     assert "\n#LoadCredential=" in unit(flavour).text()
 
@@ -147,7 +182,9 @@ def test_a_unit_of_somebody_else_is_neither_overwritten_nor_removed(tmp_path: Pa
     assert path.exists()
 
 
-def test_what_was_installed_is_removed_with_the_links_of_those_who_enabled_it(tmp_path: Path) -> None:
+def test_what_was_installed_is_removed_with_the_links_of_those_who_enabled_it(
+    tmp_path: Path,
+) -> None:
     wants = tmp_path / "multi-user.target.wants"
     wants.mkdir()
     install(unit(run_as="ann"), tmp_path)
@@ -182,7 +219,9 @@ def test_the_command_prints_installs_and_uninstalls_without_any_systemd(tmp_path
 
 
 def test_installing_says_where_the_secrets_of_the_config_belong(tmp_path: Path) -> None:
-    (tmp_path / "turngate.yaml").write_text('platforms: {telegram: [{token: "${credential:telegram_token}"}]}\n')
+    (tmp_path / "turngate.yaml").write_text(
+        'platforms: {telegram: [{token: "${credential:telegram_token}"}]}\n'
+    )
     units = tmp_path / "units"
     installed = turngate(tmp_path / "state", "service", "install", "--system", "--into", str(units))
 
@@ -213,11 +252,15 @@ def test_check_says_which_agents_do_not_fit_the_strict_unit(tmp_path: Path) -> N
 
 
 def test_commands_that_need_no_secret_do_not_ask_for_one(tmp_path: Path) -> None:
-    (tmp_path / "turngate.yaml").write_text('platforms: {telegram: [{token: "${credential:telegram_token}"}]}\n')
+    (tmp_path / "turngate.yaml").write_text(
+        'platforms: {telegram: [{token: "${credential:telegram_token}"}]}\n'
+    )
 
     assert turngate(tmp_path / "state", "status").returncode == 0
     assert turngate(tmp_path / "state", "check").returncode == Exit.WRONG_CONFIG
 
 
 def test_the_units_are_where_people_look_for_them() -> None:
-    assert (ROOT / "systemd" / "turngate.service").samefile(ROOT / "gateway" / "units" / "turngate.service")
+    assert (ROOT / "systemd" / "turngate.service").samefile(
+        ROOT / "gateway" / "units" / "turngate.service"
+    )

@@ -32,10 +32,15 @@ class TestUntilStored:
         disk = Disk(*[StoreUnavailable("full")] * 9)
 
         assert await until_stored(disk.write, Observer()) == "written"
-        pauses = [later - earlier for earlier, later in zip(disk.tried_at, disk.tried_at[1:], strict=False)]
+        pauses = [
+            later - earlier
+            for earlier, later in zip(disk.tried_at, disk.tried_at[1:], strict=False)
+        ]
         assert pauses == [0.5, 1, 2, 3, 3, 3, 3, 3, 3]
 
-    @pytest.mark.parametrize("error", [StoreDamaged("bad row"), UnknownSession("gone"), KeyError("bug")])
+    @pytest.mark.parametrize(
+        "error", [StoreDamaged("bad row"), UnknownSession("gone"), KeyError("bug")]
+    )
     async def test_what_waiting_cannot_cure_is_raised_at_once(self, error: Exception) -> None:
         disk = Disk(error)
 

@@ -8,10 +8,18 @@ import pytest
 
 from turngate.gateway.domain.errors import StoreDamaged
 from turngate.gateway.stores.sqlite.log_index import LogEnd
-from turngate.gateway.stores.sqlite.wal_mark import Left, Mark, identity, mark_of, refuse_lost_commits
+from turngate.gateway.stores.sqlite.wal_mark import (
+    Left,
+    Mark,
+    identity,
+    mark_of,
+    refuse_lost_commits,
+)
 
 SALT = bytes.fromhex("ffffffff01020304")
-NEXT_SALT = bytes.fromhex("0000000055667788")  # one more, round the corner, and the other half is random
+NEXT_SALT = bytes.fromhex(
+    "0000000055667788"
+)  # one more, round the corner, and the other half is random
 
 
 @pytest.fixture
@@ -30,7 +38,10 @@ def database(tmp_path: Path) -> Path:
     [
         pytest.param(LogEnd(SALT, 40, 10), id="as it was left"),
         pytest.param(LogEnd(SALT, 55, 10), id="a power cut took back the mark"),
-        pytest.param(LogEnd(NEXT_SALT, 3, 0), id="a power cut took back the mark and the time of the last change"),
+        pytest.param(
+            LogEnd(NEXT_SALT, 3, 0),
+            id="a power cut took back the mark and the time of the last change",
+        ),
     ],
 )
 def test_a_log_that_went_on_is_no_loss(database: Path, log: LogEnd) -> None:

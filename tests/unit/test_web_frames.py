@@ -88,7 +88,9 @@ def test_a_name_cannot_turn_the_text_around_it() -> None:
 
 
 def test_what_a_tool_is_called_is_one_clean_line() -> None:
-    tool = Tool(id="1", name="a\u202eb", title="c\nd", status=ToolStatus.STARTED, input="kept\u202e")
+    tool = Tool(
+        id="1", name="a\u202eb", title="c\nd", status=ToolStatus.STARTED, input="kept\u202e"
+    )
 
     frame = frames.happened("one", 1, tool)
 

@@ -7,7 +7,14 @@ from http import HTTPStatus
 import pytest
 
 from tests.fakes import FrozenClock
-from turngate.gateway.web.guard import COOKIE_LASTS, LINK_LASTS, MOST_UNUSED_LINKS, Guard, KeptOut, OneTimeLinks
+from turngate.gateway.web.guard import (
+    COOKIE_LASTS,
+    LINK_LASTS,
+    MOST_UNUSED_LINKS,
+    Guard,
+    KeptOut,
+    OneTimeLinks,
+)
 
 KEY = b"k" * 32
 
@@ -94,7 +101,9 @@ def test_a_cookie_ends_after_thirty_days() -> None:
     assert not door.knows(cookie)
 
 
-@pytest.mark.parametrize("cookie", ["", ".", "..", "9999999999", "9999999999.x.y", "x.y.z", "é.é.é", "9" * 5000])
+@pytest.mark.parametrize(
+    "cookie", ["", ".", "..", "9999999999", "9999999999.x.y", "x.y.z", "é.é.é", "9" * 5000]
+)
 def test_a_cookie_that_somebody_made_up_is_not_known(cookie: str) -> None:
     assert not guard().knows(jar(guard(), cookie))
 
@@ -123,7 +132,15 @@ def test_our_own_names_are_ours(host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["", "127.0.0.1", "localhost", "127.0.0.1:80", "example.org", "example.org:8765", "127.0.0.1.example.org:8765"],
+    [
+        "",
+        "127.0.0.1",
+        "localhost",
+        "127.0.0.1:80",
+        "example.org",
+        "example.org:8765",
+        "127.0.0.1.example.org:8765",
+    ],
 )
 def test_a_name_that_is_made_to_point_here_is_not_ours(host: str) -> None:
     with pytest.raises(KeptOut, match=r"http://127\.0\.0\.1:8765/") as kept_out:

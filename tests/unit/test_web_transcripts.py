@@ -7,7 +7,12 @@ from dataclasses import replace
 
 from tests.fakes import said
 from turngate.gateway.domain.messages import Entry, EntryId, Role, SessionId, Text
-from turngate.gateway.web.transcript_cursor import CHARACTERS_A_PAGE, ENTRIES_A_PAGE, Seen, _last_page
+from turngate.gateway.web.transcript_cursor import (
+    CHARACTERS_A_PAGE,
+    ENTRIES_A_PAGE,
+    Seen,
+    _last_page,
+)
 
 SESSION = SessionId("s")
 

@@ -55,7 +55,11 @@ _BYTES_OF_FILES = ("files:read",)
 
 SCOPES = tuple(
     sorted(
-        {*_COMMANDS, *_BYTES_OF_FILES, *(scope for each in (METHODS, EVENTS) for of in each.values() for scope in of)}
+        {
+            *_COMMANDS,
+            *_BYTES_OF_FILES,
+            *(scope for each in (METHODS, EVENTS) for of in each.values() for scope in of),
+        }
     )
 )
 """Of the bot, all of them."""

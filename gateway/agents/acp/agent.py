@@ -38,7 +38,9 @@ _WHY_NOT_DONE = {
 def make(spec: AgentSpec) -> AcpAgent:
     """Raises ConfigError without a program to start."""
     if not spec.argv:
-        raise ConfigError(f"agents.{spec.name}: kind acp needs argv, the program to start and its arguments")
+        raise ConfigError(
+            f"agents.{spec.name}: kind acp needs argv, the program to start and its arguments"
+        )
     return AcpAgent(spec)
 
 
@@ -56,9 +58,13 @@ class AcpAgent:
         peer = await self._keeper.running()
         opening = await self._opened(peer, turn)
         session = opening.held.session
-        prompt = await asyncio.to_thread(blocks, turn, opening.told, peer.takes(images=self._spec.images))
+        prompt = await asyncio.to_thread(
+            blocks, turn, opening.told, peer.takes(images=self._spec.images)
+        )
         await asyncio.to_thread(opening.memory.keep, opening.held)
-        talk = self._talks[turn.id] = peer.talks[session] = Talk(cost=opening.held.cost, timeout=self._spec.timeout)
+        talk = self._talks[turn.id] = peer.talks[session] = Talk(
+            cost=opening.held.cost, timeout=self._spec.timeout
+        )
         prompting = asyncio.ensure_future(peer.prompt(session, prompt))
         prompting.add_done_callback(talk.over)
         try:
@@ -68,7 +74,9 @@ class AcpAgent:
                     yield event
             response = await self._response(prompting, talk)
             self._keeper.praise()
-            await asyncio.to_thread(opening.memory.keep, replace(opening.held, cost=talk.reading.cost))
+            await asyncio.to_thread(
+                opening.memory.keep, replace(opening.held, cost=talk.reading.cost)
+            )
             usage = talk.reading.spent(response)
             if usage is not None:
                 yield usage
@@ -112,9 +120,13 @@ class AcpAgent:
         except TimeoutError as exc:
             self._keeper.retire(peer)
             await self._keeper.look_after(peer)
-            raise AgentUnavailable("the agent's program has fallen silent, and is started anew") from exc
+            raise AgentUnavailable(
+                "the agent's program has fallen silent, and is started anew"
+            ) from exc
 
-    async def _response(self, prompting: asyncio.Future[PromptResponse], talk: Talk) -> PromptResponse:
+    async def _response(
+        self, prompting: asyncio.Future[PromptResponse], talk: Talk
+    ) -> PromptResponse:
         """Another try is free only while nobody has heard a word of this one."""
         try:
             return await prompting
@@ -123,14 +135,18 @@ class AcpAgent:
                 raise AgentError(str(exc)) from exc
             raise
 
-    async def _leave(self, peer: Peer, talk: Talk, opening: Opened, prompting: asyncio.Future[PromptResponse]) -> None:
+    async def _leave(
+        self, peer: Peer, talk: Talk, opening: Opened, prompting: asyncio.Future[PromptResponse]
+    ) -> None:
         """Whoever is in a hurry need not wait for it, but it happens."""
         leaving = asyncio.ensure_future(self._part(peer, talk, opening, prompting))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
         await asyncio.shield(leaving)
 
-    async def _part(self, peer: Peer, talk: Talk, opening: Opened, prompting: asyncio.Future[PromptResponse]) -> None:
+    async def _part(
+        self, peer: Peer, talk: Talk, opening: Opened, prompting: asyncio.Future[PromptResponse]
+    ) -> None:
         """Nothing of this turn may be heard in the next one, so a session whose prompt goes on is given up."""
         session = opening.held.session
         has_stopped = prompting.done() or await _stop(peer, session, talk, prompting)
@@ -145,7 +161,9 @@ class AcpAgent:
         await self._keeper.look_after(peer)
 
 
-async def _stop(peer: Peer, session: str, talk: Talk, prompting: asyncio.Future[PromptResponse]) -> bool:
+async def _stop(
+    peer: Peer, session: str, talk: Talk, prompting: asyncio.Future[PromptResponse]
+) -> bool:
     """Whether it did in time."""
     try:
         async with asyncio.timeout(SECONDS_TO_STOP):

@@ -103,7 +103,9 @@ class Peer:
         if prompt is None:
             return Takes()
         return Takes(
-            images=images and bool(prompt.image), sound=bool(prompt.audio), texts=bool(prompt.embedded_context)
+            images=images and bool(prompt.image),
+            sound=bool(prompt.audio),
+            texts=bool(prompt.embedded_context),
         )
 
     async def new_session(self, cwd: str | None) -> str:
@@ -152,7 +154,9 @@ class Peer:
         """Tell it to stop. The prompt then returns."""
         with contextlib.suppress(ConnectionError):  # it is gone: it has stopped
             await notify_model(
-                self._connection, AGENT_METHODS["session_cancel"], CancelNotification(session_id=session)
+                self._connection,
+                AGENT_METHODS["session_cancel"],
+                CancelNotification(session_id=session),
             )
 
     def drop(self, session: str) -> None:
@@ -165,7 +169,9 @@ class Peer:
         is_known = session in self._sessions
         self.drop(session)
         if is_known and can is not None and can.close is not None:
-            await self._request("session_close", CloseSessionRequest(session_id=session), CloseSessionResponse)
+            await self._request(
+                "session_close", CloseSessionRequest(session_id=session), CloseSessionResponse
+            )
 
     async def close(self) -> None:
         """End it, with all that came out of it."""
@@ -184,22 +190,32 @@ class Peer:
             async with asyncio.timeout(SECONDS_TO_BEGIN):
                 met = await self._request("initialize", request, InitializeResponse)
         except TimeoutError as exc:
-            raise AgentUnavailable(f"{self._name} did not answer within {SECONDS_TO_BEGIN:.0f} seconds") from exc
+            raise AgentUnavailable(
+                f"{self._name} did not answer within {SECONDS_TO_BEGIN:.0f} seconds"
+            ) from exc
         if met.protocol_version != PROTOCOL_VERSION:
-            speaks = f"{self._name} speaks version {met.protocol_version} of the Agent Client Protocol"
-            raise AgentRefused(f"{speaks}, and Turngate version {PROTOCOL_VERSION}; install one that fits")
+            speaks = (
+                f"{self._name} speaks version {met.protocol_version} of the Agent Client Protocol"
+            )
+            raise AgentRefused(
+                f"{speaks}, and Turngate version {PROTOCOL_VERSION}; install one that fits"
+            )
         self._can = met.agent_capabilities or AgentCapabilities()
         self._logins = tuple(method.name for method in met.auth_methods or ())
 
     async def _request(self, method: str, request: BaseModel, answer: type[Answer]) -> Answer:
         try:
-            return await request_model_from_dict(self._connection, AGENT_METHODS[method], request, answer)
+            return await request_model_from_dict(
+                self._connection, AGENT_METHODS[method], request, answer
+            )
         except ConnectionError as exc:
             raise AgentUnavailable(await self._why_it_ended()) from exc
         except RequestError as exc:
             raise self._translated(exc) from exc
         except ValueError:  # its text holds what was said, which is nobody else's business
-            raise AgentError(f"{self._name} answered {AGENT_METHODS[method]} with something else") from None
+            raise AgentError(
+                f"{self._name} answered {AGENT_METHODS[method]} with something else"
+            ) from None
 
     def _translated(self, exc: RequestError) -> AgentError:
         if exc.code == _LOGIN_NEEDED:

@@ -64,7 +64,9 @@ class Keeper:
     async def _started(self) -> Peer:
         wait = self._not_before - asyncio.get_running_loop().time()
         if wait > _WORTH_WAITING:
-            raise AgentUnavailable("the agent's program ended and is not started again yet", retry_after=wait)
+            raise AgentUnavailable(
+                "the agent's program ended and is not started again yet", retry_after=wait
+            )
         await asyncio.sleep(max(wait, 0))
         try:
             return await Peer.start(self._spec)

@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from acp import audio_block, embedded_text_resource, image_block, resource_block, resource_link_block, text_block
+from acp import (
+    audio_block,
+    embedded_text_resource,
+    image_block,
+    resource_block,
+    resource_link_block,
+    text_block,
+)
 from acp.schema import (
     AudioContentBlock,
     EmbeddedResourceContentBlock,
@@ -40,7 +47,13 @@ _MEANWHILE = "What was said in this conversation while you were not there, oldes
 _OVER = "[end of what was said before]"
 _LONGEST_RESULT = 1000
 
-Block = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+Block = (
+    TextContentBlock
+    | ImageContentBlock
+    | AudioContentBlock
+    | ResourceContentBlock
+    | EmbeddedResourceContentBlock
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +80,9 @@ def blocks(turn: Turn, told: Told, takes: Takes) -> list[Block]:
     files = _Files(takes)
     before = _preface(turn, told)
     preface: list[Block] = [text_block(before)] if before else []
-    return preface + [block for message in turn.messages for block in _heard(message, files, shared=turn.shared)]
+    return preface + [
+        block for message in turn.messages for block in _heard(message, files, shared=turn.shared)
+    ]
 
 
 def _preface(turn: Turn, told: Told) -> str:
@@ -80,14 +95,19 @@ def _preface(turn: Turn, told: Told) -> str:
 
 
 def _said(turn: Turn, entries: tuple[Entry, ...], heading: str) -> str:
-    lines = [_line(each) for each in dialogue(replace(turn, history=entries, messages=()), images=False)]
+    lines = [
+        _line(each) for each in dialogue(replace(turn, history=entries, messages=()), images=False)
+    ]
     return "\n\n".join((heading, *lines, _OVER)) if lines else ""
 
 
 def _line(said: Utterance) -> str:
     """Who said what, and which tools were used."""
     words = [each.text for each in said.content if isinstance(each, Words)]
-    used = [f"[used {call.name}, which gave: {cut(call.result, _LONGEST_RESULT)}]" for call in said.calls]
+    used = [
+        f"[used {call.name}, which gave: {cut(call.result, _LONGEST_RESULT)}]"
+        for call in said.calls
+    ]
     return f"{'They' if said.by_person else 'You'}: {' '.join((*words, *used))}"
 
 
@@ -129,11 +149,15 @@ class _Files:
         text = as_text(content, file.mime) if is_short else None
         if text is None:
             return None
-        return resource_block(embedded_text_resource(_uri(path), text, mime_type=file.mime or "text/plain"))
+        return resource_block(
+            embedded_text_resource(_uri(path), text, mime_type=file.mime or "text/plain")
+        )
 
 
 def _link(file: Attachment, path: str, size: int) -> Block:
-    return resource_link_block(file.name or Path(path).name, _uri(path), mime_type=file.mime, size=size)
+    return resource_link_block(
+        file.name or Path(path).name, _uri(path), mime_type=file.mime, size=size
+    )
 
 
 def _uri(path: str) -> str:

@@ -23,7 +23,9 @@ def labels(options: Sequence[PermissionOption]) -> dict[str, str]:
 
 def selected(option_id: str) -> RequestPermissionResponse:
     """That option was chosen."""
-    return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=option_id))
+    return RequestPermissionResponse(
+        outcome=AllowedOutcome(outcome="selected", option_id=option_id)
+    )
 
 
 def cancelled() -> RequestPermissionResponse:

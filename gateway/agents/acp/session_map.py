@@ -46,7 +46,9 @@ class Memory:
     """What is remembered of one agent in the folder of one conversation; without a folder, nothing."""
 
     def __init__(self, workdir: str | None, agent: str) -> None:
-        self._file = None if workdir is None else Path(workdir, f".acp-session-{quote(agent, safe='')}")
+        self._file = (
+            None if workdir is None else Path(workdir, f".acp-session-{quote(agent, safe='')}")
+        )
 
     def recall(self) -> Held | None:
         """None if there is nothing, or nothing that makes sense."""

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 
-from acp.schema import PromptResponse, RequestPermissionRequest, RequestPermissionResponse, SessionNotification
+from acp.schema import (
+    PromptResponse,
+    RequestPermissionRequest,
+    RequestPermissionResponse,
+    SessionNotification,
+)
 
 from turngate.gateway.agents.acp.questions import cancelled, labels, selected, unanswered
 from turngate.gateway.agents.acp.updates import Heard, Reading
@@ -38,7 +43,9 @@ class Talk:
         self._events: asyncio.Queue[Heard | None] = asyncio.Queue()
         self._asked: dict[str, _Asked] = {}
         self._numbers = count(1)
-        self._deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout.total_seconds()
+        self._deadline = (
+            None if timeout is None else asyncio.get_running_loop().time() + timeout.total_seconds()
+        )
         self._is_over = False
         self.room = asyncio.Event()
         self.room.set()
@@ -60,8 +67,12 @@ class Talk:
         if self._is_over or not options:
             return cancelled()
         id_ = str(next(self._numbers))
-        asked = self._asked[id_] = _Asked(at=asyncio.get_running_loop().time(), answer=asyncio.Future())
-        self._put(Ask(id=id_, text=self._reading.question(request.tool_call), options=tuple(options)))
+        asked = self._asked[id_] = _Asked(
+            at=asyncio.get_running_loop().time(), answer=asyncio.Future()
+        )
+        self._put(
+            Ask(id=id_, text=self._reading.question(request.tool_call), options=tuple(options))
+        )
         chosen = await asked.answer
         return self._outcome(request, options.get(chosen or ""))
 
@@ -97,7 +108,9 @@ class Talk:
         for ask in tuple(self._asked):
             self.answer(ask, None)
 
-    def _outcome(self, request: RequestPermissionRequest, chosen: str | None) -> RequestPermissionResponse:
+    def _outcome(
+        self, request: RequestPermissionRequest, chosen: str | None
+    ) -> RequestPermissionResponse:
         if self._is_over:
             return cancelled()
         if chosen is not None:

@@ -29,7 +29,15 @@ from acp.schema import (
     UsageUpdate,
 )
 
-from turngate.gateway.domain.messages import AgentEvent, File, Reasoning, Text, Tool, ToolStatus, Usage
+from turngate.gateway.domain.messages import (
+    AgentEvent,
+    File,
+    Reasoning,
+    Text,
+    Tool,
+    ToolStatus,
+    Usage,
+)
 
 LONGEST_INPUT = 20_000
 LONGEST_OUTPUT = 8_000
@@ -37,7 +45,13 @@ _LONGEST_NAME = 64
 
 _STATUS = {"completed": ToolStatus.DONE, "failed": ToolStatus.FAILED}
 
-Content = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+Content = (
+    TextContentBlock
+    | ImageContentBlock
+    | AudioContentBlock
+    | ResourceContentBlock
+    | EmbeddedResourceContentBlock
+)
 ToolContent = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
 
 
@@ -71,7 +85,9 @@ class Reading:
                 yield Reasoning(text=text)
             case ToolCallStart() | ToolCallProgress() as tool:
                 yield from self.tool(tool)
-            case UsageUpdate(cost=cost) if cost is not None and cost.currency == "USD" and 0 <= cost.amount < math.inf:
+            case UsageUpdate(cost=cost) if (
+                cost is not None and cost.currency == "USD" and 0 <= cost.amount < math.inf
+            ):
                 self.cost = cost.amount
             case _:
                 pass
@@ -98,9 +114,13 @@ class Reading:
         """What a tool wants to do, for the person who is asked whether it may."""
         tool = _merged(self._tools.get(told.tool_call_id), told)
         what = tool.title or tool.name
-        details = "\n".join(filter(None, map(_shown, told.content or ()))) or _listed(told.raw_input)
+        details = "\n".join(filter(None, map(_shown, told.content or ()))) or _listed(
+            told.raw_input
+        )
         is_said = details.partition(": ")[2] in ("", what)
-        return f"The agent asks for permission: {what}" + ("" if is_said else f"\n\n{_cut(details)}")
+        return f"The agent asks for permission: {what}" + (
+            "" if is_said else f"\n\n{_cut(details)}"
+        )
 
     def spent(self, response: PromptResponse) -> Usage | None:
         """Of the whole turn; None if the agent does not say. A cost below the last one was counted anew."""
@@ -128,7 +148,10 @@ def _said(content: Content) -> Iterator[Heard]:
     match content:
         case TextContentBlock(text=text):
             yield Text(text)
-        case ImageContentBlock(data=data, mime_type=mime) | AudioContentBlock(data=data, mime_type=mime):
+        case (
+            ImageContentBlock(data=data, mime_type=mime)
+            | AudioContentBlock(data=data, mime_type=mime)
+        ):
             yield Enclosed(data=data, mime=mime)
         case EmbeddedResourceContentBlock(resource=TextResourceContents(text=text)):
             yield Text(text)
@@ -167,7 +190,11 @@ def _short(title: str | None) -> str:
 
 def _as_json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST_INPUT else json.dumps({"cut": text[:LONGEST_INPUT]}, ensure_ascii=False)
+    return (
+        text
+        if len(text) <= LONGEST_INPUT
+        else json.dumps({"cut": text[:LONGEST_INPUT]}, ensure_ascii=False)
+    )
 
 
 def output_of(told: ToolCallStart | ToolCallUpdate) -> str | None:
@@ -192,7 +219,10 @@ def _listed(value: object) -> str:
     """Arguments as people read them."""
     if not isinstance(value, dict):
         return ""
-    return "\n".join(f"{name}: {each if isinstance(each, str) else _as_json(each)}" for name, each in value.items())
+    return "\n".join(
+        f"{name}: {each if isinstance(each, str) else _as_json(each)}"
+        for name, each in value.items()
+    )
 
 
 def _lines(text: str | None) -> int:

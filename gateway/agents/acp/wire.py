@@ -28,7 +28,10 @@ class Wire:
     """
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, room: Callable[[], Awaitable[None]]
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        room: Callable[[], Awaitable[None]],
     ) -> None:
         self._reader = reader
         self._writer = writer

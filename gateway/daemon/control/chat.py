@@ -48,7 +48,10 @@ def chat_requests(screens: Screens, commands: Sequence[ChatCommand]) -> Requests
             backlog.put(Hello(commands=tuple(commands)))
             _put_what_runs(watch, backlog)
             async with asyncio.TaskGroup() as tasks:
-                at_work = [tasks.create_task(_show(watch, backlog)), tasks.create_task(backlog.pass_on(line))]
+                at_work = [
+                    tasks.create_task(_show(watch, backlog)),
+                    tasks.create_task(backlog.pass_on(line)),
+                ]
                 await _listen(screens, conversation, line, backlog)
                 for task in at_work:
                     task.cancel()

@@ -69,7 +69,9 @@ class ControlClient:
         try:
             return decode(line)
         except MalformedRecord as exc:
-            raise Unreachable("the daemon does not speak our language; it may be of another version") from exc
+            raise Unreachable(
+                "the daemon does not speak our language; it may be of another version"
+            ) from exc
 
     def close(self) -> None:
         """Hang up."""
@@ -78,7 +80,9 @@ class ControlClient:
     def __enter__(self) -> ControlClient:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
         self.close()
 
     def _piece(self) -> bytes:
@@ -87,7 +91,9 @@ class ControlClient:
         except ConnectionError:
             piece = b""
         if not piece:
-            raise Unreachable("the daemon went away; see its log, start it again with `turngate run`")
+            raise Unreachable(
+                "the daemon went away; see its log, start it again with `turngate run`"
+            )
         return piece
 
 

@@ -59,11 +59,15 @@ def ask(
     with reach(folder, patience=patience) as reached:
         if isinstance(reached, ControlClient):
             return reached.ask(do, args, on_item)
-        return asyncio.run(_ask_alone(alone(reached.state), {"do": do, "args": dict(args)}, on_item))
+        return asyncio.run(
+            _ask_alone(alone(reached.state), {"do": do, "args": dict(args)}, on_item)
+        )
 
 
 async def _ask_alone(
-    opening: AbstractAsyncContextManager[Requests], request: Mapping[str, Json], on_item: Callable[[Json], None]
+    opening: AbstractAsyncContextManager[Requests],
+    request: Mapping[str, Json],
+    on_item: Callable[[Json], None],
 ) -> Json:
     async with opening as requests:
         return await carry_out(requests, request, _OwnLine(on_item))

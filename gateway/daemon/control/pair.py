@@ -42,9 +42,16 @@ class _PairVerbs:
         """Everybody who was let in by a code, and every code that can be approved, by whom it was given to."""
         approved, pending = await self._pairing.listed()
         return {
-            "approved": [{**_person(each.person), "at": each.at.isoformat(), "by": each.by} for each in approved],
+            "approved": [
+                {**_person(each.person), "at": each.at.isoformat(), "by": each.by}
+                for each in approved
+            ],
             "pending": [
-                {**_person(each.person), "asked_at": each.asked_at.isoformat(), "until": each.until.isoformat()}
+                {
+                    **_person(each.person),
+                    "asked_at": each.asked_at.isoformat(),
+                    "until": each.until.isoformat(),
+                }
                 for each in pending
             ],
         }
@@ -59,4 +66,9 @@ class _PairVerbs:
 
 
 def _person(person: Person) -> dict[str, Json]:
-    return {"who": str(person), "platform": person.platform, "account": person.account, "id": person.id}
+    return {
+        "who": str(person),
+        "platform": person.platform,
+        "account": person.account,
+        "id": person.id,
+    }

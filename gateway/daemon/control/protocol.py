@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import json
 
-from turngate.gateway.domain.errors import MalformedRecord, Refused, Retryable, StoreError, TurngateError, Unreachable
+from turngate.gateway.domain.errors import (
+    MalformedRecord,
+    Refused,
+    Retryable,
+    StoreError,
+    TurngateError,
+    Unreachable,
+)
 from turngate.gateway.domain.serialization import Json
 
 LARGEST_LINE = 16 * 1024 * 1024
@@ -54,7 +61,9 @@ def error_of(answer: Json) -> TurngateError:
     message = str(told.get("message") or "the daemon gave no reason")
     if told.get("kind") == BUSY:
         return Unreachable(message)
-    return next((cls for _, kind, cls in _KINDS if kind == told.get("kind")), TurngateError)(message)
+    return next((cls for _, kind, cls in _KINDS if kind == told.get("kind")), TurngateError)(
+        message
+    )
 
 
 def _refuse_constant(name: str) -> float:

@@ -14,7 +14,15 @@ from datetime import datetime
 
 from turngate.gateway.daemon.control.requests import Args, Line, Requests, taking
 from turngate.gateway.domain.errors import Refused, TurngateError, UnknownSession, UnknownWork
-from turngate.gateway.domain.messages import LARGEST_NUMBER, InboxId, InboxState, Part, PartId, PartState, SessionKey
+from turngate.gateway.domain.messages import (
+    LARGEST_NUMBER,
+    InboxId,
+    InboxState,
+    Part,
+    PartId,
+    PartState,
+    SessionKey,
+)
 from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.domain.ports.store import InboxItem, Step, Store, Trace
 from turngate.gateway.domain.serialization import Json
@@ -60,7 +68,9 @@ def queue_requests(
 
 
 class _QueueVerbs:
-    def __init__(self, store: Store, clock: Clock, go_on: GoOn, send_on: SendOn, let_go: LetGo) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, go_on: GoOn, send_on: SendOn, let_go: LetGo
+    ) -> None:
         self._store = store
         self._clock = clock
         self._go_on = go_on
@@ -143,7 +153,9 @@ class _QueueVerbs:
             return InboxId(int(ours["number"]))
         found = await self._store.find(written)
         if not found:
-            raise UnknownWork(f"there is no message {written}; it may be older than what is kept, or never came here")
+            raise UnknownWork(
+                f"there is no message {written}; it may be older than what is kept, or never came here"
+            )
         if len(found) > 1:
             told = ", ".join(f"in{number}" for number in found[:10])
             raise Refused(f"{len(found)} messages are called {written}: {told}; trace one of these")
@@ -153,7 +165,9 @@ class _QueueVerbs:
         for part in await self._store.outbox(*_NOT_SENT, limit=LARGEST_NUMBER):
             if part.id == number:
                 return part
-        raise UnknownWork(f"there is no part out{number} on its way or given up; what was sent is in the transcript")
+        raise UnknownWork(
+            f"there is no part out{number} on its way or given up; what was sent is in the transcript"
+        )
 
     async def _keys(self, parts: Iterable[Part]) -> dict[str, SessionKey]:
         keys: dict[str, SessionKey] = {}
@@ -168,18 +182,24 @@ class _QueueVerbs:
 def _row(written: str) -> tuple[str, int]:
     name = _NAME.fullmatch(written)
     if name is None:
-        raise Refused(f"{written} is no row of the queue; `turngate queue list` shows names such as in12 and out7")
+        raise Refused(
+            f"{written} is no row of the queue; `turngate queue list` shows names such as in12 and out7"
+        )
     return name["table"], int(name["number"])
 
 
 def _whole_life(trace: Trace) -> list[Step]:
-    came = Step(at=trace.item.received_at, step="received", detail=trace.item.message.source.platform)
+    came = Step(
+        at=trace.item.received_at, step="received", detail=trace.item.message.source.platform
+    )
     if trace.item.reason in _TURNED_AWAY:
         return [came, Step(at=trace.item.received_at, step="refused", detail=trace.item.reason)]
     admitted = Step(at=trace.item.received_at, step="admitted")
     steps = [came, admitted, *trace.steps]
     if trace.item.state is InboxState.REFUSED and not any(step.step == "refused" for step in steps):
-        steps.append(Step(at=trace.item.received_at, step="refused", detail=trace.item.reason or ""))
+        steps.append(
+            Step(at=trace.item.received_at, step="refused", detail=trace.item.reason or "")
+        )
     return sorted(steps, key=lambda step: step.at)
 
 

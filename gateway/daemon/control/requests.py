@@ -41,5 +41,7 @@ async def carry_out(requests: Requests, request: Args, line: Line) -> Json:
     if not isinstance(name, str) or not isinstance(args, dict):
         raise Refused('a request is {"do": NAME, "args": {...}}')
     if name not in requests:
-        raise Refused(f"this daemon does not know {name!r}; it may be of another version: restart it")
+        raise Refused(
+            f"this daemon does not know {name!r}; it may be of another version: restart it"
+        )
     return await requests[name](args, line)

@@ -16,7 +16,15 @@ from pathlib import Path
 from types import TracebackType
 
 from turngate.gateway.daemon.control.address import address_of
-from turngate.gateway.daemon.control.protocol import BUSY, FAILED, LARGEST_LINE, decode, encode, error_answer, refusal
+from turngate.gateway.daemon.control.protocol import (
+    BUSY,
+    FAILED,
+    LARGEST_LINE,
+    decode,
+    encode,
+    error_answer,
+    refusal,
+)
 from turngate.gateway.daemon.control.requests import Requests, carry_out
 from turngate.gateway.domain.errors import MalformedRecord, StoreUnavailable, TurngateError
 from turngate.gateway.domain.serialization import Json
@@ -53,7 +61,9 @@ class ControlServer:
             listening, self._listening = self._listening, None
             asyncio.get_running_loop().remove_reader(listening)
             listening.close()
-        await asyncio.sleep(0)  # a task that is cancelled before its first step cannot close what it was given
+        await asyncio.sleep(
+            0
+        )  # a task that is cancelled before its first step cannot close what it was given
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -95,7 +105,9 @@ class ControlServer:
         if not may_connect(connection.peer_uid(), os.getuid()):
             await connection.write(refusal("refused", "this daemon belongs to another user"))
         elif not has_room:
-            await connection.write(refusal(BUSY, f"the daemon has {MOST_CONNECTIONS} connections; try again later"))
+            await connection.write(
+                refusal(BUSY, f"the daemon has {MOST_CONNECTIONS} connections; try again later")
+            )
         else:
             while await self._serve_one(connection):
                 pass
@@ -121,7 +133,11 @@ class ControlServer:
             return encode(error_answer(exc))
         except Exception as exc:  # a border: a bug in one verb must not end the daemon
             log.exception("a control request failed")
-            return encode(refusal(FAILED, f"the gateway failed at this ({type(exc).__name__}); its log says more"))
+            return encode(
+                refusal(
+                    FAILED, f"the gateway failed at this ({type(exc).__name__}); its log says more"
+                )
+            )
 
 
 class _Connection:

@@ -137,7 +137,13 @@ class _SessionVerbs:
         for hit in await self._store.search(asked.words, limit=asked.limit):
             if hit.session not in titles:
                 titles[hit.session] = await self._title(hit.session)
-            await line.item({"session": hit.session, "title": titles[hit.session], "entry": entry_json(hit.entry)})
+            await line.item(
+                {
+                    "session": hit.session,
+                    "title": titles[hit.session],
+                    "entry": entry_json(hit.entry),
+                }
+            )
         return None
 
     async def export(self, asked: Named, line: Line) -> Json:
@@ -200,7 +206,9 @@ class _SessionVerbs:
                 raise
         found = [one for one in await self._store.sessions() if one.id.startswith(written)]
         if not found:
-            raise UnknownSession(f"there is no session {written}; `turngate sessions list` shows those there are")
+            raise UnknownSession(
+                f"there is no session {written}; `turngate sessions list` shows those there are"
+            )
         if len(found) > 1:
             raise Refused(_ambiguous(written, found))
         return found[0]

@@ -63,7 +63,9 @@ async def no_daemon() -> DaemonStatus:
     return DaemonStatus()
 
 
-def status_requests(store: Store, daemon: Callable[[], Awaitable[DaemonStatus]] = no_daemon) -> Requests:
+def status_requests(
+    store: Store, daemon: Callable[[], Awaitable[DaemonStatus]] = no_daemon
+) -> Requests:
     """`status` by name; `daemon` is asked each time."""
 
     async def status(args: Args, line: Line) -> Json:

@@ -30,9 +30,15 @@ def usage_requests(store: Store) -> Requests:
         found = await store.usage(asked.by, since=asked.since)
         total = sum((used.spending for used in found), Spending())
         rows: list[Json] = [
-            {asked.by.value: name_of(used.payer, asked.by), **_spending_json(used.spending)} for used in found
+            {asked.by.value: name_of(used.payer, asked.by), **_spending_json(used.spending)}
+            for used in found
         ]
-        return {"by": asked.by.value, "since": asked.since or None, "usage": rows, "total": _spending_json(total)}
+        return {
+            "by": asked.by.value,
+            "since": asked.since or None,
+            "usage": rows,
+            "total": _spending_json(total),
+        }
 
     return {"usage": taking(Asked, usage)}
 

@@ -159,7 +159,11 @@ class Limits:
 
     def rate_in(self, target: SessionSource) -> Rate | None:
         """Of that chat."""
-        return self.per_chat if target.chat_type is ChatType.DM or self.per_group is None else self.per_group
+        return (
+            self.per_chat
+            if target.chat_type is ChatType.DM or self.per_group is None
+            else self.per_group
+        )
 
 
 Receive = Callable[[InboundMessage], Awaitable[None]]

@@ -142,7 +142,13 @@ class Outcome:
         """What becomes of the messages that the turn was about."""
         if self.failure is None:
             return InboxState.DONE
-        return InboxState.DEAD if self.dead else InboxState.REFUSED if self.refused else InboxState.FAILED
+        return (
+            InboxState.DEAD
+            if self.dead
+            else InboxState.REFUSED
+            if self.refused
+            else InboxState.FAILED
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +302,9 @@ class Store(People, Protocol):
     raise UnknownSession: a late callback writes nothing and brings nothing back.
     """
 
-    async def accept(self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None) -> Accepted:
+    async def accept(
+        self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None
+    ) -> Accepted:
         """
         Put a message in the inbox unless one of its event ids was seen. Called before the platform is told.
 
@@ -309,7 +317,9 @@ class Store(People, Protocol):
     async def amend(self, inbox: InboxId, text: str) -> bool:
         """Its sender has put a message that still waits into other words. False if it no longer waits."""
 
-    async def inbox(self, *states: InboxState, limit: int = 1000, with_settled: bool = True) -> list[InboxItem]:
+    async def inbox(
+        self, *states: InboxState, limit: int = 1000, with_settled: bool = True
+    ) -> list[InboxItem]:
         """
         Messages in these states, oldest first. Called at start to go on with what was left.
 
@@ -356,7 +366,9 @@ class Store(People, Protocol):
         AlreadySettled if it was finished before or belongs to a turn.
         """
 
-    async def tell(self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]) -> tuple[Part, ...]:
+    async def tell(
+        self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]
+    ) -> tuple[Part, ...]:
         """Say something nobody asked for: transcript and outbox in one transaction. No interaction."""
 
     async def ask(self, turn: TurnId, *parts: Part) -> tuple[Part, ...]:
@@ -458,7 +470,9 @@ class Store(People, Protocol):
     async def switch(self, key: SessionKey, target: SessionId) -> Session:
         """Point a key at an earlier session of its own. Pointing it where it points changes nothing."""
 
-    async def move_chat(self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]) -> int:
+    async def move_chat(
+        self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]
+    ) -> int:
         """
         A chat has another id from now on: its sessions get that address and the keys that belong to it.
 
@@ -541,7 +555,9 @@ class Store(People, Protocol):
     ) -> Transcript:
         """Entries in order; `last` bounds the reading. A damaged row never hides the rest."""
 
-    async def edit_entry(self, session: SessionId, entry: EntryId, content: tuple[Block, ...]) -> Entry:
+    async def edit_entry(
+        self, session: SessionId, entry: EntryId, content: tuple[Block, ...]
+    ) -> Entry:
         """Change what one entry says; its id, place and time stay."""
 
     async def delete_entry(self, session: SessionId, entry: EntryId) -> None:
@@ -560,10 +576,14 @@ class Store(People, Protocol):
     async def clear(self, session: SessionId) -> None:
         """Drop all entries, the consolidation mark and the summary with them."""
 
-    async def consolidate(self, session: SessionId, through: int, summary: Entry | None = None) -> None:
+    async def consolidate(
+        self, session: SessionId, through: int, summary: Entry | None = None
+    ) -> None:
         """Mark everything up to sequence number `through` as summarised; 0 takes the mark back."""
 
-    async def summarise(self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int) -> bool:
+    async def summarise(
+        self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int
+    ) -> bool:
         """
         Let a summary stand for these entries, which are all there are from the first of them to the last.
 

@@ -29,7 +29,9 @@ _TABLE = re.compile(
 )
 _BLANK = " \t\r\n>"  # in a quote, an empty line has its mark
 # Neither can hold or end a fence.
-_PARSER = MarkdownIt("commonmark", {"maxNesting": 20}).disable(["inline", "text_join", "reference", "lheading"])
+_PARSER = MarkdownIt("commonmark", {"maxNesting": 20}).disable(
+    ["inline", "text_join", "reference", "lheading"]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,9 @@ def find_blocks(text: str, shift: int = 0) -> Blocks:
         flat = flat_fences(text, shift)
         fences = parsed_fences(text, shift) if flat is None else flat
     tables = _TABLE.finditer(text) if "|" in text else ()
-    return Blocks(fences=fences, tables=[(table.start() + shift, table.end() + shift) for table in tables])
+    return Blocks(
+        fences=fences, tables=[(table.start() + shift, table.end() + shift) for table in tables]
+    )
 
 
 def parsed_fences(text: str, shift: int = 0) -> list[Fence]:
@@ -87,7 +91,11 @@ def parsed_fences(text: str, shift: int = 0) -> list[Fence]:
     lines = [0, *(found.end() for found in _LINE_END.finditer(text))]
     if lines[-1] != len(text):
         lines.append(len(text))
-    return [_parsed_fence(text, lines, shift, token) for token in _PARSER.parse(text) if token.type == "fence"]
+    return [
+        _parsed_fence(text, lines, shift, token)
+        for token in _PARSER.parse(text)
+        if token.type == "fence"
+    ]
 
 
 def flat_fences(text: str, shift: int = 0) -> list[Fence] | None:
@@ -112,7 +120,11 @@ def flat_fences(text: str, shift: int = 0) -> list[Fence] | None:
         elif line["mark"][0] == "~" or "`" not in line["info"]:
             opened = line
     if opened is not None:
-        fences.append(_fence(text, shift, (opened.start(), opened.end(), len(text), len(text)), opened["mark"]))
+        fences.append(
+            _fence(
+                text, shift, (opened.start(), opened.end(), len(text), len(text)), opened["mark"]
+            )
+        )
     return fences
 
 
@@ -124,11 +136,15 @@ def _closes(before: str, line: re.Match[str], opened: re.Match[str]) -> bool:
 def _parsed_fence(text: str, lines: Sequence[int], shift: int, token: Token) -> Fence:
     first, after = token.map or (0, 0)
     after = min(after, len(lines) - 1)
-    code_lines = token.content.count("\n") + (not token.content.endswith("\n") and token.content != "")
+    code_lines = token.content.count("\n") + (
+        not token.content.endswith("\n") and token.content != ""
+    )
     is_closed = after - first - 1 > code_lines
     end = lines[after] if is_closed or token.level else len(text)
     code_end = lines[after - 1] if is_closed else end
-    return _fence(text, shift, (lines[first], lines[min(first + 1, after)], code_end, end), token.markup)
+    return _fence(
+        text, shift, (lines[first], lines[min(first + 1, after)], code_end, end), token.markup
+    )
 
 
 def _fence(text: str, shift: int, places: tuple[int, int, int, int], mark: str) -> Fence:

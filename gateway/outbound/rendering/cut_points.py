@@ -48,7 +48,9 @@ class Stretch:
 
     def best_cut(self) -> int:
         """Where a reader minds it least."""
-        third, half = (max(self.low, self.start + (self.end - self.start) // share) for share in (3, 2))
+        third, half = (
+            max(self.low, self.start + (self.end - self.start) // share) for share in (3, 2)
+        )
         for places in (
             filter(self._starts_flat, self._paragraph_ends(third)),
             filter(self._starts_flat, self._line_ends(third)),
@@ -75,7 +77,9 @@ class Stretch:
         )
 
     def _paragraph_ends(self, low: int) -> Iterator[int]:
-        for place in reversed([found.end() for found in _PARAGRAPH_END.finditer(self.text, low, self.end)]):
+        for place in reversed(
+            [found.end() for found in _PARAGRAPH_END.finditer(self.text, low, self.end)]
+        ):
             if self._block_start(place) is None and self._is_free(place):
                 yield place
 
@@ -93,10 +97,16 @@ class Stretch:
                 yield place + 1
 
     def _may_end_line(self, place: int) -> bool:
-        return self._is_free(place) if _BLOCK_START.match(self.text, place) else self._leaves_all_whole(place)
+        return (
+            self._is_free(place)
+            if _BLOCK_START.match(self.text, place)
+            else self._leaves_all_whole(place)
+        )
 
     def _sentence_ends(self, low: int) -> Iterator[int]:
-        yield from reversed([found.end() for found in _SENTENCE_END.finditer(self.text, low, self.end)])
+        yield from reversed(
+            [found.end() for found in _SENTENCE_END.finditer(self.text, low, self.end)]
+        )
 
     def _after(self, signs: tuple[str, ...], low: int) -> Iterator[int]:
         """The places behind these signs, last first."""
@@ -190,7 +200,11 @@ class Stretch:
             if span[0] >= self.low and self.fits(self.text[slice(*span)]):
                 break
             too_large.add(span)
-        too_large |= {span for span in crossing if span[0] < self.low or span[1] - span[0] > self.end - self.start}
+        too_large |= {
+            span
+            for span in crossing
+            if span[0] < self.low or span[1] - span[0] > self.end - self.start
+        }
         return [span for span in inline.firm if span not in too_large], [
             span for span in inline.loose if span not in too_large
         ]

@@ -59,7 +59,9 @@ def _extends(character: str) -> bool:
 
 def _is_one_character(pair: str) -> bool:
     """Two surrogates that a careless decoder left apart, or the two characters of a line end."""
-    return pair == "\r\n" or (len(pair) > 1 and "\ud800" <= pair[0] <= "\udbff" and "\udc00" <= pair[1] <= "\udfff")
+    return pair == "\r\n" or (
+        len(pair) > 1 and "\ud800" <= pair[0] <= "\udbff" and "\udc00" <= pair[1] <= "\udfff"
+    )
 
 
 def _is_half_a_flag(text: str, place: int) -> bool:

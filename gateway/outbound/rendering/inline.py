@@ -62,7 +62,9 @@ def find_inline(text: str, start: int, end: int) -> Inline:
     code = list(_code(text, start, end))
     addresses = list(_addresses(text, start, end))
     literal = merged([*code, *addresses])
-    signs = [sign for sign in _SIGNS.finditer(text, start, end) if not _is_within(literal, sign.start())]
+    signs = [
+        sign for sign in _SIGNS.finditer(text, start, end) if not _is_within(literal, sign.start())
+    ]
     marks = [sign.span() for sign in signs if sign["emphasis"]]
     firm = [*addresses, *(sign.span() for sign in signs if sign["whole"])]
     firm += [mark for mark in marks if mark[1] - mark[0] <= _LONGEST_MARK]
@@ -132,7 +134,11 @@ def _links(text: str, brackets: Sequence[re.Match[str]]) -> Iterator[Span]:
     ends = _matching(brackets)
     for bracket in brackets:
         closed = ends.get(bracket.end() - 1)
-        if text[bracket.end() - 1] == "[" and closed is not None and text[closed + 1 : closed + 2] in ("(", "["):
+        if (
+            text[bracket.end() - 1] == "["
+            and closed is not None
+            and text[closed + 1 : closed + 2] in ("(", "[")
+        ):
             last = ends.get(closed + 1)
             if last is not None:
                 yield bracket.start(), last + 1

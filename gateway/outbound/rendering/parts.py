@@ -157,7 +157,11 @@ class _Splitter:
         body = head + self._text[start:place]
         fence = stretch.blocks.fence_around(place)
         opening = self._opening(fence) if fence is not None else None
-        if fence is None or opening is None or not (is_last or fence.first_visible < place <= fence.last_visible):
+        if (
+            fence is None
+            or opening is None
+            or not (is_last or fence.first_visible < place <= fence.last_visible)
+        ):
             return _Cut(part=body, place=place, head="")
         whole = body.endswith(("\n", "\r"))
         closing = fence.closing + _WHOLE_LINE if whole else f"\n{fence.closing}{_INSIDE_LINE}"

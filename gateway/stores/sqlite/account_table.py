@@ -50,7 +50,10 @@ def record_refused(db: sqlite3.Connection, name: str, now: datetime) -> AccountR
 
 def record_welcome(db: sqlite3.Connection, name: str) -> None:
     """Start counting anew."""
-    db.execute("UPDATE accounts SET refused = 0, refused_at = NULL WHERE name = ? AND refused > 0", (scrub(name),))
+    db.execute(
+        "UPDATE accounts SET refused = 0, refused_at = NULL WHERE name = ? AND refused > 0",
+        (scrub(name),),
+    )
 
 
 def record_behind(db: sqlite3.Connection, name: str, since: datetime) -> None:

@@ -8,7 +8,14 @@ import time
 from pathlib import Path
 
 from turngate.gateway.domain.errors import Refused, StoreDamaged, StoreUnavailable
-from turngate.gateway.stores.sqlite.copy import Tell, as_ours, copy_database, draft_of, nobody, put_in_place
+from turngate.gateway.stores.sqlite.copy import (
+    Tell,
+    as_ours,
+    copy_database,
+    draft_of,
+    nobody,
+    put_in_place,
+)
 from turngate.gateway.stores.sqlite.verify import Contents, check_structure, verify
 
 # Between two pieces of a backup: its thread would otherwise take turns with those that answer people.

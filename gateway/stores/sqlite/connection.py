@@ -11,7 +11,12 @@ from pathlib import Path
 from turngate.gateway.domain.errors import StoreDamaged, StoreUnavailable
 from turngate.gateway.stores.sqlite.backup import keep_copy
 from turngate.gateway.stores.sqlite.file_identity import Presence
-from turngate.gateway.stores.sqlite.migrations import migrate, our_scripts, refuse_foreign, schema_of
+from turngate.gateway.stores.sqlite.migrations import (
+    migrate,
+    our_scripts,
+    refuse_foreign,
+    schema_of,
+)
 from turngate.gateway.stores.sqlite.restore import finish_restore
 from turngate.gateway.stores.sqlite.search_index import SearchIndex
 from turngate.gateway.stores.sqlite.wal_mark import mark_of
@@ -49,7 +54,9 @@ class Database:
 
     def close(self, *, is_damaged: bool) -> None:
         """What is damaged is left as it is."""
-        first, second = (self.connection, self.guard) if is_damaged else (self.guard, self.connection)
+        first, second = (
+            (self.connection, self.guard) if is_damaged else (self.guard, self.connection)
+        )
         first.close()
         second.close()
         self.presence.close()
@@ -83,7 +90,9 @@ def _refuse_lost(path: Path) -> None:
     if not path.exists() and log.exists() and log.stat().st_size > 0:
         raise StoreDamaged(f"{path} is missing, but its log {log.name} is there")
     if not path.exists() and mark.exists():
-        raise StoreDamaged(f"{path} is missing, and it was there before (to begin with an empty one, remove {mark})")
+        raise StoreDamaged(
+            f"{path} is missing, and it was there before (to begin with an empty one, remove {mark})"
+        )
     if path.is_file() and path.stat().st_size < _announced_size(path, log):
         raise StoreDamaged(f"{path} is cut short")
 
@@ -142,7 +151,9 @@ def _connect(path: Path, lock_patience: float, *, only_read: bool = False) -> sq
     try:
         return sqlite3.connect(address, uri=True, isolation_level=None, timeout=lock_patience)
     except sqlite3.Error as exc:
-        raise StoreUnavailable(f"{path} cannot be opened ({exc}); check the folder's owner and permissions") from exc
+        raise StoreUnavailable(
+            f"{path} cannot be opened ({exc}); check the folder's owner and permissions"
+        ) from exc
 
 
 def _set_up(db: sqlite3.Connection) -> None:

@@ -52,7 +52,9 @@ def draft_of(target: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def copy_database(source: Path, draft: Path, tell: Tell = nobody, *, is_alone: bool = False) -> None:
+def copy_database(
+    source: Path, draft: Path, tell: Tell = nobody, *, is_alone: bool = False
+) -> None:
     """All of it as of one moment, into a file that is there and empty, and on the disk when this returns."""
     descriptor = os.open(draft, os.O_RDWR | os.O_CLOEXEC)
 
@@ -61,7 +63,11 @@ def copy_database(source: Path, draft: Path, tell: Tell = nobody, *, is_alone: b
         tell("copying", whole - remaining, whole)
 
     try:
-        with as_ours(draft.parent), closing(reading(source, is_alone=is_alone)) as db, closing(_copy_at(draft)) as copy:
+        with (
+            as_ours(draft.parent),
+            closing(reading(source, is_alone=is_alone)) as db,
+            closing(_copy_at(draft)) as copy,
+        ):
             db.execute("BEGIN")
             db.execute("SELECT count(*) FROM sqlite_master").fetchone()
             db.backup(copy, pages=_PAGES, progress=step)
@@ -75,7 +81,10 @@ def reading(path: Path, *, is_alone: bool = False) -> sqlite3.Connection:
     """A connection that cannot write. `is_alone`: nobody else can, so that no lock and no log is needed."""
     alone = "&immutable=1" if is_alone else ""
     db = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=ro{alone}", uri=True, isolation_level=None, timeout=_PATIENCE
+        f"{path.absolute().as_uri()}?mode=ro{alone}",
+        uri=True,
+        isolation_level=None,
+        timeout=_PATIENCE,
     )
     # A byte that makes a text illegal is seen by the checksum of its row; refused here, it would hide which.
     db.text_factory = lambda written: written.decode("utf-8", "replace")
@@ -128,11 +137,17 @@ def as_ours(folder: Path) -> Iterator[None]:
 def _without_room(folder: Path, exc: BaseException) -> StoreUnavailable | None:
     name, number = getattr(exc, "sqlite_errorname", "") or "", getattr(exc, "errno", None)
     if name == "SQLITE_FULL" or number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return StoreUnavailable(f"there is no room for a copy in {folder}; free some space there, then try again")
+        return StoreUnavailable(
+            f"there is no room for a copy in {folder}; free some space there, then try again"
+        )
     if name.startswith("SQLITE_IOERR_WRITE"):
-        return StoreUnavailable(f"a copy cannot be written in {folder} (is there a limit on file sizes?)")
+        return StoreUnavailable(
+            f"a copy cannot be written in {folder} (is there a limit on file sizes?)"
+        )
     if isinstance(exc, OSError):
-        return StoreUnavailable(f"{folder} does not take a copy ({exc.strerror}); check its owner and permissions")
+        return StoreUnavailable(
+            f"{folder} does not take a copy ({exc.strerror}); check its owner and permissions"
+        )
     return None
 
 

@@ -31,7 +31,8 @@ def forget(db: sqlite3.Connection, n: int) -> None:
 def count_attempt(db: sqlite3.Connection, n: int, retry_at: datetime) -> bool:
     """False if there is nothing to tell any more."""
     changed = db.execute(
-        "UPDATE endings SET attempts = attempts + 1, not_before = ? WHERE session = ?", (micros(retry_at), n)
+        "UPDATE endings SET attempts = attempts + 1, not_before = ? WHERE session = ?",
+        (micros(retry_at), n),
     )
     return changed.rowcount > 0
 

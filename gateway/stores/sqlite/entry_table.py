@@ -28,7 +28,9 @@ from turngate.gateway.stores.sqlite.search_index import SearchIndex
 SELECT = f"SELECT seq, {ENTRY_COLUMNS}, checksum FROM entries"
 _COUNT = ENTRY_COLUMNS.count(",") + 2
 _INSERT = f"INSERT INTO entries ({ENTRY_COLUMNS}, checksum) VALUES ({', '.join('?' * _COUNT)})"
-_UPDATE = f"UPDATE entries SET ({ENTRY_COLUMNS}, checksum) = ({', '.join('?' * _COUNT)}) WHERE seq = ?"
+_UPDATE = (
+    f"UPDATE entries SET ({ENTRY_COLUMNS}, checksum) = ({', '.join('?' * _COUNT)}) WHERE seq = ?"
+)
 _PREVIEW_ENTRIES = 200
 LAST = 1 << 62
 
@@ -63,7 +65,10 @@ class EntryTable:
         if not session.summary_seq:
             return tuple(newest)
         summary = db.execute(f"{SELECT} WHERE seq = ?", (session.summary_seq,)).fetchone()
-        return (entry_from_row(summary), *(entry for entry in newest if entry.origin is not Origin.SUMMARY))
+        return (
+            entry_from_row(summary),
+            *(entry for entry in newest if entry.origin is not Origin.SUMMARY),
+        )
 
     def _newest(self, db: sqlite3.Connection, n: int, count: int) -> list[Entry]:
         known = self._recent.newest(n, count)
@@ -81,13 +86,16 @@ class EntryTable:
             if entry.id == id_:
                 return entry
         named = db.execute(
-            f"{SELECT} WHERE session = ? AND body IS NOT NULL AND json_extract(body, '$.id') = ?", (n, id_)
+            f"{SELECT} WHERE session = ? AND body IS NOT NULL AND json_extract(body, '$.id') = ?",
+            (n, id_),
         ).fetchone()
         if named is None:
             raise UnknownEntry(f"session {session} has no message {id_}")
         return entry_from_row(named)
 
-    def change(self, db: sqlite3.Connection, n: int, entry: Entry, content: tuple[Block, ...]) -> Entry:
+    def change(
+        self, db: sqlite3.Connection, n: int, entry: Entry, content: tuple[Block, ...]
+    ) -> Entry:
         """Let it say something else; id, place and time stay."""
         own_id = None if entry.id == entry_id(entry.seq) else entry.id
         values = entry_to_row(n, replace(entry, content=content), own_id)
@@ -97,14 +105,18 @@ class EntryTable:
         self._recent.forget(n)
         return entry_of(entry.seq, values)
 
-    def remove(self, db: sqlite3.Connection, n: int, first: int, last: int = LAST, *, but: int = 0) -> None:
+    def remove(
+        self, db: sqlite3.Connection, n: int, first: int, last: int = LAST, *, but: int = 0
+    ) -> None:
         """Delete a range of sequence numbers of one session, with one exception."""
         where, values = "session = ? AND seq BETWEEN ? AND ? AND seq != ?", (n, first, last, but)
         self._index.forget(db, _words(db, where, values))
         db.execute(f"DELETE FROM entries WHERE {where}", values)
         self._recent.forget(n)
 
-    def remove_old(self, db: sqlite3.Connection, n: int, session: Session, before: datetime, most: int) -> int:
+    def remove_old(
+        self, db: sqlite3.Connection, n: int, session: Session, before: datetime, most: int
+    ) -> int:
         """
         Delete what was said before that moment, a bounded number at a time, and the summary if it stands for any of it.
 
@@ -115,7 +127,9 @@ class EntryTable:
             (n, micros(before), most),
         ).fetchall()
         if rows and rows[0][0] <= session.consolidated_through:
-            rows += _words(db, "session = ? AND seq = ? AND at >= ?", (n, session.summary_seq, micros(before)))
+            rows += _words(
+                db, "session = ? AND seq = ? AND at >= ?", (n, session.summary_seq, micros(before))
+            )
         self._index.forget(db, rows)
         db.executemany("DELETE FROM entries WHERE seq = ?", [row[:1] for row in rows])
         self._recent.forget(n)
@@ -137,7 +151,9 @@ def asked_between(db: sqlite3.Connection, n: int, first: int, last: int) -> tupl
 
 def between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entry, ...]:
     """All that stands there."""
-    rows = db.execute(f"{SELECT} WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq", (n, first, last)).fetchall()
+    rows = db.execute(
+        f"{SELECT} WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq", (n, first, last)
+    ).fetchall()
     return tuple(entry_from_row(row) for row in rows)
 
 
@@ -158,10 +174,14 @@ def after_rewrite(db: sqlite3.Connection, n: int, session: Session) -> Session:
         "SELECT count(*), coalesce(max(seq), 0) FROM entries WHERE session = ? AND seq > ?",
         (n, session.archived_through),
     ).fetchone()
-    rows = db.execute(f"{SELECT} WHERE session = ? ORDER BY seq LIMIT ?", (n, _PREVIEW_ENTRIES)).fetchall()
+    rows = db.execute(
+        f"{SELECT} WHERE session = ? ORDER BY seq LIMIT ?", (n, _PREVIEW_ENTRIES)
+    ).fetchall()
     preview, preview_by = preview_of(entry_from_row(row) for row in rows)
     summary = session.summary_seq
-    has_summary = bool(db.execute("SELECT 1 FROM entries WHERE session = ? AND seq = ?", (n, summary)).fetchone())
+    has_summary = bool(
+        db.execute("SELECT 1 FROM entries WHERE session = ? AND seq = ?", (n, summary)).fetchone()
+    )
     keeps_mark = session.consolidated_through <= last and (has_summary or not summary)
     return replace(
         session,
@@ -175,7 +195,9 @@ def after_rewrite(db: sqlite3.Connection, n: int, session: Session) -> Session:
 
 def has_entries(db: sqlite3.Connection, n: int) -> bool:
     """Whether anything is left of what was said."""
-    return db.execute("SELECT 1 FROM entries WHERE session = ? LIMIT 1", (n,)).fetchone() is not None
+    return (
+        db.execute("SELECT 1 FROM entries WHERE session = ? LIMIT 1", (n,)).fetchone() is not None
+    )
 
 
 def seq_after(db: sqlite3.Connection, n: int, session: Session, keep: int) -> int | None:
@@ -196,7 +218,9 @@ def within_bounds(db: sqlite3.Connection, n: int, session: Session, cap: int) ->
     if session.messages <= cap:
         return session
     start = _live_start(db, n, session, cap - cap // 10)
-    live = db.execute("SELECT count(*) FROM entries WHERE session = ? AND seq >= ?", (n, start)).fetchone()[0]
+    live = db.execute(
+        "SELECT count(*) FROM entries WHERE session = ? AND seq >= ?", (n, start)
+    ).fetchone()[0]
     return replace(session, archived_through=start - 1, messages=live)
 
 
@@ -204,13 +228,15 @@ def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -
     """The rule of history.live_start, asked of the index instead of the decoded entries."""
     people = "SELECT seq FROM entries WHERE session = ? AND role = 'user' AND origin NOT IN ('command', 'summary')"
     cut = db.execute(
-        "SELECT seq FROM entries WHERE session = ? ORDER BY seq DESC LIMIT 1 OFFSET ?", (n, max(target, 1) - 1)
+        "SELECT seq FROM entries WHERE session = ? ORDER BY seq DESC LIMIT 1 OFFSET ?",
+        (n, max(target, 1) - 1),
     ).fetchone()[0]
     found = db.execute(f"{people} AND seq >= ? ORDER BY seq LIMIT 1", (n, cut)).fetchone()
     found = (
         found
         or db.execute(
-            f"{people} AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT 1", (n, session.archived_through, cut)
+            f"{people} AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT 1",
+            (n, session.archived_through, cut),
         ).fetchone()
     )
     if found is None:
@@ -219,18 +245,23 @@ def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -
         "SELECT seq, role, origin FROM entries WHERE session = ? AND seq < ? AND seq > ? ORDER BY seq DESC LIMIT 1",
         (n, found[0], session.archived_through),
     ).fetchone()
-    is_delivery = before is not None and before[0] >= cut and before[1:] == ("assistant", "delivery")
+    is_delivery = (
+        before is not None and before[0] >= cut and before[1:] == ("assistant", "delivery")
+    )
     return int(before[0] if is_delivery else found[0])
 
 
 def _first_without_a_caller(db: sqlite3.Connection, n: int, cut: int) -> int:
     """Where nobody ever wrote: not at a tool result, whose call would be missing."""
     row = db.execute(
-        "SELECT seq FROM entries WHERE session = ? AND seq >= ? AND role != 'tool' ORDER BY seq LIMIT 1", (n, cut)
+        "SELECT seq FROM entries WHERE session = ? AND seq >= ? AND role != 'tool' ORDER BY seq LIMIT 1",
+        (n, cut),
     ).fetchone()
     last = db.execute("SELECT max(seq) FROM entries WHERE session = ?", (n,)).fetchone()[0]
     return int(row[0] if row is not None else last + 1)
 
 
-def _words(db: sqlite3.Connection, where: str, values: Sequence[int]) -> list[tuple[int, str | None, str | None]]:
+def _words(
+    db: sqlite3.Connection, where: str, values: Sequence[int]
+) -> list[tuple[int, str | None, str | None]]:
     return db.execute(f"SELECT seq, text, body FROM entries WHERE {where}", values).fetchall()

@@ -8,7 +8,13 @@ from turngate.gateway.domain.errors import Refused, StoreDamaged, StoreError, St
 
 FOREIGN_ERRORS = (sqlite3.Error, OSError, UnicodeError, OverflowError)
 # Our statements are fixed and tested: if one of them no longer fits the schema or finds no JSON, the file has changed.
-_SIGNS_OF_DAMAGE = ("no such column", "no such table", "no column named", "malformed", "invalid fts5 file format")
+_SIGNS_OF_DAMAGE = (
+    "no such column",
+    "no such table",
+    "no column named",
+    "malformed",
+    "invalid fts5 file format",
+)
 
 
 def is_locked(exc: BaseException) -> bool:
@@ -31,14 +37,24 @@ def as_our_error(exc: BaseException) -> StoreError | Refused:
     if isinstance(exc, UnicodeError) or "Could not decode to UTF-8" in str(exc):
         # The words behind it would be somebody's.
         return StoreDamaged("the database holds a text that is none")
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or any(sign in str(exc) for sign in _SIGNS_OF_DAMAGE):
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or any(
+        sign in str(exc) for sign in _SIGNS_OF_DAMAGE
+    ):
         return StoreDamaged(f"SQLite finds the database damaged ({exc})")
     if name.startswith("SQLITE_FULL"):
         return StoreUnavailable("the disk is full; free some space, then writing goes on by itself")
     if is_locked(exc):
-        return StoreUnavailable("another process holds the database locked; end it, then writing goes on by itself")
+        return StoreUnavailable(
+            "another process holds the database locked; end it, then writing goes on by itself"
+        )
     if name.startswith("SQLITE_IOERR"):
-        return StoreUnavailable(f"the disk fails ({name}); look into the kernel's log and save what is on it")
+        return StoreUnavailable(
+            f"the disk fails ({name}); look into the kernel's log and save what is on it"
+        )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return StoreUnavailable(f"the database cannot be written ({exc}); check the folder's owner and permissions")
-    return StoreUnavailable(f"the database cannot be read or written ({exc}, {name or type(exc).__name__})")
+        return StoreUnavailable(
+            f"the database cannot be written ({exc}); check the folder's owner and permissions"
+        )
+    return StoreUnavailable(
+        f"the database cannot be read or written ({exc}, {name or type(exc).__name__})"
+    )

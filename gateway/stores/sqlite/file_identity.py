@@ -13,7 +13,13 @@ from pathlib import Path
 
 from turngate.gateway.domain.errors import StoreDamaged
 from turngate.gateway.stores.sqlite.log_index import LogEnd, read_log_end
-from turngate.gateway.stores.sqlite.wal_mark import Left, Mark, identity, mark_of, refuse_lost_commits
+from turngate.gateway.stores.sqlite.wal_mark import (
+    Left,
+    Mark,
+    identity,
+    mark_of,
+    refuse_lost_commits,
+)
 
 _LOOKS, _PAUSE = 5, 0.02
 _NONE = LogEnd(b"\0" * 8, 0, 0)
@@ -27,7 +33,9 @@ class Presence:
         self._log = database.with_name(database.name + "-wal")
         self._files = [(path, _inode(path.stat())) for path in (database, self._log)]
         self._mark = Mark(mark_of(database))
-        self._index = os.open(database.with_name(database.name + "-shm"), os.O_RDONLY | os.O_CLOEXEC)
+        self._index = os.open(
+            database.with_name(database.name + "-shm"), os.O_RDONLY | os.O_CLOEXEC
+        )
 
     def look(self) -> None:
         """Raise StoreDamaged if a file is gone, is another one, or was cut."""

@@ -10,7 +10,13 @@ from datetime import datetime
 from turngate.gateway.domain.errors import AlreadySettled, StoreDamaged, UnknownWork
 from turngate.gateway.domain.messages import InboundMessage, InboxId, SessionKey, TurnId
 from turngate.gateway.domain.ports.store import Accepted, InboxItem
-from turngate.gateway.stores.sqlite.rows import INBOX_COLUMNS, checksum, inbox_from_row, message_json, micros
+from turngate.gateway.stores.sqlite.rows import (
+    INBOX_COLUMNS,
+    checksum,
+    inbox_from_row,
+    message_json,
+    micros,
+)
 from turngate.gateway.stores.texts import scrub
 
 # Neither what was said nor what people and places are called.
@@ -20,7 +26,9 @@ _WORDLESS = (
 )
 
 
-def accept(db: sqlite3.Connection, message: InboundMessage, key: SessionKey, now: datetime) -> Accepted:
+def accept(
+    db: sqlite3.Connection, message: InboundMessage, key: SessionKey, now: datetime
+) -> Accepted:
     """Into the inbox, unless any of its names was seen before."""
     source = message.source
     events = [scrub(f"{source.platform}/{source.account}:{event}") for event in message.event_ids]
@@ -35,11 +43,16 @@ def accept(db: sqlite3.Connection, message: InboundMessage, key: SessionKey, now
     else:
         inbox = first
     # Under a new name a known message is remembered too: the platform may repeat it under that one.
-    db.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", [(event, inbox, micros(now)) for event in events])
+    db.executemany(
+        "INSERT OR IGNORE INTO seen VALUES (?, ?, ?)",
+        [(event, inbox, micros(now)) for event in events],
+    )
     return Accepted(id=InboxId(inbox or 0), duplicate=first is not None)
 
 
-def turn_away(db: sqlite3.Connection, message: InboundMessage, key: SessionKey, reason: str, now: datetime) -> Accepted:
+def turn_away(
+    db: sqlite3.Connection, message: InboundMessage, key: SessionKey, reason: str, now: datetime
+) -> Accepted:
     """Accepted only to be refused. Its words are left out before, for what was once in a file stays there a while."""
     accepted = accept(db, message.wordless, key, now)
     if not accepted.duplicate:
@@ -50,13 +63,17 @@ def turn_away(db: sqlite3.Connection, message: InboundMessage, key: SessionKey, 
 def amend(db: sqlite3.Connection, inbox: InboxId, text: str) -> bool:
     """Other words for a message that still waits for its first turn."""
     row = db.execute(
-        f"SELECT n, {INBOX_COLUMNS}, checksum FROM inbox WHERE n = ? AND state = 'waiting'", (inbox,)
+        f"SELECT n, {INBOX_COLUMNS}, checksum FROM inbox WHERE n = ? AND state = 'waiting'",
+        (inbox,),
     ).fetchone()
     if row is None:
         return False
     item = inbox_from_row(row)
     values = [item.key, message_json(replace(item.message, text=text))]
-    db.execute("UPDATE inbox SET message = ?, checksum = ? WHERE n = ?", (values[1], checksum(values), inbox))
+    db.execute(
+        "UPDATE inbox SET message = ?, checksum = ? WHERE n = ?",
+        (values[1], checksum(values), inbox),
+    )
     return True
 
 
@@ -70,7 +87,9 @@ def turn_of(db: sqlite3.Connection, inbox: tuple[InboxId, ...]) -> TurnId | None
     """The turn these rows already belong to. What is settled, unknown, or a mixture that makes no sense is refused."""
     turns = set()
     for n in inbox:
-        row = db.execute("SELECT state, turn, key, message, checksum FROM inbox WHERE n = ?", (n,)).fetchone()
+        row = db.execute(
+            "SELECT state, turn, key, message, checksum FROM inbox WHERE n = ?", (n,)
+        ).fetchone()
         if row is None:
             raise UnknownWork(f"there is no inbound message {n}")
         state, turn, *written = row
@@ -93,12 +112,16 @@ def without_turn(db: sqlite3.Connection, inbox: InboxId) -> None:
 def begin(db: sqlite3.Connection, inbox: tuple[InboxId, ...], turn: TurnId) -> None:
     """These rows are being answered."""
     for row in inbox:
-        db.execute("UPDATE inbox SET state = 'running', turn = ?, attempts = 1 WHERE n = ?", (turn, row))
+        db.execute(
+            "UPDATE inbox SET state = 'running', turn = ?, attempts = 1 WHERE n = ?", (turn, row)
+        )
 
 
 def count_attempt(db: sqlite3.Connection, turn: TurnId, attempt: int) -> None:
     """Once more."""
-    db.execute("UPDATE inbox SET attempts = ? WHERE turn = ? AND settled_at IS NULL", (attempt, turn))
+    db.execute(
+        "UPDATE inbox SET attempts = ? WHERE turn = ? AND settled_at IS NULL", (attempt, turn)
+    )
 
 
 def settle_turn(db: sqlite3.Connection, turn: TurnId, now: datetime) -> None:
@@ -112,11 +135,14 @@ def settle_turn(db: sqlite3.Connection, turn: TurnId, now: datetime) -> None:
 def fail_turn(db: sqlite3.Connection, turn: TurnId, state: str, reason: str) -> None:
     """A message that failed keeps its words: it may be taken back to work."""
     db.execute(
-        "UPDATE inbox SET state = ?, reason = ? WHERE turn = ? AND settled_at IS NULL", (state, scrub(reason), turn)
+        "UPDATE inbox SET state = ?, reason = ? WHERE turn = ? AND settled_at IS NULL",
+        (state, scrub(reason), turn),
     )
 
 
-def settle(db: sqlite3.Connection, inbox: InboxId, state: str, reason: str | None, now: datetime) -> None:
+def settle(
+    db: sqlite3.Connection, inbox: InboxId, state: str, reason: str | None, now: datetime
+) -> None:
     """The end of one row, and of its words."""
     db.execute(
         f"UPDATE inbox SET state = ?, reason = ?, settled_at = ?, {_WORDLESS} WHERE n = ?",
@@ -128,13 +154,16 @@ def refuse(db: sqlite3.Connection, inbox: Sequence[InboxId], reason: str) -> int
     """Refused, with their words kept: those that wait, and returns how many that were."""
     rows = [(scrub(reason), row) for row in inbox]
     return db.executemany(
-        "UPDATE inbox SET state = 'refused', reason = ? WHERE n = ? AND state = 'waiting' AND turn IS NULL", rows
+        "UPDATE inbox SET state = 'refused', reason = ? WHERE n = ? AND state = 'waiting' AND turn IS NULL",
+        rows,
     ).rowcount
 
 
 def given_up(db: sqlite3.Connection, inbox: InboxId) -> InboxItem:
     """A row that nobody works on and that still has its words."""
-    row = db.execute(f"SELECT n, {INBOX_COLUMNS}, checksum, settled_at FROM inbox WHERE n = ?", (inbox,)).fetchone()
+    row = db.execute(
+        f"SELECT n, {INBOX_COLUMNS}, checksum, settled_at FROM inbox WHERE n = ?", (inbox,)
+    ).fetchone()
     if row is None:
         raise UnknownWork(f"there is no inbound message {inbox}")
     item = inbox_from_row(row[:-1])
@@ -146,7 +175,10 @@ def given_up(db: sqlite3.Connection, inbox: InboxId) -> InboxItem:
 def requeue(db: sqlite3.Connection, item: InboxItem) -> None:
     """Back to work; a row that had a turn goes on with it."""
     if item.turn is None:
-        db.execute("UPDATE inbox SET state = 'waiting', attempts = 0, reason = NULL WHERE n = ?", (item.id,))
+        db.execute(
+            "UPDATE inbox SET state = 'waiting', attempts = 0, reason = NULL WHERE n = ?",
+            (item.id,),
+        )
     else:
         db.execute(
             "UPDATE inbox SET state = 'running', attempts = 0, reason = NULL WHERE turn = ? AND settled_at IS NULL",
@@ -156,7 +188,10 @@ def requeue(db: sqlite3.Connection, item: InboxItem) -> None:
 
 def is_waiting(db: sqlite3.Connection, inbox: InboxId) -> bool:
     """Whether it waits for its first turn."""
-    return db.execute("SELECT 1 FROM inbox WHERE n = ? AND state = 'waiting'", (inbox,)).fetchone() is not None
+    return (
+        db.execute("SELECT 1 FROM inbox WHERE n = ? AND state = 'waiting'", (inbox,)).fetchone()
+        is not None
+    )
 
 
 def refuse_all_of(db: sqlite3.Connection, session: int, now: datetime) -> None:

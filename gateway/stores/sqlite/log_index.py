@@ -49,7 +49,10 @@ class LogEnd:
 def read_log_end(index: int) -> LogEnd | None:
     """By the descriptor of the index; None if it says nothing, because nobody has opened the database."""
     written = os.pread(index, _BACKFILLED_AT + 4, 0)
-    if len(written) < _BACKFILLED_AT + 4 or struct.unpack_from("=I", written, 0)[0] != _WRITTEN_WITH:
+    if (
+        len(written) < _BACKFILLED_AT + 4
+        or struct.unpack_from("=I", written, 0)[0] != _WRITTEN_WITH
+    ):
         return None
     page_size = struct.unpack_from("=H", written, 14)[0]
     return LogEnd(

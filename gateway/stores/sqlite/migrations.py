@@ -66,7 +66,10 @@ def newest_schema() -> int:
 def our_scripts() -> list[Script]:
     """What this version knows, in order."""
     folder = resources.files(__package__) / "schema"
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
+    files = sorted(
+        (file for file in folder.iterdir() if file.name.endswith(".sql")),
+        key=lambda file: file.name,
+    )
     return [(int(file.name.split("_")[0]), file.read_text(encoding="utf-8")) for file in files]
 
 

@@ -10,7 +10,14 @@ from datetime import datetime
 from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
 from turngate.gateway.domain.messages import Part, PartId, PartState, Sent, SessionId, TurnId
 from turngate.gateway.stores.sqlite import question_table
-from turngate.gateway.stores.sqlite.rows import PART_COLUMNS, checksum, micros, new_part, part_from_row, part_to_row
+from turngate.gateway.stores.sqlite.rows import (
+    PART_COLUMNS,
+    checksum,
+    micros,
+    new_part,
+    part_from_row,
+    part_to_row,
+)
 from turngate.gateway.stores.sqlite.step_log import ADD_STEP, step_line
 from turngate.gateway.stores.texts import scrub
 
@@ -32,7 +39,9 @@ def put_out(
             " created_at, steps, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, ?, '', ?)",
             [n, turn, *values, micros(now), checksum(values)],
         ).lastrowid
-        new = replace(new_part(PartId(id_ or 0), session, turn, values, now), question=part.question)
+        new = replace(
+            new_part(PartId(id_ or 0), session, turn, values, now), question=part.question
+        )
         if new.question is not None and n is not None:
             question_table.put(db, n, new)
         stored.append(new)
@@ -49,14 +58,28 @@ def record_sent(db: sqlite3.Connection, part: PartId, sent: Sent) -> None:
     """It arrived; its words live on in the transcript alone."""
     values = (scrub(sent.message_id), micros(sent.at))
     step = step_line(sent.at, "sent", sent.message_id)
-    _change(db, part, "state = 'sent', sent_id = ?, settled_at = ?, text = '', more = NULL", values, step)
+    _change(
+        db,
+        part,
+        "state = 'sent', sent_id = ?, settled_at = ?, text = '', more = NULL",
+        values,
+        step,
+    )
 
 
 def record_unsent(
-    db: sqlite3.Connection, part: PartId, reason: str, retry_at: datetime | None, now: datetime, *, in_doubt: bool
+    db: sqlite3.Connection,
+    part: PartId,
+    reason: str,
+    retry_at: datetime | None,
+    now: datetime,
+    *,
+    in_doubt: bool,
 ) -> None:
     """It did not, or nobody knows: to be tried again, or a dead letter."""
-    state = PartState.DEAD if retry_at is None else PartState.SENDING if in_doubt else PartState.FAILED
+    state = (
+        PartState.DEAD if retry_at is None else PartState.SENDING if in_doubt else PartState.FAILED
+    )
     again = None if retry_at is None else micros(retry_at)
     word = "in doubt" if state is PartState.SENDING else state.value
     values = (state.value, scrub(reason), again)
@@ -75,7 +98,10 @@ def requeue(db: sqlite3.Connection, part: PartId, now: datetime) -> Part:
 
 def drop(db: sqlite3.Connection, part: PartId) -> None:
     """Out of the outbox, unless it is on its way or has arrived."""
-    if db.execute("SELECT 1 FROM outbox WHERE n = ? AND state = 'pending'", (part,)).fetchone() is None:
+    if (
+        db.execute("SELECT 1 FROM outbox WHERE n = ? AND state = 'pending'", (part,)).fetchone()
+        is None
+    ):
         _given_up(db, part)
     db.execute("DELETE FROM outbox WHERE n = ?", (part,))
 
@@ -87,10 +113,20 @@ def drop_all_of(db: sqlite3.Connection, session: int) -> None:
 
 def read(db: sqlite3.Connection, part: PartId) -> Part:
     """One part as it stands."""
-    return part_from_row(db.execute(f"SELECT n, {PART_COLUMNS}, checksum FROM outbox WHERE n = ?", (part,)).fetchone())
+    return part_from_row(
+        db.execute(
+            f"SELECT n, {PART_COLUMNS}, checksum FROM outbox WHERE n = ?", (part,)
+        ).fetchone()
+    )
 
 
-def _change(db: sqlite3.Connection, part: PartId, change: str, values: tuple[str | int | None, ...], step: str) -> None:
+def _change(
+    db: sqlite3.Connection,
+    part: PartId,
+    change: str,
+    values: tuple[str | int | None, ...],
+    step: str,
+) -> None:
     changed = db.execute(
         f"UPDATE outbox SET {change}, {ADD_STEP} WHERE n = ? AND settled_at IS NULL AND state != 'dead'",
         (*values, step, part),

@@ -7,12 +7,30 @@ from datetime import datetime
 
 from turngate.gateway.domain.errors import StoreDamaged
 from turngate.gateway.domain.messages import Part
-from turngate.gateway.domain.pairing_records import Approval, Approved, Guess, Invitation, Judged, Pending, Person
+from turngate.gateway.domain.pairing_records import (
+    Approval,
+    Approved,
+    Guess,
+    Invitation,
+    Judged,
+    Pending,
+    Person,
+)
 from turngate.gateway.stores.sqlite import outbox_table
-from turngate.gateway.stores.sqlite.rows import Fetched, Value, checksum, micros, moment, source_from_json, source_json
+from turngate.gateway.stores.sqlite.rows import (
+    Fetched,
+    Value,
+    checksum,
+    micros,
+    moment,
+    source_from_json,
+    source_json,
+)
 from turngate.gateway.stores.texts import scrub
 
-APPROVED = "SELECT platform, account, id, at, by, checksum FROM people ORDER BY at, platform, account, id"
+APPROVED = (
+    "SELECT platform, account, id, at, by, checksum FROM people ORDER BY at, platform, account, id"
+)
 PENDING = (
     "SELECT platform, account, person, asked_at, until FROM pairings"
     " WHERE state = 'pending' AND asked_at <= ?1 AND ?1 < until ORDER BY asked_at, platform, account, person"
@@ -26,7 +44,8 @@ def invite(db: sqlite3.Connection, invitation: Invitation, now: datetime) -> tup
     """A code, unless he has one or too many wait."""
     who, in_time = _who(invitation.person), (micros(now), micros(now))
     asked = db.execute(
-        f"SELECT 1 FROM pairings WHERE platform = ? AND account = ? AND person = ? AND {_IN_TIME}", (*who, *in_time)
+        f"SELECT 1 FROM pairings WHERE platform = ? AND account = ? AND person = ? AND {_IN_TIME}",
+        (*who, *in_time),
     ).fetchone()
     waiting = db.execute(
         f"SELECT count(*) FROM pairings WHERE platform = ? AND account = ? AND state = 'pending' AND {_IN_TIME}",
@@ -64,7 +83,11 @@ def approve(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged
     person = Person(platform=values[1], account=values[2], id=values[3])
     _let_in(db, person, approval, now)
     words = Part(target=source_from_json(values[4]), text=approval.words)
-    return Judged(guess=Guess.RIGHT, person=person, parts=outbox_table.put_out(db, None, None, None, (words,), now))
+    return Judged(
+        guess=Guess.RIGHT,
+        person=person,
+        parts=outbox_table.put_out(db, None, None, None, (words,), now),
+    )
 
 
 def revoke(
@@ -73,7 +96,9 @@ def revoke(
     """Out of the list, and his codes with him."""
     where = "platform = ? AND account = coalesce(?, account)"
     who = (scrub(platform), account and scrub(account), scrub(person))
-    gone = db.execute(f"DELETE FROM people WHERE {where} AND id = ? RETURNING platform, account, id", who).fetchall()
+    gone = db.execute(
+        f"DELETE FROM people WHERE {where} AND id = ? RETURNING platform, account, id", who
+    ).fetchall()
     gone += db.execute(
         f"UPDATE pairings SET state = 'taken back' WHERE {where} AND person = ? AND state = 'pending'"
         f" AND {_IN_TIME} RETURNING platform, account, person",
@@ -106,7 +131,9 @@ def pending_from_row(row: Fetched) -> Pending:
 
 def _let_in(db: sqlite3.Connection, person: Person, approval: Approval, now: datetime) -> None:
     values: list[Value] = [*_who(person), micros(now), scrub(approval.by)]
-    db.execute("INSERT OR REPLACE INTO people VALUES (?, ?, ?, ?, ?, ?)", [*values, checksum(values)])
+    db.execute(
+        "INSERT OR REPLACE INTO people VALUES (?, ?, ?, ?, ?, ?)", [*values, checksum(values)]
+    )
     db.execute("UPDATE pairings SET state = 'used' WHERE digest = ?", (approval.digest,))
     db.execute("DELETE FROM guesses WHERE way = ?", (scrub(approval.way),))
 
@@ -127,7 +154,10 @@ def _count_wrong(db: sqlite3.Connection, approval: Approval, now: datetime) -> J
     ).fetchone()
     wrong, since = (row[0] + 1, row[1]) if row is not None else (1, micros(now))
     locked = micros(now + approval.locked_for) if wrong >= approval.most_wrong else None
-    db.execute("INSERT OR REPLACE INTO guesses VALUES (?, ?, ?, ?)", (scrub(approval.way), wrong, since, locked))
+    db.execute(
+        "INSERT OR REPLACE INTO guesses VALUES (?, ?, ?, ?)",
+        (scrub(approval.way), wrong, since, locked),
+    )
     return Judged(guess=Guess.WRONG)
 
 

@@ -42,7 +42,10 @@ def let_rest(draft: Path, replaced: Path, now: datetime) -> None:
 def _end_open_work(db: sqlite3.Connection, now: datetime) -> None:
     for (turn,) in db.execute("SELECT n FROM turns WHERE state = 'running'").fetchall():
         turn_table.end(db, turn, "failed", "dead", REASON, now)
-    db.execute("UPDATE inbox SET state = 'dead', reason = ? WHERE state IN ('waiting', 'running')", (REASON,))
+    db.execute(
+        "UPDATE inbox SET state = 'dead', reason = ? WHERE state IN ('waiting', 'running')",
+        (REASON,),
+    )
     db.execute(
         f"UPDATE outbox SET state = 'dead', reason = ?, not_before = NULL, {ADD_STEP}"
         " WHERE state IN ('pending', 'sending', 'failed')",
@@ -52,9 +55,13 @@ def _end_open_work(db: sqlite3.Connection, now: datetime) -> None:
 
 
 def _number_ahead(db: sqlite3.Connection) -> None:
-    tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'").fetchall()
+    tables = db.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
+    ).fetchall()
     for table in tables:
-        if not db.execute("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = ?", (_NUMBERS_AHEAD, *table)).rowcount:
+        if not db.execute(
+            "UPDATE sqlite_sequence SET seq = seq + ? WHERE name = ?", (_NUMBERS_AHEAD, *table)
+        ).rowcount:
             db.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (*table, _NUMBERS_AHEAD))
 
 

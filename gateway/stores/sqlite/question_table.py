@@ -13,7 +13,9 @@ from turngate.gateway.domain.serialization import from_dict, to_dict
 from turngate.gateway.stores.sqlite.rows import Fetched, checksum, micros
 from turngate.gateway.stores.texts import scrub
 
-COLUMNS = "part, body, state, option, answered_by, (SELECT sent_id FROM outbox WHERE n = part), checksum"
+COLUMNS = (
+    "part, body, state, option, answered_by, (SELECT sent_id FROM outbox WHERE n = part), checksum"
+)
 
 
 def put(db: sqlite3.Connection, session: int, part: Part) -> None:

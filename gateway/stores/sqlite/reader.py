@@ -12,7 +12,12 @@ from typing import TypeVar
 
 import aiosqlite
 
-from turngate.gateway.domain.errors import StoreDamaged, StoreUnavailable, UnknownSession, UnknownWork
+from turngate.gateway.domain.errors import (
+    StoreDamaged,
+    StoreUnavailable,
+    UnknownSession,
+    UnknownWork,
+)
 from turngate.gateway.domain.messages import (
     ChatType,
     EndReason,
@@ -23,7 +28,15 @@ from turngate.gateway.domain.messages import (
     SessionId,
     SessionKey,
 )
-from turngate.gateway.domain.ports.store import Depth, Hit, PolicyOf, SessionFilter, Step, Trace, Transcript
+from turngate.gateway.domain.ports.store import (
+    Depth,
+    Hit,
+    PolicyOf,
+    SessionFilter,
+    Step,
+    Trace,
+    Transcript,
+)
 from turngate.gateway.rules.session_lifecycle import due_before
 from turngate.gateway.stores.sqlite import entry_table
 from turngate.gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error
@@ -48,7 +61,10 @@ _CHUNK = 2000
 _PAGE = 100
 _LONG_AGO = -(1 << 62)
 _OPEN = "FROM sessions INDEXED BY sessions_open WHERE current AND end_reason IS NULL"
-_PLATFORM, _CHAT_TYPE = "json_extract(origin, '$.platform')", "coalesce(json_extract(origin, '$.chat_type'), 'dm')"
+_PLATFORM, _CHAT_TYPE = (
+    "json_extract(origin, '$.platform')",
+    "coalesce(json_extract(origin, '$.chat_type'), 'dm')",
+)
 _NEXT_PLATFORM = f"SELECT {_PLATFORM} {_OPEN} AND {_PLATFORM} > ? ORDER BY {_PLATFORM} LIMIT 1"
 _DUE = (
     f"SELECT n, {SESSION_COLUMNS}, checksum {_OPEN} AND {_PLATFORM} = ? AND {_CHAT_TYPE} = ?"
@@ -65,7 +81,9 @@ class Reader:
     away, and then everybody else would wait for ever.
     """
 
-    def __init__(self, path: Path, index: SearchIndex, report_damage: Callable[[str], StoreDamaged]) -> None:
+    def __init__(
+        self, path: Path, index: SearchIndex, report_damage: Callable[[str], StoreDamaged]
+    ) -> None:
         self._uri = f"{path.absolute().as_uri()}?mode=ro"
         self._index = index
         self._report_damage = report_damage
@@ -73,7 +91,9 @@ class Reader:
         self._gate = threading.Lock()
         self._is_closed = False
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="turngate-reader", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="turngate-reader", daemon=True
+        )
 
     async def start(self) -> None:
         """After the writer has made the file."""
@@ -102,7 +122,9 @@ class Reader:
             return await self._apart(self._fetch(query, values))
         except FOREIGN_ERRORS as exc:
             error = as_our_error(exc)
-            raise (self._report_damage(str(error)) if isinstance(error, StoreDamaged) else error) from exc
+            raise (
+                self._report_damage(str(error)) if isinstance(error, StoreDamaged) else error
+            ) from exc
 
     async def _open(self) -> None:
         db = await aiosqlite.connect(self._uri, uri=True)
@@ -112,7 +134,9 @@ class Reader:
 
     async def _finish(self) -> None:
         """First what callers that went away have left behind, an opening included."""
-        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+        await asyncio.gather(
+            *asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True
+        )
         if self._db is not None:
             db, self._db = self._db, None
             await db.close()
@@ -141,7 +165,9 @@ class Reader:
 
     async def session(self, session: SessionId) -> Session:
         """UnknownSession for one that never was, and for one that was deleted."""
-        rows = await self.rows(f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE id = ?", scrub(session))
+        rows = await self.rows(
+            f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE id = ?", scrub(session)
+        )
         found = [self.decoded(session_from_row, row) for row in rows]
         if not found or found[0].end_reason is EndReason.DELETED:
             raise UnknownSession(f"there is no session {session}; it may have been deleted")
@@ -150,7 +176,8 @@ class Reader:
     async def current(self, key: SessionKey) -> Session | None:
         """The session a key points at."""
         rows = await self.rows(
-            f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE key = ? AND current", scrub(key)
+            f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE key = ? AND current",
+            scrub(key),
         )
         return self.decoded(session_from_row, rows[0]) if rows else None
 
@@ -161,12 +188,17 @@ class Reader:
                 before = due_before(policy_of(platform, chat_type), now)
                 place = (_LONG_AGO, 0)
                 while before is not None:
-                    rows = await self.rows(_DUE, platform, chat_type.value, *place, micros(before), _PAGE)
+                    rows = await self.rows(
+                        _DUE, platform, chat_type.value, *place, micros(before), _PAGE
+                    )
                     for row in rows:
                         yield self.decoded(session_from_row, row[1:])
                     if len(rows) < _PAGE:
                         break
-                    place = micros(self.decoded(session_from_row, rows[-1][1:]).last_interaction_at), rows[-1][0]
+                    place = (
+                        micros(self.decoded(session_from_row, rows[-1][1:]).last_interaction_at),
+                        rows[-1][0],
+                    )
 
     async def _platforms(self) -> AsyncIterator[str]:
         """Each that has open sessions, by one look into the index."""
@@ -212,7 +244,11 @@ class Reader:
         that it is seen as damage instead of being lost in silence.
         """
         is_open = not with_settled or not set(states) & _SETTLED
-        source = f"{table} INDEXED BY {table}_open WHERE settled_at IS NULL AND" if is_open else f"{table} WHERE"
+        source = (
+            f"{table} INDEXED BY {table}_open WHERE settled_at IS NULL AND"
+            if is_open
+            else f"{table} WHERE"
+        )
         asked, names = _marks(states), list(known)
         query = f"SELECT n, {columns}, checksum FROM {source} (state IN ({asked}) OR state NOT IN ({_marks(names)}))"
         return await self.rows(f"{query} ORDER BY n LIMIT ?", *states, *names, _limit(limit))
@@ -222,7 +258,9 @@ class Reader:
         inbox = await self._open_by_state("inbox", "received_at")
         outbox = await self._open_by_state("outbox", "created_at")
         at_work = [inbox[state] for state in ("waiting", "running") if state in inbox]
-        on_its_way = [outbox[state] for state in ("pending", "sending", "failed") if state in outbox]
+        on_its_way = [
+            outbox[state] for state in ("pending", "sending", "failed") if state in outbox
+        ]
         return Depth(
             inbox_waiting=sum(count for count, _ in at_work),
             inbox_dead=inbox.get("dead", (0, 0))[0],
@@ -243,7 +281,8 @@ class Reader:
     async def find(self, message_id: str) -> list[InboxId]:
         """Looked for row by row: nobody but a curious person asks, and an index would cost every message."""
         rows = await self.rows(
-            "SELECT n FROM inbox WHERE json_extract(message, '$.id') = ? ORDER BY n DESC", scrub(message_id)
+            "SELECT n FROM inbox WHERE json_extract(message, '$.id') = ? ORDER BY n DESC",
+            scrub(message_id),
         )
         return [InboxId(row[0]) for row in rows]
 
@@ -262,7 +301,9 @@ class Reader:
         item = self.decoded(inbox_from_row, tuple(row))
         steps = [Step(at=item.received_at, step="stored"), *read_steps(turn_steps or "")]
         if settled_at is not None:
-            steps.append(Step(at=moment(settled_at), step=item.state.value, detail=item.reason or ""))
+            steps.append(
+                Step(at=moment(settled_at), step=item.state.value, detail=item.reason or "")
+            )
         # What was answered without a turn was put out in the same moment in which it was settled.
         outgoing = await self.rows(
             f"SELECT steps, n, {PART_COLUMNS}, checksum FROM outbox"
@@ -291,7 +332,9 @@ class Reader:
         if not words or limit < 1:
             return []
         expression = match_expression(words) if self._index.available else None
-        through = (await self.rows("SELECT through FROM entry_index_progress"))[0][0] if expression else 0
+        through = (
+            (await self.rows("SELECT through FROM entry_index_progress"))[0][0] if expression else 0
+        )
         hits = [hit async for hit in self._look_through(words, through, limit)]
         if expression is None:
             return hits
@@ -337,12 +380,16 @@ class Reader:
 
     def _hit(self, row: Fetched) -> list[Hit]:
         session, *entry = row
-        return [Hit(session=session, entry=found) for found in self._readable([tuple(entry)]).entries]
+        return [
+            Hit(session=session, entry=found) for found in self._readable([tuple(entry)]).entries
+        ]
 
     def _readable(self, rows: list[Fetched]) -> Transcript:
         transcript = entry_table.readable(rows)
         if transcript.damaged:
-            self._report_damage(f"entries {', '.join(map(str, transcript.damaged))} are not what was written")
+            self._report_damage(
+                f"entries {', '.join(map(str, transcript.damaged))} are not what was written"
+            )
         return transcript
 
 

@@ -45,7 +45,9 @@ class RecentEntries:
     def remember(self, n: int, entries: Sequence[Entry], count: int) -> None:
         """What a reading of the last `count` found."""
         self._longest = max(self._longest, count)
-        self._tails[n] = _Tail(list(entries), is_whole=len(entries) < count, characters=_characters(entries))
+        self._tails[n] = _Tail(
+            list(entries), is_whole=len(entries) < count, characters=_characters(entries)
+        )
         self._tails.move_to_end(n)
         self._bound(n)
 

@@ -43,7 +43,9 @@ class Restored:
     aside: Path | None
 
 
-def restore(file: Path, database: Path, now: datetime, *, moved: bool = False, tell: Tell = nobody) -> Restored:
+def restore(
+    file: Path, database: Path, now: datetime, *, moved: bool = False, tell: Tell = nobody
+) -> Restored:
     """
     The caller holds the state folder's lock. `moved`: nothing has run since the backup was made.
 
@@ -102,12 +104,16 @@ def _prepared(draft: Path, file: Path, tell: Tell) -> Contents:
             migrate(db, our_scripts())
         return verify(draft, tell)
     except StoreDamaged as exc:
-        raise StoreDamaged(f"{file} cannot be restored: {exc}. Nothing was changed; try an older backup") from exc
+        raise StoreDamaged(
+            f"{file} cannot be restored: {exc}. Nothing was changed; try an older backup"
+        ) from exc
 
 
 def _refuse_unfit(file: Path, database: Path) -> None:
     if not file.is_file():
-        raise Refused(f"there is no file {file}; name a backup that `turngate backup` or the schedule made")
+        raise Refused(
+            f"there is no file {file}; name a backup that `turngate backup` or the schedule made"
+        )
     if database.exists() and file.samefile(database):
         raise Refused(f"{file} is the database itself; name a backup")
 

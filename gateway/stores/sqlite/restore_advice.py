@@ -20,7 +20,11 @@ def restore_command(database: Path, backups: Path | None = None) -> str:
 def cure_of(database: Path, backups: Path | None = None) -> str:
     """For the end of every report of damage. `backups`: where the schedule makes them, if not beside the database."""
     command = restore_command(database, backups)
-    where = " (there is no scheduled backup; FILE is one that you have made)" if command.endswith(" FILE") else ""
+    where = (
+        " (there is no scheduled backup; FILE is one that you have made)"
+        if command.endswith(" FILE")
+        else ""
+    )
     return f"Nothing is written to it any more. Stop Turngate, then run: {command}{where}"
 
 

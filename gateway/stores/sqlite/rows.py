@@ -95,7 +95,9 @@ def _damage_if_unreadable(decode: Decode) -> Decode:
         try:
             return decode(*row)
         except (MalformedRecord, KeyError, ValueError, TypeError, AttributeError) as exc:
-            raise StoreDamaged(f"a row cannot be read ({type(exc).__name__}) and so is not what was written") from exc
+            raise StoreDamaged(
+                f"a row cannot be read ({type(exc).__name__}) and so is not what was written"
+            ) from exc
 
     return decoded  # type: ignore[return-value]  # the same signature
 
@@ -249,7 +251,14 @@ def entry_of(seq: int, values: Sequence[Any]) -> Entry:
             latency_ms=latency_ms,
         )
     record = json.loads(body)
-    record.update(role=role, origin=origin, at=moment(at).isoformat(), seq=seq, sender=sender, message_id=message_id)
+    record.update(
+        role=role,
+        origin=origin,
+        at=moment(at).isoformat(),
+        seq=seq,
+        sender=sender,
+        message_id=message_id,
+    )
     record.update(tokens=tokens, latency_ms=latency_ms)
     record.setdefault("id", entry_id(seq))
     record.setdefault("content", [] if text is None else [{"type": "text", "text": text}])
@@ -263,7 +272,11 @@ def entry_id(seq: int) -> EntryId:
 
 def seq_of(id_: EntryId) -> int:
     """Where an entry with such an id should be; 0 if the id is of another making."""
-    return int(id_[1:]) if id_[:1] == "e" and id_[1:].isdecimal() and id_[1:].isascii() and len(id_) < 20 else 0
+    return (
+        int(id_[1:])
+        if id_[:1] == "e" and id_[1:].isdecimal() and id_[1:].isascii() and len(id_) < 20
+        else 0
+    )
 
 
 def message_json(message: InboundMessage) -> str:
@@ -301,7 +314,13 @@ def part_to_row(part: Part) -> list[Value]:
     ]
 
 
-def new_part(id_: PartId, session: SessionId | None, turn: TurnId | None, values: Sequence[Any], now: datetime) -> Part:
+def new_part(
+    id_: PartId,
+    session: SessionId | None,
+    turn: TurnId | None,
+    values: Sequence[Any],
+    now: datetime,
+) -> Part:
     """A part as `part_to_row` has just written it: new, whatever became of the one it was made from."""
     ordinal, target, text, reply_to, edits, more = values
     return Part(
@@ -383,7 +402,9 @@ def _content_to_row(entry: Entry, keep_id: EntryId | None) -> tuple[str | None, 
     content = entry.content
     is_plain = len(content) == 1 and type(content[0]) is Text
     words = scrub(content[0].text) if is_plain and isinstance(content[0], Text) else None
-    more: dict[str, object] = {} if is_plain or not content else {"content": [to_dict(block) for block in content]}
+    more: dict[str, object] = (
+        {} if is_plain or not content else {"content": [to_dict(block) for block in content]}
+    )
     if keep_id:
         more["id"] = keep_id
     if entry.tool_calls:

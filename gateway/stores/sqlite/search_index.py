@@ -40,8 +40,12 @@ class SearchIndex:
         )
         db.execute("CREATE TABLE IF NOT EXISTS entry_index_progress (through INTEGER NOT NULL)")
         # Whether words that were taken out may still stand in it somewhere.
-        db.execute("CREATE TABLE IF NOT EXISTS entry_index_traces (only INTEGER PRIMARY KEY CHECK (only = 1))")
-        db.execute("INSERT INTO entry_index_progress SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM entry_index_progress)")
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS entry_index_traces (only INTEGER PRIMARY KEY CHECK (only = 1))"
+        )
+        db.execute(
+            "INSERT INTO entry_index_progress SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM entry_index_progress)"
+        )
 
     def catch_up(self, db: sqlite3.Connection) -> bool:
         """Index the next few entries; returns whether there may be more."""
@@ -49,7 +53,8 @@ class SearchIndex:
             return False
         through = self.through(db)
         rows = db.execute(
-            "SELECT seq, text, body FROM entries WHERE seq > ? ORDER BY seq LIMIT ?", (through, _SLICE)
+            "SELECT seq, text, body FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",
+            (through, _SLICE),
         ).fetchall()
         if not rows:
             return False
@@ -60,7 +65,9 @@ class SearchIndex:
         db.execute("UPDATE entry_index_progress SET through = ?", (rows[-1][0],))
         return len(rows) == _SLICE
 
-    def forget(self, db: sqlite3.Connection, rows: Sequence[tuple[int, str | None, str | None]]) -> None:
+    def forget(
+        self, db: sqlite3.Connection, rows: Sequence[tuple[int, str | None, str | None]]
+    ) -> None:
         """Before entries (seq, text, body) are changed or deleted: take out the words they had."""
         if not self.available or not rows:
             return
@@ -74,7 +81,9 @@ class SearchIndex:
     def add(self, db: sqlite3.Connection, seq: int, text: str | None, body: str | None) -> None:
         """After an entry that was indexed before has changed."""
         if self.available and seq <= self.through(db):
-            db.execute("INSERT INTO entry_index (rowid, words) VALUES (?, ?)", (seq, words_of(text, body)))
+            db.execute(
+                "INSERT INTO entry_index (rowid, words) VALUES (?, ?)", (seq, words_of(text, body))
+            )
 
     def remove_traces(self, db: sqlite3.Connection, step: int) -> int | None:
         """

@@ -12,9 +12,22 @@ from functools import cache
 from operator import itemgetter
 
 from turngate.gateway.domain.errors import Refused, UnknownSession
-from turngate.gateway.domain.messages import EndReason, Opened, Session, SessionId, SessionKey, SessionSource
+from turngate.gateway.domain.messages import (
+    EndReason,
+    Opened,
+    Session,
+    SessionId,
+    SessionKey,
+    SessionSource,
+)
 from turngate.gateway.domain.ports.store import Opening
-from turngate.gateway.rules.session_lifecycle import end_session, next_session, open_session, reset_due, resumed
+from turngate.gateway.rules.session_lifecycle import (
+    end_session,
+    next_session,
+    open_session,
+    reset_due,
+    resumed,
+)
 from turngate.gateway.stores.sqlite import ending_table
 from turngate.gateway.stores.sqlite.rows import (
     SESSION_COLUMNS,
@@ -61,7 +74,9 @@ class SessionTable:
 
     def by_id(self, db: sqlite3.Connection, session: SessionId) -> tuple[int, Session]:
         """UnknownSession for one that never was, and for one that was deleted."""
-        return self._existing(db.execute(f"{_SELECT} WHERE id = ?", (scrub(session),)).fetchone(), session)
+        return self._existing(
+            db.execute(f"{_SELECT} WHERE id = ?", (scrub(session),)).fetchone(), session
+        )
 
     def by_number(self, db: sqlite3.Connection, n: int) -> tuple[int, Session]:
         """The same by row number."""
@@ -85,7 +100,9 @@ class SessionTable:
         db.execute(statement, choose([*values, checksum(values), n]))
         self._remember(n, session)
 
-    def amend(self, db: sqlite3.Connection, session: SessionId, change: Callable[[Session], Session]) -> None:
+    def amend(
+        self, db: sqlite3.Connection, session: SessionId, change: Callable[[Session], Session]
+    ) -> None:
         """Change what is known of a session."""
         n, found = self.by_id(db, session)
         self.update(db, n, scrubbed(change(found)))
@@ -104,7 +121,11 @@ class SessionTable:
         return n, Opened(session=current or decision.session, is_new=decision.is_new)
 
     def move_chat(
-        self, db: sqlite3.Connection, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]
+        self,
+        db: sqlite3.Connection,
+        old: SessionSource,
+        chat_id: str,
+        key_of: Callable[[SessionSource], SessionKey],
     ) -> int:
         """The one change that touches keys; it happens to a chat once, so every session may be looked at for it."""
         rows = db.execute(
@@ -118,7 +139,12 @@ class SessionTable:
             origin = replace(session.origin, chat_id=chat_id)
             taken = session.current and self.current_of(db, key_of(origin)) is not None
             values = session_to_row(
-                replace(session, origin=origin, key=key_of(origin), current=session.current and not taken)
+                replace(
+                    session,
+                    origin=origin,
+                    key=key_of(origin),
+                    current=session.current and not taken,
+                )
             )
             db.execute(_REWRITE, [*values, checksum(values), n])
             self.forget_all()
@@ -138,17 +164,23 @@ class SessionTable:
             self.update(db, n, end_session(found, reason, now))
         return reason
 
-    def reset(self, db: sqlite3.Connection, key: SessionKey, title: str | None, now: datetime) -> Session:
+    def reset(
+        self, db: sqlite3.Connection, key: SessionKey, title: str | None, now: datetime
+    ) -> Session:
         """End the current session and start a fresh one. The user asked for it, so there is nothing to be told."""
         found = self.current_of(db, key)
         if found is None:
             raise UnknownSession("there is no conversation here yet, so there is nothing to reset")
         n, current = found
         self._retire(db, n, current, EndReason.RESET, now)
-        fresh = replace(next_session(current, now=now, fresh_id=_fresh_id(), title=title), notice=None)
+        fresh = replace(
+            next_session(current, now=now, fresh_id=_fresh_id(), title=title), notice=None
+        )
         return self.insert(db, fresh)[1]
 
-    def switch(self, db: sqlite3.Connection, key: SessionKey, target: SessionId, now: datetime) -> Session:
+    def switch(
+        self, db: sqlite3.Connection, key: SessionKey, target: SessionId, now: datetime
+    ) -> Session:
         """Point a key at an earlier session of its own."""
         n, wanted = self.by_id(db, target)
         if wanted.key != key:
@@ -196,7 +228,9 @@ class SessionTable:
         if session is not None and self._current.get(session.key) == n:
             del self._current[session.key]
 
-    def _retire(self, db: sqlite3.Connection, n: int, session: Session, reason: EndReason, now: datetime) -> None:
+    def _retire(
+        self, db: sqlite3.Connection, n: int, session: Session, reason: EndReason, now: datetime
+    ) -> None:
         """No longer current; a reason that was there before stays."""
         if session.end_reason is None:
             ending_table.note(db, n, session)
@@ -225,7 +259,10 @@ def has_open_work(db: sqlite3.Connection, n: int) -> bool:
 
 def has_running_turn(db: sqlite3.Connection, n: int) -> bool:
     """Whether an agent is at work in it."""
-    return db.execute("SELECT 1 FROM turns WHERE session = ? AND state = 'running'", (n,)).fetchone() is not None
+    return (
+        db.execute("SELECT 1 FROM turns WHERE session = ? AND state = 'running'", (n,)).fetchone()
+        is not None
+    )
 
 
 def _busy_check(db: sqlite3.Connection, n: int, opening: Opening) -> Callable[[SessionId], bool]:

@@ -38,7 +38,14 @@ from turngate.gateway.domain.messages import (
     Spent,
     TurnId,
 )
-from turngate.gateway.domain.pairing_records import Approval, Approved, Invitation, Judged, Pending, Person
+from turngate.gateway.domain.pairing_records import (
+    Approval,
+    Approved,
+    Invitation,
+    Judged,
+    Pending,
+    Person,
+)
 from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.domain.ports.store import (
     Accepted,
@@ -83,7 +90,13 @@ from turngate.gateway.stores.sqlite.entry_table import EntryTable
 from turngate.gateway.stores.sqlite.reader import Reader
 from turngate.gateway.stores.sqlite.recent_entries import RecentEntries
 from turngate.gateway.stores.sqlite.restore_advice import cure_of
-from turngate.gateway.stores.sqlite.rows import INBOX_COLUMNS, PART_COLUMNS, inbox_from_row, micros, part_from_row
+from turngate.gateway.stores.sqlite.rows import (
+    INBOX_COLUMNS,
+    PART_COLUMNS,
+    inbox_from_row,
+    micros,
+    part_from_row,
+)
 from turngate.gateway.stores.sqlite.search_index import SearchIndex
 from turngate.gateway.stores.sqlite.session_table import SessionTable
 from turngate.gateway.stores.sqlite.transcripts import Transcripts
@@ -98,7 +111,13 @@ class SqliteStore:
     """Made by `connect`; let go by `close`."""
 
     def __init__(
-        self, path: Path, clock: Clock, *, live_entries: int, lock_patience: float, backups: Path | None = None
+        self,
+        path: Path,
+        clock: Clock,
+        *,
+        live_entries: int,
+        lock_patience: float,
+        backups: Path | None = None,
     ) -> None:
         self._path = path
         self._clock = clock
@@ -135,7 +154,9 @@ class SqliteStore:
 
         `backups`: where reports of damage look for the newest, if not beside the database.
         """
-        store = cls(path, clock, live_entries=live_entries, lock_patience=lock_patience, backups=backups)
+        store = cls(
+            path, clock, live_entries=live_entries, lock_patience=lock_patience, backups=backups
+        )
         try:
             await store._writer.start()
             await store._reader.start()
@@ -183,7 +204,9 @@ class SqliteStore:
         try:
             return await back_up_alongside(self._path, target)
         except StoreDamaged as exc:
-            raise self._writer.report_damage(f"a backup found the database damaged: {exc.__cause__}") from exc
+            raise self._writer.report_damage(
+                f"a backup found the database damaged: {exc.__cause__}"
+            ) from exc
 
     async def probe(self) -> None:
         now = self._clock.now()
@@ -195,7 +218,9 @@ class SqliteStore:
         await self._writer.run(write)
         self._writer.has_room()
 
-    async def accept(self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None) -> Accepted:
+    async def accept(
+        self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None
+    ) -> Accepted:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> Accepted:
@@ -261,7 +286,9 @@ class SqliteStore:
 
         return await self._writer.run(write)
 
-    async def tell(self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]) -> tuple[Part, ...]:
+    async def tell(
+        self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]
+    ) -> tuple[Part, ...]:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> tuple[Part, ...]:
@@ -286,12 +313,16 @@ class SqliteStore:
         return [question_table.asked_from_row(row) for row in rows]
 
     async def answered(self, inbox: InboxId) -> Asked | None:
-        rows = await self._reader.rows(f"SELECT {question_table.COLUMNS} FROM questions WHERE answered_by = ?", inbox)
+        rows = await self._reader.rows(
+            f"SELECT {question_table.COLUMNS} FROM questions WHERE answered_by = ?", inbox
+        )
         return question_table.asked_from_row(rows[0]) if rows else None
 
     async def say(self, *parts: Part) -> tuple[Part, ...]:
         now = self._clock.now()
-        return await self._writer.run(lambda db: outbox_table.put_out(db, None, None, None, parts, now))
+        return await self._writer.run(
+            lambda db: outbox_table.put_out(db, None, None, None, parts, now)
+        )
 
     async def invite(self, invitation: Invitation) -> tuple[Part, ...]:
         now = self._clock.now()
@@ -303,7 +334,9 @@ class SqliteStore:
 
     async def revoke(self, platform: str, account: str | None, person: str) -> tuple[Person, ...]:
         now = self._clock.now()
-        return await self._writer.run(lambda db: people_table.revoke(db, platform, account, person, now))
+        return await self._writer.run(
+            lambda db: people_table.revoke(db, platform, account, person, now)
+        )
 
     async def approved(self) -> list[Approved]:
         rows = await self._reader.rows(people_table.APPROVED)
@@ -319,16 +352,22 @@ class SqliteStore:
 
     async def record_refused(self, platform: str, account: str) -> AccountRecord:
         now = self._clock.now()
-        return await self._writer.run(lambda db: account_table.record_refused(db, f"{platform}/{account}", now))
+        return await self._writer.run(
+            lambda db: account_table.record_refused(db, f"{platform}/{account}", now)
+        )
 
     async def record_welcome(self, platform: str, account: str) -> None:
         await self._writer.run(lambda db: account_table.record_welcome(db, f"{platform}/{account}"))
 
     async def record_behind(self, platform: str, account: str, since: datetime) -> None:
-        await self._writer.run(lambda db: account_table.record_behind(db, f"{platform}/{account}", since))
+        await self._writer.run(
+            lambda db: account_table.record_behind(db, f"{platform}/{account}", since)
+        )
 
     async def record_caught_up(self, platform: str, account: str, until: datetime) -> None:
-        await self._writer.run(lambda db: account_table.record_caught_up(db, f"{platform}/{account}", until))
+        await self._writer.run(
+            lambda db: account_table.record_caught_up(db, f"{platform}/{account}", until)
+        )
 
     async def refuse(
         self, inbox: Sequence[InboxId], reason: str, *, session: SessionId, parts: Sequence[Part]
@@ -394,7 +433,9 @@ class SqliteStore:
     ) -> None:
         now = self._clock.now()
         await self._writer.run(
-            lambda db: outbox_table.record_unsent(db, part, reason, retry_at, now, in_doubt=in_doubt)
+            lambda db: outbox_table.record_unsent(
+                db, part, reason, retry_at, now, in_doubt=in_doubt
+            )
         )
 
     async def reset(self, key: SessionKey, *, title: str | None = None) -> Session:
@@ -405,18 +446,24 @@ class SqliteStore:
         now = self._clock.now()
         return await self._writer.run(lambda db: self._sessions.switch(db, key, target, now))
 
-    async def move_chat(self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]) -> int:
+    async def move_chat(
+        self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]
+    ) -> int:
         return await self._writer.run(lambda db: self._sessions.move_chat(db, old, chat_id, key_of))
 
     async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._sessions.end_if_due(db, session, opening, now))
+        return await self._writer.run(
+            lambda db: self._sessions.end_if_due(db, session, opening, now)
+        )
 
     def due(self, policy_of: PolicyOf) -> AsyncIterator[Session]:
         return self._reader.due(policy_of, self._clock.now())
 
     async def endings(self, *, limit: int = 100) -> list[Ending]:
-        rows = await self._reader.rows(ending_table.PENDING, *ending_table.bounds(self._clock.now(), limit))
+        rows = await self._reader.rows(
+            ending_table.PENDING, *ending_table.bounds(self._clock.now(), limit)
+        )
         return [self._reader.decoded(ending_table.ending_from_row, row) for row in rows]
 
     async def record_telling(self, session: SessionId, *, retry_at: datetime) -> bool:
@@ -480,11 +527,17 @@ class SqliteStore:
 
     async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._transcripts.append(db, session, entries, now)[1])
+        return await self._writer.run(
+            lambda db: self._transcripts.append(db, session, entries, now)[1]
+        )
 
-    async def edit_entry(self, session: SessionId, entry: EntryId, content: tuple[Block, ...]) -> Entry:
+    async def edit_entry(
+        self, session: SessionId, entry: EntryId, content: tuple[Block, ...]
+    ) -> Entry:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._transcripts.edit(db, session, entry, content, now))
+        return await self._writer.run(
+            lambda db: self._transcripts.edit(db, session, entry, content, now)
+        )
 
     async def delete_entry(self, session: SessionId, entry: EntryId) -> None:
         now = self._clock.now()
@@ -498,19 +551,29 @@ class SqliteStore:
 
     async def replace(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._transcripts.replace(db, session, entries, now))
+        return await self._writer.run(
+            lambda db: self._transcripts.replace(db, session, entries, now)
+        )
 
     async def clear(self, session: SessionId) -> None:
         now = self._clock.now()
         await self._writer.run(lambda db: self._transcripts.clear(db, session, now))
 
-    async def consolidate(self, session: SessionId, through: int, summary: Entry | None = None) -> None:
+    async def consolidate(
+        self, session: SessionId, through: int, summary: Entry | None = None
+    ) -> None:
         now = self._clock.now()
-        await self._writer.run(lambda db: self._transcripts.consolidate(db, session, through, summary, now))
+        await self._writer.run(
+            lambda db: self._transcripts.consolidate(db, session, through, summary, now)
+        )
 
-    async def summarise(self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int) -> bool:
+    async def summarise(
+        self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int
+    ) -> bool:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._transcripts.summarise(db, session, summary, of, now, mark=mark))
+        return await self._writer.run(
+            lambda db: self._transcripts.summarise(db, session, summary, of, now, mark=mark)
+        )
 
     async def import_(self, lines: Iterable[str | bytes]) -> Imported:
         export = jsonl.read_export(lines)
@@ -531,11 +594,17 @@ class SqliteStore:
 
     async def ever_another(self, session: SessionId) -> bool:
         made = await self._reader.rows("SELECT seq FROM sqlite_sequence WHERE name = 'sessions'")
-        known = await self._reader.rows("SELECT count(*) FROM sessions WHERE id = ?", scrub(session))
+        known = await self._reader.rows(
+            "SELECT count(*) FROM sessions WHERE id = ?", scrub(session)
+        )
         return bool(made and made[0][0] > known[0][0])
 
-    async def inbox(self, *states: InboxState, limit: int = 1000, with_settled: bool = True) -> list[InboxItem]:
-        rows = await self._reader.work("inbox", INBOX_COLUMNS, states, InboxState, limit, with_settled=with_settled)
+    async def inbox(
+        self, *states: InboxState, limit: int = 1000, with_settled: bool = True
+    ) -> list[InboxItem]:
+        rows = await self._reader.work(
+            "inbox", INBOX_COLUMNS, states, InboxState, limit, with_settled=with_settled
+        )
         return [self._reader.decoded(inbox_from_row, row) for row in rows]
 
     async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
@@ -569,7 +638,9 @@ class SqliteStore:
 
     async def _amend(self, session: SessionId, change: Callable[[Session], Session]) -> None:
         now = self._clock.now()
-        await self._writer.run(lambda db: self._sessions.amend(db, session, lambda found: touched(change(found), now)))
+        await self._writer.run(
+            lambda db: self._sessions.amend(db, session, lambda found: touched(change(found), now))
+        )
 
 
 def _account_of(message: InboundMessage) -> str:

@@ -7,8 +7,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from turngate.gateway.domain.messages import Block, EndReason, Entry, EntryId, Session, SessionId, Spent
-from turngate.gateway.rules.session_lifecycle import answered, spared_summary, touched, with_moved_marks
+from turngate.gateway.domain.messages import (
+    Block,
+    EndReason,
+    Entry,
+    EntryId,
+    Session,
+    SessionId,
+    Spent,
+)
+from turngate.gateway.rules.session_lifecycle import (
+    answered,
+    spared_summary,
+    touched,
+    with_moved_marks,
+)
 from turngate.gateway.stores import jsonl
 from turngate.gateway.stores.sqlite import entry_table
 from turngate.gateway.stores.sqlite.entry_table import EntryTable
@@ -55,7 +68,12 @@ class Transcripts:
         return entry_table.after_rewrite(db, n, session)
 
     def edit(
-        self, db: sqlite3.Connection, session: SessionId, entry: EntryId, content: tuple[Block, ...], now: datetime
+        self,
+        db: sqlite3.Connection,
+        session: SessionId,
+        entry: EntryId,
+        content: tuple[Block, ...],
+        now: datetime,
     ) -> Entry:
         """Let one of them say something else."""
         n, found = self._sessions.by_id(db, session)
@@ -63,7 +81,9 @@ class Transcripts:
         self._rewritten(db, n, found, now)
         return changed
 
-    def remove(self, db: sqlite3.Connection, session: SessionId, entry: EntryId, now: datetime) -> None:
+    def remove(
+        self, db: sqlite3.Connection, session: SessionId, entry: EntryId, now: datetime
+    ) -> None:
         """One of them."""
         n, found = self._sessions.by_id(db, session)
         seq = self._entries.find(db, n, session, entry).seq
@@ -96,16 +116,25 @@ class Transcripts:
         """All of it, and all marks."""
         n, found = self._sessions.by_id(db, session)
         self._entries.remove(db, n, 0)
-        self._rewritten(db, n, replace(found, archived_through=0, consolidated_through=0, summary_seq=0), now)
+        self._rewritten(
+            db, n, replace(found, archived_through=0, consolidated_through=0, summary_seq=0), now
+        )
 
     def consolidate(
-        self, db: sqlite3.Connection, session: SessionId, through: int, summary: Entry | None, now: datetime
+        self,
+        db: sqlite3.Connection,
+        session: SessionId,
+        through: int,
+        summary: Entry | None,
+        now: datetime,
     ) -> None:
         """Put the mark there, and the summary that stands for what is before it."""
         n, found = self._sessions.by_id(db, session)
         stored = self._entries.append(db, n, [] if summary is None else [summary])
         seq = stored[0].seq if stored else 0
-        self._rewritten(db, n, replace(found, consolidated_through=max(through, 0), summary_seq=seq), now)
+        self._rewritten(
+            db, n, replace(found, consolidated_through=max(through, 0), summary_seq=seq), now
+        )
 
     def summarise(
         self,
@@ -124,7 +153,9 @@ class Transcripts:
         if entry_table.between(db, n, of[0].seq, of[-1].seq) != tuple(of):
             return False
         (stored,) = self._entries.append(db, n, [summary])
-        self._rewritten(db, n, replace(found, consolidated_through=of[-1].seq, summary_seq=stored.seq), now)
+        self._rewritten(
+            db, n, replace(found, consolidated_through=of[-1].seq, summary_seq=stored.seq), now
+        )
         return True
 
     def restore(self, db: sqlite3.Connection, export: jsonl.Export, now: datetime) -> SessionId:

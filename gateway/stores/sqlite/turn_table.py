@@ -26,13 +26,27 @@ class TurnRow:
 
 
 def start(
-    db: sqlite3.Connection, session: int, seqs: tuple[int, int], *, repeatable: bool, run: str, now: datetime
+    db: sqlite3.Connection,
+    session: int,
+    seqs: tuple[int, int],
+    *,
+    repeatable: bool,
+    run: str,
+    now: datetime,
 ) -> TurnId:
     """A turn that runs."""
     turn = db.execute(
         "INSERT INTO turns (session, first_seq, last_seq, state, run, attempt, repeatable, started_at, steps, checksum)"
         " VALUES (?, ?, ?, 'running', ?, 1, ?, ?, ?, ?)",
-        (session, *seqs, run, repeatable, micros(now), step_line(now, "claimed"), checksum([session, *seqs])),
+        (
+            session,
+            *seqs,
+            run,
+            repeatable,
+            micros(now),
+            step_line(now, "claimed"),
+            checksum([session, *seqs]),
+        ),
     ).lastrowid
     return TurnId(turn or 0)
 
@@ -60,17 +74,27 @@ def start_again(db: sqlite3.Connection, turn: TurnId, run: str, now: datetime) -
 
 def extend(db: sqlite3.Connection, turn: TurnId, last_seq: int, now: datetime) -> None:
     """It answers one message more, up to that entry."""
-    session, first_seq = db.execute("SELECT session, first_seq FROM turns WHERE n = ?", (turn,)).fetchone()
+    session, first_seq = db.execute(
+        "SELECT session, first_seq FROM turns WHERE n = ?", (turn,)
+    ).fetchone()
     first_seq = min(first_seq, last_seq)
     db.execute(
         f"UPDATE turns SET first_seq = ?, last_seq = ?, checksum = ?, {ADD_STEP} WHERE n = ?",
-        (first_seq, last_seq, checksum([session, first_seq, last_seq]), step_line(now, "joined"), turn),
+        (
+            first_seq,
+            last_seq,
+            checksum([session, first_seq, last_seq]),
+            step_line(now, "joined"),
+            turn,
+        ),
     )
 
 
 def running_session(db: sqlite3.Connection, turn: TurnId) -> int:
     """The session number of a turn that may still be finished."""
-    row = db.execute("SELECT session, first_seq, last_seq, state, checksum FROM turns WHERE n = ?", (turn,)).fetchone()
+    row = db.execute(
+        "SELECT session, first_seq, last_seq, state, checksum FROM turns WHERE n = ?", (turn,)
+    ).fetchone()
     if row is None:
         raise UnknownWork(f"there is no turn {turn}; its session may have been deleted")
     *numbers, state, written = row
@@ -80,9 +104,14 @@ def running_session(db: sqlite3.Connection, turn: TurnId) -> int:
     return int(numbers[0])
 
 
-def end(db: sqlite3.Connection, turn: TurnId, state: str, step: str, detail: str, now: datetime) -> None:
+def end(
+    db: sqlite3.Connection, turn: TurnId, state: str, step: str, detail: str, now: datetime
+) -> None:
     """The turn is over."""
-    db.execute(f"UPDATE turns SET state = ?, {ADD_STEP} WHERE n = ?", (state, step_line(now, step, detail), turn))
+    db.execute(
+        f"UPDATE turns SET state = ?, {ADD_STEP} WHERE n = ?",
+        (state, step_line(now, step, detail), turn),
+    )
 
 
 def record_tool(db: sqlite3.Connection, turn: TurnId) -> None:

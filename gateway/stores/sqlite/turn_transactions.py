@@ -26,7 +26,9 @@ from turngate.gateway.stores.sqlite.transcripts import Transcripts
 class Work:
     """Belongs to the writer thread, as what it passes through does."""
 
-    def __init__(self, sessions: SessionTable, entries: EntryTable, transcripts: Transcripts) -> None:
+    def __init__(
+        self, sessions: SessionTable, entries: EntryTable, transcripts: Transcripts
+    ) -> None:
         self._sessions = sessions
         self._entries = entries
         self._transcripts = transcripts
@@ -38,7 +40,9 @@ class Work:
             return self._begin_again(db, turn, claim.history, run, now)
         n, opened = self._sessions.open(db, claim.opening, now)
         if claim.replacing is not None:
-            opened = replace(opened, session=self._transcripts.cut(db, n, opened.session, claim.replacing))
+            opened = replace(
+                opened, session=self._transcripts.cut(db, n, opened.session, claim.replacing)
+            )
         history = self._entries.history(db, n, opened.session, claim.history)
         stored = self._entries.append(db, n, claim.entries)
         if claim.by_person:
@@ -50,9 +54,18 @@ class Work:
         turn = turn_table.start(db, n, seqs, repeatable=claim.repeatable, run=run, now=now)
         inbox_table.begin(db, claim.inbox, turn)
         opened = Opened(session=session, is_new=opened.is_new)
-        return Begun(turn=turn, opened=opened, said=stored, history=history, attempt=1, repeatable=claim.repeatable)
+        return Begun(
+            turn=turn,
+            opened=opened,
+            said=stored,
+            history=history,
+            attempt=1,
+            repeatable=claim.repeatable,
+        )
 
-    def join(self, db: sqlite3.Connection, turn: TurnId, inbox: InboxId, entry: Entry, now: datetime) -> None:
+    def join(
+        self, db: sqlite3.Connection, turn: TurnId, inbox: InboxId, entry: Entry, now: datetime
+    ) -> None:
         """One message more for a turn that runs."""
         n, found = self._sessions.by_number(db, turn_table.running_session(db, turn))
         inbox_table.without_turn(db, inbox)
@@ -61,7 +74,9 @@ class Work:
         turn_table.extend(db, turn, stored[-1].seq, now)
         inbox_table.begin(db, (inbox,), turn)
 
-    def finish(self, db: sqlite3.Connection, turn: TurnId, outcome: Outcome, now: datetime) -> tuple[Part, ...]:
+    def finish(
+        self, db: sqlite3.Connection, turn: TurnId, outcome: Outcome, now: datetime
+    ) -> tuple[Part, ...]:
         """What it said and used, what goes out, and the end of its messages."""
         n, found = self._sessions.by_number(db, turn_table.running_session(db, turn))
         is_told = outcome.failure is None
@@ -86,7 +101,9 @@ class Work:
         state = InboxState.WAITING if item.turn is None else InboxState.RUNNING
         return replace(item, state=state, attempts=0, reason=None)
 
-    def _begin_again(self, db: sqlite3.Connection, turn: TurnId, count: int, run: str, now: datetime) -> Begun:
+    def _begin_again(
+        self, db: sqlite3.Connection, turn: TurnId, count: int, run: str, now: datetime
+    ) -> Begun:
         row = turn_table.start_again(db, turn, run, now)
         question_table.close_of_turn(db, turn)
         inbox_table.count_attempt(db, turn, row.attempt)

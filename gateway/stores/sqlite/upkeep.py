@@ -12,11 +12,21 @@ from typing import Generic, TypeVar
 from turngate.gateway.domain.messages import EndReason, Session
 from turngate.gateway.domain.ports.store import Pruned
 from turngate.gateway.rules.session_lifecycle import is_disused, is_empty, is_over, tombstone
-from turngate.gateway.stores.sqlite import ending_table, inbox_table, outbox_table, people_table, question_table
+from turngate.gateway.stores.sqlite import (
+    ending_table,
+    inbox_table,
+    outbox_table,
+    people_table,
+    question_table,
+)
 from turngate.gateway.stores.sqlite.entry_table import EntryTable, after_rewrite, has_entries
 from turngate.gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row
 from turngate.gateway.stores.sqlite.search_index import SearchIndex
-from turngate.gateway.stores.sqlite.session_table import SessionTable, has_open_work, has_running_turn
+from turngate.gateway.stores.sqlite.session_table import (
+    SessionTable,
+    has_open_work,
+    has_running_turn,
+)
 from turngate.gateway.stores.sqlite.writer import Writer
 
 Position = TypeVar("Position", int, str)
@@ -54,7 +64,12 @@ class Step(Generic[Position]):
 
 
 def erase(
-    db: sqlite3.Connection, n: int, session: Session, sessions: SessionTable, entries: EntryTable, now: datetime
+    db: sqlite3.Connection,
+    n: int,
+    session: Session,
+    sessions: SessionTable,
+    entries: EntryTable,
+    now: datetime,
 ) -> None:
     """A tombstone is left, so that nothing late brings the session back."""
     entries.remove(db, n, 0)
@@ -124,11 +139,21 @@ class Broom:
         return Pruned(entries=removed)
 
 
-async def clean_up(writer: Writer, broom: Broom, index: SearchIndex, forget_before: datetime) -> Pruned:
+async def clean_up(
+    writer: Writer, broom: Broom, index: SearchIndex, forget_before: datetime
+) -> Pruned:
     """All of it. Each step is a transaction of its own, so that turns get in between."""
-    total = await _in_steps(writer, broom.prune_sessions, 0) + await _in_steps(writer, broom.forget_talk, 0)
-    for table, born in (("inbox", "received_at"), ("turns", "started_at"), ("outbox", "created_at")):
-        total += await _in_steps(writer, partial(forget_work, table=table, born=born, before=forget_before), 0)
+    total = await _in_steps(writer, broom.prune_sessions, 0) + await _in_steps(
+        writer, broom.forget_talk, 0
+    )
+    for table, born in (
+        ("inbox", "received_at"),
+        ("turns", "started_at"),
+        ("outbox", "created_at"),
+    ):
+        total += await _in_steps(
+            writer, partial(forget_work, table=table, born=born, before=forget_before), 0
+        )
     codes = await writer.run(lambda db: people_table.forget(db, forget_before))
     questions = await writer.run(lambda db: question_table.forget(db, forget_before))
     total += Pruned(forgotten=codes + questions)
@@ -149,20 +174,28 @@ async def _in_steps(
 
 
 def _swapped(
-    step: Callable[[sqlite3.Connection, Position], Step[Position]], position: Position, db: sqlite3.Connection
+    step: Callable[[sqlite3.Connection, Position], Step[Position]],
+    position: Position,
+    db: sqlite3.Connection,
 ) -> Step[Position]:
     return step(db, position)
 
 
 def _further(db: sqlite3.Connection, after: int) -> int | None:
     """The last of the next thousand sessions; None if there are fewer."""
-    row = db.execute("SELECT n FROM sessions WHERE n > ? ORDER BY n LIMIT 1 OFFSET ?", (after, _STEP - 1)).fetchone()
+    row = db.execute(
+        "SELECT n FROM sessions WHERE n > ? ORDER BY n LIMIT 1 OFFSET ?", (after, _STEP - 1)
+    ).fetchone()
     return None if row is None else int(row[0])
 
 
-def forget_work(db: sqlite3.Connection, after: int, *, table: str, born: str, before: datetime) -> Step[int]:
+def forget_work(
+    db: sqlite3.Connection, after: int, *, table: str, born: str, before: datetime
+) -> Step[int]:
     """Forget old work that is settled or given up, among the next thousand rows of a table of work."""
-    rows = db.execute(f"SELECT n, {born} FROM {table} WHERE n > ? ORDER BY n LIMIT ?", (after, _STEP)).fetchall()
+    rows = db.execute(
+        f"SELECT n, {born} FROM {table} WHERE n > ? ORDER BY n LIMIT ?", (after, _STEP)
+    ).fetchall()
     if not rows:
         return Step(pruned=Pruned(), after=None)
     forgotten = db.execute(
@@ -182,7 +215,9 @@ def forget_seen(db: sqlite3.Connection, after: str, *, before: datetime) -> Step
     ).fetchall()
     old = [(event,) for event, at, is_kept in rows if at < micros(before) and not is_kept]
     db.executemany("DELETE FROM seen WHERE event = ?", old)
-    return Step(pruned=Pruned(forgotten=len(old)), after=rows[-1][0] if len(rows) == _STEP else None)
+    return Step(
+        pruned=Pruned(forgotten=len(old)), after=rows[-1][0] if len(rows) == _STEP else None
+    )
 
 
 def remove_traces(db: sqlite3.Connection, after: int, *, index: SearchIndex) -> Step[int]:

@@ -11,7 +11,10 @@ from turngate.gateway.stores.texts import scrub
 
 _COUNTS = ("turns", "estimated", "unpriced", "input", "output", "cache_read", "cache_write")
 # A sum past the largest number would become a float; it stays where it cannot grow.
-_GROWN = ", ".join(f"{name} = min({name}, {LARGEST_NUMBER} - excluded.{name}) + excluded.{name}" for name in _COUNTS)
+_GROWN = ", ".join(
+    f"{name} = min({name}, {LARGEST_NUMBER} - excluded.{name}) + excluded.{name}"
+    for name in _COUNTS
+)
 _CHARGE = (
     f"INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, {', '.join('?' * len(_COUNTS))}, ?)"
     f" ON CONFLICT DO UPDATE SET {_GROWN}, usd = usd + excluded.usd"
@@ -46,7 +49,9 @@ def used_from_row(by: By, row: Fetched) -> Used:
             turns=turns,
             estimated=estimated,
             unpriced=unpriced,
-            tokens=Tokens(input=input_, output=output, cache_read=cache_read, cache_write=cache_write),
+            tokens=Tokens(
+                input=input_, output=output, cache_read=cache_read, cache_write=cache_write
+            ),
             usd=usd,
         ),
     )

@@ -38,7 +38,11 @@ CHECKED = (
     Checked(table="entries", columns=ENTRY_COLUMNS),
     Checked(table="inbox", columns="key, message", where="settled_at IS NULL"),
     Checked(table="turns", columns="session, first_seq, last_seq"),
-    Checked(table="outbox", columns="ordinal, target, text, reply_to, edits, more", where="settled_at IS NULL"),
+    Checked(
+        table="outbox",
+        columns="ordinal, target, text, reply_to, edits, more",
+        where="settled_at IS NULL",
+    ),
     Checked(table="questions", columns="body"),
     Checked(table="people", columns="platform, account, id, at, by"),
     Checked(table="pairings", columns="digest, platform, account, person, target"),
@@ -104,17 +108,25 @@ def _check_structure(db: sqlite3.Connection, tell: Tell) -> None:
 
 
 def _check_rows(db: sqlite3.Connection, tell: Tell) -> None:
-    whole = sum(db.execute(f"SELECT count(*) FROM {each.table} WHERE {each.where}").fetchone()[0] for each in CHECKED)
+    whole = sum(
+        db.execute(f"SELECT count(*) FROM {each.table} WHERE {each.where}").fetchone()[0]
+        for each in CHECKED
+    )
     done = 0
     for each in CHECKED:
-        for rows in _batches(db, f"SELECT {each.columns}, checksum FROM {each.table} WHERE {each.where}"):
+        for rows in _batches(
+            db, f"SELECT {each.columns}, checksum FROM {each.table} WHERE {each.where}"
+        ):
             for *values, written in rows:
                 if checksum(values) != written:
                     raise StoreDamaged(f"a row of {each.table} is not what was written")
             done += len(rows)
             tell("checking every row", done, whole)
     for table, states in _STATES.items():
-        if db.execute(f"SELECT 1 FROM {table} WHERE state NOT IN ({states}) LIMIT 1").fetchone() is not None:
+        if (
+            db.execute(f"SELECT 1 FROM {table} WHERE state NOT IN ({states}) LIMIT 1").fetchone()
+            is not None
+        ):
             raise StoreDamaged(f"a row of {table} is not what was written")
 
 

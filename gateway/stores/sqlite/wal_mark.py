@@ -95,7 +95,14 @@ def _read(path: Path) -> Left | None:
     except OSError:
         return None
     size = _FORM.size
-    if len(written) < size + 4 or crc32(written[:size]).to_bytes(4, "big") != written[size : size + 4]:
+    if (
+        len(written) < size + 4
+        or crc32(written[:size]).to_bytes(4, "big") != written[size : size + 4]
+    ):
         return None
     magic, device, number, changed, salt, frames, backfilled = _FORM.unpack_from(written)
-    return Left((device, number, changed), LogEnd(salt, frames, backfilled)) if magic == _MAGIC else None
+    return (
+        Left((device, number, changed), LogEnd(salt, frames, backfilled))
+        if magic == _MAGIC
+        else None
+    )

@@ -105,7 +105,9 @@ class Writer:
     async def start(self) -> None:
         """Open the connection on the writer's thread; what goes wrong there is raised here."""
         loop = asyncio.get_running_loop()
-        self._ready: _Job[object] = _Job(operation=lambda _: None, loop=loop, future=loop.create_future())
+        self._ready: _Job[object] = _Job(
+            operation=lambda _: None, loop=loop, future=loop.create_future()
+        )
         self._thread.start()
         await self._ready.future
 

@@ -41,7 +41,9 @@ async def serve(config: Config, socket: Path) -> None:
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     with take_lock(config.state_dir) as lock:
-        async with running(config, lock, doors=True, accounts={(PLATFORM, "main"): LoadAdapter(socket)}):
+        async with running(
+            config, lock, doors=True, accounts={(PLATFORM, "main"): LoadAdapter(socket)}
+        ):
             await stopping.wait()
 
 
@@ -49,7 +51,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--state-dir", type=Path, required=True)
     parser.add_argument("--socket", type=Path, required=True)
-    parser.add_argument("--agent", default='{"kind": "python", "object": "tests.benchmarks.load.daemon:Waiting"}')
+    parser.add_argument(
+        "--agent", default='{"kind": "python", "object": "tests.benchmarks.load.daemon:Waiting"}'
+    )
     parser.add_argument("--turns", default="{}")
     parser.add_argument("--sessions", default="{}")
     asked = parser.parse_args()

@@ -111,11 +111,23 @@ class People:
 @asynccontextmanager
 async def gateway(folder: Path, *arguments: str) -> AsyncIterator[People]:
     """A gateway at work with the load's own platform, until the block is left; then it is stopped in order."""
-    socket, state, met = folder / "load.sock", folder / "state", asyncio.get_running_loop().create_future()
+    socket, state, met = (
+        folder / "load.sock",
+        folder / "state",
+        asyncio.get_running_loop().create_future(),
+    )
     server = await asyncio.start_unix_server(
         lambda reader, writer: met.set_result((reader, writer)), socket, limit=_LONGEST_LINE
     )
-    command = [sys.executable, "-m", "tests.benchmarks.load.daemon", "--state-dir", str(state), "--socket", str(socket)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.benchmarks.load.daemon",
+        "--state-dir",
+        str(state),
+        "--socket",
+        str(socket),
+    ]
     async with started(*command, *arguments) as daemon:
         async with asyncio.timeout(PATIENCE):
             reader, writer = await met

@@ -32,9 +32,13 @@ _TICK = 0.05
 async def measure(asked: argparse.Namespace, folder: Path) -> dict[str, object]:
     """Both after each other."""
     quiet, numbers = [str(2000 + number) for number in range(asked.quiet)], count()
-    open_: AbstractAsyncContextManager[People] = through_telegram(folder) if asked.telegram else gateway(folder)
+    open_: AbstractAsyncContextManager[People] = (
+        through_telegram(folder) if asked.telegram else gateway(folder)
+    )
     async with open_ as people:
-        await _quiet_talk(people, quiet, 2.0, asked.pause, numbers)  # until everything is loaded and warm
+        await _quiet_talk(
+            people, quiet, 2.0, asked.pause, numbers
+        )  # until everything is loaded and warm
         await people.until(0)
         people.took.clear()
         before = await _during(people, quiet, asked, numbers, noise=0)
@@ -58,7 +62,12 @@ async def measure(asked: argparse.Namespace, folder: Path) -> dict[str, object]:
 
 
 async def _during(
-    people: People, quiet: list[str], asked: argparse.Namespace, numbers: Iterator[int], *, noise: int
+    people: People,
+    quiet: list[str],
+    asked: argparse.Namespace,
+    numbers: Iterator[int],
+    *,
+    noise: int,
 ) -> dict[str, float]:
     people.took.clear()
     stored, began = people.stored, time.monotonic()
@@ -81,7 +90,9 @@ async def _during(
     }
 
 
-async def _make_noise(people: People, per_second: int, seconds: float, numbers: Iterator[int]) -> int:
+async def _make_noise(
+    people: People, per_second: int, seconds: float, numbers: Iterator[int]
+) -> int:
     made, began = 0, time.monotonic()
     while (passed := time.monotonic() - began) < seconds:
         due = int(passed * per_second) - made

@@ -22,15 +22,21 @@ AGENT = {"kind": "python", "object": "tests.benchmarks.load.daemon:Waiting"}
 _STEPS = 100
 
 
-async def measure(conversations: int, within: float, agent_seconds: float, folder: Path) -> dict[str, object]:
+async def measure(
+    conversations: int, within: float, agent_seconds: float, folder: Path
+) -> dict[str, object]:
     """One message each, evenly."""
     agent = json.dumps({**AGENT, "options": {"seconds": agent_seconds}})
-    async with gateway(folder, "--agent", agent, "--turns", json.dumps({"concurrent": conversations})) as people:
+    async with gateway(
+        folder, "--agent", agent, "--turns", json.dumps({"concurrent": conversations})
+    ) as people:
         before, began, size = people.use(), time.monotonic(), -(-conversations // _STEPS)
         for step, first in enumerate(range(0, conversations, size)):
             await asyncio.sleep(max(began + step * within / _STEPS - time.monotonic(), 0))
             numbers = range(first, min(first + size, conversations))
-            people.say([(f"m{number}", f"c{number}", "what is the weather like?") for number in numbers])
+            people.say(
+                [(f"m{number}", f"c{number}", "what is the weather like?") for number in numbers]
+            )
         said = time.monotonic() - began
         await people.until(0)
         took, after = [each for chat in people.took.values() for each in chat], people.use()
@@ -56,7 +62,9 @@ def main() -> int:
     parser.add_argument("--agent-seconds", type=float, default=5.0)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="turngate-scale-") as folder:
-        found = asyncio.run(measure(asked.conversations, asked.within, asked.agent_seconds, Path(folder)))
+        found = asyncio.run(
+            measure(asked.conversations, asked.within, asked.agent_seconds, Path(folder))
+        )
     print(json.dumps(found))
     return int(found["answered"] != asked.conversations)
 

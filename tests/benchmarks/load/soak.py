@@ -50,15 +50,21 @@ class Samples:
 
     def growth(self, warm: int) -> float:
         """MB for each 100,000 messages, by the straight line that fits best."""
-        seen = [(count, mb) for count, mb in zip(self.messages, self.mb, strict=True) if count >= warm]
-        return linear_regression([count for count, _ in seen], [mb for _, mb in seen]).slope * 100_000
+        seen = [
+            (count, mb) for count, mb in zip(self.messages, self.mb, strict=True) if count >= warm
+        ]
+        return (
+            linear_regression([count for count, _ in seen], [mb for _, mb in seen]).slope * 100_000
+        )
 
 
 async def measure(asked: argparse.Namespace, folder: Path) -> dict[str, object]:
     """From the first message to the last answer."""
     state = folder / "state"
     state.mkdir(mode=0o700)
-    populate_in_a_child(state / "turngate.db", sessions=asked.chats, messages=2 * asked.history, everywhere=True)
+    populate_in_a_child(
+        state / "turngate.db", sessions=asked.chats, messages=2 * asked.history, everywhere=True
+    )
     rules = {"turns": {"concurrent": 256}, "sessions": {"history": {"messages": asked.history}}}
     async with gateway(
         folder, *(word for name, rule in rules.items() for word in (f"--{name}", json.dumps(rule)))
@@ -93,7 +99,9 @@ async def measure(asked: argparse.Namespace, folder: Path) -> dict[str, object]:
     }
 
 
-async def _talk(people: People, asked: argparse.Namespace, first: int, last: int, samples: Samples | None) -> None:
+async def _talk(
+    people: People, asked: argparse.Namespace, first: int, last: int, samples: Samples | None
+) -> None:
     number, every = first, max(asked.messages // _SAMPLES, 1)
     sampled = first
     while number < last:
@@ -122,7 +130,9 @@ def _first(samples: Samples, warm: int) -> float:
 
 def _show(done: int, of: int, samples: Samples) -> None:
     """In place on a terminal, else now and then."""
-    words = f"{done:,} of {of:,} messages, {samples.mb[-1]:.0f} MB, log {samples.wal_mb:.0f} MB at most"
+    words = (
+        f"{done:,} of {of:,} messages, {samples.mb[-1]:.0f} MB, log {samples.wal_mb:.0f} MB at most"
+    )
     if sys.stderr.isatty():
         print(f"\r{words}   ", end="", file=sys.stderr, flush=True)
     elif len(samples.mb) % (_SAMPLES // 50) == 0:

@@ -53,7 +53,9 @@ class BotApi:
         if method == "getMe":
             return _result(_BOT)
         if method == "getUpdates":
-            return _result(await self._get(int(asked.get("offset", 0)), float(asked.get("timeout", 0))))
+            return _result(
+                await self._get(int(asked.get("offset", 0)), float(asked.get("timeout", 0)))
+            )
         if method in ("sendMessage", "editMessageText"):
             return _result(self._take(str(asked["chat_id"]), str(asked.get("text", ""))))
         return _result(True)
@@ -78,7 +80,12 @@ class BotApi:
         if self.people is not None and not text.endswith("…"):
             self.people.hear(chat, text)
         chat_ = {"id": int(chat), "type": "private", "first_name": "P"}
-        return {"message_id": 1_000_000_000 + self._sent, "date": int(time()), "chat": chat_, "text": text}
+        return {
+            "message_id": 1_000_000_000 + self._sent,
+            "date": int(time()),
+            "chat": chat_,
+            "text": text,
+        }
 
 
 def _result(value: object) -> web.Response:
@@ -101,7 +108,16 @@ async def through_telegram(folder: Path) -> AsyncIterator[People]:
         "web: {listen: null}\naccess: {direct: open-dangerously}\nlog: {level: warning}\n"
         "agents: {main: {kind: python, object: 'tests.benchmarks.load.daemon:Waiting', repeatable: true}}\n"
     )
-    command = [sys.executable, "-m", "turngate", "run", "--config", str(config), "--state-dir", str(folder / "state")]
+    command = [
+        sys.executable,
+        "-m",
+        "turngate",
+        "run",
+        "--config",
+        str(config),
+        "--state-dir",
+        str(folder / "state"),
+    ]
     try:
         async with started(*command) as daemon:
             api.people = People(api.say, daemon.pid, folder / "state")

@@ -77,5 +77,7 @@ async def _taken(receive: Receive, message: InboundMessage) -> None:
 
 
 def _message(id_: str, chat: str, text: str, now: datetime) -> InboundMessage:
-    source = SessionSource(platform=PLATFORM, chat_type=ChatType.DM, chat_id=chat, user_id=chat, user_name="Ann")
+    source = SessionSource(
+        platform=PLATFORM, chat_type=ChatType.DM, chat_id=chat, user_id=chat, user_name="Ann"
+    )
     return InboundMessage(id=id_, event_ids=(f"load:{id_}",), source=source, text=text, sent_at=now)

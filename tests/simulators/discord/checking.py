@@ -15,7 +15,12 @@ _SELECTS = {3, 5, 6, 7, 8}
 def check_words(content: str) -> None:
     """Raises Refused for too many of them."""
     if len(content) > LONGEST:
-        raise invalid("content", f"Must be {LONGEST} or fewer in length.", LENGTH, reason="BASE_TYPE_MAX_LENGTH")
+        raise invalid(
+            "content",
+            f"Must be {LONGEST} or fewer in length.",
+            LENGTH,
+            reason="BASE_TYPE_MAX_LENGTH",
+        )
 
 
 def check_components(rows: list[Payload]) -> None:
@@ -26,7 +31,9 @@ def check_components(rows: list[Payload]) -> None:
     for row in rows:
         inside = [each for each in row.get("components", []) if isinstance(each, dict)]
         if row.get("type") != 1 or not 1 <= len(inside) <= 5:
-            raise invalid("components", "a row of type 1 with 1 to 5 components is wanted", COMPONENTS)
+            raise invalid(
+                "components", "a row of type 1 with 1 to 5 components is wanted", COMPONENTS
+            )
         for component in inside:
             _check_component(component, seen)
 
@@ -43,8 +50,15 @@ def check_embeds(embeds: list[Payload]) -> None:
         raise invalid("embeds", "more than 10", EMBEDS)
     if sum(_size(embed) for embed in embeds) > 6000:
         raise invalid("embeds", "more than 6000 characters", EMBEDS)
-    if any(len(str(embed.get("description", ""))) > 4096 or len(str(embed.get("title", ""))) > 256 for embed in embeds):
-        raise invalid("embeds", "a title of more than 256 or a description of more than 4096 characters", EMBEDS)
+    if any(
+        len(str(embed.get("description", ""))) > 4096 or len(str(embed.get("title", ""))) > 256
+        for embed in embeds
+    ):
+        raise invalid(
+            "embeds",
+            "a title of more than 256 or a description of more than 4096 characters",
+            EMBEDS,
+        )
 
 
 def _check_component(component: Payload, seen: set[str]) -> None:

@@ -39,7 +39,10 @@ class Commands:
     @property
     def entries(self) -> list[Entry]:
         """https://docs.discord.com/developers/interactions/application-commands#endpoints"""
-        whole, some = "/applications/{application}/commands", "/applications/{application}/guilds/{guild}/commands"
+        whole, some = (
+            "/applications/{application}/commands",
+            "/applications/{application}/guilds/{guild}/commands",
+        )
         asked = {"with_localizations": str}
         one = dict.fromkeys(_FIELDS - {"name"}, object) | {
             "dm_permission": bool,
@@ -48,11 +51,27 @@ class Commands:
         }
         return [
             entry("GET", whole, "get_global_commands", self._get, optional=asked),
-            entry("PUT", whole, "bulk_overwrite_global_commands", self._replace, required={"list": list}),
-            entry("POST", whole, "create_global_command", self._add, required={"name": str}, optional=one, status=201),
+            entry(
+                "PUT",
+                whole,
+                "bulk_overwrite_global_commands",
+                self._replace,
+                required={"list": list},
+            ),
+            entry(
+                "POST",
+                whole,
+                "create_global_command",
+                self._add,
+                required={"name": str},
+                optional=one,
+                status=201,
+            ),
             entry("DELETE", whole + "/{command}", "delete_global_command", self._remove),
             entry("GET", some, "get_guild_commands", self._get, optional=asked),
-            entry("PUT", some, "bulk_overwrite_guild_commands", self._replace, required={"list": list}),
+            entry(
+                "PUT", some, "bulk_overwrite_guild_commands", self._replace, required={"list": list}
+            ),
         ]
 
     async def _get(self, bot: Bot, call: Call) -> Json:
@@ -61,7 +80,12 @@ class Commands:
     async def _replace(self, bot: Bot, call: Call) -> Json:
         given: Any = call.parameters["list"]
         if len(given) > MOST:
-            raise Refused(400, 30032, f"Maximum number of application commands reached ({MOST})", rule=COMMANDS)
+            raise Refused(
+                400,
+                30032,
+                f"Maximum number of application commands reached ({MOST})",
+                rule=COMMANDS,
+            )
         for command in given:
             _check(command)
         names = [(command["name"], command.get("type", 1)) for command in given]
@@ -78,7 +102,12 @@ class Commands:
         _check(command)
         before = {each["name"]: each for each in self._of(bot, call)}
         if len(before) >= MOST and command["name"] not in before:
-            raise Refused(400, 30032, f"Maximum number of application commands reached ({MOST})", rule=COMMANDS)
+            raise Refused(
+                400,
+                30032,
+                f"Maximum number of application commands reached ({MOST})",
+                rule=COMMANDS,
+            )
         made = self._made(bot, call, command, before.get(command["name"]))
         bot.commands = [each for each in bot.commands if each["id"] != made["id"]] + [made]
         return made
@@ -94,7 +123,9 @@ class Commands:
     def _of(bot: Bot, call: Call) -> list[Payload]:
         if call.parameters["application"] != str(bot.application):
             raise unknown("Application")
-        return [each for each in bot.commands if each.get("guild_id") == call.parameters.get("guild")]
+        return [
+            each for each in bot.commands if each.get("guild_id") == call.parameters.get("guild")
+        ]
 
     def _made(self, bot: Bot, call: Call, command: Payload, before: Payload | None) -> Payload:
         """One that was there under the same name keeps its id."""

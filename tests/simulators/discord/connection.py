@@ -13,7 +13,14 @@ from aiohttp import web
 from tests.simulators.common import Call
 from tests.simulators.discord.sessions import Frame, Session
 
-HEARD = {0: "dispatch", 1: "ask_heartbeat", 7: "reconnect", 9: "invalid_session", 10: "hello", 11: "heartbeat_ack"}
+HEARD = {
+    0: "dispatch",
+    1: "ask_heartbeat",
+    7: "reconnect",
+    9: "invalid_session",
+    10: "hello",
+    11: "heartbeat_ack",
+}
 """What bots hear, by its opcode."""
 
 MOST_FRAMES = 120
@@ -113,7 +120,9 @@ class Connection:
             case "html":
                 await self._socket.send_str("<!DOCTYPE html><title>Log in</title>")
             case "wrong types":
-                await self._write_text('{"op": 0, "t": "MESSAGE_CREATE", "s": "many", "d": {"id": {"no": [null]}}}')
+                await self._write_text(
+                    '{"op": 0, "t": "MESSAGE_CREATE", "s": "many", "d": {"id": {"no": [null]}}}'
+                )
             case "truncated":
                 text = _text(frame)
                 await self._write_text(text[: len(text) // 2])

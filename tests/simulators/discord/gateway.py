@@ -12,14 +12,28 @@ from aiohttp import WSMsgType, web
 from tests.simulators.common import Call, Method, Refusal, Rule, Simulator
 from tests.simulators.discord import rules, shapes
 from tests.simulators.discord.connection import CLOSED_FOR, HEARD, MOST_FRAMES, Connection
-from tests.simulators.discord.sessions import ALL_INTENTS, INTENTS, PRIVILEGED, Frame, Session, Sessions
+from tests.simulators.discord.sessions import (
+    ALL_INTENTS,
+    INTENTS,
+    PRIVILEGED,
+    Frame,
+    Session,
+    Sessions,
+)
 from tests.simulators.discord.settings import Settings
 from tests.simulators.discord.world import Bot, Payload, World
 
 RESUME_URL = "wss://gateway-resume.discord.gg"
 LARGEST_FRAME = 4096
 WITHIN = 60.0
-_SAID = {1: "heartbeat", 2: "identify", 3: "presence", 4: "voice_state", 6: "resume", 8: "request_members"}
+_SAID = {
+    1: "heartbeat",
+    2: "identify",
+    3: "presence",
+    4: "voice_state",
+    6: "resume",
+    8: "request_members",
+}
 
 REQUEST: ContextVar[web.Request] = ContextVar("REQUEST")
 """The request that is being answered: a socket needs more of it than a call has."""
@@ -55,21 +69,36 @@ class Gateway:
         said = {
             "heartbeat": Method(answer=_unused, required={"seq": object}, source=source),
             "identify": Method(answer=_unused, required=identify, optional=more, source=source),
-            "resume": Method(answer=_unused, required={"token": str, "session_id": str, "seq": int}, source=source),
+            "resume": Method(
+                answer=_unused,
+                required={"token": str, "session_id": str, "seq": int},
+                source=source,
+            ),
             "presence": Method(answer=_unused, required=_PRESENCE, source=source),
             "voice_state": Method(answer=_unused, required=voice, source=source),
-            "request_members": Method(answer=_unused, required={"guild_id": object}, optional=members, source=source),
+            "request_members": Method(
+                answer=_unused, required={"guild_id": object}, optional=members, source=source
+            ),
         }
         told = {"event": str, "seq": int}
         heard = {
-            name: Method(answer=_unused, does="receive", required={"op": int}, optional=told, source=source)
+            name: Method(
+                answer=_unused, does="receive", required={"op": int}, optional=told, source=source
+            )
             for name in HEARD.values()
         }
         query = {"v": str, "encoding": str, "compress": str}
-        way_in = Method(answer=self._connect, does="receive", optional=query, source=f"{rules.DOCS}/events/gateway")
+        way_in = Method(
+            answer=self._connect,
+            does="receive",
+            optional=query,
+            source=f"{rules.DOCS}/events/gateway",
+        )
         return {"gateway": way_in, **said, **heard}
 
-    def _noted(self, method: str, facts: Mapping[str, object], account: str | None, chat: str | None = None) -> Call:
+    def _noted(
+        self, method: str, facts: Mapping[str, object], account: str | None, chat: str | None = None
+    ) -> Call:
         """Recorded, checked, and with its fault."""
         assert self.simulator is not None
         return self.simulator.frame(method, facts, account=account, chat=chat)
@@ -86,17 +115,23 @@ class Gateway:
             self._leave(connection, socket)
         return socket
 
-    async def _converse(self, connection: Connection, socket: web.WebSocketResponse, call: Call) -> None:
+    async def _converse(
+        self, connection: Connection, socket: web.WebSocketResponse, call: Call
+    ) -> None:
         asked = call.parameters
         if (
             asked.get("v") != "10"
             or asked.get("encoding") != "json"
             or asked.get("compress") not in (None, "zlib-stream")
         ):
-            self._note(Closed(4012, f"no such version or encoding: {dict(asked)}", rules.VERSION), call)
+            self._note(
+                Closed(4012, f"no such version or encoding: {dict(asked)}", rules.VERSION), call
+            )
             await socket.close(code=4012)
             return
-        connection.put(Frame(op=10, data={"heartbeat_interval": round(self._settings.heartbeat * 1000)}))
+        connection.put(
+            Frame(op=10, data={"heartbeat_interval": round(self._settings.heartbeat * 1000)})
+        )
         listening = asyncio.create_task(self._listen(connection, socket))
         writing = asyncio.create_task(connection.write())
         silence = asyncio.create_task(connection.silent.wait())
@@ -120,7 +155,9 @@ class Gateway:
             if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
                 await self._hear(connection, socket, message.data)
 
-    async def _hear(self, connection: Connection, socket: web.WebSocketResponse, said: str | bytes) -> None:
+    async def _hear(
+        self, connection: Connection, socket: web.WebSocketResponse, said: str | bytes
+    ) -> None:
         try:
             op, parameters = self._parsed(connection, said)
             await self._act_with(connection, op, parameters)
@@ -174,7 +211,11 @@ class Gateway:
         call.answered = kind or call.answered
 
     def _speaker(self, connection: Connection, said: Payload) -> Bot | None:
-        return connection.session.bot if connection.session else self._world.bot_of(str(said.get("token")))
+        return (
+            connection.session.bot
+            if connection.session
+            else self._world.bot_of(str(said.get("token")))
+        )
 
     def _act(self, connection: Connection, op: int, said: Payload) -> None:
         session, bot = connection.session, self._speaker(connection, said)
@@ -209,7 +250,11 @@ class Gateway:
         bot.starts_left -= 1
         if bot.starts_left < 0:
             bot.revoked = True
-            raise Closed(4004, "Authentication failed: too many session starts, the token was reset.", rules.STARTS)
+            raise Closed(
+                4004,
+                "Authentication failed: too many session starts, the token was reset.",
+                rules.STARTS,
+            )
         session = self._sessions.begin(bot, said["intents"], (number, count))
         self._attach(connection, session)
         self._greet(session)
@@ -223,10 +268,20 @@ class Gateway:
 
     def _greet(self, session: Session) -> None:
         bot = session.bot
-        mine = [guild for guild in self._world.guilds.values() if bot.id in guild.members and session.serves(guild.id)]
+        mine = [
+            guild
+            for guild in self._world.guilds.values()
+            if bot.id in guild.members and session.serves(guild.id)
+        ]
         ready = {
             "v": 10,
-            "user": {**shapes.user(bot.person), "verified": True, "mfa_enabled": False, "email": None, "flags": 0},
+            "user": {
+                **shapes.user(bot.person),
+                "verified": True,
+                "mfa_enabled": False,
+                "email": None,
+                "flags": 0,
+            },
             "guilds": [{"id": str(guild.id), "unavailable": True} for guild in mine],
             "session_id": session.id,
             "session_type": "normal",
@@ -248,7 +303,9 @@ class Gateway:
             return
         if said["seq"] > session.seq:
             raise Closed(4007, "Invalid seq.", rules.SESSIONS)
-        missed = [frame for frame in session.told if frame.seq is not None and frame.seq > said["seq"]]
+        missed = [
+            frame for frame in session.told if frame.seq is not None and frame.seq > said["seq"]
+        ]
         self._attach(connection, session)
         for frame in missed:
             connection.put(frame)
@@ -278,11 +335,20 @@ class Gateway:
             else list(guild.members)
         )
         begin = str(said.get("query", ""))
-        found = [id_ for id_ in ids if id_ in guild.members and self._world.person(id_).name.startswith(begin)]
+        found = [
+            id_
+            for id_ in ids
+            if id_ in guild.members and self._world.person(id_).name.startswith(begin)
+        ]
         chunk: Payload = {"guild_id": str(guild.id), "chunk_index": 0, "chunk_count": 1}
-        chunk["members"] = [shapes.whole_member(self._world, guild, id_) for id_ in found[: said.get("limit") or None]]
+        chunk["members"] = [
+            shapes.whole_member(self._world, guild, id_)
+            for id_ in found[: said.get("limit") or None]
+        ]
         chunk["not_found"] = [str(id_) for id_ in ids if id_ not in guild.members]
-        session.dispatch("GUILD_MEMBERS_CHUNK", chunk | ({"nonce": said["nonce"]} if "nonce" in said else {}))
+        session.dispatch(
+            "GUILD_MEMBERS_CHUNK", chunk | ({"nonce": said["nonce"]} if "nonce" in said else {})
+        )
 
 
 _PRESENCE = {"since": object, "activities": list, "status": object, "afk": bool}

@@ -70,7 +70,9 @@ class Interactions:
         one = hook + "/messages/{message}"
         query = {"wait": str, "with_components": str, "thread_id": str}
         back = "/interactions/{interaction}/{token}/callback"
-        answer = {"data": object, "with_response": str} | {name: kind for name, kind in BODY.items() if "file" in name}
+        answer = {"data": object, "with_response": str} | {
+            name: kind for name, kind in BODY.items() if "file" in name
+        }
         return [
             entry(
                 "POST",
@@ -82,10 +84,24 @@ class Interactions:
                 known_by="key",
             ),
             entry(
-                "POST", hook, "create_followup", self._follow, does="send", optional={**BODY, **query}, known_by="key"
+                "POST",
+                hook,
+                "create_followup",
+                self._follow,
+                does="send",
+                optional={**BODY, **query},
+                known_by="key",
             ),
             entry("GET", one, "get_followup", self._get, optional=query, known_by="key"),
-            entry("PATCH", one, "edit_followup", self._edit, does="edit", optional={**BODY, **query}, known_by="key"),
+            entry(
+                "PATCH",
+                one,
+                "edit_followup",
+                self._edit,
+                does="edit",
+                optional={**BODY, **query},
+                known_by="key",
+            ),
             entry("DELETE", one, "delete_followup", self._delete, optional=query, known_by="key"),
         ]
 
@@ -97,11 +113,22 @@ class Interactions:
         self._tell(happened, data, {"message": shapes.message(self._world, said, bot)})
         return happened
 
-    def use(self, bot: Bot, person: Person, place: Channel, command: Payload, options: list[Payload]) -> Interaction:
+    def use(
+        self, bot: Bot, person: Person, place: Channel, command: Payload, options: list[Payload]
+    ) -> Interaction:
         """Somebody uses a slash command."""
         happened = self._new(COMMAND, bot, place, person)
-        data: Payload = {"id": command["id"], "name": command["name"], "type": 1, "options": options}
-        self._tell(happened, data | ({"guild_id": command["guild_id"]} if "guild_id" in command else {}), {})
+        data: Payload = {
+            "id": command["id"],
+            "name": command["name"],
+            "type": 1,
+            "options": options,
+        }
+        self._tell(
+            happened,
+            data | ({"guild_id": command["guild_id"]} if "guild_id" in command else {}),
+            {},
+        )
         return happened
 
     def bot_of(self, token: str) -> Bot | None:
@@ -111,7 +138,9 @@ class Interactions:
 
     def _new(self, kind: int, bot: Bot, place: Channel, person: Person) -> Interaction:
         now = self._world.clock.now()
-        happened = Interaction(id=self._world.clock.new_id(), kind=kind, bot=bot, place=place, person=person, at=now)
+        happened = Interaction(
+            id=self._world.clock.new_id(), kind=kind, bot=bot, place=place, person=person, at=now
+        )
         self.all[happened.token] = happened
         return happened
 
@@ -125,7 +154,8 @@ class Interactions:
             "token": happened.token,
             "version": 1,
             "channel_id": str(place.id),
-            "channel": shapes.channel(place, bot) | {"permissions": str(self._world.allowed(person.id, place))},
+            "channel": shapes.channel(place, bot)
+            | {"permissions": str(self._world.allowed(person.id, place))},
             "app_permissions": str(self._world.allowed(bot.id, place)),
             "locale": "en-US",
             "entitlements": [],
@@ -166,7 +196,11 @@ class Interactions:
         if kind == UPDATE and happened.source is not None:
             self._posting.edit(happened.source, body)
         happened.answer, happened.answered_at = kind, now
-        return self._callback(happened) if asked.get("with_response") in ("1", "true", "True") else None
+        return (
+            self._callback(happened)
+            if asked.get("with_response") in ("1", "true", "True")
+            else None
+        )
 
     @staticmethod
     def _body(asked: Any) -> Payload:
@@ -182,7 +216,10 @@ class Interactions:
         resource: Payload = {"type": happened.answer}
         if happened.original is not None and happened.answer in (SAY, LATER, UPDATE):
             original = happened.original
-            told |= {"response_message_id": str(original.id), "response_message_loading": happened.answer == LATER}
+            told |= {
+                "response_message_id": str(original.id),
+                "response_message_loading": happened.answer == LATER,
+            }
             told |= {"response_message_ephemeral": original.only_for is not None}
             resource["message"] = shapes.message(self._world, original, happened.bot)
         return {"interaction": told, "resource": resource}
@@ -192,7 +229,9 @@ class Interactions:
         self._posting.check_draft(happened.bot, happened.place, draft)
         return draft
 
-    def _post(self, happened: Interaction, draft: Draft, *, replied_to: Message | None = None) -> Message:
+    def _post(
+        self, happened: Interaction, draft: Draft, *, replied_to: Message | None = None
+    ) -> Message:
         """What is ephemeral only the person sees. Whether the bot may write there is not asked."""
         said = self._posting.post(
             happened.bot,
@@ -201,7 +240,11 @@ class Interactions:
             replied_to=replied_to,
             kind=20 if happened.kind == COMMAND else 0,
             webhook=happened.bot.application,
-            interaction={"id": str(happened.id), "type": happened.kind, "user": shapes.user(happened.person)}
+            interaction={
+                "id": str(happened.id),
+                "type": happened.kind,
+                "user": shapes.user(happened.person),
+            }
             | {"authorizing_integration_owners": {}},
             only_for=happened.person.id if draft.flags & shapes.EPHEMERAL else None,
         )
@@ -212,7 +255,11 @@ class Interactions:
         asked: Any = call.parameters
         happened = self._open(asked)
         body = {name: value for name, value in asked.items() if name in BODY}
-        if happened.answer == LATER and happened.original is not None and happened.original.flags & shapes.LOADING:
+        if (
+            happened.answer == LATER
+            and happened.original is not None
+            and happened.original.flags & shapes.LOADING
+        ):
             said = self._filled(happened.original, body)
         else:
             said = self._post(happened, self._drafted(happened, body), replied_to=happened.original)

@@ -10,7 +10,11 @@ from tests.simulators.discord import permissions
 from tests.simulators.discord.rules import ALLOWED_MENTIONS, invalid, snowflake
 from tests.simulators.discord.world import Channel, Message, Payload, World
 
-_USER, _ROLE, _EVERYONE = re.compile(r"<@!?(\d+)>"), re.compile(r"<@&(\d+)>"), re.compile(r"@(everyone|here)\b")
+_USER, _ROLE, _EVERYONE = (
+    re.compile(r"<@!?(\d+)>"),
+    re.compile(r"<@&(\d+)>"),
+    re.compile(r"@(everyone|here)\b"),
+)
 _KINDS = {"users", "roles", "everyone"}
 
 
@@ -34,7 +38,9 @@ def allowed(asked: Payload | None) -> Allowed:
         raise invalid("allowed_mentions", f"there is no {', '.join(strange)}", ALLOWED_MENTIONS)
     for kind in ("users", "roles"):
         if kind in kinds and asked.get(kind):
-            raise invalid("allowed_mentions", f"{kind} are all parsed and listed too", ALLOWED_MENTIONS)
+            raise invalid(
+                "allowed_mentions", f"{kind} are all parsed and listed too", ALLOWED_MENTIONS
+            )
         if len(asked.get(kind, [])) > 100:
             raise invalid("allowed_mentions", f"more than 100 {kind}", ALLOWED_MENTIONS)
     return Allowed(
@@ -53,8 +59,14 @@ def call(world: World, said: Message, may: Allowed, *, replied_to: int | None = 
         users.append(replied_to)
     said.mentions = list(dict.fromkeys(id_ for id_ in users if id_ in world.people))
     roles = [id_ for id_ in _ids(_ROLE, words) if "roles" in may.kinds or id_ in may.roles]
-    said.mention_roles = list(dict.fromkeys(id_ for id_ in roles if place.guild and id_ in place.guild.roles))
-    everyone = _EVERYONE.search(words) is not None and "everyone" in may.kinds and _may_call_all(world, said, place)
+    said.mention_roles = list(
+        dict.fromkeys(id_ for id_ in roles if place.guild and id_ in place.guild.roles)
+    )
+    everyone = (
+        _EVERYONE.search(words) is not None
+        and "everyone" in may.kinds
+        and _may_call_all(world, said, place)
+    )
     said.mention_everyone = everyone
 
 
@@ -63,4 +75,6 @@ def _ids(pattern: re.Pattern[str], words: str) -> Iterable[int]:
 
 
 def _may_call_all(world: World, said: Message, place: Channel) -> bool:
-    return place.guild is not None and permissions.has(world.allowed(said.author.id, place), "mention_everyone")
+    return place.guild is not None and permissions.has(
+        world.allowed(said.author.id, place), "mention_everyone"
+    )

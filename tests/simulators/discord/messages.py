@@ -38,7 +38,9 @@ _PAGE = {"before": int, "after": int, "around": int, "limit": int}
 class Messages:
     """What can be done with them."""
 
-    def __init__(self, world: World, sessions: Sessions, posting: Posting, settings: Settings) -> None:
+    def __init__(
+        self, world: World, sessions: Sessions, posting: Posting, settings: Settings
+    ) -> None:
         self._world = world
         self._sessions = sessions
         self._posting = posting
@@ -52,8 +54,12 @@ class Messages:
         return [
             entry("POST", here, "create_message", self._create, does="send", optional=_NEW),
             entry("POST", here, "create_message+buttons", self._create, does="ask", optional=_NEW),
-            entry("POST", here, "create_message+files", self._create, does="send_file", optional=_NEW),
-            entry("GET", here, "get_channel_messages", self._history, does="history", optional=_PAGE),
+            entry(
+                "POST", here, "create_message+files", self._create, does="send_file", optional=_NEW
+            ),
+            entry(
+                "GET", here, "get_channel_messages", self._history, does="history", optional=_PAGE
+            ),
             entry("GET", one, "get_channel_message", self._get, does="find"),
             entry("PATCH", one, "edit_message", self._edit, does="edit", optional=BODY),
             entry("DELETE", one, "delete_message", self._delete),
@@ -102,14 +108,21 @@ class Messages:
     async def _history(self, bot: Bot, call: Call) -> Json:
         asked: Any = call.parameters
         place = self._posting.place(bot, asked["channel"])
-        limit, marks = asked.get("limit", 50), [name for name in ("before", "after", "around") if name in asked]
+        limit, marks = (
+            asked.get("limit", 50),
+            [name for name in ("before", "after", "around") if name in asked],
+        )
         if not 1 <= limit <= 100 or len(marks) > 1:
-            raise invalid("limit", f"{limit}, with {marks}: 1 to 100, and one of before, after, around", PAGE)
+            raise invalid(
+                "limit", f"{limit}, with {marks}: 1 to 100, and one of before, after, around", PAGE
+            )
         if place.guild is not None:
             self._posting.place(bot, asked["channel"], "read_message_history")
         readable = "message_content" in bot.portal
         page = _page(place.history(), limit, **{name: asked[name] for name in marks})
-        return [shapes.message(self._world, said, bot, readable=readable) for said in reversed(page)]
+        return [
+            shapes.message(self._world, said, bot, readable=readable) for said in reversed(page)
+        ]
 
     async def _get(self, bot: Bot, call: Call) -> Json:
         said = self._message(bot, call, "read_message_history")
@@ -118,7 +131,9 @@ class Messages:
     async def _edit(self, bot: Bot, call: Call) -> Json:
         said = self._message(bot, call)
         if said.author.id != bot.id:
-            raise Refused(403, 50005, "Cannot edit a message authored by another user", rule=OWN_MESSAGES)
+            raise Refused(
+                403, 50005, "Cannot edit a message authored by another user", rule=OWN_MESSAGES
+            )
         self._posting.writable(bot, call.parameters["channel"])
         self._posting.check_not_archived(said.channel)
         self._posting.edit(said, call.parameters)
@@ -164,10 +179,17 @@ class Messages:
 
     def _tell_of(self, said: Message, person: int, emoji: str, event: str) -> None:
         place = said.channel
-        told: Payload = {"user_id": str(person), "channel_id": str(place.id), "message_id": str(said.id)}
+        told: Payload = {
+            "user_id": str(person),
+            "channel_id": str(place.id),
+            "message_id": str(said.id),
+        }
         told |= {"emoji": {"id": None, "name": emoji}, "burst": False, "type": 0}
         if place.guild is not None:
-            told |= {"guild_id": str(place.guild.id), "member": shapes.whole_member(self._world, place.guild, person)}
+            told |= {
+                "guild_id": str(place.guild.id),
+                "member": shapes.whole_member(self._world, place.guild, person),
+            }
         self._sessions.tell_place(place, event, lambda _bot, _readable: told, kind="reactions")
 
     def _message(self, bot: Bot, call: Call, *needs: str) -> Message:

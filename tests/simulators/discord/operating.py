@@ -45,7 +45,12 @@ class Operating:
             deed("guild", self._guild, required={"guild": str}, optional={"name": str}),
             deed("kick", self._kick, required={"guild": str}),
             deed("join", self._join, required={"user": str}, optional={"guild": str}),
-            deed("role", self._role, required={"role": str, "name": str}, optional={"guild": str, "members": list}),
+            deed(
+                "role",
+                self._role,
+                required={"role": str, "name": str},
+                optional={"guild": str, "members": list},
+            ),
             deed("person", self._person, required={"user": str, "name": str}),
             deed("permissions", self._permissions, optional=rights),
             deed("block", self._block, required=there),
@@ -65,14 +70,20 @@ class Operating:
         if self._world.find(bot, id_) is not None:
             return {}
         if "guild" not in asked and "kind" not in asked:
-            bot.dms[id_] = self._world.new_dm(id_, self._world.person(id_of(asked.get("user", asked["chat"]))))
+            bot.dms[id_] = self._world.new_dm(
+                id_, self._world.person(id_of(asked.get("user", asked["chat"])))
+            )
             return {}
         kind, name = asked.get("kind", "text"), asked.get("name", f"channel-{id_}")
         if kind not in KINDS:
             raise ValueError(f"there is no kind {kind}; there are {', '.join(KINDS)}")
         guild = self._guild_of(asked)
-        place = self._world.add_channel(id_, guild, name=name, kind=KINDS[kind], topic=asked.get("topic"))
-        self._sessions.tell_place(place, "CHANNEL_CREATE", lambda each, _: shapes.channel(place, each), kind=None)
+        place = self._world.add_channel(
+            id_, guild, name=name, kind=KINDS[kind], topic=asked.get("topic")
+        )
+        self._sessions.tell_place(
+            place, "CHANNEL_CREATE", lambda each, _: shapes.channel(place, each), kind=None
+        )
         return {}
 
     async def _close(self, bot: Bot, call: Call) -> Json:
@@ -83,9 +94,13 @@ class Operating:
             del bot.dms[place.id]
             return {}
         event = "THREAD_DELETE" if place.is_thread else "CHANNEL_DELETE"
-        self._sessions.tell_place(place, event, lambda each, _: shapes.channel(place, each), kind=None)
+        self._sessions.tell_place(
+            place, event, lambda each, _: shapes.channel(place, each), kind=None
+        )
         guild.channels.pop(place.id, None)
-        guild.threads = {id_: each for id_, each in guild.threads.items() if place not in (each, each.parent)}
+        guild.threads = {
+            id_: each for id_, each in guild.threads.items() if place not in (each, each.parent)
+        }
         return {}
 
     async def _guild(self, bot: Bot, call: Call) -> Json:
@@ -103,11 +118,16 @@ class Operating:
     async def _kick(self, bot: Bot, call: Call) -> Json:
         guild = self._guild_of(call.parameters)
         guild.members.pop(bot.id, None)
-        self._sessions.tell(bot, "GUILD_DELETE", {"id": str(guild.id)}, intent="guilds", guild=guild.id)
+        self._sessions.tell(
+            bot, "GUILD_DELETE", {"id": str(guild.id)}, intent="guilds", guild=guild.id
+        )
         return {}
 
     async def _join(self, bot: Bot, call: Call) -> Json:
-        guild, person = self._guild_of(call.parameters), self._world.person(id_of(call.parameters["user"]))
+        guild, person = (
+            self._guild_of(call.parameters),
+            self._world.person(id_of(call.parameters["user"])),
+        )
         guild.members.setdefault(person.id, [])
         told = shapes.whole_member(self._world, guild, person.id) | {"guild_id": str(guild.id)}
         for each in self._world.bots.values():
@@ -117,7 +137,9 @@ class Operating:
     async def _role(self, bot: Bot, call: Call) -> Json:
         asked: Any = call.parameters
         guild = self._guild_of(asked)
-        role = Role(id=id_of(asked["role"]), name=asked["name"], permissions=0, position=len(guild.roles))
+        role = Role(
+            id=id_of(asked["role"]), name=asked["name"], permissions=0, position=len(guild.roles)
+        )
         guild.roles[role.id] = role
         for member in asked.get("members", []):
             guild.members.setdefault(self._world.person(id_of(member)).id, []).append(role.id)
@@ -133,7 +155,10 @@ class Operating:
     async def _permissions(self, bot: Bot, call: Call) -> Json:
         """Of the bot, in a channel or in a whole guild; what is not named stays."""
         asked: Any = call.parameters
-        allow, deny = permissions.bits(asked.get("allow", [])), permissions.bits(asked.get("deny", []))
+        allow, deny = (
+            permissions.bits(asked.get("allow", [])),
+            permissions.bits(asked.get("deny", [])),
+        )
         if "chat" not in asked:
             everybody = self._guild_of(asked).roles[self._guild_of(asked).id]
             everybody.permissions = (everybody.permissions | allow) & ~deny
@@ -144,7 +169,9 @@ class Operating:
         place.overwrites[bot.id] = ((allowed | allow) & ~deny, (denied | deny) & ~allow)
         told = shapes.channel(place, bot)
         guild = place.guild.id if place.guild else None
-        self._sessions.tell(bot, "CHANNEL_UPDATE", told, intent="guilds", guild=guild, chat=place.id)
+        self._sessions.tell(
+            bot, "CHANNEL_UPDATE", told, intent="guilds", guild=guild, chat=place.id
+        )
         return {}
 
     async def _block(self, bot: Bot, call: Call) -> Json:
@@ -161,7 +188,11 @@ class Operating:
         guilds = self._world.guilds.values()
         for place in [
             *bot.dms.values(),
-            *(each for guild in guilds for each in (*guild.channels.values(), *guild.threads.values())),
+            *(
+                each
+                for guild in guilds
+                for each in (*guild.channels.values(), *guild.threads.values())
+            ),
         ]:
             place.forgotten_before = float(str(call.parameters["before"]))
         return {}
@@ -171,9 +202,14 @@ class Operating:
         asked: Any = call.parameters
         strange = sorted(set(asked.get("intents", [])) - set(PRIVILEGED))
         if strange:
-            raise ValueError(f"{', '.join(strange)} cannot be switched; there are {', '.join(PRIVILEGED)}")
+            raise ValueError(
+                f"{', '.join(strange)} cannot be switched; there are {', '.join(PRIVILEGED)}"
+            )
         bot.portal = set(asked.get("intents", bot.portal))
-        bot.shards, bot.shards_needed = asked.get("shards", bot.shards), asked.get("shards_needed", bot.shards_needed)
+        bot.shards, bot.shards_needed = (
+            asked.get("shards", bot.shards),
+            asked.get("shards_needed", bot.shards_needed),
+        )
         bot.starts_left = asked.get("starts_left", bot.starts_left)
         ends = asked.get("revoked", False) or asked.get("token", bot.token) != bot.token
         bot.token, bot.revoked = asked.get("token", bot.token), asked.get("revoked", bot.revoked)

@@ -16,7 +16,16 @@ from tests.simulators.discord.posting import Posting, reference_to
 from tests.simulators.discord.rules import unknown
 from tests.simulators.discord.sessions import Sessions
 from tests.simulators.discord.table import Entry, entry
-from tests.simulators.discord.world import FORUM, Bot, Channel, File, Message, Payload, Person, World
+from tests.simulators.discord.world import (
+    FORUM,
+    Bot,
+    Channel,
+    File,
+    Message,
+    Payload,
+    Person,
+    World,
+)
 
 _SAID: dict[str, type] = {
     "at": float,
@@ -67,7 +76,9 @@ class People:
             deed("delete", self._delete, required={"id": str}, optional=there),
             deed("react", self._react, required={**who, "message": str, "emoji": str}),
             deed("press", self._press, required={**who, **pressed}),
-            deed("command", self._command, required={**who, "name": str}, optional={"options": dict}),
+            deed(
+                "command", self._command, required={**who, "name": str}, optional={"options": dict}
+            ),
             deed("thread", self._thread, required={**who, "name": str}, optional=begin),
             deed("archive", self._archive, required=there, optional={"locked": bool}),
         ]
@@ -87,11 +98,13 @@ class People:
             at=at,
             kind=asked.get("kind", 0),
             files=[
-                self._file(each) for each in [*asked.get("files", []), *([asked["file"]] if "file" in asked else [])]
+                self._file(each)
+                for each in [*asked.get("files", []), *([asked["file"]] if "file" in asked else [])]
             ],
             embeds=asked.get("embeds", []),
             stickers=[
-                {"id": str(each["id"]), "name": each["name"], "format_type": 1} for each in asked.get("stickers", [])
+                {"id": str(each["id"]), "name": each["name"], "format_type": 1}
+                for each in asked.get("stickers", [])
             ],
             webhook=person.id if asked.get("webhook") else None,
         )
@@ -130,7 +143,10 @@ class People:
             if source is None:
                 raise unknown("Channel")
             forwarded = source.message(id_of(asked["forward"]["message"]))
-            said.reference, said.snapshots = reference_to(forwarded, 1), [shapes.snapshot(self._world, forwarded)]
+            said.reference, said.snapshots = (
+                reference_to(forwarded, 1),
+                [shapes.snapshot(self._world, forwarded)],
+            )
         author = original.author.id if original and asked.get("ping", True) else None
         mentions.call(self._world, said, mentions.Allowed(), replied_to=author)
 
@@ -142,15 +158,31 @@ class People:
         for bot in self._sessions.bots_at(place):
             self.note(bot, kind, str(said.id), place, text, said)
 
-    def note(self, bot: Bot, kind: str, id_: str, place: Channel, text: str, said: Message | None = None) -> None:
+    def note(
+        self, bot: Bot, kind: str, id_: str, place: Channel, text: str, said: Message | None = None
+    ) -> None:
         """Remember what was done, for `updates`."""
         done = self.done.setdefault(bot.account, [])
-        done.append({"n": len(done) + 1, "kind": kind, "id": id_, "chat": str(place.id), "text": text, "said": said})
+        done.append(
+            {
+                "n": len(done) + 1,
+                "kind": kind,
+                "id": id_,
+                "chat": str(place.id),
+                "text": text,
+                "said": said,
+            }
+        )
 
     def _file(self, asked: Payload) -> File:
         name = str(asked["name"])
         mime = asked.get("mime") or mimetypes.guess_type(name)[0] or "application/octet-stream"
-        return File(id=self._world.clock.new_id(), name=name, mime=mime, content=base64.b64decode(asked["content"]))
+        return File(
+            id=self._world.clock.new_id(),
+            name=name,
+            mime=mime,
+            content=base64.b64decode(asked["content"]),
+        )
 
     async def _change(self, bot: Bot, call: Call) -> Json:
         place = self._known(bot, call)
@@ -176,7 +208,11 @@ class People:
 
     async def _react(self, bot: Bot, call: Call) -> Json:
         said = self._known(bot, call).message(id_of(call.parameters["message"]))
-        self._messages.react(said, self._world.person(id_of(call.parameters["user"])).id, str(call.parameters["emoji"]))
+        self._messages.react(
+            said,
+            self._world.person(id_of(call.parameters["user"])).id,
+            str(call.parameters["emoji"]),
+        )
         return {}
 
     async def _press(self, bot: Bot, call: Call) -> Json:
@@ -184,7 +220,9 @@ class People:
         asked: Any = call.parameters
         place = self._known(bot, call)
         said = place.message(id_of(asked["message"]))
-        shown = [each for each in buttons(said.components) if each.get("custom_id") == asked["nonce"]]
+        shown = [
+            each for each in buttons(said.components) if each.get("custom_id") == asked["nonce"]
+        ]
         if not shown or shown[0].get("disabled"):
             raise ValueError("no such button")
         happened = self._interactions.press(bot, self._person(asked["user"], place), said, shown[0])
@@ -203,7 +241,8 @@ class People:
             )
         kinds = {str: 3, int: 4, bool: 5, float: 10}
         options = [
-            {"name": k, "type": kinds[type(value)], "value": value} for k, value in asked.get("options", {}).items()
+            {"name": k, "type": kinds[type(value)], "value": value}
+            for k, value in asked.get("options", {}).items()
         ]
         happened = self._interactions.use(bot, person, place, there[0], options)
         self.note(bot, "command", str(happened.id), place, asked["name"])
@@ -220,16 +259,27 @@ class People:
             return {"id": str(thread.id)}
         id_ = self._world.clock.new_id()
         private = asked.get("private", False)
-        thread = self._world.add_thread(place, id_=id_, name=asked["name"], owner=person.id, private=private)
+        thread = self._world.add_thread(
+            place, id_=id_, name=asked["name"], owner=person.id, private=private
+        )
         self._places.tell_of(thread)
         if "text" in asked:
-            first = Message(id=id_, channel=thread, author=person, content=asked["text"], at=self._world.clock.now())
+            first = Message(
+                id=id_,
+                channel=thread,
+                author=person,
+                content=asked["text"],
+                at=self._world.clock.now(),
+            )
             mentions.call(self._world, first, mentions.Allowed())
             self._put(first)
         return {"id": str(id_)}
 
     async def _archive(self, bot: Bot, call: Call) -> Json:
-        self._places.change(self._known(bot, call), {"archived": True, "locked": call.parameters.get("locked", False)})
+        self._places.change(
+            self._known(bot, call),
+            {"archived": True, "locked": call.parameters.get("locked", False)},
+        )
         return {}
 
     def _known(self, bot: Bot, call: Call) -> Channel:

@@ -37,7 +37,9 @@ def bits(names: Iterable[object]) -> int:
     wanted = [str(name) for name in names]
     strange = sorted(set(wanted) - set(BITS))
     if strange:
-        raise ValueError(f"there is no permission {', '.join(strange)}; there are {', '.join(BITS)}")
+        raise ValueError(
+            f"there is no permission {', '.join(strange)}; there are {', '.join(BITS)}"
+        )
     return sum(1 << BITS[name] for name in wanted)
 
 

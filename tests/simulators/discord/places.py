@@ -24,7 +24,16 @@ from tests.simulators.discord.rules import (
 )
 from tests.simulators.discord.sessions import Sessions
 from tests.simulators.discord.table import Entry, entry
-from tests.simulators.discord.world import FORUM, PRIVATE_THREAD, Bot, Channel, Guild, Message, Payload, World
+from tests.simulators.discord.world import (
+    FORUM,
+    PRIVATE_THREAD,
+    Bot,
+    Channel,
+    Guild,
+    Message,
+    Payload,
+    World,
+)
 
 GATEWAY_URL = "wss://gateway.discord.gg"
 _NEW_THREAD: dict[str, type] = {
@@ -67,8 +76,20 @@ class Places:
             entry("GET", "/gateway", "get_gateway", self._gateway, known_by="nothing"),
             entry("GET", "/gateway/bot", "get_gateway_bot", self._gateway_bot),
             entry("GET", "/users/@me", "get_current_user", self._me),
-            entry("GET", "/users/@me/guilds", "get_current_user_guilds", self._my_guilds, optional=_GUILDS),
-            entry("POST", "/users/@me/channels", "create_dm", self._open_dm, required={"recipient_id": object}),
+            entry(
+                "GET",
+                "/users/@me/guilds",
+                "get_current_user_guilds",
+                self._my_guilds,
+                optional=_GUILDS,
+            ),
+            entry(
+                "POST",
+                "/users/@me/channels",
+                "create_dm",
+                self._open_dm,
+                required={"recipient_id": object},
+            ),
             entry("GET", "/users/{user}", "get_user", self._user),
             entry("GET", "/oauth2/applications/@me", "get_current_application", self._application),
             entry("GET", "/applications/@me", "get_own_application", self._application),
@@ -76,14 +97,30 @@ class Places:
             entry("GET", guild + "/channels", "get_guild_channels", self._channels),
             entry("GET", guild + "/roles", "get_guild_roles", self._roles),
             entry(
-                "GET", guild + "/members", "list_guild_members", self._members, optional={"limit": int, "after": int}
+                "GET",
+                guild + "/members",
+                "list_guild_members",
+                self._members,
+                optional={"limit": int, "after": int},
             ),
             entry("GET", guild + "/members/{user}", "get_guild_member", self._member),
             entry("GET", guild + "/threads/active", "list_active_threads", self._active),
             entry("GET", channel, "get_channel", self._channel),
             entry("PATCH", channel, "modify_channel", self._modify, optional=_CHANGES),
-            entry("GET", old + "/public", "list_public_archived_threads", self._archived, optional=page),
-            entry("GET", old + "/private", "list_private_archived_threads", self._archived_private, optional=page),
+            entry(
+                "GET",
+                old + "/public",
+                "list_public_archived_threads",
+                self._archived,
+                optional=page,
+            ),
+            entry(
+                "GET",
+                old + "/private",
+                "list_private_archived_threads",
+                self._archived_private,
+                optional=page,
+            ),
             entry("PUT", channel + "/thread-members/@me", "join_thread", self._join),
             entry("DELETE", channel + "/thread-members/@me", "leave_thread", self._leave),
             entry(
@@ -111,17 +148,33 @@ class Places:
         return {"url": GATEWAY_URL}
 
     async def _gateway_bot(self, bot: Bot, call: Call) -> Json:
-        left = {"total": 1000, "remaining": max(0, bot.starts_left), "reset_after": 14_400_000, "max_concurrency": 1}
+        left = {
+            "total": 1000,
+            "remaining": max(0, bot.starts_left),
+            "reset_after": 14_400_000,
+            "max_concurrency": 1,
+        }
         return {"url": GATEWAY_URL, "shards": bot.shards, "session_start_limit": left}
 
     async def _me(self, bot: Bot, call: Call) -> Json:
-        return {**shapes.user(bot.person), "verified": True, "mfa_enabled": False, "email": None, "flags": 0}
+        return {
+            **shapes.user(bot.person),
+            "verified": True,
+            "mfa_enabled": False,
+            "email": None,
+            "flags": 0,
+        }
 
     async def _my_guilds(self, bot: Bot, call: Call) -> Json:
         mine = [guild for guild in self._world.guilds.values() if bot.id in guild.members]
         told: Payload = {"icon": None, "banner": None, "owner": False, "features": []}
         return [
-            {"id": str(guild.id), "name": guild.name, **told, "permissions": str(self._world.allowed_in(bot.id, guild))}
+            {
+                "id": str(guild.id),
+                "name": guild.name,
+                **told,
+                "permissions": str(self._world.allowed_in(bot.id, guild)),
+            }
             for guild in mine
         ]
 
@@ -177,7 +230,9 @@ class Places:
         asked: Any = call.parameters
         place = self._posting.place(bot, asked["channel"])
         if not (place.is_thread and place.owner == bot.id):
-            self._posting.place(bot, asked["channel"], "manage_threads" if place.is_thread else "manage_channels")
+            self._posting.place(
+                bot, asked["channel"], "manage_threads" if place.is_thread else "manage_channels"
+            )
         self.change(place, {name: value for name, value in asked.items() if name != "channel"})
         return shapes.channel(place, bot)
 
@@ -192,7 +247,9 @@ class Places:
         if archived != place.archived:
             place.archived, place.archived_at = archived, self._world.clock.now()
         event = "THREAD_UPDATE" if place.is_thread else "CHANNEL_UPDATE"
-        self._sessions.tell_place(place, event, lambda bot, _: shapes.channel(place, bot), kind=None)
+        self._sessions.tell_place(
+            place, event, lambda bot, _: shapes.channel(place, bot), kind=None
+        )
 
     async def _active(self, bot: Bot, call: Call) -> Json:
         there = [each for each in self._mine(bot, call).threads.values() if not each.archived]
@@ -212,7 +269,9 @@ class Places:
         if not 2 <= limit <= 100:
             raise invalid("limit", "2 to 100", PAGE)
         assert place.guild is not None
-        there = [each for each in place.guild.threads.values() if each.parent is place and each.archived]
+        there = [
+            each for each in place.guild.threads.values() if each.parent is place and each.archived
+        ]
         there = [each for each in there if (each.kind == PRIVATE_THREAD) == private]
         there.sort(key=lambda each: each.archived_at, reverse=True)
         older = [each for each in there if before is None or stamp(each.archived_at) < str(before)]
@@ -237,7 +296,9 @@ class Places:
     def begin(self, said: Message, thread: Channel) -> None:
         """All are told; it begins with a message that has the thread's id and shows the one it hangs on."""
         self.tell_of(thread)
-        starter = Message(id=thread.id, channel=thread, author=said.author, at=self._world.clock.now(), kind=21)
+        starter = Message(
+            id=thread.id, channel=thread, author=said.author, at=self._world.clock.now(), kind=21
+        )
         starter.reference = reference_to(said)
         self._posting.put(starter)
 
@@ -246,7 +307,9 @@ class Places:
         if said.channel.guild is None or said.channel.is_thread:
             raise Refused(400, 50024, "Cannot execute action on this channel type", rule=ONE_THREAD)
         if said.thread is not None:
-            raise Refused(400, 160004, "A thread has already been created for this message", rule=ONE_THREAD)
+            raise Refused(
+                400, 160004, "A thread has already been created for this message", rule=ONE_THREAD
+            )
         said.thread = self._world.add_thread(said.channel, id_=said.id, name=name, owner=owner)
         said.flags |= shapes.HAS_THREAD
         return said.thread
@@ -260,7 +323,9 @@ class Places:
         if "message" in asked:
             raise invalid("message", "only a forum takes one", FORUM_RULE)
         private = asked.get("type", PRIVATE_THREAD) == PRIVATE_THREAD
-        self._posting.place(bot, asked["channel"], f"create_{'private' if private else 'public'}_threads")
+        self._posting.place(
+            bot, asked["channel"], f"create_{'private' if private else 'public'}_threads"
+        )
         id_ = self._world.clock.new_id()
         thread = self._world.add_thread(place, id_=id_, name=name, owner=bot.id, private=private)
         thread.auto_archive = _archive(asked.get("auto_archive_duration"), 1440)
@@ -287,7 +352,10 @@ class Places:
     def tell_of(self, thread: Channel) -> None:
         """THREAD_CREATE, to all who see it."""
         self._sessions.tell_place(
-            thread, "THREAD_CREATE", lambda bot, _: shapes.thread(thread, bot) | {"newly_created": True}, kind=None
+            thread,
+            "THREAD_CREATE",
+            lambda bot, _: shapes.thread(thread, bot) | {"newly_created": True},
+            kind=None,
         )
 
 
@@ -304,10 +372,16 @@ def _archive(minutes: object, otherwise: int) -> int:
     if minutes is None:
         return otherwise
     if minutes not in (60, 1440, 4320, 10080):
-        raise invalid("auto_archive_duration", "Value must be one of {60, 1440, 4320, 10080}.", ARCHIVE)
+        raise invalid(
+            "auto_archive_duration", "Value must be one of {60, 1440, 4320, 10080}.", ARCHIVE
+        )
     return int(str(minutes))
 
 
 def _listed(threads: list[Channel], bot: Bot) -> Payload:
     mine = [shapes.thread_member(each, bot.id) for each in threads if bot.id in each.members]
-    return {"threads": [shapes.thread(each, bot) for each in threads], "members": mine, "has_more": False}
+    return {
+        "threads": [shapes.thread(each, bot) for each in threads],
+        "members": mine,
+        "has_more": False,
+    }

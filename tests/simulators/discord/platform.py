@@ -56,7 +56,9 @@ class Discord:
     }
     rules = RULES
 
-    def __init__(self, *, settings: Settings | None = None, tokens: Mapping[str, str] = TOKENS) -> None:
+    def __init__(
+        self, *, settings: Settings | None = None, tokens: Mapping[str, str] = TOKENS
+    ) -> None:
         settings = settings or Settings()
         self.world = World(dict(tokens))
         sessions = Sessions(self.world)
@@ -70,12 +72,28 @@ class Discord:
         showing = Showing(self.world, sessions, people, self._interactions)
         operating = Operating(self.world, sessions, settings)
         commands = Commands(self.world)
-        self._entries = [*messages.entries, *places.entries, *commands.entries, *self._interactions.entries]
-        cdn = Method(answer=self._fetch, does="fetch", required=_LINK, optional=_SIGNED, source=f"{DOCS}/reference")
-        self.methods = (
-            {entry.name: self._method(entry) for entry in self._entries} | self._gateway.methods | {"cdn": cdn}
+        self._entries = [
+            *messages.entries,
+            *places.entries,
+            *commands.entries,
+            *self._interactions.entries,
+        ]
+        cdn = Method(
+            answer=self._fetch,
+            does="fetch",
+            required=_LINK,
+            optional=_SIGNED,
+            source=f"{DOCS}/reference",
         )
-        self.deeds = {each.name: self._deed(each) for each in (*people.entries, *showing.entries, *operating.entries)}
+        self.methods = (
+            {entry.name: self._method(entry) for entry in self._entries}
+            | self._gateway.methods
+            | {"cdn": cdn}
+        )
+        self.deeds = {
+            each.name: self._deed(each)
+            for each in (*people.entries, *showing.entries, *operating.entries)
+        }
 
     def routes(self, simulator: Simulator) -> Iterable[web.RouteDef]:
         """REST, the gateway and the files, each below a path of its own. What is longest is asked first."""
@@ -103,11 +121,17 @@ class Discord:
         if refusal.status == 429:
             return self._throttle(refusal)
         code = refusal.code if isinstance(refusal, Refused) else CODES.get(refusal.status, 0)
-        text = refusal.text if refusal.rule or refusal.says else SENTENCES.get(refusal.status, refusal.text)
+        text = (
+            refusal.text
+            if refusal.rule or refusal.says
+            else SENTENCES.get(refusal.status, refusal.text)
+        )
         said: Payload = {"message": text, "code": code}
         if isinstance(refusal, Refused) and refusal.errors is not None:
             said |= {"message": "Invalid Form Body", "errors": refusal.errors}
-        return web.Response(status=refusal.status, body=json.dumps(said).encode(), content_type="application/json")
+        return web.Response(
+            status=refusal.status, body=json.dumps(said).encode(), content_type="application/json"
+        )
 
     def _throttle(self, refusal: Refusal) -> web.Response:
         said = {
@@ -130,7 +154,13 @@ class Discord:
             name = entry.name
             parameters = await parameters_of(request, {**entry.required, **entry.optional})
             if name == "create_message":
-                name += "+files" if "filenames" in parameters else "+buttons" if parameters.get("components") else ""
+                name += (
+                    "+files"
+                    if "filenames" in parameters
+                    else "+buttons"
+                    if parameters.get("components")
+                    else ""
+                )
             bot, chat = self._bot(entry, request), self._chat(request)
             account = bot.account if bot else None
             response = await simulator.serve(request, name, parameters, account=account, chat=chat)
@@ -152,7 +182,9 @@ class Discord:
     @staticmethod
     def _lost(simulator: Simulator) -> Answer:
         async def answer(request: web.Request) -> web.StreamResponse:
-            return await simulator.serve(request, f"{request.method} /{request.match_info['path']}", {})
+            return await simulator.serve(
+                request, f"{request.method} /{request.match_info['path']}", {}
+            )
 
         return answer
 
@@ -174,27 +206,41 @@ class Discord:
                 raise unknown("Interaction" if "interaction" in call.parameters else "Webhook")
             if bot is None:
                 raise Refused(401, 0, "401: Unauthorized", rule=AUTHORISED)
-            if entry.known_by == "token" and not REQUEST.get().headers.get("User-Agent", "").startswith("DiscordBot ("):
+            if entry.known_by == "token" and not REQUEST.get().headers.get(
+                "User-Agent", ""
+            ).startswith("DiscordBot ("):
                 raise Refused(403, 40333, "internal network error", rule=USER_AGENT)
             kind = call.fault.kind if call.fault else None
             if kind == "cloudflare":
-                return web.Response(status=429, text="error code: 1015", headers={"Retry-After": "1"})
+                return web.Response(
+                    status=429, text="error code: 1015", headers={"Retry-After": "1"}
+                )
             if kind == "missing access":
                 raise Refused(403, 50001, "Missing Access", rule=AUTHORISED)
             self._rates.take(bot.account, entry.name, call.chat)
             return await entry.act(bot, call)
 
         source = f"{DOCS}/reference, {entry.verb} {entry.path}"
-        return Method(answer=answer, does=entry.does, required=entry.required, optional=entry.optional, source=source)
+        return Method(
+            answer=answer,
+            does=entry.does,
+            required=entry.required,
+            optional=entry.optional,
+            source=source,
+        )
 
     def _deed(self, entry: Entry) -> Method:
         async def answer(call: Call) -> Json:
             if call.account not in self.world.bots:
-                raise ValueError(f"there is no account {call.account}; there are {', '.join(self.world.bots)}")
+                raise ValueError(
+                    f"there is no account {call.account}; there are {', '.join(self.world.bots)}"
+                )
             return await entry.act(self.world.bots[call.account], call)
 
         source = "the docstring of tests/simulators/discord"
-        return Method(answer=answer, required=entry.required, optional=entry.optional, source=source)
+        return Method(
+            answer=answer, required=entry.required, optional=entry.optional, source=source
+        )
 
     async def _fetch(self, call: Call) -> web.Response:
         file = file_behind(self.world, snowflake(call.parameters["file"], "file"), call.parameters)

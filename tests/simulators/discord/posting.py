@@ -90,8 +90,12 @@ class Posting:
         if channel.kind == FORUM:
             raise Refused(400, 50008, "Cannot send messages in a non-text channel", rule=FORUM_RULE)
         if channel.guild is not None:
-            self.place(bot, id_, "send_messages_in_threads" if channel.is_thread else "send_messages")
-        if channel.locked and not permissions.has(self._world.allowed(bot.id, channel), "manage_threads"):
+            self.place(
+                bot, id_, "send_messages_in_threads" if channel.is_thread else "send_messages"
+            )
+        if channel.locked and not permissions.has(
+            self._world.allowed(bot.id, channel), "manage_threads"
+        ):
             raise Refused(403, 160005, "Thread is locked", rule=LOCKED)
         return channel
 
@@ -108,7 +112,8 @@ class Posting:
             components=objects(asked, "components"),
             files=self.uploaded(asked),
             stickers=[
-                {"id": str(id_), "name": f"sticker {id_}", "format_type": 1} for id_ in asked.get("sticker_ids", [])
+                {"id": str(id_), "name": f"sticker {id_}", "format_type": 1}
+                for id_ in asked.get("sticker_ids", [])
             ],
             flags=asked.get("flags", 0),
             allowed=mentions.allowed(asked.get("allowed_mentions")),
@@ -150,12 +155,16 @@ class Posting:
         if strange or reference.get("type", 0) != 0:
             raise invalid("message_reference", f"a reply is wanted, without {strange}", REFERENCE)
         if snowflake(reference.get("channel_id", place.id), "message_reference") != place.id:
-            raise invalid("message_reference", "Cannot reply to a message of another channel", REPLY)
+            raise invalid(
+                "message_reference", "Cannot reply to a message of another channel", REPLY
+            )
         original = place.messages.get(snowflake(reference.get("message_id"), "message_reference"))
         if original is not None and not original.deleted:
             return original
         if reference.get("fail_if_not_exists", True):
-            raise invalid("message_reference", "Unknown message", REPLY, reason="REPLIES_UNKNOWN_MESSAGE")
+            raise invalid(
+                "message_reference", "Unknown message", REPLY, reason="REPLIES_UNKNOWN_MESSAGE"
+            )
         return None
 
     def post(self, bot: Bot, place: Channel, draft: Draft, **more: Any) -> Message:
@@ -198,7 +207,9 @@ class Posting:
         """Writing in an archived thread opens it."""
         if thread.archived and not thread.locked:
             thread.archived = False
-            self._sessions.tell_place(thread, "THREAD_UPDATE", lambda bot, _: shapes.thread(thread, bot), kind=None)
+            self._sessions.tell_place(
+                thread, "THREAD_UPDATE", lambda bot, _: shapes.thread(thread, bot), kind=None
+            )
 
     def tell_of(self, said: Message, event: str) -> None:
         """To all bots that see it, each in its own way."""
@@ -211,7 +222,11 @@ class Posting:
             if guild is None:
                 return payload | {"channel_type": DM}
             payload |= {"guild_id": str(guild.id), "channel_type": said.channel.kind}
-            return payload if said.webhook else payload | {"member": shapes.member(guild, said.author.id)}
+            return (
+                payload
+                if said.webhook
+                else payload | {"member": shapes.member(guild, said.author.id)}
+            )
 
         self._sessions.tell_place(said.channel, event, told)
 
@@ -220,10 +235,17 @@ class Posting:
         before = {"content": said.content, "embeds": said.embeds, "components": said.components}
         draft = self.drafted({**before, **asked})
         kept = {str(each.get("id")) for each in objects(asked, "attachments")}
-        files = [file for file in said.files if "attachments" not in asked or str(file.id) in kept] + draft.files
+        files = [
+            file for file in said.files if "attachments" not in asked or str(file.id) in kept
+        ] + draft.files
         _check_not_empty(draft.content, draft.embeds, files, said.stickers, draft.components)
         said.edits.append(said.content)
-        said.content, said.embeds, said.components, said.files = draft.content, draft.embeds, draft.components, files
+        said.content, said.embeds, said.components, said.files = (
+            draft.content,
+            draft.embeds,
+            draft.components,
+            files,
+        )
         said.edited_at = self._world.clock.now()
         self._world.files |= {file.id: file for file in files}
         mentions.call(self._world, said, draft.allowed)
@@ -245,7 +267,11 @@ _REFERENCE = {"type", "message_id", "channel_id", "guild_id", "fail_if_not_exist
 
 def reference_to(original: Message, kind: int = 0) -> Payload:
     """As a reply or a forward names it."""
-    told: Payload = {"type": kind, "message_id": str(original.id), "channel_id": str(original.channel.id)}
+    told: Payload = {
+        "type": kind,
+        "message_id": str(original.id),
+        "channel_id": str(original.channel.id),
+    }
     return told | ({"guild_id": str(original.channel.guild.id)} if original.channel.guild else {})
 
 

@@ -66,5 +66,9 @@ class Rates:
         if len(taken) >= limit:
             wait = round(taken[0] + seconds - time.monotonic(), 3)
             raise Refusal(
-                429, "You are being rate limited.", rule=RATES, retry_after=max(0.001, wait), everywhere=everywhere
+                429,
+                "You are being rate limited.",
+                rule=RATES,
+                retry_after=max(0.001, wait),
+                everywhere=everywhere,
             )

@@ -81,7 +81,9 @@ class Session:
     def dispatch(self, event: str, data: Payload, chat: int | None = None) -> None:
         """Tell it now, or when it comes back."""
         self.seq += 1
-        frame = Frame(op=0, data=data, seq=self.seq, event=event, chat=None if chat is None else str(chat))
+        frame = Frame(
+            op=0, data=data, seq=self.seq, event=event, chat=None if chat is None else str(chat)
+        )
         self.told.append(frame)
         if self.socket is not None:
             self.socket.put(frame)
@@ -113,7 +115,9 @@ class Sessions:
 
     def of(self, bot: Bot) -> list[Session]:
         """Those of a bot that are not over."""
-        return [session for session in self._all.values() if session.bot is bot and not session.over]
+        return [
+            session for session in self._all.values() if session.bot is bot and not session.over
+        ]
 
     def tell(
         self,
@@ -132,7 +136,12 @@ class Sessions:
                 session.dispatch(event, told, chat)
 
     def tell_place(
-        self, place: Channel, event: str, data: Callable[[Bot, bool], Payload], *, kind: str | None = "messages"
+        self,
+        place: Channel,
+        event: str,
+        data: Callable[[Bot, bool], Payload],
+        *,
+        kind: str | None = "messages",
     ) -> None:
         """Tell every bot that sees this place."""
         guild = place.guild.id if place.guild else None

@@ -5,7 +5,19 @@ from __future__ import annotations
 from tests.simulators.discord import permissions
 from tests.simulators.discord.ids import stamp
 from tests.simulators.discord.links import link
-from tests.simulators.discord.world import DM, FORUM, Bot, Channel, File, Guild, Message, Payload, Person, Role, World
+from tests.simulators.discord.world import (
+    DM,
+    FORUM,
+    Bot,
+    Channel,
+    File,
+    Guild,
+    Message,
+    Payload,
+    Person,
+    Role,
+    World,
+)
 
 HAS_THREAD, EPHEMERAL, LOADING = 1 << 5, 1 << 6, 1 << 7
 _FLAGS = {"presences": 1 << 13, "members": 1 << 15, "message_content": 1 << 19}
@@ -88,7 +100,12 @@ def channel(channel: Channel, bot: Bot) -> Payload:
         "parent_id": None,
         "rate_limit_per_user": channel.slow,
         "permission_overwrites": [
-            {"id": str(id_), "type": int(id_ not in channel.guild.roles), "allow": str(allow), "deny": str(deny)}
+            {
+                "id": str(id_),
+                "type": int(id_ not in channel.guild.roles),
+                "allow": str(allow),
+                "deny": str(deny),
+            }
             for id_, (allow, deny) in channel.overwrites.items()
         ],
     }
@@ -132,7 +149,12 @@ def thread(channel: Channel, bot: Bot) -> Payload:
 
 def thread_member(channel: Channel, person: int) -> Payload:
     """Somebody in a thread."""
-    return {"id": str(channel.id), "user_id": str(person), "join_timestamp": stamp(channel.created_at), "flags": 0}
+    return {
+        "id": str(channel.id),
+        "user_id": str(person),
+        "join_timestamp": stamp(channel.created_at),
+        "flags": 0,
+    }
 
 
 def small_guild(guild: Guild) -> Payload:
@@ -173,7 +195,11 @@ def small_guild(guild: Guild) -> Payload:
 
 def whole_guild(world: World, guild: Guild, bot: Bot) -> Payload:
     """What GUILD_CREATE tells: channels and active threads that the bot sees, and of a large guild few members."""
-    seen = [each for each in guild.channels.values() if permissions.has(world.allowed(bot.id, each), "view_channel")]
+    seen = [
+        each
+        for each in guild.channels.values()
+        if permissions.has(world.allowed(bot.id, each), "view_channel")
+    ]
     active = [each for each in guild.threads.values() if not each.archived and each.parent in seen]
     return small_guild(guild) | {
         "joined_at": stamp(guild.made_at),
@@ -194,12 +220,22 @@ def whole_guild(world: World, guild: Guild, bot: Bot) -> Payload:
 def attachment(world: World, channel: int, file: File) -> Payload:
     """With a link that expires."""
     url = link(world, channel, file)
-    told: Payload = {"id": str(file.id), "filename": file.name, "size": len(file.content), "url": url}
-    told |= {"proxy_url": url.replace("cdn.discordapp.com", "media.discordapp.net"), "content_type": file.mime}
+    told: Payload = {
+        "id": str(file.id),
+        "filename": file.name,
+        "size": len(file.content),
+        "url": url,
+    }
+    told |= {
+        "proxy_url": url.replace("cdn.discordapp.com", "media.discordapp.net"),
+        "content_type": file.mime,
+    }
     return told | ({"description": file.description} if file.description else {})
 
 
-def message(world: World, said: Message, bot: Bot, *, readable: bool = True, quoted: bool = False) -> Payload:
+def message(
+    world: World, said: Message, bot: Bot, *, readable: bool = True, quoted: bool = False
+) -> Payload:
     """As the bot sees it. What it must not read without the message content intent is there, and empty."""
     place = said.channel
     may_read = readable or place.kind == DM or said.author.id == bot.id or bot.id in said.mentions
@@ -214,7 +250,9 @@ def message(world: World, said: Message, bot: Bot, *, readable: bool = True, quo
         "mention_everyone": said.mention_everyone,
         "mentions": [_mentioned(world, place, id_) for id_ in said.mentions],
         "mention_roles": [str(id_) for id_ in said.mention_roles],
-        "attachments": [attachment(world, place.id, file) for file in said.files] if may_read else [],
+        "attachments": [attachment(world, place.id, file) for file in said.files]
+        if may_read
+        else [],
         "embeds": said.embeds if may_read else [],
         "components": said.components if may_read else [],
         "pinned": False,
@@ -234,7 +272,9 @@ def message(world: World, said: Message, bot: Bot, *, readable: bool = True, quo
     if said.interaction is not None:
         told["interaction_metadata"] = said.interaction
     if said.reference is not None:
-        told |= {"message_reference": said.reference} | ({} if quoted else _quoted(world, said, bot, readable))
+        told |= {"message_reference": said.reference} | (
+            {} if quoted else _quoted(world, said, bot, readable)
+        )
     return told
 
 
@@ -282,12 +322,22 @@ def flags(bot: Bot) -> int:
 
 def _mentioned(world: World, place: Channel, id_: int) -> Payload:
     told = user(world.person(id_))
-    return told | {"member": member(place.guild, id_)} if place.guild and id_ in place.guild.members else told
+    return (
+        told | {"member": member(place.guild, id_)}
+        if place.guild and id_ in place.guild.members
+        else told
+    )
 
 
 def _reaction(emoji: str, who: list[int], bot: Bot) -> Payload:
     count = {"count": len(who), "count_details": {"burst": 0, "normal": len(who)}}
-    return {**count, "me": bot.id in who, "me_burst": False, "emoji": {"id": None, "name": emoji}, "burst_colors": []}
+    return {
+        **count,
+        "me": bot.id in who,
+        "me_burst": False,
+        "emoji": {"id": None, "name": emoji},
+        "burst_colors": [],
+    }
 
 
 def _quoted(world: World, said: Message, bot: Bot, readable: bool) -> Payload:

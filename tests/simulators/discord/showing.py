@@ -19,7 +19,9 @@ from tests.simulators.discord.world import Bot, Message, Payload, World
 class Showing:
     """Nothing here changes anything."""
 
-    def __init__(self, world: World, sessions: Sessions, people: People, interactions: Interactions) -> None:
+    def __init__(
+        self, world: World, sessions: Sessions, people: People, interactions: Interactions
+    ) -> None:
         self._world = world
         self._sessions = sessions
         self._people = people
@@ -41,7 +43,9 @@ class Showing:
 
     async def _messages(self, bot: Bot, call: Call) -> Json:
         said = self._world.said[bot.account]
-        return [shown(each) for each in said if not each.deleted and not each.flags & shapes.LOADING]
+        return [
+            shown(each) for each in said if not each.deleted and not each.flags & shapes.LOADING
+        ]
 
     async def _updates(self, bot: Bot, call: Call) -> Json:
         """Discord is never told that something has arrived: `acknowledged` is never true."""
@@ -107,7 +111,10 @@ class Showing:
 def shown(said: Message) -> Payload:
     """One message, as people see it."""
     reply = said.reference["message_id"] if said.reference and said.kind == 19 else None
-    files = [{"name": each.name, "content": base64.b64encode(each.content).decode()} for each in said.files]
+    files = [
+        {"name": each.name, "content": base64.b64encode(each.content).decode()}
+        for each in said.files
+    ]
     return {
         "id": str(said.id),
         "chat": str(said.channel.id),
@@ -116,7 +123,11 @@ def shown(said: Message) -> Payload:
         "size": len(said.content),
         "edits": said.edits,
         "buttons": [
-            {"label": each.get("label"), "nonce": each.get("custom_id"), "disabled": bool(each.get("disabled"))}
+            {
+                "label": each.get("label"),
+                "nonce": each.get("custom_id"),
+                "disabled": bool(each.get("disabled")),
+            }
             for each in buttons(said.components)
         ],
         "reactions": list(said.reactions),
@@ -138,4 +149,7 @@ def shown(said: Message) -> Payload:
 def _update(done: dict[str, Any]) -> Payload:
     said: Message | None = done["said"]
     told = {name: value for name, value in done.items() if name != "said"}
-    return told | {"reactions": list(said.reactions) if said else [], "deleted": bool(said and said.deleted)}
+    return told | {
+        "reactions": list(said.reactions) if said else [],
+        "deleted": bool(said and said.deleted),
+    }

@@ -117,8 +117,12 @@ class Channel:
 
     def history(self) -> list[Message]:
         """What is there for all to read, oldest first."""
-        there = [each for each in self.messages.values() if not each.deleted and each.only_for is None]
-        return sorted((each for each in there if each.at >= self.forgotten_before), key=lambda each: each.id)
+        there = [
+            each for each in self.messages.values() if not each.deleted and each.only_for is None
+        ]
+        return sorted(
+            (each for each in there if each.at >= self.forgotten_before), key=lambda each: each.id
+        )
 
     def message(self, id_: int) -> Message:
         """Raises Refused for one that is not there, or no longer."""
@@ -208,17 +212,25 @@ class World:
         guild.members[1] = []
         return guild
 
-    def add_channel(self, id_: int, guild: Guild, *, name: str, kind: int = TEXT, topic: str | None = None) -> Channel:
+    def add_channel(
+        self, id_: int, guild: Guild, *, name: str, kind: int = TEXT, topic: str | None = None
+    ) -> Channel:
         """A channel of a guild."""
-        channel = Channel(id=id_, kind=kind, name=name, guild=guild, topic=topic, created_at=self.clock.now())
+        channel = Channel(
+            id=id_, kind=kind, name=name, guild=guild, topic=topic, created_at=self.clock.now()
+        )
         guild.channels[id_] = channel
         return channel
 
-    def add_thread(self, parent: Channel, *, id_: int, name: str, owner: int, private: bool = False) -> Channel:
+    def add_thread(
+        self, parent: Channel, *, id_: int, name: str, owner: int, private: bool = False
+    ) -> Channel:
         """In a channel or a forum."""
         assert parent.guild is not None
         kind = PRIVATE_THREAD if private else PUBLIC_THREAD
-        thread = Channel(id=id_, kind=kind, name=name, guild=parent.guild, parent=parent, owner=owner)
+        thread = Channel(
+            id=id_, kind=kind, name=name, guild=parent.guild, parent=parent, owner=owner
+        )
         thread.created_at = self.clock.now()
         thread.members.add(owner)
         parent.guild.threads[id_] = thread
@@ -248,7 +260,9 @@ class World:
 
     def bot_of(self, token: str) -> Bot | None:
         """Whose token that is, if it still holds."""
-        return next((bot for bot in self.bots.values() if bot.token == token and not bot.revoked), None)
+        return next(
+            (bot for bot in self.bots.values() if bot.token == token and not bot.revoked), None
+        )
 
     def find(self, bot: Bot, id_: int) -> Channel | None:
         """A channel, thread or DM that this bot could know."""

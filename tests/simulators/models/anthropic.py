@@ -26,7 +26,12 @@ OPTIONAL = {
     "metadata": dict,
 }
 
-_FINISH = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use"}
+_FINISH = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+    "tool_calls": "tool_use",
+}
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 Block = dict[str, object]
@@ -49,8 +54,12 @@ def check(parameters: Mapping[str, object]) -> None:
     known, seen, waiting = {tool["name"] for tool in tools}, set[str](), set[str]()
     for at, message in enumerate(messages):
         if message["role"] != ("user" if at % 2 == 0 else "assistant"):
-            raise Refusal(400, f"messages.{at}: roles must alternate, and a user begins", rule=LEGAL)
-        given = {block["tool_use_id"] for block in message["content"] if block["type"] == "tool_result"}
+            raise Refusal(
+                400, f"messages.{at}: roles must alternate, and a user begins", rule=LEGAL
+            )
+        given = {
+            block["tool_use_id"] for block in message["content"] if block["type"] == "tool_result"
+        }
         if given != waiting:
             raise Refusal(400, f"messages.{at}: calls {waiting} and results {given}", rule=LEGAL)
         waiting = {block["id"] for block in message["content"] if block["type"] == "tool_use"}
@@ -82,15 +91,25 @@ def _check_block(at: int, block: Mapping[str, object], known: set[str]) -> None:
 
 def _picture_trouble(source: object) -> str | bool:
     types = ("image/png", "image/jpeg", "image/gif", "image/webp")
-    is_right = isinstance(source, dict) and source["type"] == "base64" and source["media_type"] in types
+    is_right = (
+        isinstance(source, dict) and source["type"] == "base64" and source["media_type"] in types
+    )
     return not is_right and "not a picture"
 
 
-def events(script: Script, pieces: Sequence[str], parameters: Mapping[str, object]) -> Iterator[tuple[str | None, str]]:
+def events(
+    script: Script, pieces: Sequence[str], parameters: Mapping[str, object]
+) -> Iterator[tuple[str | None, str]]:
     """The stream: names of events and their data."""
     with_usage = "no usage" not in script.ways
     usage = _usage(script, pieces)
-    start: Block = {"id": "msg_1", "type": "message", "role": "assistant", "model": parameters["model"], "content": []}
+    start: Block = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": parameters["model"],
+        "content": [],
+    }
     if with_usage:
         start["usage"] = {**usage, "output_tokens": 1}
     yield _event("message_start", message=start)
@@ -100,17 +119,27 @@ def events(script: Script, pieces: Sequence[str], parameters: Mapping[str, objec
         for delta in deltas:
             yield _event("content_block_delta", index=index, delta=delta)
         yield _event("content_block_stop", index=index)
-    stop = {} if "no finish" in script.ways else {"stop_reason": _FINISH[script.finish], "stop_sequence": None}
+    stop = (
+        {}
+        if "no finish" in script.ways
+        else {"stop_reason": _FINISH[script.finish], "stop_sequence": None}
+    )
     counted = {"usage": {"output_tokens": usage["output_tokens"]}} if with_usage else {}
     yield _event("message_delta", delta=stop, **counted)
     if "no done" not in script.ways:
         yield _event("message_stop")
 
 
-def whole(script: Script, pieces: Sequence[str], parameters: Mapping[str, object]) -> dict[str, object]:
+def whole(
+    script: Script, pieces: Sequence[str], parameters: Mapping[str, object]
+) -> dict[str, object]:
     """The same as one document."""
     thoughts = "".join(script.thoughts)
-    thinking = [{"type": "thinking", "thinking": thoughts, "signature": script.signature or ""}] if thoughts else []
+    thinking = (
+        [{"type": "thinking", "thinking": thoughts, "signature": script.signature or ""}]
+        if thoughts
+        else []
+    )
     usage = {} if "no usage" in script.ways else {"usage": _usage(script, pieces)}
     return {
         "id": "msg_1",
@@ -130,8 +159,12 @@ def error(words: str) -> tuple[str | None, str]:
 
 def _blocks(script: Script, pieces: Sequence[str]) -> Iterator[tuple[Block, list[Block]]]:
     if script.thoughts:
-        thinking: list[Block] = [{"type": "thinking_delta", "thinking": piece} for piece in script.thoughts]
-        signed: list[Block] = [{"type": "signature_delta", "signature": script.signature}] if script.signature else []
+        thinking: list[Block] = [
+            {"type": "thinking_delta", "thinking": piece} for piece in script.thoughts
+        ]
+        signed: list[Block] = (
+            [{"type": "signature_delta", "signature": script.signature}] if script.signature else []
+        )
         yield {"type": "thinking", "thinking": "", "signature": ""}, thinking + signed
     for call in script.calls:
         half = len(call["arguments"]) // 2
@@ -140,9 +173,19 @@ def _blocks(script: Script, pieces: Sequence[str]) -> Iterator[tuple[Block, list
         deltas: list[Block] = [{"type": "input_json_delta", "partial_json": part} for part in parts]
         yield {"type": kind, "id": call["id"], "name": call["name"], "input": {}}, deltas
         if "result" in call:
-            yield {"type": f"{call['name']}_tool_result", "tool_use_id": call["id"], "content": call["result"]}, []
+            yield (
+                {
+                    "type": f"{call['name']}_tool_result",
+                    "tool_use_id": call["id"],
+                    "content": call["result"],
+                },
+                [],
+            )
     if pieces:
-        yield {"type": "text", "text": ""}, [{"type": "text_delta", "text": piece} for piece in pieces]
+        yield (
+            {"type": "text", "text": ""},
+            [{"type": "text_delta", "text": piece} for piece in pieces],
+        )
 
 
 def _event(kind: str, **fields: object) -> tuple[str | None, str]:

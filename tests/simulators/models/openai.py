@@ -71,7 +71,9 @@ def _check_one(at: int, message: Message) -> None:
             raise Refusal(400, f"messages.{at}: not a picture", rule=LEGAL)
 
 
-def events(script: Script, pieces: Sequence[str], parameters: Mapping[str, object]) -> Iterator[tuple[str | None, str]]:
+def events(
+    script: Script, pieces: Sequence[str], parameters: Mapping[str, object]
+) -> Iterator[tuple[str | None, str]]:
     """The stream: names of events and their data."""
     ways = script.ways
     thought = "reasoning" if "reasoning field" in ways else "reasoning_content"
@@ -83,11 +85,18 @@ def events(script: Script, pieces: Sequence[str], parameters: Mapping[str, objec
     for at, call in enumerate(script.calls):
         begun = {"name": call["name"], "arguments": ""}
         yield _chunk(
-            parameters, {"tool_calls": [{"index": at, "id": call["id"], "type": "function", "function": begun}]}
+            parameters,
+            {
+                "tool_calls": [
+                    {"index": at, "id": call["id"], "type": "function", "function": begun}
+                ]
+            },
         )
         half = len(call["arguments"]) // 2
         for part in (call["arguments"][:half], call["arguments"][half:]):
-            yield _chunk(parameters, {"tool_calls": [{"index": at, "function": {"arguments": part}}]})
+            yield _chunk(
+                parameters, {"tool_calls": [{"index": at, "function": {"arguments": part}}]}
+            )
     for piece in pieces:
         content = [{"type": "text", "text": piece}] if "parts" in ways else piece
         yield _chunk(parameters, {**everywhere, "content": content})
@@ -95,12 +104,17 @@ def events(script: Script, pieces: Sequence[str], parameters: Mapping[str, objec
         yield _chunk(parameters, {}, finish=script.finish)
     options = parameters.get("stream_options")
     if isinstance(options, dict) and options.get("include_usage") and "no usage" not in ways:
-        yield None, json.dumps({**_head(parameters), "choices": [], "usage": _usage(script, pieces)})
+        yield (
+            None,
+            json.dumps({**_head(parameters), "choices": [], "usage": _usage(script, pieces)}),
+        )
     if "no done" not in ways:
         yield None, "[DONE]"
 
 
-def whole(script: Script, pieces: Sequence[str], parameters: Mapping[str, object]) -> dict[str, object]:
+def whole(
+    script: Script, pieces: Sequence[str], parameters: Mapping[str, object]
+) -> dict[str, object]:
     """The same as one document."""
     message: dict[str, object] = {"role": "assistant", "content": "".join(pieces)}
     if script.thoughts:
@@ -124,7 +138,9 @@ def _head(parameters: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _chunk(parameters: Mapping[str, object], delta: Message, *, finish: str | None = None) -> tuple[str | None, str]:
+def _chunk(
+    parameters: Mapping[str, object], delta: Message, *, finish: str | None = None
+) -> tuple[str | None, str]:
     choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
     return None, json.dumps({**_head(parameters), "choices": [choice], "usage": None})
 

@@ -41,7 +41,9 @@ EXISTS = Rule("exists", source="the docstring of tests/simulators/models")
 _PROTOCOLS: Mapping[str, ModuleType] = {"completions": openai, "messages": anthropic}
 _BROKEN = ("stall", "error inside", "garbage inside", "long comment", "endless line", "endless")
 _WORDS = {"400": "a fault: 400", "no stream_options": "Unknown field: stream_options"}
-_WORDS["no max_tokens"] = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+_WORDS["no max_tokens"] = (
+    "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+)
 
 
 class Models:
@@ -63,7 +65,14 @@ class Models:
             )
             for name, protocol in _PROTOCOLS.items()
         }
-        written = {"model": str, "pieces": list, "thoughts": list, "signature": str, "calls": list, "finish": str}
+        written = {
+            "model": str,
+            "pieces": list,
+            "thoughts": list,
+            "signature": str,
+            "calls": list,
+            "finish": str,
+        }
         written |= {"usage": dict, "pause": float, "ways": list}
         self.deeds = {
             "script": Method(answer=self._write, optional=written),
@@ -75,7 +84,9 @@ class Models:
 
         async def completions(request: web.Request) -> web.StreamResponse:
             key = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            return await simulator.serve(request, "completions", await request.json(), account=key or None)
+            return await simulator.serve(
+                request, "completions", await request.json(), account=key or None
+            )
 
         async def messages(request: web.Request) -> web.StreamResponse:
             if request.headers.get("anthropic-version") != "2023-06-01":
@@ -100,10 +111,21 @@ class Models:
 
     def refuse(self, refusal: Refusal) -> web.StreamResponse:
         """In a form that both protocols read."""
-        kind = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error", 529: "overloaded_error"}
-        error = {"type": kind.get(refusal.status, "invalid_request_error"), "message": refusal.text, "code": None}
+        kind = {
+            401: "authentication_error",
+            404: "not_found_error",
+            429: "rate_limit_error",
+            529: "overloaded_error",
+        }
+        error = {
+            "type": kind.get(refusal.status, "invalid_request_error"),
+            "message": refusal.text,
+            "code": None,
+        }
         headers = {"retry-after": f"{refusal.retry_after:g}"} if refusal.retry_after else {}
-        return web.json_response({"type": "error", "error": error}, status=refusal.status, headers=headers)
+        return web.json_response(
+            {"type": "error", "error": error}, status=refusal.status, headers=headers
+        )
 
     async def _write(self, call: Call) -> Json:
         strange = set(_list(call.parameters.get("ways"))) - set(WAYS)
@@ -122,7 +144,11 @@ class Models:
 
     async def _answer(self, call: Call) -> Json | web.StreamResponse:
         if call.account not in (None, KEY):
-            raise Refusal(401, f"Incorrect API key provided: {call.account}. Get another one.", rule=CREDENTIALS)
+            raise Refusal(
+                401,
+                f"Incorrect API key provided: {call.account}. Get another one.",
+                rule=CREDENTIALS,
+            )
         if call.parameters["model"] == "no-such-model":
             raise Refusal(404, "The model `no-such-model` does not exist", rule=EXISTS)
         protocol = _PROTOCOLS[call.method]
@@ -132,7 +158,9 @@ class Models:
         if kind == "silent":
             await self._say_nothing()
         script = self._scripts.get(str(call.parameters["model"]), self._scripts[None])
-        said = _echo(protocol.heard(call.parameters)) if script.pieces is None else list(script.pieces)
+        said = (
+            _echo(protocol.heard(call.parameters)) if script.pieces is None else list(script.pieces)
+        )
         if "whole" in script.ways or not call.parameters.get("stream"):
             return web.json_response(protocol.whole(script, said, call.parameters))
         return self._streamed(protocol, script, said, call)
@@ -144,7 +172,9 @@ class Models:
         finally:
             self._counted(-1)
 
-    def _streamed(self, protocol: ModuleType, script: Script, said: list[str], call: Call) -> Streamed:
+    def _streamed(
+        self, protocol: ModuleType, script: Script, said: list[str], call: Call
+    ) -> Streamed:
         said = split_characters(said) if "split characters" in script.ways else said
         right = list(pieces_of(protocol.events(script, said, call.parameters), script.ways))
         kind = call.fault.kind if call.fault else ""
@@ -164,7 +194,8 @@ class Models:
 
 async def _elsewhere(request: web.Request) -> web.StreamResponse:
     return web.Response(
-        status=308, headers={"Location": request.path.replace("/moved", "/v1").replace("/v1/v1", "/v1")}
+        status=308,
+        headers={"Location": request.path.replace("/moved", "/v1").replace("/v1/v1", "/v1")},
     )
 
 
@@ -190,5 +221,7 @@ async def _paused(pieces: Sequence[bytes], pause: float) -> AsyncIterator[bytes]
 
 def _list(value: object) -> list[str]:
     return (
-        [json.dumps(each) if not isinstance(each, str) else each for each in value] if isinstance(value, list) else []
+        [json.dumps(each) if not isinstance(each, str) else each for each in value]
+        if isinstance(value, list)
+        else []
     )

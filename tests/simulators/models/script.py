@@ -21,4 +21,6 @@ class Script:
 
     def counted(self, pieces: Sequence[str]) -> dict[str, int]:
         """The tokens, in our own words."""
-        return {"input": 7, "output": len(pieces), "cache_read": 4, "cache_write": 0} | dict(self.usage)
+        return {"input": 7, "output": len(pieces), "cache_read": 4, "cache_write": 0} | dict(
+            self.usage
+        )

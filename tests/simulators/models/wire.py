@@ -62,11 +62,16 @@ def split_characters(pieces: Sequence[str]) -> list[str]:
     halves: list[str] = []
     for piece in pieces:
         units = piece.encode("utf-16-le")
-        halves += [units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)]
+        halves += [
+            units[at : at + 2].decode("utf-16-le", "surrogatepass")
+            for at in range(0, len(units), 2)
+        ]
     return halves
 
 
-async def broken(kind: str, right: Sequence[bytes], error: Event, ways: Sequence[str]) -> AsyncIterator[bytes]:
+async def broken(
+    kind: str, right: Sequence[bytes], error: Event, ways: Sequence[str]
+) -> AsyncIterator[bytes]:
     """Half of the right answer, then what is wrong with it."""
     for piece in right[: len(right) // 2]:
         yield piece
@@ -96,7 +101,9 @@ async def broken(kind: str, right: Sequence[bytes], error: Event, ways: Sequence
 class Streamed(web.StreamResponse):
     """A response that is written after it was returned; `counted` is told when it begins and when it is over."""
 
-    def __init__(self, pieces: AsyncIterator[bytes], counted: Callable[[int], None], *, abort: bool = False) -> None:
+    def __init__(
+        self, pieces: AsyncIterator[bytes], counted: Callable[[int], None], *, abort: bool = False
+    ) -> None:
         super().__init__(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
         self._pieces = pieces
         self._counted = counted

@@ -48,7 +48,12 @@ def check(blocks: Sequence[Block]) -> None:
     troubles = [*_troubles(blocks)]
     if troubles:
         messages = [f"[ERROR] {trouble}" for trouble in troubles]
-        raise rules.No("invalid_blocks", rules.BLOCKS, errors=troubles, response_metadata={"messages": messages})
+        raise rules.No(
+            "invalid_blocks",
+            rules.BLOCKS,
+            errors=troubles,
+            response_metadata={"messages": messages},
+        )
     if sum(len(each.get("text", "")) for each in blocks if each["type"] == "markdown") > MARKDOWN:
         raise rules.No("msg_blocks_too_long", rules.BLOCKS)
 
@@ -56,7 +61,10 @@ def check(blocks: Sequence[Block]) -> None:
 def buttons(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
     """Every button, with the block it is in."""
     for block in blocks:
-        elements = [*block.get("elements", []), *([block["accessory"]] if "accessory" in block else [])]
+        elements = [
+            *block.get("elements", []),
+            *([block["accessory"]] if "accessory" in block else []),
+        ]
         for element in elements:
             if isinstance(element, dict) and element.get("type") == "button":
                 yield {**element, "block_id": block.get("block_id", "")}
@@ -130,8 +138,24 @@ def _wrong_buttons(blocks: Sequence[Block]) -> Iterator[str]:
 
 def _words(block: Block) -> str:
     text = block.get("text")
-    said = [text] if isinstance(text, str) else [text.get("text", "")] if isinstance(text, dict) else []
+    said = (
+        [text]
+        if isinstance(text, str)
+        else [text.get("text", "")]
+        if isinstance(text, dict)
+        else []
+    )
     said += [each.get("text", "") for each in block.get("fields", [])]
-    if block["type"] in ("rich_text", "context", "rich_text_quote", "rich_text_section", "rich_text_list"):
+    if block["type"] in (
+        "rich_text",
+        "context",
+        "rich_text_quote",
+        "rich_text_section",
+        "rich_text_list",
+    ):
         said += [_words(element) for element in block.get("elements", [])]
-    return "\n".join(each for each in said if each) if block["type"] != "rich_text_section" else "".join(said)
+    return (
+        "\n".join(each for each in said if each)
+        if block["type"] != "rich_text_section"
+        else "".join(said)
+    )

@@ -49,7 +49,13 @@ class Event:
 
     def facts(self, attempt: int) -> dict[str, object]:
         """What is recorded of an attempt, and what a fault can be about."""
-        return {"event_id": self.event_id, "kind": self.kind, "id": self.id, "text": self.text, "attempt": attempt}
+        return {
+            "event_id": self.event_id,
+            "kind": self.kind,
+            "id": self.id,
+            "text": self.text,
+            "attempt": attempt,
+        }
 
 
 class Way(Protocol):
@@ -91,7 +97,17 @@ class Courier:
     ) -> Event:
         """From now on this is tried."""
         n = len(self.events) + 1
-        event = Event(n=n, bot=bot, type=type, kind=kind, payload=payload, chat=chat, id=id, text=text, own=own)
+        event = Event(
+            n=n,
+            bot=bot,
+            type=type,
+            kind=kind,
+            payload=payload,
+            chat=chat,
+            id=id,
+            text=text,
+            own=own,
+        )
         self.events.append(event)
         task = asyncio.get_running_loop().create_task(self._deliver(event))
         self._tasks.add(task)

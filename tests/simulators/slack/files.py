@@ -26,7 +26,9 @@ class Files:
         self._posting = posting
         self.methods = {
             "files.getUploadURLExternal": Asked(answer=self._begin, scopes=("files:write",)),
-            "files.completeUploadExternal": Asked(answer=self._complete, does="send_file", scopes=("files:write",)),
+            "files.completeUploadExternal": Asked(
+                answer=self._complete, does="send_file", scopes=("files:write",)
+            ),
             "files.info": Asked(answer=self._info, scopes=("files:read",)),
         }
 
@@ -71,7 +73,11 @@ class Files:
     async def _complete(self, server: Server, bot: Bot, call: Call) -> Json:
         asked = call.parameters
         stored = [self._uploaded(bot, each) for each in asked["files"]]  # type: ignore[attr-defined]
-        places = [asked["channel_id"]] if asked.get("channel_id") else str(asked.get("channels") or "").split(",")
+        places = (
+            [asked["channel_id"]]
+            if asked.get("channel_id")
+            else str(asked.get("channels") or "").split(",")
+        )
         for place in filter(None, places):
             self._share(bot, self._place(bot, place), stored, call)
         return {"files": [{"id": each.id, "title": each.title} for each in stored]}
@@ -82,16 +88,26 @@ class Files:
             raise rules.No("file_not_found", rules.FILE)
         if stored.deleted:
             raise rules.No("file_deleted", rules.FILE)
-        return {"file": shapes.file(bot, stored, server.url), "comments": [], "response_metadata": {"next_cursor": ""}}
+        return {
+            "file": shapes.file(bot, stored, server.url),
+            "comments": [],
+            "response_metadata": {"next_cursor": ""},
+        }
 
     def _new(self, bot: Bot, **what: Any) -> StoredFile:
         created = int(self._server.clock.now())
-        stored = StoredFile(id=f"F0{len(bot.files) + 1:07}", title=what["name"], created=created, **what)
+        stored = StoredFile(
+            id=f"F0{len(bot.files) + 1:07}", title=what["name"], created=created, **what
+        )
         bot.files[stored.id] = stored
         return stored
 
     def _uploaded(self, bot: Bot, named: Any) -> StoredFile:
-        if not isinstance(named, dict) or not {"id"} <= set(named) <= {"id", "title", "highlight_type"}:
+        if not isinstance(named, dict) or not {"id"} <= set(named) <= {
+            "id",
+            "title",
+            "highlight_type",
+        }:
             raise rules.No("invalid_arguments", rules.UPLOAD)
         stored = bot.files.get(str(named["id"]))
         if stored is None or stored.content is None or stored.shares:

@@ -70,7 +70,9 @@ async def set_status(server: Server, bot: Bot, call: Call) -> Json:
     if len(call.parameters.get("loading_messages", [])) > MOST_LOADING_MESSAGES:  # type: ignore[arg-type]
         raise rules.No("invalid_arguments", rules.ASSISTANT)
     bot.end_status(chat, thread)
-    bot.statuses.append(Status(chat=chat.id, thread=thread, text=text, at=server.clock.now(), over=not text))
+    bot.statuses.append(
+        Status(chat=chat.id, thread=thread, text=text, at=server.clock.now(), over=not text)
+    )
     return {}
 
 
@@ -85,7 +87,9 @@ async def set_prompts(server: Server, bot: Bot, call: Call) -> Json:
     """What people may want to ask."""
     chat = _assistants(bot, call)
     prompts = call.parameters["prompts"]
-    right = [each for each in prompts if isinstance(each, dict) and set(each) == {"title", "message"}]  # type: ignore[attr-defined]
+    right = [
+        each for each in prompts if isinstance(each, dict) and set(each) == {"title", "message"}
+    ]  # type: ignore[attr-defined]
     if not 0 < len(right) == len(prompts) <= MOST_PROMPTS:  # type: ignore[arg-type]
         raise rules.No("invalid_arguments", rules.ASSISTANT)
     chat.prompts = right
@@ -95,7 +99,9 @@ async def set_prompts(server: Server, bot: Bot, call: Call) -> Json:
 METHODS = {
     "reactions.add": Asked(answer=react, does="react", scopes=("reactions:write",)),
     "reactions.remove": Asked(answer=take_back, does="react", scopes=("reactions:write",)),
-    "assistant.threads.setStatus": Asked(answer=set_status, does="type", scopes=("chat:write", "assistant:write")),
+    "assistant.threads.setStatus": Asked(
+        answer=set_status, does="type", scopes=("chat:write", "assistant:write")
+    ),
     "assistant.threads.setTitle": Asked(answer=set_title, scopes=("assistant:write",)),
     "assistant.threads.setSuggestedPrompts": Asked(answer=set_prompts, scopes=("assistant:write",)),
 }

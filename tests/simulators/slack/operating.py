@@ -45,7 +45,10 @@ class Operating:
         self._webhooks = webhooks
         self.deeds = {
             "app": Deed(act=self._app, optional=_APP),
-            "add_bot": Deed(act=self._add_bot, required={"name": str, "token": str, "app_token": str, "team": str}),
+            "add_bot": Deed(
+                act=self._add_bot,
+                required={"name": str, "token": str, "app_token": str, "team": str},
+            ),
             "server": Deed(act=self._set, optional=_SERVER),
             "disconnect": Deed(act=self._disconnect, required={"reason": str}),
             "cut": Deed(act=self._cut),

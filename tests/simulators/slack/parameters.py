@@ -44,7 +44,9 @@ def source(method: str) -> str:
     return f"https://docs.slack.dev/reference/methods/{method}"
 
 
-async def read(request: web.Request, known: Mapping[str, type]) -> tuple[dict[str, object], str | None]:
+async def read(
+    request: web.Request, known: Mapping[str, type]
+) -> tuple[dict[str, object], str | None]:
     """Everything that was passed, each value as its type has it where that is possible, and the token."""
     given: dict[str, object] = dict(request.query)
     if request.content_type == "application/json":
@@ -91,4 +93,8 @@ def _kind(name: str, annotation: object) -> type:
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    return (
+        get_args(annotation)
+        if get_origin(annotation) in (Union, types.UnionType)
+        else (annotation,)
+    )

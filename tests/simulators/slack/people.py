@@ -51,7 +51,9 @@ class People:
             "delete": Deed(act=self._delete, required={"id": str}, optional={"chat": str}),
             "react": Deed(act=self._react, required={**_WHO, "message": str, "emoji": str}),
             "press": Deed(act=self._press, required={**_WHO, "message": str, "nonce": str}),
-            "command": Deed(act=self._command, required={**_WHO, "command": str}, optional={"text": str}),
+            "command": Deed(
+                act=self._command, required={**_WHO, "command": str}, optional={"text": str}
+            ),
             "assistant": Deed(act=self._assistant, required=_WHO, optional={"context": dict}),
             "tell": Deed(act=self._tell, required={"event": dict}),
             "open": Deed(act=self._open, required={"chat": str}, optional=_PLACE),
@@ -73,7 +75,10 @@ class People:
         """A person writes, or a bot of somebody else; `repeat` is the same message as more events."""
         said = call.parameters
         chat = self._chat(bot, said)
-        files = [self._stored(bot, each, said) for each in [*_list(said.get("files")), *_one(said.get("file"))]]
+        files = [
+            self._stored(bot, each, said)
+            for each in [*_list(said.get("files")), *_one(said.get("file"))]
+        ]
         message = Message(
             ts=self._time(chat, said),
             chat=chat,
@@ -100,7 +105,9 @@ class People:
         before, text = shapes.message(bot, message, server.url), str(call.parameters["text"])
         message.edits.append(bot.read(message))
         message.text = typed(text)
-        message.fields["blocks"] = block_kit.with_ids([block_kit.rich_text(block_kit.section_of_text(text))])
+        message.fields["blocks"] = block_kit.with_ids(
+            [block_kit.rich_text(block_kit.section_of_text(text))]
+        )
         message.fields["edited"] = {"user": message.user, "ts": server.clock.tick()}
         self._telling.changed(bot, message, before)
         return {"id": message.ts}
@@ -115,7 +122,9 @@ class People:
         """By the name of the emoji, or by the emoji itself."""
         message, user = self._found(bot, call, "message"), str(call.parameters["user"])
         word = str(call.parameters["emoji"])
-        name = next((each for each, picture in EMOJI.items() if picture == word), ALIASES.get(word, word))
+        name = next(
+            (each for each, picture in EMOJI.items() if picture == word), ALIASES.get(word, word)
+        )
         message.reactions.setdefault(name, []).append(user)
         self._telling.reacted(bot, message, user, name)
         return {}
@@ -125,8 +134,14 @@ class People:
         asked, nonce = call.parameters, call.parameters["nonce"]
         chat = self._chat(bot, asked)
         message = chat.messages.get(str(asked["message"]))
-        shown = [*block_kit.buttons(message.blocks)] if message is not None and not message.deleted else []
-        pressed = next((each for each in shown if nonce in (each.get("value"), each.get("action_id"))), None)
+        shown = (
+            [*block_kit.buttons(message.blocks)]
+            if message is not None and not message.deleted
+            else []
+        )
+        pressed = next(
+            (each for each in shown if nonce in (each.get("value"), each.get("action_id"))), None
+        )
         if message is None or pressed is None:
             raise rules.No("no such button", rules.PEOPLE)
         event = self._telling.pressed(bot, message, str(asked["user"]), pressed)
@@ -144,7 +159,9 @@ class People:
     async def _assistant(self, server: Server, bot: Bot, call: Call) -> Json:
         """A person opens the assistant's pane: a new thread in his DM, begun by Slack."""
         chat, user = self._chat(bot, call.parameters), str(call.parameters["user"])
-        root = Message(ts=server.clock.tick(), chat=chat, text="New Assistant Thread", user=bot.user)
+        root = Message(
+            ts=server.clock.tick(), chat=chat, text="New Assistant Thread", user=bot.user
+        )
         root.fields |= {"subtype": "assistant_app_thread", "bot_id": bot.bot_id}
         root.thread_ts = root.ts
         chat.add(root)
@@ -240,12 +257,18 @@ class People:
         """What a message has besides its text. A quote is in the blocks only."""
         fields: dict[str, Any] = {}
         elements = [block_kit.quote_of(str(said["quote"]))] if "quote" in said else []
-        mention = [{"type": "user", "user_id": bot.user}, {"type": "text", "text": " "}] if said.get("mention") else []
+        mention = (
+            [{"type": "user", "user_id": bot.user}, {"type": "text", "text": " "}]
+            if said.get("mention")
+            else []
+        )
         words = [{"type": "text", "text": str(said["text"])}] if said.get("text") else []
         if mention or words:
             elements.append({"type": "rich_text_section", "elements": [*mention, *words]})
         if "blocks" in said or elements:
-            fields["blocks"] = block_kit.with_ids(said.get("blocks") or [block_kit.rich_text(*elements)])
+            fields["blocks"] = block_kit.with_ids(
+                said.get("blocks") or [block_kit.rich_text(*elements)]
+            )
         if "bot" in said:
             fields |= self._other_bot(bot, str(said["bot"]), "user" in said)
         else:
@@ -262,12 +285,20 @@ class People:
         other.is_bot = True
         if not has_user:
             return {"subtype": "bot_message", "bot_id": id_, "username": other.name}
-        return {"bot_id": id_, "app_id": "A0OTHER", "bot_profile": {"id": id_, "name": other.name, "app_id": "A0OTHER"}}
+        return {
+            "bot_id": id_,
+            "app_id": "A0OTHER",
+            "bot_profile": {"id": id_, "name": other.name, "app_id": "A0OTHER"},
+        }
 
     def _stored(self, bot: Bot, file: Any, said: Mapping[str, Any]) -> StoredFile:
         content = base64.b64decode(file["content"])
         return self._files.store(
-            bot, name=file["name"], mime=file["mime"], content=content, user=str(said.get("user", ""))
+            bot,
+            name=file["name"],
+            mime=file["mime"],
+            content=content,
+            user=str(said.get("user", "")),
         )
 
     def _found(self, bot: Bot, call: Call, name: str) -> Message:
@@ -293,7 +324,10 @@ def _forwarded(bot: Bot, forward: Mapping[str, Any]) -> dict[str, Any]:
         "text": escaped(text),
         "fallback": text,
         "message_blocks": [
-            {"message": {"blocks": [block_kit.rich_text(block_kit.section_of_text(text))]}, "team": bot.team}
+            {
+                "message": {"blocks": [block_kit.rich_text(block_kit.section_of_text(text))]},
+                "team": bot.team,
+            }
         ],
     }
 

@@ -44,7 +44,9 @@ class Slack:
     def __init__(self, settings: Settings | None = None) -> None:
         self._server = server = Server(settings=settings or Settings())
         for number, name in enumerate(ACCOUNTS, 1):
-            server.add_bot(name, token=f"xoxb-{name}", app_token=f"xapp-{name}", team=f"T{number:04}")
+            server.add_bot(
+                name, token=f"xoxb-{name}", app_token=f"xapp-{name}", team=f"T{number:04}"
+            )
         self._token: ContextVar[str | None] = ContextVar("token", default=None)
         self._courier = Courier(server)
         self._sockets = Sockets(server)
@@ -65,9 +67,13 @@ class Slack:
         }
         self.methods = self._methods()
         everybody = People(server, telling, self._files)
-        showing, operating = Showing(self._courier, self._sockets), Operating(server, self._sockets, self._webhooks)
+        showing, operating = (
+            Showing(self._courier, self._sockets),
+            Operating(server, self._sockets, self._webhooks),
+        )
         self.deeds = {
-            name: self._deed(deed) for name, deed in {**everybody.deeds, **showing.deeds, **operating.deeds}.items()
+            name: self._deed(deed)
+            for name, deed in {**everybody.deeds, **showing.deeds, **operating.deeds}.items()
         }
 
     def routes(self, simulator: Simulator) -> Iterable[web.RouteDef]:
@@ -117,30 +123,43 @@ class Slack:
     async def _ask(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["method"]
         known = self.methods.get(name)
-        given, token = await parameters.read(request, {**known.required, **known.optional} if known else {})
+        given, token = await parameters.read(
+            request, {**known.required, **known.optional} if known else {}
+        )
         account, chat = self._account(token), given.get("channel") or given.get("channel_id")
         self._token.set(token)
         return await self._server.running.serve(
-            request, name, given, account=account, chat=str(chat) if chat else None, does=_purpose(name, given)
+            request,
+            name,
+            given,
+            account=account,
+            chat=str(chat) if chat else None,
+            does=_purpose(name, given),
         )
 
     async def _connect(self, request: web.Request) -> web.StreamResponse:
         ticket = request.query.get("ticket", "")
         app = self._sockets.app_of(ticket)
         account = self._account(app.token) if app else None
-        answer = await self._server.running.serve(request, "socket.connect", {"ticket": ticket}, account=account)
+        answer = await self._server.running.serve(
+            request, "socket.connect", {"ticket": ticket}, account=account
+        )
         return await self._sockets.connected(request) if answer.status == UPGRADE else answer
 
     async def _upload(self, request: web.Request) -> web.StreamResponse:
         ticket = request.match_info["ticket"]
         bot, _ = self._server.uploads.get(ticket, (None, None))
         given = {"ticket": ticket, "content": await _content(request)}
-        return await self._server.running.serve(request, "files.upload", given, account=bot.name if bot else None)
+        return await self._server.running.serve(
+            request, "files.upload", given, account=bot.name if bot else None
+        )
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         bot, given = self._server.bot_of(token), {"file": request.match_info["file"]}
-        return await self._server.running.serve(request, "files.download", given, account=bot.name if bot else None)
+        return await self._server.running.serve(
+            request, "files.download", given, account=bot.name if bot else None
+        )
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
         word = request.match_info["url"]
@@ -165,13 +184,24 @@ class Slack:
         }
         others = {
             "apps.connections.open": Method(
-                answer=self._open_connection, does="receive", source=parameters.source("apps.connections.open")
+                answer=self._open_connection,
+                does="receive",
+                source=parameters.source("apps.connections.open"),
             ),
-            "socket.connect": Method(answer=self._sockets.admit, does="receive", required={"ticket": str}),
-            "files.upload": Method(answer=self._files.upload, required={"ticket": str, "content": bytes}),
-            "files.download": Method(answer=self._files.download, does="fetch", required={"file": str}),
+            "socket.connect": Method(
+                answer=self._sockets.admit, does="receive", required={"ticket": str}
+            ),
+            "files.upload": Method(
+                answer=self._files.upload, required={"ticket": str, "content": bytes}
+            ),
+            "files.download": Method(
+                answer=self._files.download, does="fetch", required={"file": str}
+            ),
             "response_url": Method(
-                answer=self._responding.respond, does="respond", required={"url": str}, optional=FIELDS
+                answer=self._responding.respond,
+                does="respond",
+                required={"url": str},
+                optional=FIELDS,
             ),
         }
         return {**web_api, **told, **frames, **others}
@@ -183,15 +213,25 @@ class Slack:
             bot = self._authorized()
             allow(bot, *asked.scopes)
             said = await asked.answer(self._server, bot, call)
-            scopes = {"x-oauth-scopes": ",".join(sorted(bot.scopes)), "x-accepted-oauth-scopes": ",".join(asked.scopes)}
+            scopes = {
+                "x-oauth-scopes": ",".join(sorted(bot.scopes)),
+                "x-accepted-oauth-scopes": ",".join(asked.scopes),
+            }
             return web.json_response({"ok": True, **said}, headers=scopes)  # type: ignore[dict-item]
 
         return Method(
-            answer=answer, does=asked.does, required=required, optional=optional, source=parameters.source(name)
+            answer=answer,
+            does=asked.does,
+            required=required,
+            optional=optional,
+            source=parameters.source(name),
         )
 
     def _frame(
-        self, required: Mapping[str, type], optional: Mapping[str, type] | None = None, does: str = "receive"
+        self,
+        required: Mapping[str, type],
+        optional: Mapping[str, type] | None = None,
+        does: str = "receive",
     ) -> Method:
         """What goes over a socket, or to an app's address: nobody can ask for it."""
 
@@ -203,10 +243,14 @@ class Slack:
     def _deed(self, deed: Deed) -> Method:
         async def act(call: Call) -> Json:
             if call.account not in self._server.bots:
-                raise ValueError(f"there is no account {call.account}; there are {', '.join(self._server.bots)}")
+                raise ValueError(
+                    f"there is no account {call.account}; there are {', '.join(self._server.bots)}"
+                )
             return await deed.act(self._server, self._server.bots[call.account], call)
 
-        return Method(answer=act, required=deed.required, optional={**deed.optional, "account": str})
+        return Method(
+            answer=act, required=deed.required, optional={**deed.optional, "account": str}
+        )
 
     async def _open_connection(self, call: Call) -> Json:
         without_faults_of_events(self._server.running, call.fault)
@@ -238,16 +282,26 @@ class Slack:
         return app
 
     def _account(self, token: str | None) -> str | None:
-        mine = [bot.name for bot in self._server.bots.values() if token and token in (bot.token, bot.app.token)]
+        mine = [
+            bot.name
+            for bot in self._server.bots.values()
+            if token and token in (bot.token, bot.app.token)
+        ]
         return mine[0] if mine else None
 
 
 def _purpose(method: str, given: Mapping[str, object]) -> str | None:
     """What only the parameters tell: buttons make a question, metadata is for finding what was sent."""
     shown = given.get("blocks")
-    if method == "chat.postMessage" and isinstance(shown, list) and [*blocks.buttons(_dicts(shown))]:
+    if (
+        method == "chat.postMessage"
+        and isinstance(shown, list)
+        and [*blocks.buttons(_dicts(shown))]
+    ):
         return "ask"
-    return "find" if method in _WITH_METADATA and given.get("include_all_metadata") is True else None
+    return (
+        "find" if method in _WITH_METADATA and given.get("include_all_metadata") is True else None
+    )
 
 
 def _dicts(values: list[object]) -> list[dict[str, object]]:

@@ -30,12 +30,16 @@ class Posting:
             "chat.postMessage": Asked(answer=self._post, does="send", scopes=("chat:write",)),
             "chat.update": Asked(answer=self._update, does="edit", scopes=("chat:write",)),
             "chat.delete": Asked(answer=self._delete, does="delete", scopes=("chat:write",)),
-            "chat.postEphemeral": Asked(answer=self._post_ephemeral, does="send", scopes=("chat:write",)),
+            "chat.postEphemeral": Asked(
+                answer=self._post_ephemeral, does="send", scopes=("chat:write",)
+            ),
         }
 
     def keep(self, bot: Bot, chat: Chat, said: Mapping[str, Any], **more: Any) -> Message:
         """A new message of the bot, checked and told."""
-        message = Message(ts=self._server.clock.tick(), chat=chat, text="", user=bot.user, by_bot=True, **more)
+        message = Message(
+            ts=self._server.clock.tick(), chat=chat, text="", user=bot.user, by_bot=True, **more
+        )
         write(message, said)
         chat.add(message)
         bot.end_status(chat, message.thread_ts)
@@ -84,7 +88,9 @@ class Posting:
         thread = self.parent(chat, said.get("thread_ts"))
         self._pace(bot, chat)
         broadcast = thread is not None and bool(said.get("reply_broadcast"))
-        unfurl = {name: bool(said[name]) for name in ("unfurl_links", "unfurl_media") if name in said}
+        unfurl = {
+            name: bool(said[name]) for name in ("unfurl_links", "unfurl_media") if name in said
+        }
         message = self.keep(bot, chat, said, thread_ts=thread, broadcast=broadcast, unfurl=unfurl)
         shown = shapes.message(bot, message, server.url, metadata=True)
         return {"channel": chat.id, "ts": message.ts, "message": shown}
@@ -120,7 +126,10 @@ class Posting:
 
     def _pace(self, bot: Bot, chat: Chat) -> None:
         """About one message a second in each channel, where that is asked for; a short burst passes."""
-        now, lately = self._server.clock.now(), self._server.posted.setdefault((bot.name, chat.id), [])
+        now, lately = (
+            self._server.clock.now(),
+            self._server.posted.setdefault((bot.name, chat.id), []),
+        )
         lately[:] = [at for at in lately if at > now - MOST_IN_A_ROW]
         if self._server.settings.rates and len(lately) >= MOST_IN_A_ROW:
             raise rules.slow_down(1)
@@ -159,7 +168,9 @@ def check_metadata(metadata: Any) -> None:
     """Raises No for what is not of the one form it has."""
     if not metadata:
         return
-    if not isinstance(metadata.get("event_type"), str) or not isinstance(metadata.get("event_payload"), dict):
+    if not isinstance(metadata.get("event_type"), str) or not isinstance(
+        metadata.get("event_payload"), dict
+    ):
         raise rules.No("invalid_metadata_format", rules.METADATA)
     if len(str(metadata)) > LARGEST_METADATA:
         raise rules.No("metadata_too_large", rules.METADATA)
@@ -169,7 +180,9 @@ def write(message: Message, said: Mapping[str, Any]) -> None:
     """What it says from now on, and nothing of what it said."""
     raw = said.get("markdown_text") if said.get("markdown_text") is not None else said.get("text")
     blocks = block_kit.with_ids(said.get("blocks") or [])
-    message.format = "markdown" if said.get("markdown_text") is not None else "blocks" if blocks else "mrkdwn"
+    message.format = (
+        "markdown" if said.get("markdown_text") is not None else "blocks" if blocks else "mrkdwn"
+    )
     message.size = len(raw or "")
     message.text = kept(raw or block_kit.words(blocks))
     message.fields.pop("blocks", None)

@@ -35,7 +35,9 @@ async def history(server: Server, bot: Bot, call: Call) -> Json:
     """Newest first. What the workspace has forgotten is not there, and that is said."""
     chat = _readable(bot, call, "history")
     messages = [each for each in chat.top_level() if float(each.ts) >= bot.forgotten_before]
-    page, after = _page(call, _between(call, messages)[::-1], lambda each: each.ts, most=HISTORY_LIMIT, usual=100)
+    page, after = _page(
+        call, _between(call, messages)[::-1], lambda each: each.ts, most=HISTORY_LIMIT, usual=100
+    )
     oldest = float(str(call.parameters.get("oldest") or 0))
     limited = oldest < bot.forgotten_before
     return _messages(server, bot, call, page, after) | {"is_limited": limited, "pin_count": 0}
@@ -63,14 +65,20 @@ async def info(server: Server, bot: Bot, call: Call) -> Json:
 
 async def list_(server: Server, bot: Bot, call: Call) -> Json:
     """Every chat of these types that the bot may know of."""
-    return _listed(bot, call, [each for each in bot.chats.values() if each.bot_is_in or each.kind == "channel"])
+    return _listed(
+        bot, call, [each for each in bot.chats.values() if each.bot_is_in or each.kind == "channel"]
+    )
 
 
 async def its_own(server: Server, bot: Bot, call: Call) -> Json:
     """Every chat of these types that somebody is in: the bot, if nobody is named."""
     user = call.parameters.get("user", bot.user)
     known = [each for each in bot.chats.values() if each.bot_is_in or each.kind == "channel"]
-    return _listed(bot, call, [each for each in known if user in each.members or (user == bot.user and each.bot_is_in)])
+    return _listed(
+        bot,
+        call,
+        [each for each in known if user in each.members or (user == bot.user and each.bot_is_in)],
+    )
 
 
 async def join(server: Server, bot: Bot, call: Call) -> Json:
@@ -95,9 +103,15 @@ async def open_(server: Server, bot: Bot, call: Call) -> Json:
     if not set(users) <= set(bot.people):
         raise rules.No("user_not_found", rules.PEOPLE_KNOWN)
     allow(bot, "im:write" if len(users) == 1 else "mpim:write")
-    found = [each for each in bot.chats.values() if each.kind in ("im", "mpim") and each.members == set(users)]
+    found = [
+        each
+        for each in bot.chats.values()
+        if each.kind in ("im", "mpim") and each.members == set(users)
+    ]
     chat = found[0] if found else _opened(bot, users)
-    return {"channel": shapes.chat(bot, chat) if call.parameters.get("return_im") else {"id": chat.id}}
+    return {
+        "channel": shapes.chat(bot, chat) if call.parameters.get("return_im") else {"id": chat.id}
+    }
 
 
 async def members(server: Server, bot: Bot, call: Call) -> Json:
@@ -120,7 +134,14 @@ async def team(server: Server, bot: Bot, call: Call) -> Json:
     """This workspace."""
     if call.parameters.get("team", bot.team) != bot.team:
         raise rules.No("team_not_found", rules.PEOPLE_KNOWN)
-    return {"team": {"id": bot.team, "name": bot.domain, "domain": bot.domain, "icon": {"image_default": True}}}
+    return {
+        "team": {
+            "id": bot.team,
+            "name": bot.domain,
+            "domain": bot.domain,
+            "icon": {"image_default": True},
+        }
+    }
 
 
 async def bots(server: Server, bot: Bot, call: Call) -> Json:
@@ -131,7 +152,15 @@ async def bots(server: Server, bot: Bot, call: Call) -> Json:
     other = bot.people.get(wanted)
     if other is None or not other.is_bot:
         raise rules.No("bot_not_found", rules.PEOPLE_KNOWN)
-    return {"bot": {"id": other.id, "deleted": False, "name": other.name, "updated": 0, "app_id": "A0OTHER"}}
+    return {
+        "bot": {
+            "id": other.id,
+            "deleted": False,
+            "name": other.name,
+            "updated": 0,
+            "app_id": "A0OTHER",
+        }
+    }
 
 
 METHODS = {
@@ -160,7 +189,9 @@ def _listed(bot: Bot, call: Call, chats: Sequence[Chat]) -> dict[str, Any]:
     chats = [each for each in chats if each.kind in kinds]
     if call.parameters.get("exclude_archived"):
         chats = [each for each in chats if not each.archived]
-    page, after = _page(call, sorted(chats, key=lambda each: each.id), lambda each: each.id, most=LIMIT, usual=100)
+    page, after = _page(
+        call, sorted(chats, key=lambda each: each.id), lambda each: each.id, most=LIMIT, usual=100
+    )
     return {"channels": [shapes.chat(bot, each) for each in page]} | _next(after)
 
 
@@ -202,7 +233,9 @@ def _time(given: Mapping[str, object], name: str) -> float | None:
     return float(word)
 
 
-def _page(call: Call, items: Sequence[Item], name: Any, *, most: int, usual: int) -> tuple[list[Item], str | None]:
+def _page(
+    call: Call, items: Sequence[Item], name: Any, *, most: int, usual: int
+) -> tuple[list[Item], str | None]:
     """The items of a page, and the cursor of the next one."""
     limit, cursor = call.parameters.get("limit", usual), call.parameters.get("cursor")
     if not isinstance(limit, int) or not 0 < limit <= most:
@@ -210,7 +243,9 @@ def _page(call: Call, items: Sequence[Item], name: Any, *, most: int, usual: int
     begin = _begin(str(cursor), [name(each) for each in items]) if cursor else 0
     page = list(items[begin : begin + limit])
     more = begin + limit < len(items)
-    return page, base64.b64encode(f"next:{name(items[begin + limit])}".encode()).decode() if more else None
+    return page, base64.b64encode(
+        f"next:{name(items[begin + limit])}".encode()
+    ).decode() if more else None
 
 
 def _begin(cursor: str, names: Sequence[str]) -> int:
@@ -220,7 +255,9 @@ def _begin(cursor: str, names: Sequence[str]) -> int:
         raise rules.No("invalid_cursor", rules.PAGES) from exc
 
 
-def _messages(server: Server, bot: Bot, call: Call, page: Sequence[Message], after: str | None) -> dict[str, Any]:
+def _messages(
+    server: Server, bot: Bot, call: Call, page: Sequence[Message], after: str | None
+) -> dict[str, Any]:
     metadata = bool(call.parameters.get("include_all_metadata"))
     shown = [shapes.message(bot, each, server.url, metadata=metadata) for each in page]
     return {"messages": shown, "has_more": after is not None} | (_next(after) if after else {})

@@ -55,7 +55,11 @@ class Responding:
         """What a command was acknowledged with is shown to whoever gave it."""
         word = str(address_of.get("response_url", "")).rpartition("/")[2]
         address = self._server.response_urls.get(word)
-        if address is not None and isinstance(said, dict) and (said.get("text") or said.get("blocks")):
+        if (
+            address is not None
+            and isinstance(said, dict)
+            and (said.get("text") or said.get("blocks"))
+        ):
             self._carry_out(address, said)
 
     def _carry_out(self, address: ResponseUrl, said: Mapping[str, Any]) -> None:
@@ -69,4 +73,6 @@ class Responding:
         else:
             private = said.get("response_type", "ephemeral") == "ephemeral"
             thread = said.get("thread_ts") or address.thread
-            self._posting.keep(bot, chat, said, thread_ts=thread, ephemeral_to=address.user if private else None)
+            self._posting.keep(
+                bot, chat, said, thread_ts=thread, ephemeral_to=address.user if private else None
+            )

@@ -39,7 +39,9 @@ class Settings:
     def at_pace(self, pace: float) -> Settings:
         """Everything that is waited for takes this much of its time."""
         retries = tuple(pause * pace for pause in self.retries)
-        return replace(self, ack_within=self.ack_within * pace, retries=retries, grace=self.grace * pace)
+        return replace(
+            self, ack_within=self.ack_within * pace, retries=retries, grace=self.grace * pace
+        )
 
 
 @dataclass(kw_only=True)
@@ -84,7 +86,13 @@ class Server:
         shared = next((bot.app for bot in self.bots.values() if bot.app.token == app_token), None)
         app = shared or App(id=f"A0{word}", token=app_token, secret=f"{name}-signing-secret")
         self.bots[name] = Bot(
-            name=name, token=token, app=app, team=team, user=f"U0BOT{word}", bot_id=f"B0{word}", clock=self.clock
+            name=name,
+            token=token,
+            app=app,
+            team=team,
+            user=f"U0BOT{word}",
+            bot_id=f"B0{word}",
+            clock=self.clock,
         )
         self.bots[name].person(f"U0BOT{word}")
         return self.bots[name]
@@ -97,7 +105,9 @@ class Server:
         """Whose app-level token that is."""
         return next((bot.app for bot in self.bots.values() if bot.app.token == token), None)
 
-    def response_url(self, bot: Bot, *, chat: str, user: str, message: str | None, thread: str | None) -> str:
+    def response_url(
+        self, bot: Bot, *, chat: str, user: str, message: str | None, thread: str | None
+    ) -> str:
         """A fresh one."""
         word = secrets.token_hex(12)
         until = self.clock.now() + 1800

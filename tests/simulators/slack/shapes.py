@@ -28,7 +28,8 @@ def message(bot: Bot, said: Message, url: str, *, metadata: bool = False) -> Jso
         shown["files"] = [file(bot, each, url) for each in said.files]
     if said.reactions:
         shown["reactions"] = [
-            {"name": name, "users": users, "count": len(users)} for name, users in said.reactions.items()
+            {"name": name, "users": users, "count": len(users)}
+            for name, users in said.reactions.items()
         ]
     if metadata and said.metadata:
         shown["metadata"] = said.metadata
@@ -55,7 +56,9 @@ def file(bot: Bot, stored: StoredFile, url: str) -> Json:
     shares: dict[str, dict[str, list[Json]]] = {}
     for chat, ts in stored.shares:
         where = shares.setdefault("public" if bot.chats[chat].kind == "channel" else "private", {})
-        where.setdefault(chat, []).append({"ts": ts, "channel_name": bot.chats[chat].name, "team_id": bot.team})
+        where.setdefault(chat, []).append(
+            {"ts": ts, "channel_name": bot.chats[chat].name, "team_id": bot.team}
+        )
     return {
         "id": stored.id,
         "created": stored.created,
@@ -87,7 +90,11 @@ def person(bot: Bot, somebody: Person) -> Json:
         "deleted": somebody.deleted,
         "real_name": somebody.real_name,
         "tz": "Europe/Berlin",
-        "profile": {"real_name": somebody.real_name, "display_name": somebody.name, "team": bot.team},
+        "profile": {
+            "real_name": somebody.real_name,
+            "display_name": somebody.name,
+            "team": bot.team,
+        },
         "is_bot": somebody.is_bot,
         "is_app_user": False,
         "updated": 0,
@@ -110,7 +117,12 @@ def chat(bot: Bot, place: Chat) -> Json:
     }
     if place.kind == "im":
         return shown | {"user": place.user, "is_user_deleted": False}
-    return shown | {"name": place.name, "name_normalized": place.name, "is_member": place.bot_is_in, "creator": ""}
+    return shown | {
+        "name": place.name,
+        "name_normalized": place.name,
+        "is_member": place.bot_is_in,
+        "creator": "",
+    }
 
 
 def _thread(said: Message) -> Json:
@@ -131,4 +143,6 @@ def _thread(said: Message) -> Json:
 
 def _file_name(name: str) -> str:
     """As in the address: only what is harmless there."""
-    return "".join(sign if sign.isascii() and (sign.isalnum() or sign in "._-") else "_" for sign in name).lower()
+    return "".join(
+        sign if sign.isascii() and (sign.isalnum() or sign in "._-") else "_" for sign in name
+    ).lower()

@@ -36,8 +36,12 @@ class Showing:
 
     async def _messages(self, server: Server, bot: Bot, call: Call) -> Json:
         """What is there of the bot, oldest first."""
-        mine = [each for chat in bot.chats.values() for each in chat.messages.values() if each.by_bot]
-        return [_shown(bot, each) for each in sorted(mine, key=lambda each: each.ts) if not each.deleted]
+        mine = [
+            each for chat in bot.chats.values() for each in chat.messages.values() if each.by_bot
+        ]
+        return [
+            _shown(bot, each) for each in sorted(mine, key=lambda each: each.ts) if not each.deleted
+        ]
 
     async def _updates(self, server: Server, bot: Bot, call: Call) -> Json:
         """What people did, and how far it has come."""
@@ -59,7 +63,12 @@ class Showing:
         """What the bot said it is doing; over once it said something there, or two minutes later."""
         fresh = server.clock.now() - STATUS_LASTS
         return [
-            {"chat": each.chat, "thread": each.thread, "status": each.text, "over": each.over or each.at < fresh}
+            {
+                "chat": each.chat,
+                "thread": each.thread,
+                "status": each.text,
+                "over": each.over or each.at < fresh,
+            }
             for each in bot.statuses
         ]
 
@@ -121,7 +130,13 @@ def _stream(message: Message) -> dict[str, Any] | None:
 
 def _file(stored: StoredFile) -> dict[str, Any]:
     content = base64.b64encode(stored.content or b"").decode()
-    return {"id": stored.id, "name": stored.name, "title": stored.title, "mime": stored.mime, "content": content}
+    return {
+        "id": stored.id,
+        "name": stored.name,
+        "title": stored.title,
+        "mime": stored.mime,
+        "content": content,
+    }
 
 
 def _pictures(message: Message) -> list[str]:

@@ -118,7 +118,9 @@ class Sockets:
         acknowledged: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         for _ in range(2 if kind == "duplicate" else 1):
             envelope_id = str(uuid4())
-            self._envelopes[envelope_id] = Envelope(event=event, connection=connection, acknowledged=acknowledged)
+            self._envelopes[envelope_id] = Envelope(
+                event=event, connection=connection, acknowledged=acknowledged
+            )
             text = _envelope(event, envelope_id, attempt, reason)
             if kind == "reorder" and not connection.held:
                 connection.held.append(text)  # until the next one has gone
@@ -163,12 +165,18 @@ class Sockets:
     def _let_in(self, connection: Connection) -> None:
         """From now on it is given events, and first those that wait for it."""
         connection.welcome = True
-        for _, opened in [each for each in self._waiting if each[0] is connection.app and not each[1].done()]:
+        for _, opened in [
+            each for each in self._waiting if each[0] is connection.app and not each[1].done()
+        ]:
             opened.set_result(connection)
         self._waiting = [each for each in self._waiting if not each[1].done()]
 
     def _next(self, app: App) -> Connection | None:
-        mine = [each for each in self._connections if each.app is app and each.welcome and not each.leaving]
+        mine = [
+            each
+            for each in self._connections
+            if each.app is app and each.welcome and not each.leaving
+        ]
         self._turn += 1
         return mine[self._turn % len(mine)] if mine else None
 
@@ -184,7 +192,11 @@ class Sockets:
         hello = {
             "type": "hello",
             "num_connections": self.count(app),
-            "debug_info": {"host": "simulated", "build_number": 1, "approximate_connection_time": 18060},
+            "debug_info": {
+                "host": "simulated",
+                "build_number": 1,
+                "approximate_connection_time": 18060,
+            },
             "connection_info": {"app_id": app.id},
         }
         await self._transmit(connection, call.fault, json.dumps(hello))
@@ -236,8 +248,14 @@ class Sockets:
         """Pings of Slack's own, and the end of a connection that is old."""
         settings, born = self._server.settings, time.monotonic()
         while True:
-            left = None if settings.lifetime is None else max(0.0, born + settings.lifetime - time.monotonic())
-            await asyncio.sleep(settings.ping_every if left is None else min(left, settings.ping_every))
+            left = (
+                None
+                if settings.lifetime is None
+                else max(0.0, born + settings.lifetime - time.monotonic())
+            )
+            await asyncio.sleep(
+                settings.ping_every if left is None else min(left, settings.ping_every)
+            )
             if settings.lifetime is not None and time.monotonic() >= born + settings.lifetime:
                 await self._disconnect(connection, "refresh_requested")
                 return
@@ -271,11 +289,15 @@ class Sockets:
             return
         if kind == "slow" and fault is not None:
             await asyncio.sleep(fault.seconds)
-        with suppress(ConnectionError, RuntimeError):  # the bot hung up: that is found out where it listens
+        with suppress(
+            ConnectionError, RuntimeError
+        ):  # the bot hung up: that is found out where it listens
             if kind in (None, "slow", "duplicate", "reorder", "unparsable", "lost answer"):
                 await _send(connection, text, ping, pong)
             elif kind in _BROKEN or kind == "truncated":
-                await connection.ws.send_str(_BROKEN.get(kind, (text or "{}")[: len(text or "{}") // 2]))
+                await connection.ws.send_str(
+                    _BROKEN.get(kind, (text or "{}")[: len(text or "{}") // 2])
+                )
             elif kind != "reset":
                 await connection.ws.close(code=1011)
         if kind in ("reset", "lost answer"):
@@ -289,7 +311,12 @@ class Sockets:
                 envelope.acknowledged.set_result(False)
 
     def _frame(
-        self, name: str, parameters: dict[str, Any], event: Event | None = None, *, app: App | None = None
+        self,
+        name: str,
+        parameters: dict[str, Any],
+        event: Event | None = None,
+        *,
+        app: App | None = None,
     ) -> Call:
         app = event.bot.app if event else app
         owner = next(bot.name for bot in self._server.bots.values() if bot.app is app)
@@ -302,7 +329,9 @@ class Sockets:
         return call
 
 
-async def _send(connection: Connection, text: str | None, ping: bytes | None, pong: bytes | None) -> None:
+async def _send(
+    connection: Connection, text: str | None, ping: bytes | None, pong: bytes | None
+) -> None:
     if ping is not None:
         await connection.ws.ping(ping)
     elif pong is not None:

@@ -47,7 +47,13 @@ class Streams:
             raise rules.No("invalid_arguments", rules.CHUNKS)
         thread = self._posting.parent(chat, said["thread_ts"])
         message = Message(
-            ts=server.clock.tick(), chat=chat, text="", user=bot.user, by_bot=True, thread_ts=thread, streaming=True
+            ts=server.clock.tick(),
+            chat=chat,
+            text="",
+            user=bot.user,
+            by_bot=True,
+            thread_ts=thread,
+            streaming=True,
         )
         message.format = "markdown"
         chat.add(message)
@@ -91,7 +97,11 @@ class Streams:
         return message
 
     def _add(self, message: Message, said: Mapping[str, Any]) -> None:
-        chunks = [{"type": "markdown_text", "text": said["markdown_text"]}] if said.get("markdown_text") else []
+        chunks = (
+            [{"type": "markdown_text", "text": said["markdown_text"]}]
+            if said.get("markdown_text")
+            else []
+        )
         for chunk in [*chunks, *said.get("chunks", [])]:
             message.chunks.append(chunk)
             if chunk["type"] == "markdown_text":
@@ -99,7 +109,9 @@ class Streams:
             if chunk["type"] == "blocks":
                 message.fields["blocks"] = block_kit.with_ids([*message.blocks, *chunk["blocks"]])
         # A sign may be cut in two by a chunk, so what is kept is made of the whole.
-        message.text = kept("".join(each["text"] for each in message.chunks if each["type"] == "markdown_text"))
+        message.text = kept(
+            "".join(each["text"] for each in message.chunks if each["type"] == "markdown_text")
+        )
         message.touched = self._server.clock.now()
 
 

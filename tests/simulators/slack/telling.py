@@ -26,16 +26,27 @@ class Telling:
         if message.broadcast and (root := message.chat.message(message.thread_ts)) is not None:
             shape["root"] = self._shape(bot, root)
         if self._hears(bot, message.chat):
-            told.append(self._tell(bot, message.chat, self._in(message.chat, shape), message, own=own))
+            told.append(
+                self._tell(bot, message.chat, self._in(message.chat, shape), message, own=own)
+            )
         mentioned = f"<@{bot.user}>" in message.text and message.chat.kind != "im"
         if mentioned and not own and "app_mention" in bot.app.events and message.chat.bot_is_in:
-            mention = {**shape, "type": "app_mention", "channel": message.chat.id, "event_ts": message.ts}
+            mention = {
+                **shape,
+                "type": "app_mention",
+                "channel": message.chat.id,
+                "event_ts": message.ts,
+            }
             told.append(self._tell(bot, message.chat, mention, message))
         return told
 
     def changed(self, bot: Bot, message: Message, before: Json, *, own: bool = False) -> None:
         """An edit, which names what was there before."""
-        event = {"subtype": "message_changed", "message": self._shape(bot, message), "previous_message": before}
+        event = {
+            "subtype": "message_changed",
+            "message": self._shape(bot, message),
+            "previous_message": before,
+        }
         self._hidden(bot, message, event, own=own)
 
     def removed(self, bot: Bot, message: Message, *, own: bool = False) -> None:
@@ -51,7 +62,13 @@ class Telling:
         """Somebody put an emoji on a message."""
         at = self._server.clock.tick()
         item = {"type": "message", "channel": message.chat.id, "ts": message.ts}
-        event = {"type": "reaction_added", "user": user, "reaction": name, "item": item, "event_ts": at}
+        event = {
+            "type": "reaction_added",
+            "user": user,
+            "reaction": name,
+            "item": item,
+            "event_ts": at,
+        }
         if message.user:
             event["item_user"] = message.user
         if "reaction_added" in bot.app.events and message.chat.bot_is_in:
@@ -59,8 +76,17 @@ class Telling:
 
     def assistant_opened(self, bot: Bot, message: Message, user: str, context: Json) -> None:
         """Somebody opened the assistant's pane: a new thread in his DM."""
-        thread = {"user_id": user, "context": context, "channel_id": message.chat.id, "thread_ts": message.ts}
-        event = {"type": "assistant_thread_started", "assistant_thread": thread, "event_ts": message.ts}
+        thread = {
+            "user_id": user,
+            "context": context,
+            "channel_id": message.chat.id,
+            "thread_ts": message.ts,
+        }
+        event = {
+            "type": "assistant_thread_started",
+            "assistant_thread": thread,
+            "event_ts": message.ts,
+        }
         if "assistant_thread_started" in bot.app.events:
             self._tell(bot, message.chat, event, message)
 
@@ -79,7 +105,9 @@ class Telling:
             "text": text,
             "api_app_id": bot.app.id,
             "is_enterprise_install": "false",
-            "response_url": self._server.response_url(bot, chat=chat.id, user=user, message=None, thread=None),
+            "response_url": self._server.response_url(
+                bot, chat=chat.id, user=user, message=None, thread=None
+            ),
             "trigger_id": trigger,
         }
         said = f"{command} {text}".strip()
@@ -94,11 +122,20 @@ class Telling:
         container |= {"is_ephemeral": message.ephemeral_to is not None}
         if message.thread_ts:
             container["thread_ts"] = message.thread_ts
-        action = {name: button[name] for name in ("action_id", "block_id", "text", "value") if name in button}
+        action = {
+            name: button[name]
+            for name in ("action_id", "block_id", "text", "value")
+            if name in button
+        }
         thread = message.thread_ts
         payload = {
             "type": "block_actions",
-            "user": {"id": user, "username": bot.person(user).name, "name": user, "team_id": bot.team},
+            "user": {
+                "id": user,
+                "username": bot.person(user).name,
+                "name": user,
+                "team_id": bot.team,
+            },
             "api_app_id": bot.app.id,
             "token": "verification",
             "container": container,
@@ -109,11 +146,15 @@ class Telling:
             "channel": {"id": chat.id, "name": chat.name},
             "message": self._shape(bot, message),
             "state": {"values": {}},
-            "response_url": self._server.response_url(bot, chat=chat.id, user=user, message=message.ts, thread=thread),
+            "response_url": self._server.response_url(
+                bot, chat=chat.id, user=user, message=message.ts, thread=thread
+            ),
             "actions": [{**action, "type": "button", "action_ts": at}],
         }
         nonce = str(button.get("value") or button.get("action_id"))
-        return self._courier.hand_out(bot, payload, kind="button", chat=chat.id, id=at, text=nonce, type="interactive")
+        return self._courier.hand_out(
+            bot, payload, kind="button", chat=chat.id, id=at, text=nonce, type="interactive"
+        )
 
     def again(self, bot: Bot, message: Message) -> None:
         """The same message as another event."""
@@ -124,7 +165,9 @@ class Telling:
         at = self._server.clock.tick()
         told = {"event_ts": at, **event}
         chat = str(event.get("channel", ""))
-        return self._courier.hand_out(bot, self._wrapped(bot, told), kind=event["type"], chat=chat, id=at)
+        return self._courier.hand_out(
+            bot, self._wrapped(bot, told), kind=event["type"], chat=chat, id=at
+        )
 
     def _hidden(self, bot: Bot, message: Message, event: Json, *, own: bool) -> None:
         at = self._server.clock.tick()
@@ -132,10 +175,14 @@ class Telling:
         if self._hears(bot, message.chat):
             self._tell(bot, message.chat, self._in(message.chat, told), message, own=own)
 
-    def _tell(self, bot: Bot, chat: Chat, event: Json, about: Message, *, own: bool = False) -> Event:
+    def _tell(
+        self, bot: Bot, chat: Chat, event: Json, about: Message, *, own: bool = False
+    ) -> Event:
         kind = event.get("subtype") or event["type"]
         payload = self._wrapped(bot, event)
-        return self._courier.hand_out(bot, payload, kind=kind, chat=chat.id, id=about.ts, text=bot.read(about), own=own)
+        return self._courier.hand_out(
+            bot, payload, kind=kind, chat=chat.id, id=about.ts, text=bot.read(about), own=own
+        )
 
     def _wrapped(self, bot: Bot, event: Json) -> Json:
         authorization = {"enterprise_id": None, "team_id": bot.team, "user_id": bot.user}
@@ -157,7 +204,12 @@ class Telling:
         return f"message.{SCOPE_WORDS[chat.kind]}" in bot.app.events and chat.bot_is_in
 
     def _in(self, chat: Chat, event: Json) -> Json:
-        return {**event, "channel": chat.id, "channel_type": CHANNEL_TYPES[chat.kind], "event_ts": event["ts"]}
+        return {
+            **event,
+            "channel": chat.id,
+            "channel_type": CHANNEL_TYPES[chat.kind],
+            "event_ts": event["ts"],
+        }
 
     def _shape(self, bot: Bot, message: Message) -> Json:
         return shapes.message(bot, message, self._server.url)

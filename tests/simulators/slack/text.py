@@ -19,7 +19,9 @@ _LINK = re.compile(r"https?://[^\s<>|]*[^\s<>|.,;:!?]")
 
 def kept(text: str) -> str:
     """What a bot wrote, as Slack keeps it: what is no control sequence is escaped, what is escaped already is not."""
-    return _apart(text, lambda plain: _BARE_AND.sub("&amp;", plain).replace("<", "&lt;").replace(">", "&gt;"))
+    return _apart(
+        text, lambda plain: _BARE_AND.sub("&amp;", plain).replace("<", "&lt;").replace(">", "&gt;")
+    )
 
 
 def typed(text: str) -> str:

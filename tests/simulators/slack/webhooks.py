@@ -55,13 +55,18 @@ class Webhooks:
     async def verify(self, app: App, url: str) -> None:
         """Raises No unless what answers there knows what Slack wants."""
         challenge = secrets.token_hex(16)
-        body = json.dumps({"token": "verification", "challenge": challenge, "type": "url_verification"}).encode()
+        body = json.dumps(
+            {"token": "verification", "challenge": challenge, "type": "url_verification"}
+        ).encode()
         try:
             reply = await self._post(url, body, self._signed(app, body))
         except (aiohttp.ClientError, TimeoutError) as exc:
             raise rules.No("url_not_reached", rules.EVENTS_URL) from exc
         echoed = reply.body.strip()
-        if reply.status != 200 or challenge not in (echoed, (_parsed(echoed) or {}).get("challenge")):
+        if reply.status != 200 or challenge not in (
+            echoed,
+            (_parsed(echoed) or {}).get("challenge"),
+        ):
             raise rules.No("challenge_failed", rules.EVENTS_URL)
 
     async def attempt(self, event: Event, attempt: int, reason: str) -> str | None:
@@ -108,11 +113,15 @@ class Webhooks:
             self._http.post(url, data=body, headers=headers, allow_redirects=False) as response,
         ):
             said = await response.text(errors="replace")
-            return Reply(status=response.status, body=said, no_retry="X-Slack-No-Retry" in response.headers)
+            return Reply(
+                status=response.status, body=said, no_retry="X-Slack-No-Retry" in response.headers
+            )
 
     def _signed(self, app: App, body: bytes) -> dict[str, str]:
         at = str(int(self._server.clock.now() + app.skew))
-        digest = hmac.new(app.secret.encode(), b"v0:" + at.encode() + b":" + body, hashlib.sha256).hexdigest()
+        digest = hmac.new(
+            app.secret.encode(), b"v0:" + at.encode() + b":" + body, hashlib.sha256
+        ).hexdigest()
         return {
             "Content-Type": "application/json",
             "User-Agent": "Slackbot 1.0 (+https://api.slack.com/robots)",
@@ -121,7 +130,9 @@ class Webhooks:
         }
 
     def _frame(self, name: str, parameters: dict[str, object], event: Event) -> Call:
-        return self._server.running.frame(f"http.{name}", parameters, account=event.bot.name, chat=event.chat)
+        return self._server.running.frame(
+            f"http.{name}", parameters, account=event.bot.name, chat=event.chat
+        )
 
 
 def _body(event: Event) -> tuple[bytes, str]:

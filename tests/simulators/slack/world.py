@@ -193,7 +193,9 @@ class Chat:
 
     def top_level(self) -> list[Message]:
         """What stands in the chat itself, oldest first."""
-        return _visible(each for each in self.messages.values() if not each.is_reply or each.broadcast)
+        return _visible(
+            each for each in self.messages.values() if not each.is_reply or each.broadcast
+        )
 
 
 def _visible(messages: Iterable[Message]) -> list[Message]:
@@ -264,7 +266,13 @@ class Bot:
     def person(self, id_: str) -> Person:
         """Somebody, known from now on."""
         return self.people.setdefault(
-            id_, Person(id=id_, name=f"user-{id_.lower()}", real_name=id_.capitalize(), is_bot=id_ == self.user)
+            id_,
+            Person(
+                id=id_,
+                name=f"user-{id_.lower()}",
+                real_name=id_.capitalize(),
+                is_bot=id_ == self.user,
+            ),
         )
 
     def known(self, id_: object) -> Chat:
@@ -280,7 +288,9 @@ class Bot:
         if chat.archived:
             raise rules.No("is_archived", rules.ARCHIVED)
         if chat.blocked:
-            raise rules.No("messages_tab_disabled" if chat.kind == "im" else "restricted_action", rules.MEMBER)
+            raise rules.No(
+                "messages_tab_disabled" if chat.kind == "im" else "restricted_action", rules.MEMBER
+            )
         if not chat.bot_is_in:
             raise rules.No("not_in_channel", rules.MEMBER)
         return chat
@@ -293,7 +303,11 @@ class Bot:
     def names(self) -> dict[str, str]:
         """For mentions."""
         people = {each.id: each.name for each in self.people.values()}
-        return {**people, self.user: self.name, **{each.id: each.name for each in self.chats.values()}}
+        return {
+            **people,
+            self.user: self.name,
+            **{each.id: each.name for each in self.chats.values()},
+        }
 
     def read(self, message: Message) -> str:
         """What people see: its blocks, or else its text. The end of a stream adds to what was streamed, an edit not."""

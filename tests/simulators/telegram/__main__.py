@@ -12,8 +12,12 @@ from tests.simulators.telegram import Telegram
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Telegram's Bot API, simulated")
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--local", action="store_true", help="a Bot API server of one's own: no limits for files")
-    parser.add_argument("--no-rich", action="store_true", help="a server that knows no rich messages")
+    parser.add_argument(
+        "--local", action="store_true", help="a Bot API server of one's own: no limits for files"
+    )
+    parser.add_argument(
+        "--no-rich", action="store_true", help="a server that knows no rich messages"
+    )
     parser.add_argument("--rates", action="store_true", help="answer 429 when too much is sent")
     arguments = parser.parse_args()
     platform = Telegram(local=arguments.local, rich=not arguments.no_rich, rates=arguments.rates)

@@ -40,7 +40,9 @@ async def send_chat_action(server: Server, bot: Bot, call: Call) -> Json:
         raise rules.bad("wrong parameter action in request", rules.ACTIONS)
     if thread != GENERAL:
         topic(chat, thread)
-    bot.typing.append({"chat": str(chat.id), "thread": str(thread) if thread else None, "action": asked["action"]})
+    bot.typing.append(
+        {"chat": str(chat.id), "thread": str(thread) if thread else None, "action": asked["action"]}
+    )
     return True
 
 
@@ -103,8 +105,18 @@ async def delete_my_commands(server: Server, bot: Bot, call: Call) -> Json:
 async def get_chat(server: Server, bot: Bot, call: Call) -> Json:
     """https://core.telegram.org/bots/api#getchat"""
     chat = bot.known_chat(str(call.parameters["chat_id"]))
-    gifts = ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription", "gifts_from_channels")
-    full: Raw = {"accent_color_id": 0, "max_reaction_count": 11, "accepted_gift_types": dict.fromkeys(gifts, False)}
+    gifts = (
+        "unlimited_gifts",
+        "limited_gifts",
+        "unique_gifts",
+        "premium_subscription",
+        "gifts_from_channels",
+    )
+    full: Raw = {
+        "accent_color_id": 0,
+        "max_reaction_count": 11,
+        "accepted_gift_types": dict.fromkeys(gifts, False),
+    }
     if chat.discussion is not None:
         full["linked_chat_id"] = chat.discussion
     return {**chat.as_json(bot.people), **full}
@@ -126,7 +138,9 @@ def _member(bot: Bot, chat: Chat, user_id: int) -> Raw:
         return {"status": "kicked", "user": user, "until_date": 0}
     if status != "administrator":
         return {"status": status, "user": user}
-    rights = [name for name, field in ChatMemberAdministrator.model_fields.items() if field.is_required()]
+    rights = [
+        name for name, field in ChatMemberAdministrator.model_fields.items() if field.is_required()
+    ]
     return {**dict.fromkeys(rights, False), "status": status, "user": user}
 
 

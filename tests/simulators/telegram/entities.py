@@ -17,7 +17,13 @@ from tests.simulators.telegram.markup import Entity, Formatted, read, units
 LONGEST_SOURCE = 1 << 15
 
 _DETECTED = (
-    ("url", re.compile(r"\bhttps?://[^\s<>\"']+[^\s<>\"'.,;:!?)]|\b(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev)\b", re.I)),
+    (
+        "url",
+        re.compile(
+            r"\bhttps?://[^\s<>\"']+[^\s<>\"'.,;:!?)]|\b(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev)\b",
+            re.I,
+        ),
+    ),
     ("email", re.compile(r"\b[\w.+-]+@[\w-]+\.[\w.-]*\w")),
     ("bot_command", re.compile(r"(?<![\w/<>])/[A-Za-z0-9_]{1,64}(?:@\w{3,32})?(?![\w/])")),
     ("mention", re.compile(r"(?<![\w@/])@[A-Za-z]\w{2,31}\b")),
@@ -26,7 +32,9 @@ _DETECTED = (
 )
 
 
-def formatted(text: str, parse_mode: object, entities: Sequence[Mapping[str, Any]] | None) -> Formatted:
+def formatted(
+    text: str, parse_mode: object, entities: Sequence[Mapping[str, Any]] | None
+) -> Formatted:
     """The text without its marks, trimmed, with everything in it that is more than letters."""
     if len(text.encode(errors="surrogatepass")) > LONGEST_SOURCE:
         raise rules.bad("text is too long", rules.TEXT)
@@ -41,7 +49,11 @@ def formatted(text: str, parse_mode: object, entities: Sequence[Mapping[str, Any
 
 def detected(given: Formatted) -> Formatted:
     """With links, mentions, commands and so on, where nothing else is in their place."""
-    taken = [(each["offset"], each["offset"] + each["length"]) for each in given.entities if each["type"] in _OPAQUE]
+    taken = [
+        (each["offset"], each["offset"] + each["length"])
+        for each in given.entities
+        if each["type"] in _OPAQUE
+    ]
     found = []
     for kind, pattern in _DETECTED:
         for match in pattern.finditer(given.text):
@@ -54,7 +66,14 @@ def detected(given: Formatted) -> Formatted:
     return Formatted(given.text, entities)
 
 
-_OPAQUE = {"code", "pre", "text_link", "text_mention", "custom_emoji", *(kind for kind, _ in _DETECTED)}
+_OPAQUE = {
+    "code",
+    "pre",
+    "text_link",
+    "text_mention",
+    "custom_emoji",
+    *(kind for kind, _ in _DETECTED),
+}
 
 
 def _check_places(given: Formatted) -> None:

@@ -36,7 +36,12 @@ def described(file: StoredFile, kind: str, given: object = None) -> Raw:
     named: Raw = {"file_name": file.name} if file.name else {}
     match kind:
         case "photo":
-            small = {"file_id": f"{file.id}-s", "file_unique_id": f"{file.unique_id}-s", "width": 90, "height": 67}
+            small = {
+                "file_id": f"{file.id}-s",
+                "file_unique_id": f"{file.unique_id}-s",
+                "width": 90,
+                "height": 67,
+            }
             return {"photo": [small, {**names, **frame}]}
         case "voice":
             return {"voice": {**names, **typed, **length}}
@@ -53,13 +58,19 @@ def described(file: StoredFile, kind: str, given: object = None) -> Raw:
         case "document":
             return {"document": {**names, **typed, **named}}
         case _:
-            raise rules.bad(f"there is no kind of file {kind}; there are {', '.join(_KINDS)}", rules.PEOPLE)
+            raise rules.bad(
+                f"there is no kind of file {kind}; there are {', '.join(_KINDS)}", rules.PEOPLE
+            )
 
 
 def _sending(kind: str) -> Answer:
     async def send(server: Server, bot: Bot, call: Call) -> Json:
         has_caption = "caption" in call.parameters
-        caption = words(call, "caption", "caption_entities", longest=LONGEST_CAPTION) if has_caption else None
+        caption = (
+            words(call, "caption", "caption_entities", longest=LONGEST_CAPTION)
+            if has_caption
+            else None
+        )
         chat = place(server, bot, call)
         file = _attached(server, bot, call.parameters[kind], kind)
         content = described(file, kind, call.parameters)
@@ -82,7 +93,9 @@ async def send_media_group(server: Server, bot: Bot, call: Call) -> Json:
         file = _attached(server, bot, each["media"], each["type"])
         item = Call(method=call.method, parameters={**call.parameters, **each}, fault=call.fault)
         caption = as_fields(
-            words(item, "caption", "caption_entities", longest=LONGEST_CAPTION), "caption", "caption_entities"
+            words(item, "caption", "caption_entities", longest=LONGEST_CAPTION),
+            "caption",
+            "caption_entities",
         )
         content = {**described(file, each["type"], each), **caption, "media_group_id": group}
         sent.append(post(server, bot, item, content, file=file, chat=chat).raw)
@@ -134,7 +147,9 @@ def _attached(server: Server, bot: Bot, value: object, kind: str) -> StoredFile:
     if known is not None:
         return known
     if address.scheme in ("http", "https"):
-        return bot.keep_file(name=str(value).rpartition("/")[2], mime="", content=b"", folder=f"{kind}s")
+        return bot.keep_file(
+            name=str(value).rpartition("/")[2], mime="", content=b"", folder=f"{kind}s"
+        )
     raise rules.bad("wrong file identifier/HTTP URL specified", rules.FILES)
 
 

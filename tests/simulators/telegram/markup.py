@@ -119,7 +119,9 @@ class _Written:
         return len(self.source[:at].encode(errors="surrogatepass"))
 
     def done(self) -> Formatted:
-        return Formatted(self.text, sorted(self.entities, key=lambda each: (each["offset"], -each["length"])))
+        return Formatted(
+            self.text, sorted(self.entities, key=lambda each: (each["offset"], -each["length"]))
+        )
 
 
 class _Html:
@@ -158,7 +160,9 @@ class _Html:
         found = self._TAG.match(self._written.source, at)
         byte = self._written.byte(at)
         if found is None or found[2] is None:
-            raise _unparsable(f'Unsupported start tag "{found[5] if found else ""}" at byte offset {byte}')
+            raise _unparsable(
+                f'Unsupported start tag "{found[5] if found else ""}" at byte offset {byte}'
+            )
         name = found[2].lower()
         if found[1]:
             self._close(name, byte)
@@ -167,7 +171,10 @@ class _Html:
         return found.end()
 
     def _begin(self, name: str, rest: str, at: int) -> None:
-        given = {each[1].lower(): each[2] or each[3] or each[4] or "" for each in self._ATTRIBUTE.finditer(rest)}
+        given = {
+            each[1].lower(): each[2] or each[3] or each[4] or ""
+            for each in self._ATTRIBUTE.finditer(rest)
+        }
         byte = self._written.byte(at)
         kind = _HTML_TAGS.get(name)
         if kind is None:
@@ -216,7 +223,13 @@ def _meant(name: str) -> str | None:
 class _MarkdownV2:
     """https://core.telegram.org/bots/api#markdownv2-style"""
 
-    _MARKS = (("__", "underline"), ("||", "spoiler"), ("*", "bold"), ("_", "italic"), ("~", "strikethrough"))
+    _MARKS = (
+        ("__", "underline"),
+        ("||", "spoiler"),
+        ("*", "bold"),
+        ("_", "italic"),
+        ("~", "strikethrough"),
+    )
 
     def __init__(self, source: str) -> None:
         self._written = _Written(source)
@@ -228,7 +241,9 @@ class _MarkdownV2:
             at = self._step(at)
         if self._written.open:
             last = self._written.open[-1]
-            raise _unparsable(f"Can't find end of {_SPOKEN[last.kind]} entity at byte offset {last.source_at}")
+            raise _unparsable(
+                f"Can't find end of {_SPOKEN[last.kind]} entity at byte offset {last.source_at}"
+            )
         self._end_quote()
         return self._written.done()
 
@@ -255,7 +270,9 @@ class _MarkdownV2:
             if source.startswith(mark, at):
                 return self._mark(mark, kind, at)
         if character in _RESERVED:
-            raise _unparsable(f"Character '{character}' is reserved and must be escaped with the preceding '\\'")
+            raise _unparsable(
+                f"Character '{character}' is reserved and must be escaped with the preceding '\\'"
+            )
         written.write(character)
         return at + 1
 
@@ -263,14 +280,21 @@ class _MarkdownV2:
         written = self._written
         if mark == "__" and written.open and written.open[-1].mark == "_":
             mark, kind = "_", "italic"
-        if mark == "||" and self._quote_at is not None and not written.open and self._ends_line(at + 2):
+        if (
+            mark == "||"
+            and self._quote_at is not None
+            and not written.open
+            and self._ends_line(at + 2)
+        ):
             self._end_quote(expandable=True)
             return at + 2
         if written.open and written.open[-1].mark == mark:
             written.end()
         elif any(each.mark == mark for each in written.open):
             last = written.open[-1]
-            raise _unparsable(f"Can't find end of {_SPOKEN[last.kind]} entity at byte offset {last.source_at}")
+            raise _unparsable(
+                f"Can't find end of {_SPOKEN[last.kind]} entity at byte offset {last.source_at}"
+            )
         else:
             written.begin(kind, mark, at)
         return at + len(mark)
@@ -280,11 +304,15 @@ class _MarkdownV2:
         mark = "```" if source.startswith("```", at) else "`"
         kind, at_mark, at = ("pre" if mark == "```" else "code"), at, at + len(mark)
         language = re.compile(r"([^\s`]+)\n|\n").match(source, at) if kind == "pre" else None
-        written.begin(kind, mark, at_mark, **({"language": language[1]} if language and language[1] else {}))
+        written.begin(
+            kind, mark, at_mark, **({"language": language[1]} if language and language[1] else {})
+        )
         at = language.end() if language else at
         while not source.startswith(mark, at):
             if at >= len(source):
-                raise _unparsable(f"Can't find end of {_SPOKEN[kind]} entity at byte offset {written.byte(at_mark)}")
+                raise _unparsable(
+                    f"Can't find end of {_SPOKEN[kind]} entity at byte offset {written.byte(at_mark)}"
+                )
             at += source[at] == "\\" and at + 1 < len(source)
             written.write(source[at])
             at += 1
@@ -336,7 +364,9 @@ class _MarkdownV2:
         if self._quote_at is not None and self._written.size > self._quote_at:
             kind = "expandable_blockquote" if expandable else "blockquote"
             length = self._written.size - self._quote_at
-            self._written.entities.append({"type": kind, "offset": self._quote_at, "length": length})
+            self._written.entities.append(
+                {"type": kind, "offset": self._quote_at, "length": length}
+            )
         self._quote_at = None
 
 
@@ -363,7 +393,9 @@ def _markdown(source: str) -> Formatted:
         kind, end_mark = ends[mark]
         end = source.find(end_mark, at + len(mark))
         if end < 0:
-            raise _unparsable(f"Can't find end of the entity starting at byte offset {written.byte(at)}")
+            raise _unparsable(
+                f"Can't find end of the entity starting at byte offset {written.byte(at)}"
+            )
         written.begin(kind, mark, at)
         written.write(source[at + len(mark) : end])
         at = end + len(end_mark)

@@ -78,7 +78,9 @@ async def edit_message_reply_markup(server: Server, bot: Bot, call: Call) -> Jso
 
 async def delete_message(server: Server, bot: Bot, call: Call) -> Json:
     """https://core.telegram.org/bots/api#deletemessage"""
-    _delete(server, bot, bot.chat(str(call.parameters["chat_id"])).id, call.parameters["message_id"])
+    _delete(
+        server, bot, bot.chat(str(call.parameters["chat_id"])).id, call.parameters["message_id"]
+    )
     return True
 
 
@@ -151,7 +153,9 @@ def _editable(server: Server, bot: Bot, call: Call) -> Message:
     return message
 
 
-def _edited(server: Server, call: Call, message: Message, content: Raw, *, replaced: tuple[str, ...]) -> Json:
+def _edited(
+    server: Server, call: Call, message: Message, content: Raw, *, replaced: tuple[str, ...]
+) -> Json:
     """A keyboard that is not named again is gone."""
     gone = {*replaced, "reply_markup"}
     kept = {name: value for name, value in message.raw.items() if name not in gone}

@@ -78,7 +78,9 @@ def check_objects(call: Call) -> None:
             try:
                 parsed = _adapter(call.method, name).validate_python(value)
             except ValidationError as exc:
-                trouble = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in exc.errors())
+                trouble = "; ".join(
+                    f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in exc.errors()
+                )
                 raise _wrong(call, f"{name} is wrong: {trouble}") from exc
             unknown = sorted(_unknown(parsed))
             if unknown:
@@ -116,7 +118,11 @@ class Uploads:
     def of(self, given: Mapping[str, object]) -> Iterator[dict[str, object]]:
         """The parameters with their files named in words."""
         self._calls += 1
-        mine = {name: f"{_ATTACHED}{self._calls}/{name}" for name, value in given.items() if isinstance(value, Upload)}
+        mine = {
+            name: f"{_ATTACHED}{self._calls}/{name}"
+            for name, value in given.items()
+            if isinstance(value, Upload)
+        }
         attached = {_ATTACHED + name: word for name, word in mine.items()}
         named = {word for value in given.values() for word in _words(value)}
         for name, word in mine.items():
@@ -143,7 +149,10 @@ async def read(request: web.Request, method: str) -> dict[str, object]:
         given |= body if isinstance(body, dict) else {"a body that is no object": ""}
     elif request.can_read_body:
         form = await request.post()
-        given |= {name: _upload(value) if isinstance(value, web.FileField) else value for name, value in form.items()}
+        given |= {
+            name: _upload(value) if isinstance(value, web.FileField) else value
+            for name, value in form.items()
+        }
     kinds = {name: kind for name, (kind, _) in _fields(method).items()} if method in METHODS else {}
     return {name: _typed(value, kinds.get(name, str)) for name, value in given.items()}
 
@@ -201,7 +210,9 @@ def _adapter(method: str, parameter: str) -> TypeAdapter[Any]:
     """Without aiogram's own word for what the bot has as its default."""
     annotation = METHODS[method].model_fields[parameter].annotation
     if get_origin(annotation) in (Union, types.UnionType):
-        return TypeAdapter(Union[tuple(member for member in get_args(annotation) if member is not Default)])  # noqa: UP007
+        return TypeAdapter(
+            Union[tuple(member for member in get_args(annotation) if member is not Default)]
+        )  # noqa: UP007
     return TypeAdapter(annotation)
 
 

@@ -13,7 +13,15 @@ from tests.simulators.telegram.parameters import check_type
 from tests.simulators.telegram.posting import as_fields
 from tests.simulators.telegram.server import Server
 from tests.simulators.telegram.world import Bot, Chat, Message, Query, Raw, Topic
-from tests.simulators.telegram.writing import content_of, forward_to_comments, number, tell, uploaded, words_of, write
+from tests.simulators.telegram.writing import (
+    content_of,
+    forward_to_comments,
+    number,
+    tell,
+    uploaded,
+    words_of,
+    write,
+)
 
 
 async def say(server: Server, bot: Bot, call: Call) -> Json:
@@ -113,7 +121,9 @@ async def stop(server: Server, bot: Bot, call: Call) -> Json:
 
 async def open_(server: Server, bot: Bot, call: Call) -> Json:
     """This chat exists and has the bot in it, though nobody has said anything there."""
-    what = {name: value for name, value in call.parameters.items() if name not in ("account", "chat")}
+    what = {
+        name: value for name, value in call.parameters.items() if name not in ("account", "chat")
+    }
     if "discussion" in what:
         what["discussion"] = bot.open(int(str(what["discussion"])), type="supergroup").id
     admins = what.pop("admins", [])
@@ -126,7 +136,9 @@ async def open_(server: Server, bot: Bot, call: Call) -> Json:
 
 async def person(server: Server, bot: Bot, call: Call) -> Json:
     """How somebody is called."""
-    what = {name: value for name, value in call.parameters.items() if name not in ("account", "user")}
+    what = {
+        name: value for name, value in call.parameters.items() if name not in ("account", "user")
+    }
     known = bot.person(int(str(call.parameters["user"])))
     bot.people[known["id"]] = {**known, **what}  # what was said before was said under the old name
     return {}
@@ -156,7 +168,10 @@ async def topic(server: Server, bot: Bot, call: Call) -> Json:
     chat = _place(bot, done)
     if not chat.forum and not (chat.type == "private" and bot.topics_in_private):
         raise rules.bad("this chat has no topics", rules.PEOPLE)
-    created = {"forum_topic_created": {"name": name, "icon_color": 7322096}, "is_topic_message": True}
+    created = {
+        "forum_topic_created": {"name": name, "icon_color": 7322096},
+        "is_topic_message": True,
+    }
     message = write(server, bot, chat, {**done, "thread": None}, created)
     message.raw["message_thread_id"] = message.id
     chat.topics[message.id] = Topic(id=message.id, name=name)
@@ -188,7 +203,16 @@ async def migrate(server: Server, bot: Bot, call: Call) -> Json:
     to = write(server, bot, old, call.parameters, {"migrate_to_chat_id": new.id})
     old.migrated_to = new.id
     tell(bot, to)
-    tell(bot, write(server, bot, new, {**call.parameters, "anonymous": True}, {"migrate_from_chat_id": old.id}))
+    tell(
+        bot,
+        write(
+            server,
+            bot,
+            new,
+            {**call.parameters, "anonymous": True},
+            {"migrate_from_chat_id": old.id},
+        ),
+    )
     return {"chat": str(new.id)}
 
 
@@ -208,7 +232,11 @@ async def delete(server: Server, bot: Bot, call: Call) -> Json:
     if "chat" in done:
         _found(bot, call, "id").deleted = True
         return {}
-    own = [each for each in bot.messages.values() if each.by_bot and not each.deleted and str(each.id) == done["id"]]
+    own = [
+        each
+        for each in bot.messages.values()
+        if each.by_bot and not each.deleted and str(each.id) == done["id"]
+    ]
     if not own:
         raise rules.bad("there is no such message", rules.PEOPLE)
     own[-1].deleted = True
@@ -217,7 +245,9 @@ async def delete(server: Server, bot: Bot, call: Call) -> Json:
 
 async def forget(server: Server, bot: Bot, call: Call) -> Json:
     """Whatever is pending since before then is not handed out any more."""
-    for update in [each for each in bot.queue.pending if each.at < number(call.parameters["before"])]:
+    for update in [
+        each for each in bot.queue.pending if each.at < number(call.parameters["before"])
+    ]:
         bot.queue.settle(update, "expired")
     return {}
 
@@ -267,4 +297,8 @@ def _membership(server: Server, bot: Bot, call: Call, *, blocked: bool) -> Json:
 
 
 def _member(bot: Bot, gone: bool) -> Raw:
-    return {"user": bot.user, "status": "kicked", "until_date": 0} if gone else {"user": bot.user, "status": "member"}
+    return (
+        {"user": bot.user, "status": "kicked", "until_date": 0}
+        if gone
+        else {"user": bot.user, "status": "member"}
+    )

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from tests.simulators.common import COMMON_RULES, Call, Json, Method, Refusal, Simulator
-from tests.simulators.telegram import chats, files, messages, operating, parameters, people, receiving, rules, showing
+from tests.simulators.telegram import (
+    chats,
+    files,
+    messages,
+    operating,
+    parameters,
+    people,
+    receiving,
+    rules,
+    showing,
+)
 from tests.simulators.telegram.server import Asked, Server
 from tests.simulators.telegram.webhooks import Deliveries
 from tests.simulators.telegram.world import Bot
@@ -52,15 +62,30 @@ _WRITES = {
     "as_channel": str,
     "more": dict,
 }
-_PLACE = {"type": str, "title": str, "username": str, "forum": bool, "discussion": str, "admins": list}
-_NAMES = {"first_name": str, "last_name": str, "username": str, "language_code": str, "is_premium": bool}
+_PLACE = {
+    "type": str,
+    "title": str,
+    "username": str,
+    "forum": bool,
+    "discussion": str,
+    "admins": list,
+}
+_NAMES = {
+    "first_name": str,
+    "last_name": str,
+    "username": str,
+    "language_code": str,
+    "is_premium": bool,
+}
 _SETUP = {"local": bool, "rich": bool, "rates": bool, "webhook_pause": float}
 _BOT = {"token": str, "username": str, "privacy": bool, "topics": bool, "revoked": bool}
 
 _DEEDS = {
     "say": _Deed(people.say, {"chat": str}, _WRITES),
     "album": _Deed(people.album, {"chat": str, "files": list}, _WRITES),
-    "change": _Deed(people.change, {"chat": str, "id": str, "text": str}, {"entities": list, "mentions": list}),
+    "change": _Deed(
+        people.change, {"chat": str, "id": str, "text": str}, {"entities": list, "mentions": list}
+    ),
     "react": _Deed(people.react, {**_WHO, "message": str, "emoji": str}, {}),
     "press": _Deed(people.press, {**_WHO, "message": str, "nonce": str}, {}),
     "stop": _Deed(people.stop, {"chat": str, "draft": int}, {}),
@@ -99,7 +124,9 @@ class Telegram:
     def __init__(self, *, local: bool = False, rich: bool = True, rates: bool = False) -> None:
         self._server = Server(local=local, rich=rich, rates=rates)
         self._deliveries = Deliveries(self._server)
-        self.methods = {name: self._method(name) for name in _ASKED} | {files.DOWNLOAD: self._download()}
+        self.methods = {name: self._method(name) for name in _ASKED} | {
+            files.DOWNLOAD: self._download()
+        }
         self.deeds = {name: self._deed(name, deed) for name, deed in _DEEDS.items()} | {
             "deliveries": self._deed("deliveries", _Deed(self._deliveries.shown, {}, {}))
         }
@@ -150,7 +177,10 @@ class Telegram:
             text = f"Bad Request: {text}"
         if refusal.status == 429:
             seconds = max(1, math.ceil(refusal.retry_after))
-            text, more = f"Too Many Requests: retry after {seconds}", {"parameters": {"retry_after": seconds}}
+            text, more = (
+                f"Too Many Requests: retry after {seconds}",
+                {"parameters": {"retry_after": seconds}},
+            )
         if isinstance(refusal, rules.Migrated):
             more = {"parameters": {"migrate_to_chat_id": refusal.to}}
         said = {"ok": False, "error_code": refusal.status, "description": text, **more}
@@ -177,7 +207,9 @@ class Telegram:
         async def answer(call: Call) -> web.StreamResponse:
             return await files.download(self._server, self._asking(call), call)
 
-        return Method(answer=answer, does="fetch", required={"path": str}, source=parameters.source("getFile"))
+        return Method(
+            answer=answer, does="fetch", required={"path": str}, source=parameters.source("getFile")
+        )
 
     def _asking(self, call: Call) -> Bot:
         """Whose call it is. Raises for a token that is nobody's, and for a bot that has said goodbye."""
@@ -193,4 +225,6 @@ class Telegram:
             return await deed.act(self._server, self._server.bot(call.account), call)
 
         optional = {"account": str, **deed.optional}
-        return Method(answer=answer, required=deed.required, optional=optional, source=f"deed {name}")
+        return Method(
+            answer=answer, required=deed.required, optional=optional, source=f"deed {name}"
+        )

@@ -61,7 +61,13 @@ def place(server: Server, bot: Bot, call: Call) -> Chat:
 
 
 def post(
-    server: Server, bot: Bot, call: Call, content: Raw, *, file: StoredFile | None = None, chat: Chat | None = None
+    server: Server,
+    bot: Bot,
+    call: Call,
+    content: Raw,
+    *,
+    file: StoredFile | None = None,
+    chat: Chat | None = None,
 ) -> Message:
     """A new message of the bot. Raises for what it answers, where it belongs or what it shows, if that is wrong."""
     asked = call.parameters
@@ -118,7 +124,9 @@ def _answered(bot: Bot, chat: Chat, asked: Any) -> Raw:
     answered = {name: value for name, value in message.raw.items() if name != "reply_to_message"}
     found: Raw = {"reply_to_message": answered}
     if "quote" in wanted:
-        found["quote"] = quoted(message, formatted(wanted["quote"], wanted.get("quote_parse_mode"), None).text)
+        found["quote"] = quoted(
+            message, formatted(wanted["quote"], wanted.get("quote_parse_mode"), None).text
+        )
     return found
 
 
@@ -138,7 +146,9 @@ def keyboard(markup: object) -> Raw:
     for button in (button for row in markup["inline_keyboard"] for button in row):
         data = button.get("callback_data")
         if not button.get("text"):
-            raise rules.bad('can\'t parse inline keyboard button: Field "text" must be non-empty', rules.MARKUP)
+            raise rules.bad(
+                'can\'t parse inline keyboard button: Field "text" must be non-empty', rules.MARKUP
+            )
         if data is not None and not 1 <= len(data.encode()) <= LONGEST_DATA:
             raise rules.bad("BUTTON_DATA_INVALID", rules.MARKUP)
         if not set(button) - {"text", "style", "icon_custom_emoji_id"}:

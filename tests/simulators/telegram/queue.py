@@ -52,7 +52,9 @@ class UpdateQueue:
         self._pending: list[Update] = []
         self._poll: asyncio.Future[None] | None = None
 
-    def add(self, kind: str, payload: Mapping[str, object], about: tuple[int, int] | None = None) -> Update | None:
+    def add(
+        self, kind: str, payload: Mapping[str, object], about: tuple[int, int] | None = None
+    ) -> Update | None:
         """Something happened; None if the bot does not want to know."""
         if kind not in self.allowed:
             return None
@@ -78,7 +80,9 @@ class UpdateQueue:
             return
         strange = sorted({str(kind) for kind in kinds} - TYPES)
         if strange:
-            raise rules.bad(f"allowed_updates: there is no {', '.join(strange)}", rules.UPDATE_TYPES)
+            raise rules.bad(
+                f"allowed_updates: there is no {', '.join(strange)}", rules.UPDATE_TYPES
+            )
         self.allowed = frozenset(kinds) or TYPES - ONLY_IF_NAMED
         self.allowed_by_name = [str(kind) for kind in kinds]
 

@@ -59,7 +59,11 @@ async def set_webhook(server: Server, bot: Bot, call: Call) -> Json:
         return await delete_webhook(server, bot, call)
     _check_address(server, url)
     if secret and not _SECRET.fullmatch(secret):
-        told = "secret token is too long" if len(secret) > 256 else "secret token contains unallowed characters"
+        told = (
+            "secret token is too long"
+            if len(secret) > 256
+            else "secret token contains unallowed characters"
+        )
         raise rules.bad(told, rules.SECRET)
     bot.queue.allow(asked.get("allowed_updates"))
     bot.queue.end_poll(rules.conflict("terminated by setWebhook request", rules.WEBHOOK_OR_POLLING))
@@ -91,7 +95,10 @@ async def get_webhook_info(server: Server, bot: Bot, call: Call) -> Json:
         **({"allowed_updates": allowed} if allowed else {}),
     }
     if webhook.url:
-        told |= {"max_connections": webhook.max_connections, "ip_address": webhook.ip_address or "127.0.0.1"}
+        told |= {
+            "max_connections": webhook.max_connections,
+            "ip_address": webhook.ip_address or "127.0.0.1",
+        }
     if webhook.last_error is not None:
         at, message = webhook.last_error
         told |= {"last_error_date": int(at), "last_error_message": message}

@@ -43,7 +43,12 @@ _HTML_INLINE = {
     "sub": "subscript",
     "sup": "superscript",
 }
-_HTML_BLOCKS = {"p": "paragraph", "pre": "pre", "footer": "footer", **{f"h{size}": "heading" for size in range(1, 7)}}
+_HTML_BLOCKS = {
+    "p": "paragraph",
+    "pre": "pre",
+    "footer": "footer",
+    **{f"h{size}": "heading" for size in range(1, 7)},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,9 @@ def read_rich(given: dict[str, Any]) -> Rich:
     """Of an InputRichMessage. Raises for what is too much or not clear."""
     named = [name for name in ("html", "markdown", "blocks") if given.get(name)]
     if len(named) != 1:
-        raise rules.bad("exactly one of the fields html, markdown, or blocks must be used", rules.RICH)
+        raise rules.bad(
+            "exactly one of the fields html, markdown, or blocks must be used", rules.RICH
+        )
     match named[0]:
         case "markdown":
             blocks = _of_markdown(given["markdown"])
@@ -107,14 +114,20 @@ def _block(node: SyntaxTreeNode) -> Iterator[Block]:
             more = {"language": language} if language else {}
             yield {"type": "pre", "text": node.content.removesuffix("\n"), **more}
         case "blockquote":
-            yield {"type": "blockquote", "blocks": [block for child in node.children for block in _block(child)]}
+            yield {
+                "type": "blockquote",
+                "blocks": [block for child in node.children for block in _block(child)],
+            }
         case "hr":
             yield {"type": "divider"}
         case "bullet_list" | "ordered_list":
             yield {"type": "list", "items": list(_items(node))}
         case "table":
             rows = [row for part in node.children for row in part.children]
-            yield {"type": "table", "cells": [[_cell(cell) for cell in row.children] for row in rows]}
+            yield {
+                "type": "table",
+                "cells": [[_cell(cell) for cell in row.children] for row in rows],
+            }
         case _:
             yield {"type": "paragraph", "text": node.content.strip()}
 
@@ -124,7 +137,11 @@ def _items(node: SyntaxTreeNode) -> Iterator[Block]:
     for number, item in enumerate(node.children, first):
         blocks = [block for child in item.children for block in _block(child)]
         ordered = node.type == "ordered_list"
-        yield {"label": f"{number}." if ordered else "•", "blocks": blocks, **({"value": number} if ordered else {})}
+        yield {
+            "label": f"{number}." if ordered else "•",
+            "blocks": blocks,
+            **({"value": number} if ordered else {}),
+        }
 
 
 def _cell(node: SyntaxTreeNode) -> Block:
@@ -141,7 +158,10 @@ def _inline(node: SyntaxTreeNode) -> RichText:
 def _run(node: SyntaxTreeNode) -> RichText:
     match node.type:
         case "strong" | "em" | "s":
-            return {"type": _INLINE[node.type], "text": _joined([_run(child) for child in node.children])}
+            return {
+                "type": _INLINE[node.type],
+                "text": _joined([_run(child) for child in node.children]),
+            }
         case "link":
             text = _joined([_run(child) for child in node.children])
             return {"type": "url", "text": text, "url": str(node.attrs["href"])}
@@ -183,7 +203,9 @@ class _Html(HTMLParser):
         elif tag in ("ul", "ol"):
             self._flush()
             self._open.append((tag, {"type": "list", "items": []}, []))
-        elif tag == "blockquote" or (tag == "li" and self._open and self._open[-1][0] in ("ul", "ol")):
+        elif tag == "blockquote" or (
+            tag == "li" and self._open and self._open[-1][0] in ("ul", "ol")
+        ):
             self._open.append((tag, {"type": tag}, []))
         elif tag in _HTML_BLOCKS:
             self._flush()
@@ -204,7 +226,9 @@ class _Html(HTMLParser):
             items = self._open[-1][1]["items"]
             ordered = self._open[-1][0] == "ol"
             label = f"{len(items) + 1}." if ordered else "•"
-            items.append({"label": label, "blocks": [{"type": "paragraph", "text": _joined(parts)}]})
+            items.append(
+                {"label": label, "blocks": [{"type": "paragraph", "text": _joined(parts)}]}
+            )
         elif tag in ("ul", "ol"):
             self.blocks.append(made)
         elif tag == "blockquote":
@@ -233,7 +257,9 @@ class _Html(HTMLParser):
     def _flush(self) -> None:
         text = _joined(self._loose)
         if text and text != "\n" and not (isinstance(text, str) and not text.strip()):
-            self.blocks.append({"type": "paragraph", "text": text.strip() if isinstance(text, str) else text})
+            self.blocks.append(
+                {"type": "paragraph", "text": text.strip() if isinstance(text, str) else text}
+            )
         self._loose = []
 
 
@@ -254,7 +280,8 @@ def _labelled(block: Block) -> Block:
         made["blocks"] = [_labelled(each) for each in made["blocks"]]
     if made.get("type") == "list":
         made["items"] = [
-            {"label": f"{item['value']}." if "value" in item else "•", **_labelled(item)} for item in made["items"]
+            {"label": f"{item['value']}." if "value" in item else "•", **_labelled(item)}
+            for item in made["items"]
         ]
     return made
 
@@ -268,7 +295,9 @@ def _all(block: Block) -> Iterator[Block]:
 
 
 def _depth(block: Block) -> int:
-    return 1 + max((_depth(inner) for inner in (*block.get("blocks", ()), *block.get("items", ()))), default=0)
+    return 1 + max(
+        (_depth(inner) for inner in (*block.get("blocks", ()), *block.get("items", ()))), default=0
+    )
 
 
 def _words(block: Block) -> Iterator[str]:
@@ -295,7 +324,9 @@ def _plain(block: Block) -> str:
         case "list":
             return "\n".join(f"{item['label']} {_inner(item)}" for item in block["items"])
         case "table":
-            return "\n".join(" | ".join(_letters(cell.get("text", "")) for cell in row) for row in block["cells"])
+            return "\n".join(
+                " | ".join(_letters(cell.get("text", "")) for cell in row) for row in block["cells"]
+            )
         case "divider":
             return "———"
         case _ if "blocks" in block:

@@ -46,18 +46,27 @@ class Server:
             self.bots[account].token = token
         else:
             self.bots[account] = Bot(
-                account=account, token=token, clock=self.clock, news=self.news, username=f"{account}_bot"
+                account=account,
+                token=token,
+                clock=self.clock,
+                news=self.news,
+                username=f"{account}_bot",
             )
         return self.bots[account]
 
     def account_of(self, token: str) -> str | None:
         """Whose it is."""
-        return next((bot.account for bot in self.bots.values() if bot.token == token and not bot.revoked), None)
+        return next(
+            (bot.account for bot in self.bots.values() if bot.token == token and not bot.revoked),
+            None,
+        )
 
     def bot(self, account: str | None) -> Bot:
         """Of a deed of people."""
         if account not in self.bots:
-            raise rules.bad(f"there is no account {account}; there are {', '.join(self.bots)}", rules.PEOPLE)
+            raise rules.bad(
+                f"there is no account {account}; there are {', '.join(self.bots)}", rules.PEOPLE
+            )
         return self.bots[account]
 
 

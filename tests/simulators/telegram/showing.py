@@ -56,7 +56,11 @@ async def drafts(server: Server, bot: Bot, call: Call) -> Json:
 
 async def answers(server: Server, bot: Bot, call: Call) -> Json:
     """What presses of buttons were answered with."""
-    return [{"id": query.id, **query.answer} for query in bot.queries.values() if query.answer is not None]
+    return [
+        {"id": query.id, **query.answer}
+        for query in bot.queries.values()
+        if query.answer is not None
+    ]
 
 
 async def commands(server: Server, bot: Bot, call: Call) -> Json:
@@ -89,7 +93,12 @@ def _shown(message: Message) -> dict[str, Any]:
 def _buttons(raw: dict[str, Any]) -> list[dict[str, Any]]:
     rows = raw.get("reply_markup", {}).get("inline_keyboard", [])
     return [
-        {"label": button["text"], "nonce": button.get("callback_data"), "url": button.get("url"), "row": number}
+        {
+            "label": button["text"],
+            "nonce": button.get("callback_data"),
+            "url": button.get("url"),
+            "row": number,
+        }
         for number, row in enumerate(rows)
         for button in row
     ]

@@ -63,7 +63,9 @@ class Deliveries:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 news.clear()
-                for bot in [bot for bot in self._server.bots.values() if bot.account not in self._busy]:
+                for bot in [
+                    bot for bot in self._server.bots.values() if bot.account not in self._busy
+                ]:
                     for update in self._next(bot):
                         self._busy.add(bot.account)
                         tasks.create_task(self._deliver(http, bot, update))
@@ -73,8 +75,17 @@ class Deliveries:
 
     def _until_next(self) -> float | None:
         """Seconds until something is to be tried again."""
-        idle = [bot for bot in self._server.bots.values() if bot.webhook.url and bot.account not in self._busy]
-        waiting = [self._waiting[each].until for bot in idle for each in bot.queue.pending if each in self._waiting]
+        idle = [
+            bot
+            for bot in self._server.bots.values()
+            if bot.webhook.url and bot.account not in self._busy
+        ]
+        waiting = [
+            self._waiting[each].until
+            for bot in idle
+            for each in bot.queue.pending
+            if each in self._waiting
+        ]
         return max(0.0, min(waiting) - time.monotonic()) if waiting else None
 
     def _next(self, bot: Bot) -> list[Update]:
@@ -115,7 +126,9 @@ class Deliveries:
 
     def _fault(self, bot: Bot, update: Update) -> str | None:
         chat = str(update.about[0]) if update.about else ""
-        fault = self.faults.take({"method": "webhook", "does": "receive", "account": bot.account, "chat": chat})
+        fault = self.faults.take(
+            {"method": "webhook", "does": "receive", "account": bot.account, "chat": chat}
+        )
         return fault.kind if fault is not None else None
 
     async def _attempt(
@@ -131,9 +144,16 @@ class Deliveries:
         return (0, "Connection reset by peer") if fault == "lost answer" else answer
 
     @staticmethod
-    async def _post(http: aiohttp.ClientSession, url: str, update: Update, headers: dict[str, str]) -> tuple[int, str]:
+    async def _post(
+        http: aiohttp.ClientSession, url: str, update: Update, headers: dict[str, str]
+    ) -> tuple[int, str]:
         try:
-            async with http.post(url, json=update.as_json(), headers=headers, allow_redirects=False) as response:
-                return response.status, f"Wrong response from the webhook: {response.status} {response.reason}"
+            async with http.post(
+                url, json=update.as_json(), headers=headers, allow_redirects=False
+            ) as response:
+                return (
+                    response.status,
+                    f"Wrong response from the webhook: {response.status} {response.reason}",
+                )
         except (aiohttp.ClientError, TimeoutError) as exc:
             return 0, str(exc) or "Connection timed out"

@@ -53,7 +53,11 @@ class Chat:
             person = people[self.id]
             names = {name: person.get(name) for name in ("first_name", "last_name", "username")}
             return _without_none({"id": self.id, "type": self.type, **names})
-        more = {"title": self.title, "username": self.username, "is_forum": True if self.forum else None}
+        more = {
+            "title": self.title,
+            "username": self.username,
+            "is_forum": True if self.forum else None,
+        }
         return _without_none({"id": self.id, "type": self.type, **more})
 
 
@@ -164,7 +168,12 @@ class Bot:
     @property
     def user(self) -> Raw:
         """As messages name it."""
-        return {"id": self.id, "is_bot": True, "first_name": self.account, "username": self.username}
+        return {
+            "id": self.id,
+            "is_bot": True,
+            "first_name": self.account,
+            "username": self.username,
+        }
 
     def person(self, user_id: int) -> Raw:
         """Whoever has this id; people need no introduction."""
@@ -175,7 +184,9 @@ class Bot:
         """The chat with this id, made if there is none. What is not said of it is told by its id."""
         if chat_id not in self.chats:
             type_ = what.get("type") or _type_of(chat_id)
-            chat = Chat(id=chat_id, type=type_, title=None if type_ == "private" else f"Chat {chat_id}")
+            chat = Chat(
+                id=chat_id, type=type_, title=None if type_ == "private" else f"Chat {chat_id}"
+            )
             self.chats[chat_id] = chat
             if type_ == "private":
                 self.person(chat_id)
@@ -197,7 +208,9 @@ class Bot:
 
     def known_chat(self, chat_id: str) -> Chat:
         """The same, only to read."""
-        named = [chat for chat in self.chats.values() if chat_id in (str(chat.id), f"@{chat.username}")]
+        named = [
+            chat for chat in self.chats.values() if chat_id in (str(chat.id), f"@{chat.username}")
+        ]
         if not named:
             raise rules.bad("chat not found", rules.KNOWN_CHAT)
         return named[0]
@@ -217,9 +230,13 @@ class Bot:
         self.messages[message.chat.id, message.id] = message
         return message
 
-    def keep_file(self, *, name: str, mime: str, content: bytes, folder: str, size: int | None = None) -> StoredFile:
+    def keep_file(
+        self, *, name: str, mime: str, content: bytes, folder: str, size: int | None = None
+    ) -> StoredFile:
         """From now on it can be fetched."""
-        path = f"{folder}/file_{len(self.files)}{'.' + name.rpartition('.')[2] if '.' in name else ''}"
+        path = (
+            f"{folder}/file_{len(self.files)}{'.' + name.rpartition('.')[2] if '.' in name else ''}"
+        )
         file = StoredFile(
             id=f"BQAC{secrets.token_urlsafe(24)}",
             unique_id=f"AgAD{secrets.token_urlsafe(8)}",

@@ -17,7 +17,12 @@ from tests.simulators.telegram.posting import as_fields, quoted
 from tests.simulators.telegram.server import Server
 from tests.simulators.telegram.world import GENERAL, Bot, Chat, Message, Raw, StoredFile
 
-ANONYMOUS = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
+ANONYMOUS = {
+    "id": 1087968824,
+    "is_bot": True,
+    "first_name": "Group",
+    "username": "GroupAnonymousBot",
+}
 AS_CHANNEL = {"id": 136817688, "is_bot": True, "first_name": "Channel", "username": "Channel_Bot"}
 TELEGRAM = {"id": 777000, "is_bot": False, "first_name": "Telegram"}
 
@@ -33,7 +38,12 @@ def write(
     """One message of a person, as Telegram would tell it."""
     at = number(done.get("at", server.clock.now()))
     message_id = int(done["id"]) if done.get("id") else bot.next_number(chat)
-    raw: Raw = {"message_id": message_id, "date": int(at), "chat": chat.as_json(bot.people), **_author(bot, chat, done)}
+    raw: Raw = {
+        "message_id": message_id,
+        "date": int(at),
+        "chat": chat.as_json(bot.people),
+        **_author(bot, chat, done),
+    }
     raw |= _thread(bot, chat, done) | content
     check_type(types.Message, raw)
     return bot.keep(Message(chat=chat, raw=raw, by_bot=False, file=file))
@@ -48,7 +58,11 @@ def _author(bot: Bot, chat: Chat, done: Mapping[str, Any]) -> Raw:
         channel = bot.open(int(done["as_channel"]), type="channel")
         return {"from": AS_CHANNEL, "sender_chat": channel.as_json(bot.people)}
     user = done.get("user") or (chat.id if chat.type == "private" else None)
-    return {"from": bot.person(int(user))} if user else {"from": ANONYMOUS, "sender_chat": chat.as_json(bot.people)}
+    return (
+        {"from": bot.person(int(user))}
+        if user
+        else {"from": ANONYMOUS, "sender_chat": chat.as_json(bot.people)}
+    )
 
 
 def _thread(bot: Bot, chat: Chat, done: Mapping[str, Any]) -> Raw:
@@ -66,7 +80,9 @@ def _thread(bot: Bot, chat: Chat, done: Mapping[str, Any]) -> Raw:
     elif answered is not None and chat.type == "supergroup" and not chat.forum:
         found |= {"message_thread_id": answered.raw.get("message_thread_id", answered.id)}
     if answered is not None:
-        found["reply_to_message"] = {name: value for name, value in answered.raw.items() if name != "reply_to_message"}
+        found["reply_to_message"] = {
+            name: value for name, value in answered.raw.items() if name != "reply_to_message"
+        }
         if done.get("quote"):
             found["quote"] = quoted(answered, str(done["quote"]))
     return found
@@ -85,7 +101,10 @@ def content_of(bot: Bot, said: Mapping[str, Any], file: StoredFile | None) -> Ra
 def words_of(bot: Bot, said: Mapping[str, Any]) -> Formatted:
     """With the entities that were given, those of mentions of people without a name, and those that are found."""
     text = str(said.get("text", ""))
-    given = [*_list(said.get("entities")), *(_mention(bot, text, each) for each in _list(said.get("mentions")))]
+    given = [
+        *_list(said.get("entities")),
+        *(_mention(bot, text, each) for each in _list(said.get("mentions"))),
+    ]
     return detected(Formatted(text, given))
 
 
@@ -104,7 +123,11 @@ def _forwarded(bot: Bot, origin: Mapping[str, Any]) -> Raw:
     else:
         chat = bot.open(int(origin["chat"]))
         if chat.type == "channel":
-            made = {"type": "channel", "chat": chat.as_json(bot.people), "message_id": int(origin.get("message", 1))}
+            made = {
+                "type": "channel",
+                "chat": chat.as_json(bot.people),
+                "message_id": int(origin.get("message", 1)),
+            }
         else:
             made = {"type": "chat", "sender_chat": chat.as_json(bot.people)}
     return {"forward_origin": {**made, "date": date}}
@@ -160,7 +183,9 @@ def uploaded(bot: Bot, file: object) -> StoredFile | None:
         return None
     content = base64.b64decode(file["content"]) if "content" in file else bytes(int(file["size"]))
     name, kind = str(file.get("name", "")), str(file.get("kind", "document"))
-    return bot.keep_file(name=name, mime=str(file.get("mime", "")), content=content, folder=f"{kind}s")
+    return bot.keep_file(
+        name=name, mime=str(file.get("mime", "")), content=content, folder=f"{kind}s"
+    )
 
 
 def number(value: object) -> float:
