@@ -21,7 +21,7 @@ _FRACTION = timedelta(seconds=1)
 _NO_DIFFERENCE = timedelta(seconds=5)
 
 
-class TheirClock:
+class PlatformClock:
     """A clock too. It is ours until the platform has answered, and as long as the two agree."""
 
     def __init__(self, clock: Clock) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from turngate.config.problems import Mistake, Place, quoted
+from turngate.config.problems import Place, Problem, quoted
 
 Path = tuple[str | int, ...]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
@@ -40,7 +40,7 @@ class Document:
     keys: dict[Path, Place] = field(default_factory=dict)
     values: dict[Path, Place] = field(default_factory=dict)
     broken: set[Path] = field(default_factory=set)
-    mistakes: list[Mistake] = field(default_factory=list)
+    mistakes: list[Problem] = field(default_factory=list)
 
     def place(self, path: Path) -> Place:
         """Where it stands; what is not in the file stands at its beginning."""

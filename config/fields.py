@@ -24,7 +24,7 @@ from pydantic import (
 
 from turngate.config.document import Ambiguous
 from turngate.config.problems import near_miss, quoted
-from turngate.config.secrets import Surroundings, is_reference
+from turngate.config.secrets import Environment, is_reference
 
 _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _FEWEST = {"d": 2}  # 24h says more than 1d
@@ -292,8 +292,8 @@ Zone = Annotated[
 ]
 
 
-def _surroundings(info: ValidationInfo) -> Surroundings:
-    return info.context if isinstance(info.context, Surroundings) else Surroundings()
+def _surroundings(info: ValidationInfo) -> Environment:
+    return info.context if isinstance(info.context, Environment) else Environment()
 
 
 def _folder(value: object, info: ValidationInfo) -> object:

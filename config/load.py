@@ -12,9 +12,9 @@ from typing import get_args
 
 from turngate.config.document import Document, dotted
 from turngate.config.fields import is_zone
-from turngate.config.problems import Mistake, Place, located, one_of, quoted, refusal
+from turngate.config.problems import Place, Problem, located, one_of, quoted, refusal
 from turngate.config.schema import DEFAULT_STATE_DIR, Config, LogLevel
-from turngate.config.secrets import Surroundings, credentials_in
+from turngate.config.secrets import Environment, credentials_in
 from turngate.config.unsupported import NOT_BUILT_YET
 from turngate.config.validate import validate
 from turngate.config.warnings import find_doubts
@@ -43,7 +43,7 @@ class Loaded:
         return (
             error
             if place is None
-            else ConfigError(located(str(self.file), Mistake(place, text)), words=error.words)
+            else ConfigError(located(str(self.file), Problem(place, text)), words=error.words)
         )
 
 
@@ -64,7 +64,7 @@ def load(
     env = dict(os.environ) if environment is None else environment
     found, content = _find(file, env)
     folder = found.parent if found else Path()
-    surroundings = Surroundings(
+    surroundings = Environment(
         environment=env, folder=folder, zone=host_zone(env), keeps_secrets=not secrets
     )
     document = read_yaml(content)
@@ -181,7 +181,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _with_overrides(
-    config: Config, document: Document, surroundings: Surroundings, state_dir: Path | None
+    config: Config, document: Document, surroundings: Environment, state_dir: Path | None
 ) -> Config:
     """What the command line and the environment say counts more than the file."""
     env = surroundings.environment
@@ -209,7 +209,7 @@ def _systemd_folder(env: Mapping[str, str]) -> Path | None:
     return Path(first) if first else None
 
 
-def _default_state_dir(surroundings: Surroundings) -> Path:
+def _default_state_dir(surroundings: Environment) -> Path:
     try:
         return surroundings.path(str(DEFAULT_STATE_DIR))
     except ValueError:

@@ -22,14 +22,14 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Mistake:
+class Problem:
     """One thing that is wrong: "what; what to do"."""
 
     place: Place
     text: str
 
 
-def refusal(file: str, mistakes: Iterable[Mistake]) -> ConfigError:
+def refusal(file: str, mistakes: Iterable[Problem]) -> ConfigError:
     """All of them in the order of the file. A file that is wrong throughout is not repeated line by line."""
     found = sorted(set(mistakes))
     lines = [located(file, mistake) for mistake in found[:_SHOWN]]
@@ -38,7 +38,7 @@ def refusal(file: str, mistakes: Iterable[Mistake]) -> ConfigError:
     return ConfigError("\n".join(lines))
 
 
-def located(file: str, mistake: Mistake) -> str:
+def located(file: str, mistake: Problem) -> str:
     """In the form that editors and terminals can jump to."""
     return f"{file}:{mistake.place.line}:{mistake.place.column}: {mistake.text}"
 

@@ -23,7 +23,7 @@ _HOW = "write ${NAME}, ${file:PATH} or ${credential:NAME}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Environment:
     """
     Handed in by whoever reads the environment. `folder` is the config file's: relative paths start there.
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from turngate.config.document import Document, Path, dotted, every_value
-from turngate.config.problems import Mistake
+from turngate.config.problems import Problem
 
 # A key, or a key and the beginning of its value. `*` stands for any name.
 NOT_BUILT_YET = ("storage.url = postgres",)
 
 
-def find_not_built(document: Document, table: Iterable[str]) -> Iterator[tuple[Path, Mistake]]:
+def find_not_built(document: Document, table: Iterable[str]) -> Iterator[tuple[Path, Problem]]:
     """What the file asks for in vain, with its path."""
     for path, value in every_value(document.data):
         for line in table:
@@ -23,7 +23,7 @@ def find_not_built(document: Document, table: Iterable[str]) -> Iterator[tuple[P
                 continue
             place = document.values[path] if start else document.keys[path]
             what = f"{dotted(path)} {start}".rstrip()
-            yield path, Mistake(place, f"{what} is not available in this version; remove it")
+            yield path, Problem(place, f"{what} is not available in this version; remove it")
 
 
 def without(table: Iterable[str], data: dict[str, object]) -> dict[str, object]:

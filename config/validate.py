@@ -11,9 +11,9 @@ from pydantic_core import ErrorDetails
 
 from turngate.config.cross_checks import find_contradictions
 from turngate.config.document import Document, Path, Value, dotted
-from turngate.config.problems import Mistake, one_of, quoted
+from turngate.config.problems import Problem, one_of, quoted
 from turngate.config.schema import Config
-from turngate.config.secrets import Surroundings
+from turngate.config.secrets import Environment
 from turngate.config.unsupported import NOT_BUILT_YET, find_not_built
 
 _MAPPING = "keys with values are expected here; write them below, indented, or {} for none"
@@ -32,8 +32,8 @@ _WORDS = {
 
 
 def validate(
-    document: Document, surroundings: Surroundings, not_built: Iterable[str] = NOT_BUILT_YET
-) -> Config | list[Mistake]:
+    document: Document, surroundings: Environment, not_built: Iterable[str] = NOT_BUILT_YET
+) -> Config | list[Problem]:
     """What the file says, or all that is wrong with it."""
     refused = list(find_not_built(document, not_built))
     unknown = document.broken | {path for path, _ in refused}
@@ -48,8 +48,8 @@ def validate(
 
 
 def _checked(
-    document: Document, surroundings: Surroundings
-) -> tuple[Config | None, list[tuple[Path, Mistake]]]:
+    document: Document, surroundings: Environment
+) -> tuple[Config | None, list[tuple[Path, Problem]]]:
     data = {"timezone": None} | document.data
     try:
         return Config.model_validate(data, context=surroundings), []
@@ -58,16 +58,16 @@ def _checked(
     return None, [_translated(one, document) for one in details]
 
 
-def _translated(error: ErrorDetails, document: Document) -> tuple[Path, Mistake]:
+def _translated(error: ErrorDetails, document: Document) -> tuple[Path, Problem]:
     path, value = _known_part(error["loc"], document.data)
     if error["type"] == "extra_forbidden":
-        return path, Mistake(document.keys[path], _unknown_key(path))
+        return path, Problem(document.keys[path], _unknown_key(path))
     if error["loc"][-1] == "[key]":
-        return path, Mistake(document.keys[path], f"{dotted(path)}: {_in_words(error, path[-1])}")
+        return path, Problem(document.keys[path], f"{dotted(path)}: {_in_words(error, path[-1])}")
     if error["type"] == "missing":
         what = f"{dotted(path)} lacks the key {error['loc'][-1]}; add it"
-        return path, Mistake(document.place(path), what)
-    return path, Mistake(document.place(path), f"{dotted(path)}: {_in_words(error, value)}")
+        return path, Problem(document.place(path), what)
+    return path, Problem(document.place(path), f"{dotted(path)}: {_in_words(error, value)}")
 
 
 def _known_part(loc: tuple[str | int, ...], value: Value) -> tuple[Path, Value]:

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 from turngate.config.document import Document, Path, Value, dotted, every_value
-from turngate.config.problems import Mistake
+from turngate.config.problems import Problem
 from turngate.config.secrets import is_reference
 
 SECRET_KEYS = frozenset({"api_key", "app_token", "bot_token", "secret", "signing_secret", "token"})
 _UNUSED_BY_ECHO = ("base_url", "url", "api_key", "model", "argv", "object", "session_end")
 
 
-def find_doubts(document: Document) -> list[Mistake]:
+def find_doubts(document: Document) -> list[Problem]:
     """Of a document without mistakes."""
     doubts = []
     for path, value in every_value(document.data):
         if _is_literal_secret(path, value):
             cure = "keep it elsewhere and write ${NAME} or ${file:PATH}"
             doubts.append(
-                Mistake(
+                Problem(
                     document.values[path],
                     f"warning: {dotted(path)}: a secret in the file itself; {cure}",
                 )
             )
         if _is_unused(document, path, value):
             doubts.append(
-                Mistake(
+                Problem(
                     document.keys[path],
                     f"warning: {dotted(path)}: the echo agent does not use it; remove it",
                 )
             )
         if path == ("access", "direct") and value == "open-dangerously":
             what = "warning: access.direct: DANGER: everybody who finds the bot can talk to it; write pairing instead"
-            doubts.append(Mistake(document.values[path], what))
+            doubts.append(Problem(document.values[path], what))
         if path[:1] == ("budgets",) and path[-1] == "usd_per_day" and value is not None:
             doubts += [
-                Mistake(document.values[path], _is_blind(path, name))
+                Problem(document.values[path], _is_blind(path, name))
                 for name in _agents_without_price(document)
             ]
     return sorted(doubts)

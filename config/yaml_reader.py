@@ -13,7 +13,7 @@ from typing import Protocol
 import yaml
 
 from turngate.config.document import Ambiguous, Document, Path, Value
-from turngate.config.problems import Mistake, Place, quoted
+from turngate.config.problems import Place, Problem, quoted
 
 LARGEST_FILE = 1024 * 1024
 _DEEPEST = 24
@@ -68,14 +68,14 @@ class _Mark(Protocol):
 class _Unreadable(Exception):
     def __init__(self, place: Place, text: str) -> None:
         super().__init__(text)
-        self.mistake = Mistake(place, text)
+        self.mistake = Problem(place, text)
 
 
 def read_yaml(content: bytes) -> Document:
     """The document. Where reading cannot go on, the mistakes so far end with the reason."""
-    mistakes: list[Mistake] = []
+    mistakes: list[Problem] = []
     try:
-        return _Reading(_text_of(content), mistakes).document()
+        return _Reader(_text_of(content), mistakes).document()
     except _Unreadable as exc:
         return Document(mistakes=[*mistakes, exc.mistake], broken={()})
 
@@ -104,10 +104,10 @@ def _place_of(text: str, at: int) -> Place:
     return Place(len(ends) + 1, min(at, len(text)) - (ends[-1] if ends else 0) + 1)
 
 
-class _Reading:
+class _Reader:
     """One pass over the events of a document."""
 
-    def __init__(self, text: str, mistakes: list[Mistake]) -> None:
+    def __init__(self, text: str, mistakes: list[Problem]) -> None:
         self._loader = yaml.SafeLoader(text)
         self._document = Document(mistakes=mistakes)
 
@@ -210,7 +210,7 @@ class _Reading:
         return text if tag in _IS_TEXT else _meaning(text)
 
     def _complain(self, place: Place, text: str) -> None:
-        self._document.mistakes.append(Mistake(place, text))
+        self._document.mistakes.append(Problem(place, text))
 
     def _peek(self) -> yaml.Event:
         return self._event(take=False)

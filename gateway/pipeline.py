@@ -11,28 +11,28 @@ import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 
-from turngate.gateway.commands.registry import Again, Call
+from turngate.gateway.commands.registry import Call, Retry
 from turngate.gateway.domain.crashpoints import crashpoint
 from turngate.gateway.domain.errors import Refused, StoreError
 from turngate.gateway.domain.messages import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
 from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.domain.ports.store import Accepted, Begun, InboxItem, Outcome, Store
-from turngate.gateway.inbound.admission import Doorkeeper
+from turngate.gateway.inbound.admission import Admission
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.delivery import Delivery
-from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.rules import outcomes as replies
 from turngate.gateway.rules.authorization import ACTED
 from turngate.gateway.rules.policy import Policy
 from turngate.gateway.stores.waiting_store import pause_after
 from turngate.gateway.turns import batch as batches
 from turngate.gateway.turns.agent_input import brief, heard
-from turngate.gateway.turns.agent_run import Conversation
+from turngate.gateway.turns.agent_run import AgentRun
 from turngate.gateway.turns.attachments import Attachments, not_fetched
 from turngate.gateway.turns.lanes import LaneRules, Lanes, Place
 from turngate.gateway.turns.questions import Heard, Questions
 from turngate.gateway.turns.recorder import Desk
-from turngate.gateway.turns.services import Errands
+from turngate.gateway.turns.services import ServicesForTurn
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,25 +44,25 @@ class Pipeline:
     store: Store
     delivery: Delivery
     attachments: Attachments
-    fitting: Fitting
+    fitting: Splitter
     observer: Observer
     clock: Clock
     tasks: asyncio.TaskGroup
     lanes: Lanes = field(init=False)
     desk: Desk = field(init=False)
-    door: Doorkeeper = field(init=False)
+    door: Admission = field(init=False)
     questions: Questions = field(init=False)
-    errands: Errands = field(init=False)
+    errands: ServicesForTurn = field(init=False)
 
     def __post_init__(self) -> None:
         self.lanes = Lanes(self.lane_rules, self._handle, self.tasks)
         house = self.policy, self.store, self.observer, self.clock
-        self.door = Doorkeeper(*house, self.delivery.take_up)
+        self.door = Admission(*house, self.delivery.take_up)
         self.desk = Desk(
             *house, self.lanes, self.door.pairing, self.fitting, self.delivery.take_up, self.tasks
         )
         self.questions = Questions(*house, self.fitting, self.tasks, self.take_up)
-        self.errands = Errands(*house, self.questions, self.fitting, self.door.pairing)
+        self.errands = ServicesForTurn(*house, self.questions, self.fitting, self.door.pairing)
 
     async def receive(self, message: InboundMessage) -> None:
         """Called by adapters. Returning means stored; raises Refused for what is never taken, StoreError for a no."""
@@ -110,7 +110,7 @@ class Pipeline:
             batches.Stored.recovered_from(item, alone=call is not None)
         )
 
-    async def _handle(self, key: SessionKey, running: batches.Running) -> None:
+    async def _handle(self, key: SessionKey, running: batches.ActiveBatch) -> None:
         """A batch whose turn has come. Whatever happens to it, its lane goes on."""
         message, first = running.batch[-1].message, running.batch[0]
         call = self.questions.call_in(message) if first.alone else None
@@ -133,17 +133,17 @@ class Pipeline:
         self.delivery.settled(message.source, running.ids)
 
     async def _at_the_desk(
-        self, key: SessionKey, running: batches.Running, call: Call | None
+        self, key: SessionKey, running: batches.ActiveBatch, call: Call | None
     ) -> None:
         answer = await (
             self.desk.command(key, running, call) if call else self.desk.refuse(running)
         )
-        if isinstance(answer, Again):
+        if isinstance(answer, Retry):
             return await self._turn(running, answer)
         running.answered()
         return await self.delivery.deliver(answer)
 
-    async def _turn(self, running: batches.Running, again: Again | None = None) -> None:
+    async def _turn(self, running: batches.ActiveBatch, again: Retry | None = None) -> None:
         messages = await self.attachments.gather(running)
         await pause_after(running.batch[0].attempts)
         start, begun = self.clock.monotonic(), await self.desk.begin(running, messages, again)
@@ -171,7 +171,7 @@ class Pipeline:
         await self.delivery.deliver(outgoing)
 
     async def _converse(
-        self, begun: Begun, messages: list[InboundMessage], running: batches.Running
+        self, begun: Begun, messages: list[InboundMessage], running: batches.ActiveBatch
     ) -> Outcome:
         employed, files = self.policy.agent_of(begun.opened.session), self.attachments.files
         message = (messages := heard(begun.said, messages, files))[-1]
@@ -181,7 +181,7 @@ class Pipeline:
         preview = self.delivery.preview(
             message.source, begun.turn, running.ids, shown_in=begun.preview
         )
-        conversation = Conversation(
+        conversation = AgentRun(
             employed.agent, briefing.restore, preview.show, self.clock, self.observer
         )
         ending = await self.errands.see_through(conversation, briefing, begun, running)

@@ -17,9 +17,9 @@ from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.observability.metrics import Now
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
-from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.pipeline import Pipeline
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.stores.session_files import Files
 from turngate.gateway.turns.attachments import Attachments
 from turngate.gateway.turns.lanes import LaneRules
@@ -34,7 +34,7 @@ def at_desk(chat: str = "desk", user: str = "ann") -> SessionSource:
 
 def policy_for(agent: Agent, **decisions: object) -> Policy:
     """One agent, and whatever else the operator decided."""
-    return Policy(agents={"main": Employed(name="main", agent=agent)}, **decisions)  # type: ignore[arg-type]
+    return Policy(agents={"main": ConfiguredAgent(name="main", agent=agent)}, **decisions)  # type: ignore[arg-type]
 
 
 def numbers(observer: Observer) -> bytes:
@@ -111,7 +111,7 @@ async def at_work(
                 lane_rules=rules,
                 store=store,
                 delivery=delivery,
-                fitting=Fitting(delivery=delivery, files=kept, observer=observer),
+                fitting=Splitter(delivery=delivery, files=kept, observer=observer),
                 attachments=Attachments(
                     files=kept, policy=policy, store=store, delivery=delivery, observer=observer
                 ),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from turngate.config.problems import refusal
 from turngate.config.schema import Config
-from turngate.config.secrets import Surroundings
+from turngate.config.secrets import Environment
 from turngate.config.unsupported import NOT_BUILT_YET
 from turngate.config.validate import validate
 from turngate.config.yaml_reader import read_yaml
@@ -24,7 +24,7 @@ def checked(
 ) -> Config | list[str]:
     """The config, or every mistake as an operator reads it."""
     content = text.encode() if isinstance(text, str) else text
-    surroundings = Surroundings(
+    surroundings = Environment(
         environment={"HOME": "/home/ann"} | environment, folder=folder, zone="Europe/Berlin"
     )
     result = validate(read_yaml(content), surroundings, not_built)

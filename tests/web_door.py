@@ -34,7 +34,7 @@ from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.domain.ports.store import Claim, Opening, Outcome
 from turngate.gateway.rules.session_keys import build_session_key
 from turngate.gateway.stores.sqlite import SqliteStore
-from turngate.gateway.web import Needs, Readiness, WebServer
+from turngate.gateway.web import Readiness, WebDependencies, WebServer
 
 COOKIE_KEY = b"k" * 32
 Answer = Callable[[str], AsyncIterator[AgentEvent]]
@@ -221,13 +221,13 @@ async def _metrics() -> bytes:
     return b"turngate_up 1\n"
 
 
-def needs_of(door: Door) -> Needs:
+def needs_of(door: Door) -> WebDependencies:
     """What the composition root would hand over."""
 
     async def readiness() -> Readiness:
         return door.readiness
 
-    return Needs(
+    return WebDependencies(
         store=door.store,
         screens=door.screens,
         key_of=build_session_key,

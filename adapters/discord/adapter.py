@@ -17,7 +17,7 @@ from turngate.adapters.discord.listening import Listener
 from turngate.adapters.discord.markup import LARGEST_TEXT, marked
 from turngate.adapters.discord.normalise import PLATFORM
 from turngate.adapters.discord.sending import Sender
-from turngate.adapters.platform_clock import TheirClock
+from turngate.adapters.platform_clock import PlatformClock
 from turngate.gateway.domain.messages import (
     Attachment,
     ChatType,
@@ -55,7 +55,7 @@ class DiscordAdapter:
         self.platform = PLATFORM
         self.deaf_after = patience.deaf_after
         self._account = account
-        self._theirs = TheirClock(clock)
+        self._theirs = PlatformClock(clock)
         self._api = Api(account, patience, self._theirs.told)
         self._memory = Memory()
         self._atlas = Atlas(self._api)

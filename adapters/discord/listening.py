@@ -35,7 +35,7 @@ class Deaf(Retryable):
     """The line is alive, and nothing comes through it."""
 
 
-class Pulse:
+class Heartbeats:
     """
     When Discord last showed that it listens: on the line that has been silent for the longest time.
 
@@ -90,7 +90,7 @@ class Listener:
         clock: Clock,
         theirs: Clock,
     ) -> None:
-        self.pulse = Pulse(clock, theirs)
+        self.pulse = Heartbeats(clock, theirs)
         self._account = account
         self._clock = clock
         self._patience = patience

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
-from turngate.adapters.platform_clock import TheirClock
+from turngate.adapters.platform_clock import PlatformClock
 from turngate.adapters.slack.account import Account, Patience
 from turngate.adapters.slack.api import Api
 from turngate.adapters.slack.bolt import app_for
 from turngate.adapters.slack.cache import Memory
 from turngate.adapters.slack.catch_up import CatchUp
-from turngate.adapters.slack.directory import Lookups
+from turngate.adapters.slack.directory import Directory
 from turngate.adapters.slack.downloads import Downloader
 from turngate.adapters.slack.find_sent import Finder
 from turngate.adapters.slack.identity import Me
@@ -73,9 +73,9 @@ class SlackAdapter:
         self._places = places
         self._patience = patience
         self._memory = Memory()
-        self._theirs = TheirClock(clock)
+        self._theirs = PlatformClock(clock)
         self._api = Api(account, patience, self._theirs.told)
-        self._lookups = Lookups(self._api, self._memory, patience)
+        self._lookups = Directory(self._api, self._memory, patience)
         self._sender = Sender(self._api, self._memory, clock)
         self._streams = Streams(self._api, self._memory, self._sender, clock)
         self._uploader = Uploader(self._api, patience, clock)

@@ -18,7 +18,7 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from turngate.adapters.slack.account import Account
-from turngate.adapters.slack.intake import Intake, NotOurs
+from turngate.adapters.slack.intake import Intake, OtherWorkspace
 from turngate.gateway.domain.errors import TurngateError
 
 _STORED, _NOT_STORED = 200, 503
@@ -40,7 +40,7 @@ def app_for(account: Account, intake: Intake) -> AsyncApp:
             return None
         try:
             await intake.take(body)
-        except NotOurs:
+        except OtherWorkspace:
             # Another connection may be the right one; another address there is not.
             return BoltResponse(status=_STORED if account.http else _NOT_STORED)
         except TurngateError:

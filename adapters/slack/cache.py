@@ -19,7 +19,7 @@ _MOST_REMEMBERED = 10_000
 _AT_WORK = ToolStatus.STARTED
 
 
-class Notes(Generic[Value]):
+class BoundedCache(Generic[Value]):
     """The last so many, by name."""
 
     def __init__(self, most: int = _MOST_REMEMBERED) -> None:
@@ -43,14 +43,14 @@ class Notes(Generic[Value]):
 
 
 @dataclass(slots=True)
-class Growing:
+class OpenStream:
     """A stream that was begun here: what Slack was told of it so far. Not `sure` after an answer that never came."""
 
     text: str = ""
     sure: bool = True
     tools: dict[str, Tool] = field(default_factory=dict)
 
-    def with_tools(self, tools: Sequence[Tool]) -> Growing:
+    def with_tools(self, tools: Sequence[Tool]) -> OpenStream:
         """These were told, too."""
         self.tools |= {tool.id: tool for tool in tools}
         return self
@@ -69,17 +69,17 @@ class Memory:
     """Of one bot."""
 
     def __init__(self) -> None:
-        self.takes_part: Notes[bool] = Notes()
+        self.takes_part: BoundedCache[bool] = BoundedCache()
         """By chat and thread: whether the bot has said something there, or was called."""
-        self.assistants: Notes[bool] = Notes()
+        self.assistants: BoundedCache[bool] = BoundedCache()
         """By chat and thread: whether it is one of the assistant's pane."""
-        self.untitled: Notes[bool] = Notes()
+        self.untitled: BoundedCache[bool] = BoundedCache()
         """The same of those that were opened lately and have no title."""
-        self.response_urls: Notes[str] = Notes(1000)
+        self.response_urls: BoundedCache[str] = BoundedCache(1000)
         """By the id of the command."""
-        self.streams: Notes[Growing] = Notes(1000)
+        self.streams: BoundedCache[OpenStream] = BoundedCache(1000)
         """By chat and message."""
-        self.without_streams: Notes[bool] = Notes()
+        self.without_streams: BoundedCache[bool] = BoundedCache()
         """Chats where Slack has no streams."""
 
     def join(self, chat: str | None, thread: str | None) -> None:

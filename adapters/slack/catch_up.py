@@ -15,9 +15,9 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from turngate.adapters.slack.api import Answer, Api, MissingScope
-from turngate.adapters.slack.directory import Lookups
+from turngate.adapters.slack.directory import Directory
 from turngate.adapters.slack.history_reader import (
-    Histories,
+    HistoryReader,
     messages_of,
     next_cursor,
     stamp_of,
@@ -49,9 +49,11 @@ _UNREADABLE = (Undeliverable, MissingScope)
 class CatchUp:
     """Once through everything, for one bot."""
 
-    def __init__(self, api: Api, lookups: Lookups, places: Places, me: Me, since: datetime) -> None:
+    def __init__(
+        self, api: Api, lookups: Directory, places: Places, me: Me, since: datetime
+    ) -> None:
         self._api = api
-        self._histories = Histories(api)
+        self._histories = HistoryReader(api)
         self._lookups = lookups
         self._places = places
         self._me = me

@@ -14,10 +14,10 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from turngate.adapters.slack.account import Patience
 from turngate.adapters.slack.api import Answer, Api, MissingScope
-from turngate.adapters.slack.cache import Memory, Notes
+from turngate.adapters.slack.cache import BoundedCache, Memory
 from turngate.adapters.slack.history_reader import messages_of, next_cursor
-from turngate.adapters.slack.identity import Kind, Known, Me, Place
-from turngate.adapters.slack.lookup_keys import About
+from turngate.adapters.slack.identity import EventContext, Kind, Me, Place
+from turngate.adapters.slack.lookup_keys import LookupKeys
 from turngate.adapters.slack.normalise import mentions
 from turngate.adapters.slack.sources import Author
 from turngate.gateway.domain.errors import Throttled, TurngateError, Undeliverable, Unreachable
@@ -29,15 +29,15 @@ _OF_ONE = ("D", "U", "W")
 _NEVER = (Undeliverable, MissingScope)
 
 
-class Lookups:
+class Directory:
     """Of one bot."""
 
     def __init__(self, api: Api, memory: Memory, patience: Patience) -> None:
         self._api = api
         self._memory = memory
         self._patience = patience
-        self._places: Notes[Place] = Notes()
-        self._names: Notes[str] = Notes()
+        self._places: BoundedCache[Place] = BoundedCache()
+        self._names: BoundedCache[str] = BoundedCache()
 
     def kind_of(self, chat: str) -> Kind:
         """As far as it is known without asking: what was looked up, or what the id looks like. A person's is his DM."""
@@ -49,20 +49,20 @@ class Lookups:
         if isinstance(channel.get("id"), str):
             self._places.put(channel["id"], Place.of(channel))
 
-    async def known(self, about: About, me: Me) -> Known:
+    async def known(self, about: LookupKeys, me: Me) -> EventContext:
         """Raises what Slack says if it cannot be found out whose thread this is, or what kind of chat."""
         until = asyncio.get_running_loop().time() + self._patience.ack
         place = await self._place(about, until)
         kind = place.kind if place is not None else about.kind
         name = await self._name(about.user, until)
-        return Known(
+        return EventContext(
             place=place,
             takes_part=kind is not Kind.IM and await self._takes_part(about, me),
             is_assistants=kind is Kind.IM and await self._is_assistants(about),
             names={about.user: name} if about.user and name else {},
         )
 
-    async def _place(self, about: About, until: float) -> Place | None:
+    async def _place(self, about: LookupKeys, until: float) -> Place | None:
         """A command may come from a chat that the bot is not in, and of which Slack tells it nothing."""
         if self._places.get(about.chat) is None:
             try:
@@ -103,7 +103,7 @@ class Lookups:
         except TimeoutError as exc:
             raise Unreachable("Slack did not answer in time") from exc
 
-    async def _takes_part(self, about: About, me: Me) -> bool:
+    async def _takes_part(self, about: LookupKeys, me: Me) -> bool:
         """Where others talk too much for Slack to tell, the gateway's own conversations are known all the same."""
         if about.thread is None:
             return False
@@ -117,7 +117,7 @@ class Lookups:
             self._memory.takes_part.put((about.chat, about.thread), known)
         return known
 
-    async def _is_assistants(self, about: About) -> bool:
+    async def _is_assistants(self, about: LookupKeys) -> bool:
         if about.thread is None:
             return False
         known = self._memory.assistants.get((about.chat, about.thread))

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from turngate.adapters.slack.api import Answer, Api, ThreadGone
-from turngate.adapters.slack.history_reader import Histories, messages_of, stamp_of
+from turngate.adapters.slack.history_reader import HistoryReader, messages_of, stamp_of
 from turngate.adapters.slack.identity import Me
 from turngate.adapters.slack.part_metadata import carries, is_unnamed, shows
 from turngate.adapters.slack.sending import chat_of
@@ -31,7 +31,7 @@ class Finder:
     """Of one bot."""
 
     def __init__(self, api: Api, me: Me, clock: Clock) -> None:
-        self._histories = Histories(api)
+        self._histories = HistoryReader(api)
         self._me = me
         self._clock = clock
 

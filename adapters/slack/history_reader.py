@@ -19,7 +19,7 @@ _MOST_PAUSES = 5
 Asking = Callable[[str | None], Awaitable[AsyncSlackResponse]]
 
 
-class Histories:
+class HistoryReader:
     """Of one bot."""
 
     def __init__(self, api: Api) -> None:

@@ -59,7 +59,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class EventContext:
     """
     What was looked up for one event. What kind of chat it is some events say themselves.
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from turngate.adapters.slack.account import Account
 from turngate.adapters.slack.api import Api, word
 from turngate.adapters.slack.cache import Memory
-from turngate.adapters.slack.directory import Lookups
+from turngate.adapters.slack.directory import Directory
 from turngate.adapters.slack.identity import Me
 from turngate.adapters.slack.json_fields import Json, text_in
 from turngate.adapters.slack.lookup_keys import about, assistants_thread
@@ -38,7 +38,7 @@ class Busy(TurngateError):
     """More has come than can be stored now. Slack keeps it and hands it out again."""
 
 
-class NotOurs(TurngateError):
+class OtherWorkspace(TurngateError):
     """It is for another workspace that has the same app: Slack may try another connection."""
 
 
@@ -61,7 +61,7 @@ class Intake:
     """Of one life of a bot. `failed` is set by what could not be stored: then everything has to be read again."""
 
     def __init__(
-        self, api: Api, me: Me, memory: Memory, lookups: Lookups, clock: Clock, receive: Receive
+        self, api: Api, me: Me, memory: Memory, lookups: Directory, clock: Clock, receive: Receive
     ) -> None:
         self._api = api
         self._me = me
@@ -81,7 +81,7 @@ class Intake:
         self._taken += 1
         try:
             await self._take(body)
-        except (Busy, NotOurs):
+        except (Busy, OtherWorkspace):
             raise
         except Exception as exc:
             self._fail(exc)
@@ -108,7 +108,7 @@ class Intake:
                 Retryable("Slack has left out events, because there were too many of them")
             )
         if not self._me.is_meant_by(body):
-            raise NotOurs("it is for another workspace")
+            raise OtherWorkspace("it is for another workspace")
         self._note_pane(body)
         found = _understood(lambda: about(body))
         if found is None:

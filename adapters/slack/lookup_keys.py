@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from turngate.adapters.slack.identity import Kind
 from turngate.adapters.slack.json_fields import Json, dict_in, text_in
-from turngate.adapters.slack.sources import Author, Spot
+from turngate.adapters.slack.sources import Author, MessageRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About:
+class LookupKeys:
     """Where it happened and who did it. `thread` is that of a reply, never a message's own ts."""
 
     chat: str
@@ -19,24 +19,24 @@ class About:
     kind: Kind | None = None
 
 
-def about(body: Json) -> About | None:
+def about(body: Json) -> LookupKeys | None:
     """Of any body; None if it is about no chat."""
     if "command" in body:
-        return _about(Spot.of({}, text_in(body, "channel_id")), text_in(body, "user_id"))
+        return _about(MessageRef.of({}, text_in(body, "channel_id")), text_in(body, "user_id"))
     if body.get("type") == "block_actions":
         container, message = dict_in(body, "container"), dict_in(body, "message")
         chat = text_in(container, "channel_id") or text_in(dict_in(body, "channel"), "id")
-        spot = Spot.of({**message, **_thread_of(container)}, chat)
+        spot = MessageRef.of({**message, **_thread_of(container)}, chat)
         return _about(spot, text_in(dict_in(body, "user"), "id"))
     return _about_event(dict_in(body, "event"))
 
 
-def about_message(message: Json, channel: str) -> About | None:
+def about_message(message: Json, channel: str) -> LookupKeys | None:
     """Of a message of a history."""
-    return _about(Spot.of(message, channel), Author.of(message).user)
+    return _about(MessageRef.of(message, channel), Author.of(message).user)
 
 
-def assistants_thread(body: Json) -> About | None:
+def assistants_thread(body: Json) -> LookupKeys | None:
     """The thread that somebody's assistant's pane has begun or moved to, if that is what happened."""
     event = dict_in(body, "event")
     thread = dict_in(event, "assistant_thread")
@@ -45,7 +45,7 @@ def assistants_thread(body: Json) -> About | None:
         or not thread
     ):
         return None
-    return About(
+    return LookupKeys(
         chat=text_in(thread, "channel_id"),
         thread=text_in(thread, "thread_ts"),
         user=text_in(thread, "user_id"),
@@ -53,15 +53,17 @@ def assistants_thread(body: Json) -> About | None:
     )
 
 
-def _about_event(event: Json) -> About | None:
+def _about_event(event: Json) -> LookupKeys | None:
     chat = text_in(event, "channel") or text_in(dict_in(event, "item"), "channel")
     said = dict_in(event, "message") or dict_in(event, "previous_message") or event
-    return _about(Spot.of(said, chat, kind=text_in(event, "channel_type")), Author.of(said).user)
+    return _about(
+        MessageRef.of(said, chat, kind=text_in(event, "channel_type")), Author.of(said).user
+    )
 
 
-def _about(spot: Spot, user: str | None) -> About | None:
+def _about(spot: MessageRef, user: str | None) -> LookupKeys | None:
     return (
-        About(chat=spot.chat, thread=spot.thread, user=user or None, kind=spot.kind)
+        LookupKeys(chat=spot.chat, thread=spot.thread, user=user or None, kind=spot.kind)
         if spot.chat
         else None
     )

@@ -19,11 +19,11 @@ from turngate.adapters.slack.contents import (
     passed_on_in,
     things_in,
 )
-from turngate.adapters.slack.identity import Known, Me
+from turngate.adapters.slack.identity import EventContext, Me
 from turngate.adapters.slack.json_fields import Json, dict_in, dicts_in, text_in
 from turngate.adapters.slack.mrkdwn import readable
 from turngate.adapters.slack.rich_text import mentioned_in
-from turngate.adapters.slack.sources import Author, Spot, source_of
+from turngate.adapters.slack.sources import Author, MessageRef, source_of
 from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind, ReplyTo
 
 Names = tuple[str, ...]
@@ -36,7 +36,7 @@ _CALLED = re.compile(r"!(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?=\s|$)")
 _BEFORE_1970 = datetime.fromtimestamp(0, UTC)
 
 
-def normalise(body: Json, me: Me, known: Known, now: datetime) -> InboundMessage | None:
+def normalise(body: Json, me: Me, known: EventContext, now: datetime) -> InboundMessage | None:
     """What was done, or None if it concerns no bot: somebody joined, the bot spoke, another workspace is meant."""
     if not me.is_meant_by(body):
         return None
@@ -48,27 +48,29 @@ def normalise(body: Json, me: Me, known: Known, now: datetime) -> InboundMessage
     return _happened(dict_in(body, "event"), (f"event:{number}",) if number else (), me, known)
 
 
-def from_history(message: Json, channel: str, me: Me, known: Known) -> InboundMessage | None:
+def from_history(message: Json, channel: str, me: Me, known: EventContext) -> InboundMessage | None:
     """A message of conversations.history or .replies, with the name under which it may arrive as an event, too."""
     if message.get("type", "message") != "message":
         return None
-    return _said(message, Spot.of(message, channel), (), me, known)
+    return _said(message, MessageRef.of(message, channel), (), me, known)
 
 
-def _happened(event: Json, numbers: Names, me: Me, known: Known) -> InboundMessage | None:
+def _happened(event: Json, numbers: Names, me: Me, known: EventContext) -> InboundMessage | None:
     match event.get("type"), event.get("subtype"):
         case "message", "message_changed":
             return _changed(event, numbers, me, known)
         case "message", "message_deleted":
             return _deleted(event, dict_in(event, "previous_message"), numbers, me, known)
         case "message" | "app_mention", _:
-            return _said(event, Spot.of(event, text_in(event, "channel")), numbers, me, known)
+            return _said(event, MessageRef.of(event, text_in(event, "channel")), numbers, me, known)
         case "reaction_added", _:
             return _reacted(event, numbers, me, known)
     return None
 
 
-def _said(message: Json, spot: Spot, numbers: Names, me: Me, known: Known) -> InboundMessage | None:
+def _said(
+    message: Json, spot: MessageRef, numbers: Names, me: Me, known: EventContext
+) -> InboundMessage | None:
     author = Author.of(message)
     if text_in(message, "subtype") not in _SPEECH or author.is_(me) or not spot.ts:
         return None
@@ -102,14 +104,14 @@ def _said(message: Json, spot: Spot, numbers: Names, me: Me, known: Known) -> In
     )
 
 
-def _changed(event: Json, numbers: Names, me: Me, known: Known) -> InboundMessage | None:
+def _changed(event: Json, numbers: Names, me: Me, known: EventContext) -> InboundMessage | None:
     """An edit of the words. Slack tells in the same way that a link got its picture, and what becomes a tombstone."""
     message, before = dict_in(event, "message"), dict_in(event, "previous_message")
     if message.get("subtype") == "tombstone":
         return _deleted(event, before or message, numbers, me, known)
     if not _words_differ(message, before):
         return None
-    spot = Spot.of(message, text_in(event, "channel"), kind=text_in(event, "channel_type"))
+    spot = MessageRef.of(message, text_in(event, "channel"), kind=text_in(event, "channel_type"))
     said = _said(message, spot, numbers, me, known)
     if said is None:
         return None
@@ -125,12 +127,12 @@ def _words_differ(message: Json, before: Json) -> bool:
 
 
 def _deleted(
-    event: Json, before: Json, numbers: Names, me: Me, known: Known
+    event: Json, before: Json, numbers: Names, me: Me, known: EventContext
 ) -> InboundMessage | None:
     """Whoever took it away is not told; it was said by whoever wrote it."""
     author = Author.of(before)
     chat = text_in(event, "channel")
-    spot = Spot.of(
+    spot = MessageRef.of(
         before, chat, kind=text_in(event, "channel_type"), ts=text_in(event, "deleted_ts")
     )
     if author.is_(me) or not spot.ts:
@@ -145,12 +147,12 @@ def _deleted(
     )
 
 
-def _reacted(event: Json, numbers: Names, me: Me, known: Known) -> InboundMessage | None:
+def _reacted(event: Json, numbers: Names, me: Me, known: EventContext) -> InboundMessage | None:
     """Where the message stands in a thread Slack does not say."""
     item, author = dict_in(event, "item"), Author.of(event)
     if item.get("type") != "message" or author.is_(me):
         return None
-    spot = Spot.of({}, text_in(item, "channel"), ts=text_in(item, "ts"))
+    spot = MessageRef.of({}, text_in(item, "channel"), ts=text_in(item, "ts"))
     return InboundMessage(
         id=spot.ts,
         event_ids=numbers
@@ -162,14 +164,14 @@ def _reacted(event: Json, numbers: Names, me: Me, known: Known) -> InboundMessag
     )
 
 
-def _commanded(body: Json, me: Me, known: Known, now: datetime) -> InboundMessage:
+def _commanded(body: Json, me: Me, known: EventContext, now: datetime) -> InboundMessage:
     """A slash command has no ts, and is never given in a thread."""
     trigger, name = (
         text_in(body, "trigger_id") or now.isoformat(),
         command_behind(text_in(body, "command")),
     )
     kind = "im" if body.get("channel_name") == "directmessage" else ""
-    spot = Spot.of({}, text_in(body, "channel_id"), kind=kind)
+    spot = MessageRef.of({}, text_in(body, "channel_id"), kind=kind)
     author = Author(user=text_in(body, "user_id"), name=text_in(body, "user_name") or None)
     return InboundMessage(
         id=f"command-{trigger}",
@@ -182,7 +184,7 @@ def _commanded(body: Json, me: Me, known: Known, now: datetime) -> InboundMessag
     )
 
 
-def _pressed(body: Json, me: Me, known: Known, now: datetime) -> InboundMessage | None:
+def _pressed(body: Json, me: Me, known: EventContext, now: datetime) -> InboundMessage | None:
     """Its id is that of the message with the button: that is what an answer is an answer to."""
     container, message = dict_in(body, "container"), dict_in(body, "message")
     action = next((each for each in dicts_in(body, "actions") if text_in(each, "value")), None)
@@ -201,7 +203,7 @@ def _pressed(body: Json, me: Me, known: Known, now: datetime) -> InboundMessage 
     return InboundMessage(
         id=ts,
         event_ids=(press,),
-        source=source_of(Spot.of({"thread_ts": thread}, chat, ts=ts), author, me, known),
+        source=source_of(MessageRef.of({"thread_ts": thread}, chat, ts=ts), author, me, known),
         sent_at=now,
         text=text_in(action, "value"),
         kind=MessageKind.BUTTON,
@@ -230,14 +232,14 @@ def mentions(message: Json, me: Me) -> bool:
     return called is not None or me.user in mentioned_in(dicts_in(message, "blocks"))
 
 
-def _is_in_our_thread(message: Json, spot: Spot, me: Me, known: Known) -> bool:
+def _is_in_our_thread(message: Json, spot: MessageRef, me: Me, known: EventContext) -> bool:
     """The bot has said something there or was called, or it has begun it."""
     if spot.thread is None or not me.follow_threads:
         return False
     return known.takes_part or message.get("parent_user_id") == me.user
 
 
-def _reply_to(message: Json, spot: Spot, thread: str | None, me: Me) -> ReplyTo | None:
+def _reply_to(message: Json, spot: MessageRef, thread: str | None, me: Me) -> ReplyTo | None:
     """Where threads make no conversations, an answer in one is an answer to its beginning."""
     if spot.thread is None or thread is not None:
         return None

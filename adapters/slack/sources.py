@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turngate.adapters.slack.identity import Kind, Known, Me
+from turngate.adapters.slack.identity import EventContext, Kind, Me
 from turngate.adapters.slack.json_fields import Json, dict_in, text_in
 from turngate.gateway.domain.messages import ChatType, SessionSource
 
@@ -27,7 +27,7 @@ CHAT_TYPES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class MessageRef:
     """A message in a chat. `thread` is that of a reply: a message whose thread is itself begins one."""
 
     chat: str
@@ -37,7 +37,7 @@ class Spot:
     in_assistants: bool = False
 
     @classmethod
-    def of(cls, message: Json, chat: str, *, kind: str = "", ts: str = "") -> Spot:
+    def of(cls, message: Json, chat: str, *, kind: str = "", ts: str = "") -> MessageRef:
         """As a message says it; what an event says around it counts more."""
         own = ts or text_in(message, "ts")
         thread = text_in(message, "thread_ts")
@@ -49,7 +49,7 @@ class Spot:
             in_assistants="assistant_thread" in message,
         )
 
-    def kind_by(self, known: Known) -> Kind:
+    def kind_by(self, known: EventContext) -> Kind:
         """What the event says, or what was looked up, or what the id looks like."""
         looked_up = None if known.place is None else known.place.kind
         return self.kind or looked_up or (Kind.IM if self.chat.startswith("D") else Kind.CHANNEL)
@@ -96,7 +96,7 @@ class Author:
         return bool(self.team and me.team) and self.team not in (me.team, me.enterprise)
 
 
-def source_of(spot: Spot, author: Author, me: Me, known: Known) -> SessionSource:
+def source_of(spot: MessageRef, author: Author, me: Me, known: EventContext) -> SessionSource:
     """The place and the person. Somebody of another workspace is nobody that the config could name by a bare id."""
     kind, place = spot.kind_by(known), known.place
     return SessionSource(
@@ -114,7 +114,7 @@ def source_of(spot: Spot, author: Author, me: Me, known: Known) -> SessionSource
     )
 
 
-def _thread(spot: Spot, kind: Kind, me: Me, known: Known) -> str | None:
+def _thread(spot: MessageRef, kind: Kind, me: Me, known: EventContext) -> str | None:
     """In a channel every message begins a thread, and is answered there; a direct chat is one conversation."""
     if kind is Kind.IM and not me.dm_threads:
         return spot.thread if known.is_assistants or spot.in_assistants else None

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from turngate.adapters.slack.api import Api, NotOffered, word
-from turngate.adapters.slack.cache import Growing, Memory
+from turngate.adapters.slack.cache import Memory, OpenStream
 from turngate.adapters.slack.markup import marked, unfinished
 from turngate.adapters.slack.sending import Sender, chat_of
 from turngate.gateway.domain.errors import Undeliverable, Unreachable
@@ -60,7 +60,7 @@ class Streams:
             self._memory.without_streams.put(target.chat_id, True)
             raise
         ts = word(answer, "ts")
-        self._memory.streams.put((target.chat_id, ts), Growing(text=text).with_tools(tools))
+        self._memory.streams.put((target.chat_id, ts), OpenStream(text=text).with_tools(tools))
         self._memory.join(target.chat_id, target.thread_id)
         return Sent(message_id=ts, at=self._clock.now())
 

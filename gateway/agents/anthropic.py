@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 
 from turngate.gateway.agents.blocks import Content, Words
-from turngate.gateway.agents.chunk_assembly import Calls, Mender, mended
+from turngate.gateway.agents.chunk_assembly import Calls, TextAssembler, mended
 from turngate.gateway.agents.dialogue import Call, Utterance, dialogue, has_files
 from turngate.gateway.agents.endpoint import check_options, endpoint, model_of
 from turngate.gateway.agents.model_call import ModelServer, Patience, Refusal, kind_of, words_of
@@ -168,7 +168,7 @@ class _Message:
 
     def __init__(self, quote: Quote) -> None:
         self._quote = quote
-        self._words, self._thoughts = Mender(), Mender()
+        self._words, self._thoughts = TextAssembler(), TextAssembler()
         self._calls = Calls()
         self._signature = ""
         self._stop = ""

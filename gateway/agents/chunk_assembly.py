@@ -15,7 +15,7 @@ _LONGEST_CALL = 1_000_000
 _HIGH, _LOW = "\ud800", "\udc00"
 
 
-class Mender:
+class TextAssembler:
     """JSON may hold half a character; the other half comes with the next piece, or never."""
 
     def __init__(self) -> None:

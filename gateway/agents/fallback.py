@@ -37,7 +37,7 @@ class Link:
     system: str = ""
 
 
-class Chain:
+class FallbackAgent:
     """Asks each in turn until one answers."""
 
     def __init__(self, links: Sequence[Link], tell: Tell) -> None:

@@ -116,7 +116,7 @@ class AnswerView:
             self._live = None
         if apart and self._is_begun:
             self._console.print()
-        self._console.print(_Harmless(shown))
+        self._console.print(_SafeRenderable(shown))
         self._is_begun = True
 
     def _draw(self, shown: ConsoleRenderable) -> None:
@@ -131,7 +131,7 @@ class AnswerView:
             )
             self._live.start()
         # What does not fit the screen cannot be drawn over.
-        last = _Harmless(shown, most=max(self._console.height - 2, 1))
+        last = _SafeRenderable(shown, most=max(self._console.height - 2, 1))
         self._live.update(Group(Text(), last) if self._is_begun else last, refresh=True)
 
 
@@ -169,7 +169,7 @@ def _markdown(text: str) -> Markdown:
     return Markdown(text, code_theme=_CODE_THEME, hyperlinks=False)
 
 
-class _Harmless:
+class _SafeRenderable:
     """
     Without blank lines around it, which some blocks bring along and others do not, and without anything that could harm
     the terminal: Markdown can spell characters out (`&#x202E;`), so what it becomes is looked at again.

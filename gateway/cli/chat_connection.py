@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from turngate.gateway.daemon.app import Gateway
 
 
-class ChatLine:
+class ChatConnection:
     """A conversation with the gateway: what is said, and what happens."""
 
     def __init__(self, client: ControlClient, session: str | None, *, is_inside: bool) -> None:
@@ -67,7 +67,7 @@ class ChatLine:
 @contextmanager
 def chat_line(
     state_dir: Path, load: Callable[[], Config], session: str | None
-) -> Iterator[ChatLine]:
+) -> Iterator[ChatConnection]:
     """
     To the daemon, or to a gateway that lives as long as this block.
 
@@ -84,14 +84,14 @@ def chat_line(
             yield _greeted(client, session, is_inside=True)
 
 
-def _greeted(client: ControlClient, session: str | None, *, is_inside: bool) -> ChatLine:
-    line = ChatLine(client, session, is_inside=is_inside)
+def _greeted(client: ControlClient, session: str | None, *, is_inside: bool) -> ChatConnection:
+    line = ChatConnection(client, session, is_inside=is_inside)
     line.greet()
     return line
 
 
 @dataclass(frozen=True, slots=True)
-class _Inside:
+class _InProcessGateway:
     """A gateway on another thread, and how to end it."""
 
     loop: asyncio.AbstractEventLoop
@@ -104,7 +104,7 @@ def _gateway_inside(config: Config, lock: Lock) -> Iterator[None]:
     from turngate.gateway.observability.logs import configure_logging
 
     configure_logging("error", sys.stderr)
-    started: Future[_Inside] = Future()
+    started: Future[_InProcessGateway] = Future()
     ended: Future[None] = Future()
     thread = threading.Thread(
         target=_work, args=(config, lock, started, ended), name="turngate-gateway", daemon=True
@@ -125,7 +125,9 @@ def _gateway_inside(config: Config, lock: Lock) -> Iterator[None]:
             ended.result()
 
 
-def _work(config: Config, lock: Lock, started: Future[_Inside], ended: Future[None]) -> None:
+def _work(
+    config: Config, lock: Lock, started: Future[_InProcessGateway], ended: Future[None]
+) -> None:
     try:
         asyncio.run(_live(config, lock, started))
     except BaseException as exc:  # noqa: BLE001 - goes on where it is waited for, on the main thread
@@ -136,10 +138,10 @@ def _work(config: Config, lock: Lock, started: Future[_Inside], ended: Future[No
         ended.set_result(None)
 
 
-async def _live(config: Config, lock: Lock, started: Future[_Inside]) -> None:
+async def _live(config: Config, lock: Lock, started: Future[_InProcessGateway]) -> None:
     from turngate.gateway.daemon.app import running
 
     leaving = asyncio.Event()
     async with running(config, lock, doors=False) as gateway:
-        started.set_result(_Inside(asyncio.get_running_loop(), leaving, gateway))
+        started.set_result(_InProcessGateway(asyncio.get_running_loop(), leaving, gateway))
         await leaving.wait()

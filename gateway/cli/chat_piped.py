@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection
 from typing import BinaryIO
 
-from turngate.gateway.cli.chat_connection import ChatLine
+from turngate.gateway.cli.chat_connection import ChatConnection
 from turngate.gateway.cli.printable import printable
 from turngate.gateway.daemon.control.chat_events import LARGEST_MESSAGE, NotStored
 from turngate.gateway.domain.errors import Refused, Unreachable
@@ -35,7 +35,7 @@ def read_piped(stream: BinaryIO) -> str:
     return text
 
 
-def answer_piped(line: ChatLine, piped: str) -> None:
+def answer_piped(line: ChatConnection, piped: str) -> None:
     """Say one message after the other, each when the one before is settled."""
     for message in messages_in(piped, {command.name for command in line.commands}):
         _exchange(line, message)
@@ -58,7 +58,7 @@ def messages_in(text: str, commands: Collection[str]) -> list[str]:
     ]
 
 
-def _exchange(line: ChatLine, text: str) -> None:
+def _exchange(line: ChatConnection, text: str) -> None:
     message, turns = line.say(text), set[TurnId]()
     while True:
         match line.next():

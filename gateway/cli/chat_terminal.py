@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from turngate.gateway.cli.answer_view import AnswerView
-from turngate.gateway.cli.chat_connection import ChatLine
+from turngate.gateway.cli.chat_connection import ChatConnection
 from turngate.gateway.cli.line_editor import LineEditor
 from turngate.gateway.cli.printable import printable_line
 from turngate.gateway.daemon.control.chat_events import ChatEvent, NotStored
@@ -28,7 +28,7 @@ _BETWEEN_LOOKS = 0.05
 _STOP = "/stop"
 
 
-def converse(line: ChatLine, folder: Path) -> None:
+def converse(line: ChatConnection, folder: Path) -> None:
     """Until Ctrl-D, or Ctrl-C at the prompt."""
     console = Console(markup=False, highlight=False, emoji=False)
     console.print(Text(_welcome(line), style="dim"))
@@ -47,13 +47,13 @@ def converse(line: ChatLine, folder: Path) -> None:
             console.print()
 
 
-def _welcome(line: ChatLine) -> str:
+def _welcome(line: ChatConnection) -> str:
     named = f", conversation “{line.session}”" if line.session else ""
     where = " No daemon runs, so the gateway works inside this command." if line.is_inside else ""
     return f"Turngate chat{named}. /help lists the commands, Ctrl-D leaves.{where}"
 
 
-def _show_what_came(line: ChatLine, console: Console) -> None:
+def _show_what_came(line: ChatConnection, console: Console) -> None:
     """What somebody else said to this conversation, or what was delivered, while nobody looked."""
     view = AnswerView(console)
     while (event := line.next(timeout=0)) is not None:
@@ -61,7 +61,7 @@ def _show_what_came(line: ChatLine, console: Console) -> None:
     view.finish()
 
 
-def _answer(line: ChatLine, console: Console, message: str) -> bool:
+def _answer(line: ChatConnection, console: Console, message: str) -> bool:
     """Show what comes until everything said is settled. False if somebody would not wait for that."""
     waiting, view = {line.say(message)}, AnswerView(console)
     view.wait()
@@ -127,7 +127,7 @@ def _without_echo() -> Iterator[None]:
 
 
 @contextmanager
-def _stopping_on_interrupt(line: ChatLine, waiting: set[str]) -> Iterator[None]:
+def _stopping_on_interrupt(line: ChatConnection, waiting: set[str]) -> Iterator[None]:
     """The first Ctrl-C asks the agent to stop; the second leaves."""
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -47,11 +47,11 @@ def _make_agents(loaded: "Loaded") -> None:
     """Some mistakes only show then. Nobody is asked anything."""
     import asyncio
 
-    from turngate.gateway.daemon.agent_pool import Staff
+    from turngate.gateway.daemon.agent_pool import AgentPool
     from turngate.gateway.observability.observer import Observer
 
     async def make() -> None:
-        staff = Staff(Observer())
+        staff = AgentPool(Observer())
         await staff.employ(loaded.config)
         await staff.close()
 

@@ -66,14 +66,14 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Again:
+class Retry:
     """Not an answer but a turn: these words once more, in place of everything from that entry on."""
 
     said: tuple[Entry, ...]
     replacing: EntryId
 
 
-Run = Callable[[Request], Awaitable[Answer | Again]]
+Run = Callable[[Request], Awaitable[Answer | Retry]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import dropwhile, takewhile
 
-from turngate.gateway.commands.registry import Again, Answer, Command, Request
+from turngate.gateway.commands.registry import Answer, Command, Request, Retry
 from turngate.gateway.domain.messages import Entry, Origin, Role
 
 _BUSY = "A turn is running or waiting here. /stop it first, or wait for its answer."
@@ -35,13 +35,13 @@ async def _undo(request: Request) -> Answer:
     return Answer(text=text, session=request.session.id)
 
 
-async def _retry(request: Request) -> Answer | Again:
+async def _retry(request: Request) -> Answer | Retry:
     if request.busy:
         return Answer(text=_BUSY, session=request.session.id)
     asked = last_question((await request.store.transcript(request.session.id)).entries)
     if not asked:
         return Answer(text="There is nothing to ask again.", session=request.session.id)
-    return Again(said=asked, replacing=asked[0].id)
+    return Retry(said=asked, replacing=asked[0].id)
 
 
 def last_question(entries: Sequence[Entry]) -> tuple[Entry, ...]:

@@ -14,11 +14,11 @@ from turngate.config.load import given_to_programs
 from turngate.config.schema import Agent as AgentConfig
 from turngate.config.schema import Config
 from turngate.gateway.agents import AgentSpec, load_agent
-from turngate.gateway.agents.fallback import Chain, Link
+from turngate.gateway.agents.fallback import FallbackAgent, Link
 from turngate.gateway.domain.messages import Model
 from turngate.gateway.domain.ports.adapter import Agent, Closes
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.rules.policy import Employed
+from turngate.gateway.rules.policy import ConfiguredAgent
 from turngate.gateway.rules.pricing import Prices
 
 # Kinds that only talk: a turn may run again after a crash unless the config says otherwise, and they have no use for a
@@ -28,7 +28,7 @@ _TALKERS = ("echo", *_MODELS)
 _SECONDS_TO_CLOSE = 3.0
 
 
-class Staff:
+class AgentPool:
     """Everybody who is employed, and those who are only there until their last turn is over."""
 
     def __init__(self, observer: Observer) -> None:
@@ -36,7 +36,7 @@ class Staff:
         self._agents: dict[str, tuple[AgentSpec, Agent]] = {}
         self._leaving: list[Agent] = []
 
-    async def employ(self, config: Config) -> dict[str, Employed]:
+    async def employ(self, config: Config) -> dict[str, ConfiguredAgent]:
         """
         The agents of a config by name. One of whom it says nothing new stays who he is.
 
@@ -100,7 +100,7 @@ async def _close(agent: Closes) -> None:
 
 def _employed(
     config: Mapping[str, AgentConfig], name: str, agents: Mapping[str, Agent], observer: Observer
-) -> Employed:
+) -> ConfiguredAgent:
     """
     With those that stand in for it. What one of them must not do twice, the whole does not.
 
@@ -111,9 +111,9 @@ def _employed(
         Link(name=each, agent=agents[each], attempts=agent.attempts, system=agent.system_prompt)
         for each, agent in chain.items()
     ]
-    return Employed(
+    return ConfiguredAgent(
         name=name,
-        agent=Chain(links, observer.agent_unavailable),
+        agent=FallbackAgent(links, observer.agent_unavailable),
         system=config[name].system_prompt,
         repeatable=all(map(_is_repeatable, chain.values())),
         has_workdir=any(agent.kind not in _TALKERS for agent in chain.values()),

@@ -23,7 +23,7 @@ from turngate.config.schema import Config
 from turngate.gateway import __version__
 from turngate.gateway.commands import COMMANDS
 from turngate.gateway.daemon.account_supervisor import AccountState, Supervisor
-from turngate.gateway.daemon.agent_pool import Staff
+from turngate.gateway.daemon.agent_pool import AgentPool
 from turngate.gateway.daemon.backups import Backups
 from turngate.gateway.daemon.catch_up_chats import places_of
 from turngate.gateway.daemon.control.chat import chat_requests
@@ -36,7 +36,7 @@ from turngate.gateway.daemon.control.sessions import session_requests
 from turngate.gateway.daemon.control.status import status_requests
 from turngate.gateway.daemon.control.usage import usage_requests
 from turngate.gateway.daemon.health import Health
-from turngate.gateway.daemon.metrics_snapshot import Scraping
+from turngate.gateway.daemon.metrics_snapshot import MetricsSnapshot
 from turngate.gateway.daemon.platforms import (
     AccountName,
     accounts_called_each_time,
@@ -45,13 +45,13 @@ from turngate.gateway.daemon.platforms import (
     platforms_of,
 )
 from turngate.gateway.daemon.reload import (
-    Reloading,
+    Reload,
     backup_rules,
     delivery_rules,
     file_rules,
     lane_rules,
 )
-from turngate.gateway.daemon.session_end_notices import Endings
+from turngate.gateway.daemon.session_end_notices import SessionEndNotices
 from turngate.gateway.daemon.shutdown import CUT_OFF, say_that_it_goes_on
 from turngate.gateway.daemon.state_dir import Lock, read_or_make_key
 from turngate.gateway.daemon.sweep import Sweep, is_busy
@@ -71,16 +71,16 @@ from turngate.gateway.domain.serialization import Json
 from turngate.gateway.observability.metrics import METRICS_TYPE
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.delivery import Delivery
-from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.pipeline import Pipeline
 from turngate.gateway.rules import outcomes as replies
 from turngate.gateway.rules.authorization import Access, Allowed, Direct, Groups
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.routing import Route
 from turngate.gateway.stores.session_files import Files
 from turngate.gateway.stores.sqlite import SqliteStore
 from turngate.gateway.turns.attachments import Attachments
-from turngate.gateway.web import Needs, WebServer
+from turngate.gateway.web import WebDependencies, WebServer
 
 _CONCERNED_FOR = timedelta(days=7)
 _FOR_LAST_WORDS = timedelta(seconds=2)
@@ -95,8 +95,8 @@ class Gateway:
     observer: Observer
     clock: SystemClock
     health: Health
-    scraping: Scraping
-    reloading: Reloading
+    scraping: MetricsSnapshot
+    reloading: Reload
     hurry: asyncio.Event
     delivery: Delivery
     lives: list[asyncio.Task[None]] = field(default_factory=list)
@@ -198,7 +198,7 @@ async def running(
             state.database, clock, backups=backup_rules(config).folder
         )
         opened.push_async_callback(store.close)
-        staff = Staff(observer)
+        staff = AgentPool(observer)
         opened.push_async_callback(staff.close)
         policy = _policy(lock, config, await staff.employ(config))
         if doors:
@@ -209,7 +209,7 @@ async def running(
         files = Files(state.files, file_rules(config))
         pipeline = Pipeline(
             policy=policy,
-            fitting=Fitting(
+            fitting=Splitter(
                 delivery=delivery,
                 files=files,
                 observer=observer,
@@ -234,7 +234,9 @@ async def running(
             is_busy=partial(is_busy, pipeline),
             rules=config.clean_up_rules(),
         )
-        endings = Endings(policy=policy, store=store, files=files, clock=clock, observer=observer)
+        endings = SessionEndNotices(
+            policy=policy, store=store, files=files, clock=clock, observer=observer
+        )
         backups = Backups(backup_rules(config), store.back_up, clock, observer)
         health = Health(
             store=store,
@@ -251,8 +253,8 @@ async def running(
             observer=observer,
             clock=clock,
             health=health,
-            scraping=Scraping(health=health),
-            reloading=Reloading(
+            scraping=MetricsSnapshot(health=health),
+            reloading=Reload(
                 config=config,
                 staff=staff,
                 decide=partial(_policy, lock),
@@ -345,7 +347,7 @@ async def working() -> AsyncIterator[asyncio.TaskGroup]:
             raise errors.exceptions[0] from None
 
 
-def _policy(lock: Lock, config: Config, agents: Mapping[str, Employed]) -> Policy:
+def _policy(lock: Lock, config: Config, agents: Mapping[str, ConfiguredAgent]) -> Policy:
     return Policy(
         agents=agents,
         access=_access(
@@ -413,7 +415,7 @@ def _web_door(
     gateway: Gateway, policy: Policy, screens: Screens, host: str, port: int, lock: Lock
 ) -> WebServer:
     commands = [(command.name, command.argument, command.summary) for command in COMMANDS.commands]
-    needs = Needs(
+    needs = WebDependencies(
         store=gateway.store,
         screens=screens,
         key_of=policy.key_of,

@@ -17,7 +17,7 @@ WAIT_AFTER_JUMP = timedelta(hours=1)
 _TOLERANCE = timedelta(seconds=5)
 
 
-class Steadiness:
+class ClockJump:
     """Compares the two clocks each time it is asked, which should be every minute or so."""
 
     def __init__(self, clock: Clock) -> None:

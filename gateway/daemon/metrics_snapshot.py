@@ -27,7 +27,7 @@ def nothing_lost() -> int:
 
 
 @dataclass(slots=True, kw_only=True)
-class Scraping:
+class MetricsSnapshot:
     """`lines_lost`: how many lines of the log nobody took."""
 
     health: Health

@@ -25,7 +25,7 @@ from turngate.gateway.daemon.control.status import DaemonStatus, StoreStatus
 from turngate.gateway.daemon.sd_notify import Systemd
 from turngate.gateway.daemon.state_dir import Lock
 from turngate.gateway.domain.errors import ConfigError, TurngateError, Unauthorized
-from turngate.gateway.observability.log_writer import Sink
+from turngate.gateway.observability.log_writer import LogWriter
 from turngate.gateway.observability.logs import Log, form_of, lost_lines, tell_crashes
 from turngate.gateway.observability.loop_watchdog import StallProbe
 
@@ -57,7 +57,7 @@ class Daemon:
         self._asked_to_reload = asyncio.Event()
         self._has_terminal = sys.stdin.isatty()
         descriptor = sys.stderr.fileno()
-        self._sink = Sink(descriptor, lost_lines)
+        self._sink = LogWriter(descriptor, lost_lines)
         form = form_of(descriptor, journal=service.journal, colours=likes_colours())
         self._log = Log(self._sink.write, form)
 

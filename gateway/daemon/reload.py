@@ -13,28 +13,28 @@ from dataclasses import dataclass
 
 from turngate.config.diff import difference
 from turngate.config.schema import Config
-from turngate.gateway.daemon.agent_pool import Staff
+from turngate.gateway.daemon.agent_pool import AgentPool
 from turngate.gateway.daemon.backups import BackupRules, Backups
 from turngate.gateway.daemon.state_dir import StateDir
 from turngate.gateway.daemon.sweep import Sweep
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.delivery import DeliveryRules
 from turngate.gateway.pipeline import Pipeline
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.stores.session_files import FileRules
 from turngate.gateway.turns.lanes import LaneRules, WhenBusy
 
 _UNTIL_RESTART = ("state_dir", "storage", "platforms", "web")
 
-Decide = Callable[[Config, Mapping[str, Employed]], Policy]
+Decide = Callable[[Config, Mapping[str, ConfiguredAgent]], Policy]
 
 
 @dataclass(slots=True, kw_only=True)
-class Reloading:
+class Reload:
     """The config that is in effect, and those who live by it. `decide` makes of it what the operator decided."""
 
     config: Config
-    staff: Staff
+    staff: AgentPool
     decide: Decide
     pipeline: Pipeline
     sweep: Sweep

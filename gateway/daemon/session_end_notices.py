@@ -16,7 +16,7 @@ from turngate.gateway.domain.messages import Entry, Session
 from turngate.gateway.domain.ports.adapter import Clock, HearsOfEndings
 from turngate.gateway.domain.ports.store import Ending, Store
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.stores.session_files import Files
 from turngate.gateway.turns.agent_input import concluded
 
@@ -31,7 +31,7 @@ _PAGE = 100
 
 
 @dataclass(slots=True, kw_only=True)
-class Endings:
+class SessionEndNotices:
     """Works beside all turns, a few agents at a time, so that nobody ever waits for it."""
 
     policy: Policy
@@ -80,7 +80,9 @@ class Endings:
             await self._let_go(session, employed)
         return None
 
-    async def _heard(self, agent: HearsOfEndings, employed: Employed, session: Session) -> bool:
+    async def _heard(
+        self, agent: HearsOfEndings, employed: ConfiguredAgent, session: Session
+    ) -> bool:
         try:
             history = await self._read(session)
         except UnknownSession:
@@ -105,6 +107,6 @@ class Endings:
             entry for entry in entries if entry.seq > floor and entry.seq != session.summary_seq
         ]
 
-    async def _let_go(self, session: Session, employed: Employed) -> None:
+    async def _let_go(self, session: Session, employed: ConfiguredAgent) -> None:
         self.observer.ending_let_go(session.id, employed.name, MOST_TRIES)
         await self.store.record_told(session.id)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from turngate.gateway.daemon.clock_jump import Steadiness
+from turngate.gateway.daemon.clock_jump import ClockJump
 from turngate.gateway.domain.crashpoints import crashpoint
 from turngate.gateway.domain.errors import StoreError, StoreUnavailable, UnknownSession
 from turngate.gateway.domain.messages import (
@@ -55,12 +55,12 @@ class Sweep:
 
     async def run(self) -> None:
         """Until cancelled. A store that cannot be swept now is swept the next time."""
-        steadiness = Steadiness(self.clock)
+        steadiness = ClockJump(self.clock)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_ending(steadiness), name="ending")
             tasks.create_task(self._keep_clean(steadiness), name="clean-up")
 
-    async def _keep_ending(self, steadiness: Steadiness) -> None:
+    async def _keep_ending(self, steadiness: ClockJump) -> None:
         was_steady = True
         while True:
             await asyncio.sleep(self._pause().total_seconds())
@@ -71,7 +71,7 @@ class Sweep:
             if is_steady:
                 await self._seen_to(self.end_due)
 
-    async def _keep_clean(self, steadiness: Steadiness) -> None:
+    async def _keep_clean(self, steadiness: ClockJump) -> None:
         """The first time after a minute, so that a clock that is set right after a start is seen to jump."""
         cleaned_at = -math.inf
         while True:

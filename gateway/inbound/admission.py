@@ -14,8 +14,8 @@ from turngate.gateway.domain.errors import Refused, StoreError
 from turngate.gateway.domain.messages import ChatType, InboundMessage, Part, SessionKey
 from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.domain.ports.store import Accepted, Store
-from turngate.gateway.inbound.background_messages import Overheard
-from turngate.gateway.inbound.bot_loop_guard import Standoff
+from turngate.gateway.inbound.background_messages import BackgroundMessages
+from turngate.gateway.inbound.bot_loop_guard import BotLoopGuard
 from turngate.gateway.inbound.pairing import Pairing
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.authorization import LONGEST_TEXT, SAID, Refusal, authorize
@@ -30,7 +30,7 @@ Accept = Callable[[], Awaitable[Accepted]]
 
 
 @dataclass(slots=True)
-class Doorkeeper:
+class Admission:
     """Knows who was let in, and remembers in memory alone what was said to others and how long bots were alone."""
 
     policy: Policy
@@ -39,13 +39,13 @@ class Doorkeeper:
     clock: Clock
     send_on: Callable[[Part], None]
     pairing: Pairing = field(init=False)
-    overheard: Overheard = field(init=False)
-    _standoff: Standoff = field(default_factory=Standoff)
+    overheard: BackgroundMessages = field(init=False)
+    _standoff: BotLoopGuard = field(default_factory=BotLoopGuard)
     _rows: dict[_Account, tuple[float, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.pairing = Pairing(self.store, self.policy.pairing_key, self.send_on)
-        self.overheard = Overheard(lambda: self.policy.access.background)
+        self.overheard = BackgroundMessages(lambda: self.policy.access.background)
 
     def judge(self, message: InboundMessage) -> Refusal | None:
         """Why it is not let in. At once: what only the store can say is left to `admit`. Raises Refused if too long."""

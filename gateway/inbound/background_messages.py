@@ -18,7 +18,7 @@ _Place = tuple[str, str, str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
+class BackgroundMessage:
     """Somebody's words to others. Nobody has verified them, and they ask nothing of the bot."""
 
     source: SessionSource
@@ -26,11 +26,11 @@ class Remark:
 
 
 @dataclass(slots=True)
-class Overheard:
+class BackgroundMessages:
     """At most so many remarks for each place: a chat, or a thread in it. With zero nothing is kept."""
 
     most: Callable[[], int]
-    _places: OrderedDict[_Place, deque[Remark]] = field(default_factory=OrderedDict)
+    _places: OrderedDict[_Place, deque[BackgroundMessage]] = field(default_factory=OrderedDict)
 
     def add(self, message: InboundMessage) -> None:
         """Keep its beginning; what is oldest goes."""
@@ -38,14 +38,16 @@ class Overheard:
         if most < 1 or not message.text.strip():
             return
         remarks = self._places.setdefault(_place(message), deque())
-        remarks.append(Remark(source=message.source, text=cut(message.text, LONGEST_REMARK)))
+        remarks.append(
+            BackgroundMessage(source=message.source, text=cut(message.text, LONGEST_REMARK))
+        )
         while len(remarks) > most or sum(len(remark.text) for remark in remarks) > MOST_CHARACTERS:
             remarks.popleft()
         self._places.move_to_end(_place(message))
         while len(self._places) > MOST_PLACES:
             self._places.popitem(last=False)
 
-    def take(self, message: InboundMessage) -> tuple[Remark, ...]:
+    def take(self, message: InboundMessage) -> tuple[BackgroundMessage, ...]:
         """What was said where this message was written, oldest first. It is told once."""
         return tuple(self._places.pop(_place(message), ()))
 

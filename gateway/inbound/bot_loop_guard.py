@@ -21,7 +21,7 @@ class _Row:
     last: float
 
 
-class Standoff:
+class BotLoopGuard:
     """Counts what bots say in each chat without a person in between. A row ends by itself when the bots pause."""
 
     def __init__(self) -> None:

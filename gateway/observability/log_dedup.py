@@ -35,7 +35,7 @@ class _Trouble:
         return self.line, times
 
 
-class Repeats:
+class LogDedup:
     """Told, from any thread, of every line that may come back. `now` is a clock that only goes forward."""
 
     def __init__(self, now: Callable[[], float]) -> None:

@@ -19,7 +19,7 @@ MOST_WAITING = 10_000
 _AT_ONCE = 200
 
 
-class Sink:
+class LogWriter:
     """For one descriptor. `tell_lost` is called, on the sink's own thread, with how many lines were lost."""
 
     def __init__(

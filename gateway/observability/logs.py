@@ -22,7 +22,7 @@ import structlog
 
 from turngate.gateway.daemon.sd_notify import is_journal
 from turngate.gateway.observability.error_text import place_of
-from turngate.gateway.observability.log_dedup import Repeats
+from turngate.gateway.observability.log_dedup import LogDedup
 
 Fields = MutableMapping[str, Any]
 Write = Callable[[str], object]
@@ -104,7 +104,7 @@ class Log:
     ) -> None:
         self._write = write
         self._form = form
-        self._repeats = Repeats(now)
+        self._repeats = LogDedup(now)
 
     def configure(self, level: str, *, quote: bool = False) -> None:
         """

@@ -53,9 +53,9 @@ from turngate.gateway.domain.ports.adapter import (
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.observability.error_text import whole_reason
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.outbound.live_message import Showing, Stage
+from turngate.gateway.outbound.live_message import PreviewSettings, Showing
 from turngate.gateway.outbound.preview import Preview, follower_of, harmless
-from turngate.gateway.outbound.rate_limiter import Governor
+from turngate.gateway.outbound.rate_limiter import RateLimiter
 from turngate.gateway.stores.session_files import discard, is_there
 from turngate.gateway.stores.waiting_store import until_stored
 
@@ -97,8 +97,8 @@ class Delivery:
         self._clock = clock
         self._observer = observer
         self._tasks = tasks
-        self._governor = Governor()
-        self._stage = Stage(
+        self._governor = RateLimiter()
+        self._stage = PreviewSettings(
             store=store,
             governor=self._governor,
             observer=observer,

@@ -34,8 +34,8 @@ from turngate.gateway.domain.ports.adapter import (
 )
 from turngate.gateway.domain.ports.store import LOST_PREVIEW, Store
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.outbound.preview_text import MARK, Story, Words
-from turngate.gateway.outbound.rate_limiter import Governor
+from turngate.gateway.outbound.preview_text import MARK, PreviewText, Words
+from turngate.gateway.outbound.rate_limiter import RateLimiter
 from turngate.gateway.stores.waiting_store import until_stored
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class Streamer(Editor, StreamsNatively, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class PreviewSettings:
     """
     What every preview is made with. Without `stream` nothing is shown of what an agent says before it is done.
 
@@ -71,7 +71,7 @@ class Stage:
     """
 
     store: Store
-    governor: Governor
+    governor: RateLimiter
     observer: Observer
     tasks: asyncio.TaskGroup
     stream: bool
@@ -103,7 +103,11 @@ class EditedMessage:
     """
 
     def __init__(
-        self, adapter: Editor, showing: Showing, stage: Stage, can_be_read: Callable[[], None]
+        self,
+        adapter: Editor,
+        showing: Showing,
+        stage: PreviewSettings,
+        can_be_read: Callable[[], None],
     ) -> None:
         self._adapter = adapter
         self._showing = showing
@@ -265,7 +269,11 @@ class Draft(EditedMessage):
     """
 
     def __init__(
-        self, adapter: Drafter, showing: Showing, stage: Stage, can_be_read: Callable[[], None]
+        self,
+        adapter: Drafter,
+        showing: Showing,
+        stage: PreviewSettings,
+        can_be_read: Callable[[], None],
     ) -> None:
         self._drafter = adapter
         super().__init__(adapter, showing, stage, can_be_read)
@@ -294,10 +302,14 @@ class Stream(EditedMessage):
     """
 
     def __init__(
-        self, adapter: Streamer, showing: Showing, stage: Stage, can_be_read: Callable[[], None]
+        self,
+        adapter: Streamer,
+        showing: Showing,
+        stage: PreviewSettings,
+        can_be_read: Callable[[], None],
     ) -> None:
         self._streamer = adapter
-        self._story = Story(adapter.limits)
+        self._story = PreviewText(adapter.limits)
         self._is_plain = False
         super().__init__(adapter, showing, stage, can_be_read)
 

@@ -29,8 +29,8 @@ from turngate.gateway.outbound.live_message import (
     Drafter,
     EditedMessage,
     Editor,
+    PreviewSettings,
     Showing,
-    Stage,
     Stream,
     Streamer,
     in_time,
@@ -59,7 +59,7 @@ class _Reactor(Adapter, Reacts, Protocol):
 class Preview:
     """A turn as it happens, in every way its platform has."""
 
-    def __init__(self, adapter: object, showing: Showing, stage: Stage) -> None:
+    def __init__(self, adapter: object, showing: Showing, stage: PreviewSettings) -> None:
         self.showing = showing
         self.is_replaced = False
         self._stage = stage
@@ -153,7 +153,7 @@ class Typing:
     By a timer, and by a task only while it is being shown: there are as many of these as there are turns.
     """
 
-    def __init__(self, adapter: _Typist, target: SessionSource, stage: Stage) -> None:
+    def __init__(self, adapter: _Typist, target: SessionSource, stage: PreviewSettings) -> None:
         self._adapter = adapter
         self._target = target
         self._stage = stage
@@ -231,7 +231,9 @@ def harmless(observer: Observer) -> Iterator[None]:
         observer.bug(exc)
 
 
-async def _acknowledge(adapter: _Reactor, showing: Showing, stage: Stage, emoji: str) -> None:
+async def _acknowledge(
+    adapter: _Reactor, showing: Showing, stage: PreviewSettings, emoji: str
+) -> None:
     """A quiet word that somebody has begun to work on it."""
     for message in showing.messages:
         try:

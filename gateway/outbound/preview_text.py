@@ -64,7 +64,7 @@ class Words:
         return beginning(text, self._limits.largest_part, self._limits.measure, MARK)
 
 
-class Story:
+class PreviewText:
     """
     What a stream says: the agent's words so far without any mark, and beside them the tools, each as it is now.
 

@@ -24,7 +24,7 @@ _Account = tuple[str, str]
 _Chat = tuple[str, str, str | None]
 
 
-class Governor:
+class RateLimiter:
     """One for all accounts. Lives on one event loop, and goes by its time."""
 
     def __init__(self) -> None:

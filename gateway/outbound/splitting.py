@@ -27,7 +27,7 @@ _QUICK = 20_000
 
 
 @dataclass(slots=True, kw_only=True)
-class Fitting:
+class Splitter:
     """At most `most_parts` messages for one text, where files can be sent instead. Nothing that was said gets lost."""
 
     delivery: Delivery

@@ -21,7 +21,7 @@ from turngate.gateway.domain.messages import (
 )
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.text import LONGEST_LABEL, cut, folded
-from turngate.gateway.inbound.background_messages import LONGEST_REMARK, Remark
+from turngate.gateway.inbound.background_messages import LONGEST_REMARK, BackgroundMessage
 from turngate.gateway.rules.redaction import Redactor
 
 # A goal is a person's own words to the agent, not the name of something, so it has room.
@@ -77,7 +77,7 @@ class PromptFacts:
     homes: tuple[HomeChannel, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
-    overheard: tuple[Remark, ...] = ()
+    overheard: tuple[BackgroundMessage, ...] = ()
 
 
 def context_prompt(facts: PromptFacts, redactor: Redactor | None) -> str:

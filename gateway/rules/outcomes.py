@@ -25,7 +25,7 @@ from turngate.gateway.domain.messages import (
 )
 from turngate.gateway.domain.ports.store import LOST_PREVIEW, Begun, Outcome
 from turngate.gateway.rules.policy import Policy
-from turngate.gateway.turns.agent_run import Conversation, Ending
+from turngate.gateway.turns.agent_run import AgentRun, Ending
 
 _WHY_ENDED = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "with the day"}
 _NOTHING_SAID = "(The agent had nothing to say.)"
@@ -76,7 +76,7 @@ def parts(message: InboundMessage, *texts: str) -> tuple[Part, ...]:
 
 
 def outcome(
-    conversation: Conversation,
+    conversation: AgentRun,
     ending: Ending,
     message: InboundMessage,
     words: list[str],

@@ -24,7 +24,7 @@ _NOT_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Employed:
+class ConfiguredAgent:
     """
     An agent under the name the config gives it.
 
@@ -54,7 +54,7 @@ class Policy:
     `privacy_key` is None where ids need not be hidden; `pairing_key` hides codes.
     """
 
-    agents: Mapping[str, Employed]
+    agents: Mapping[str, ConfiguredAgent]
     access: Access = field(default_factory=Access)
     routes: Sequence[Route] = ()
     per_user_in_groups: bool = True
@@ -108,7 +108,7 @@ class Policy:
             policy=self.resets.for_source(source),
         )
 
-    def agent_of(self, session: Session) -> Employed:
+    def agent_of(self, session: Session) -> ConfiguredAgent:
         """Who answers in a session: the one chosen for it, if it is still there, else the one routed to."""
         routed = agent_for(session.origin, self.routes)
         return (
@@ -117,7 +117,7 @@ class Policy:
             or self.agents[MAIN_AGENT]
         )
 
-    def summariser_of(self, session: Session) -> Employed | None:
+    def summariser_of(self, session: Session) -> ConfiguredAgent | None:
         """Who writes the summary of a long session: the one that is named for it, else its own agent if that can."""
         if self.summariser is not None:
             return self.agents[self.summariser]
@@ -138,7 +138,7 @@ class Policy:
         """Whether a turn from there may run again after a crash in the middle, if nobody chose another agent."""
         return self.agents.get(agent_for(source, self.routes), self.agents[MAIN_AGENT]).repeatable
 
-    def patience_with(self, employed: Employed) -> Patience:
+    def patience_with(self, employed: ConfiguredAgent) -> Patience:
         """How long it may take."""
         return Patience(idle=self.idle_timeout, total=employed.timeout)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from turngate.gateway.commands.registry import Again
+from turngate.gateway.commands.registry import Retry
 from turngate.gateway.domain.messages import (
     Attachment,
     EndReason,
@@ -17,18 +17,18 @@ from turngate.gateway.domain.messages import (
     Turn,
 )
 from turngate.gateway.domain.ports.store import Begun, Claim
-from turngate.gateway.inbound.background_messages import Remark
+from turngate.gateway.inbound.background_messages import BackgroundMessage
 from turngate.gateway.rules import outcomes as replies
 from turngate.gateway.rules.context_prompt import PromptFacts, context_prompt
 from turngate.gateway.rules.history_window import estimate_text_tokens, window
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.redaction import Redactor
 from turngate.gateway.stores.session_files import Files
-from turngate.gateway.turns.batch import Running
+from turngate.gateway.turns.batch import ActiveBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Briefing:
+class AgentInput:
     """
     A turn as the agent may see it, and the way back from pseudonyms to what people wrote; and there again.
 
@@ -42,7 +42,7 @@ class Briefing:
 
 
 def claimed(
-    policy: Policy, running: Running, messages: Sequence[InboundMessage], again: Again | None
+    policy: Policy, running: ActiveBatch, messages: Sequence[InboundMessage], again: Retry | None
 ) -> Claim:
     """What a turn takes up: the messages of its batch, or what was asked before and is asked again."""
     return Claim(
@@ -57,12 +57,12 @@ def claimed(
 
 def brief(
     policy: Policy,
-    employed: Employed,
+    employed: ConfiguredAgent,
     begun: Begun,
     messages: Sequence[InboundMessage],
     files: Files,
-    overheard: Sequence[Remark] = (),
-) -> Briefing:
+    overheard: Sequence[BackgroundMessage] = (),
+) -> AgentInput:
     """Tell the redactor every id first: a person may be named in a text that was written before he joined."""
     source = messages[-1].source
     redactor = policy.redactor(source.platform)
@@ -90,15 +90,19 @@ def brief(
         shared=facts.shared,
     )
     if redactor is None:
-        return Briefing(turn=turn, restore=str, weight=seen.weight)
+        return AgentInput(turn=turn, restore=str, weight=seen.weight)
     hidden = redactor.turn(turn)
-    return Briefing(
+    return AgentInput(
         turn=hidden, restore=redactor.restore, redact=redactor.redact, weight=seen.weight
     )
 
 
 def concluded(
-    policy: Policy, employed: Employed, session: Session, history: Sequence[Entry], files: Files
+    policy: Policy,
+    employed: ConfiguredAgent,
+    session: Session,
+    history: Sequence[Entry],
+    files: Files,
 ) -> SessionEnded:
     """What the agent of a session that is over may see of it: no more than a turn would have shown it."""
     seen = window(history, policy.history, mark=session.consolidated_through)

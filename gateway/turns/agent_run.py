@@ -104,7 +104,7 @@ class Ending(StrEnum):
     FAILED = "failed"
 
 
-class Conversation:
+class AgentRun:
     """A turn that runs. `stop` may come at any time, from any task of the loop, more than once."""
 
     def __init__(

@@ -21,7 +21,7 @@ from turngate.gateway.outbound.delivery import Delivery
 from turngate.gateway.rules.policy import Policy
 from turngate.gateway.stores.session_files import Files, clean_name, too_large
 from turngate.gateway.stores.waiting_store import until_stored
-from turngate.gateway.turns.batch import Running
+from turngate.gateway.turns.batch import ActiveBatch
 
 LONGEST_FETCH = 300.0
 """Seconds for all files of a turn together; what has not come by then is not waited for."""
@@ -42,7 +42,7 @@ class Attachments:
     delivery: Delivery
     observer: Observer
 
-    async def gather(self, running: Running) -> list[InboundMessage]:
+    async def gather(self, running: ActiveBatch) -> list[InboundMessage]:
         """
         The messages of a batch with their files, before its turn begins. Being stopped ends it at once.
 
@@ -110,7 +110,7 @@ class Attachments:
         return await self.files.receive(session, attachment, fetcher.fetch(attachment))
 
 
-def not_fetched(said: Sequence[Entry], running: Running) -> list[str]:
+def not_fetched(said: Sequence[Entry], running: ActiveBatch) -> list[str]:
     """
     What the senders of a batch should know before the answer: which of their files the agent does not have.
 

@@ -60,7 +60,7 @@ class Stored:
 Steer = Callable[[Stored], Awaitable[bool]]
 
 
-class Running:
+class ActiveBatch:
     """
     A batch whose turn has come. Whoever works on it says how it can be stopped, and when all but the sending is done.
 

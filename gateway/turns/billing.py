@@ -19,7 +19,7 @@ from turngate.gateway.domain.usage import By, Payer, Spending
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules import outcomes as replies
 from turngate.gateway.rules.budgets import Standing, Today, why_not
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.pricing import counted, priced
 from turngate.gateway.stores.waiting_store import until_stored
 
@@ -27,7 +27,7 @@ USED_UP = "the budget of the day is used up"
 
 
 @dataclass(slots=True)
-class Till:
+class Billing:
     """Knows today's sums by heart. What runs while a budget is being used up is let run."""
 
     policy: Policy
@@ -60,7 +60,7 @@ class Till:
         return self._today.standing(self._payer(source, ""))
 
     def billed(
-        self, outcome: Outcome, employed: Employed, turn: Turn, source: SessionSource
+        self, outcome: Outcome, employed: ConfiguredAgent, turn: Turn, source: SessionSource
     ) -> Outcome:
         """With what the turn used, what that costs and who is charged; as it is if nothing was used. Asked once."""
         employed = self._answerer(employed, turn)
@@ -70,7 +70,7 @@ class Till:
         payer = self._payer(source, employed.name)
         return replace(outcome, spent=replace(spent, model=employed.model), payer=payer)
 
-    def _answerer(self, employed: Employed, turn: Turn) -> Employed:
+    def _answerer(self, employed: ConfiguredAgent, turn: Turn) -> ConfiguredAgent:
         """Another may have stood in for it, at a price of its own."""
         agent: object = employed.agent
         name = agent.answered_by(turn.id) if can(agent, TellsWhoAnswered) else None

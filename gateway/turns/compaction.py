@@ -41,10 +41,10 @@ from turngate.gateway.rules.history_window import (
     middle,
     talk_in,
 )
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.stores.waiting_store import until_stored
-from turngate.gateway.turns.agent_run import Conversation, Ending
-from turngate.gateway.turns.billing import Till
+from turngate.gateway.turns.agent_run import AgentRun, Ending
+from turngate.gateway.turns.billing import Billing
 
 HEADING = f"{SUMMARY_MARK}\n\n"
 
@@ -79,7 +79,7 @@ class Compaction:
         store: Store,
         observer: Observer,
         clock: Clock,
-        till: Till,
+        till: Billing,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._policy = policy
@@ -209,16 +209,14 @@ class Compaction:
     async def _written(
         self,
         session: Session,
-        employed: Employed,
+        employed: ConfiguredAgent,
         source: SessionSource,
         entries: Sequence[Entry],
         stoppable: Stoppable,
     ) -> str:
         """What the agent makes of them. It is paid for, whatever becomes of it."""
         turn, restore = self._turn(session, employed, entries)
-        conversation = Conversation(
-            employed.agent, restore, _nobody_looks, self._clock, self._observer
-        )
+        conversation = AgentRun(employed.agent, restore, _nobody_looks, self._clock, self._observer)
         stoppable(conversation.stop)
         ending = await conversation.run(turn, self._policy.patience_with(employed))
         said = conversation.said
@@ -236,7 +234,7 @@ class Compaction:
         return said.text.strip()
 
     def _turn(
-        self, session: Session, employed: Employed, entries: Sequence[Entry]
+        self, session: Session, employed: ConfiguredAgent, entries: Sequence[Entry]
     ) -> tuple[Turn, Callable[[str], str]]:
         """In a session of its own: an agent that remembers must not take this for a part of the conversation."""
         apart = replace(

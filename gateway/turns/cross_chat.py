@@ -27,7 +27,7 @@ from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.delivery import Delivery
-from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.rules.authorization import authorize
 from turngate.gateway.rules.delivery_targets import Target, read_target
 from turngate.gateway.rules.policy import Policy
@@ -43,7 +43,7 @@ class Elsewhere:
     observer: Observer
     clock: Clock
     delivery: Delivery
-    fitting: Fitting
+    fitting: Splitter
     approved: Callable[[], Collection[Person]]
 
     async def send(self, message: InboundMessage, send: Send) -> None:

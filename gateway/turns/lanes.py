@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from turngate.gateway.domain.messages import InboundMessage, InboxId, SessionKey
-from turngate.gateway.turns.batch import Running, Stored
+from turngate.gateway.turns.batch import ActiveBatch, Stored
 from turngate.gateway.turns.slots import Slot, Slots
 
 _MOST_PAUSES = 10
@@ -41,7 +41,7 @@ class Place(Protocol):
         """There is nothing to do."""
 
 
-class _PlaceInLane:
+class _LaneTicket:
     def __init__(self, lane: _Lane, held: Place | None = None) -> None:
         self._lane = lane
         self.held = held
@@ -80,10 +80,10 @@ class _Lane:
     interrupts: bool = False
     room: int | None = None
     refuse: Callable[[Stored], None] | None = None
-    steer: Callable[[Running, _PlaceInLane], None] | None = None
-    places: list[_PlaceInLane] = field(default_factory=list)
+    steer: Callable[[ActiveBatch, _LaneTicket], None] | None = None
+    places: list[_LaneTicket] = field(default_factory=list)
     _bell: asyncio.Future[None] | None = None
-    running: Running | None = None
+    running: ActiveBatch | None = None
     overflows: bool = False
 
     @property
@@ -121,7 +121,7 @@ class LaneRules:
     waiting_per_session: int = 50
 
 
-Work = Callable[[SessionKey, Running], Coroutine[None, None, None]]
+Work = Callable[[SessionKey, ActiveBatch], Coroutine[None, None, None]]
 
 
 class Lanes:
@@ -148,7 +148,7 @@ class Lanes:
                 steer=self._offer if self._rules.when_busy is WhenBusy.STEER else None,
             )
             self._tasks.create_task(self._serve(lane), name="lane")
-        place = _PlaceInLane(lane)
+        place = _LaneTicket(lane)
         lane.places.append(place)
         lane.ring()
         return place
@@ -172,7 +172,7 @@ class Lanes:
         if lane is None:
             lane = self._beside[key] = _Lane(key)
             self._tasks.create_task(self._serve_beside(lane), name="beside")
-        place = _PlaceInLane(lane, held)
+        place = _LaneTicket(lane, held)
         lane.places.append(place)
         lane.ring()
         return place
@@ -261,12 +261,12 @@ class Lanes:
         ]
         return [(key, each.batch[-1].message) for key, each in running if not each.is_answered]
 
-    def _begin_stopped(self, lane: _Lane) -> Running | None:
+    def _begin_stopped(self, lane: _Lane) -> ActiveBatch | None:
         """What waits for a pause or for room need not: it is over before it begins."""
         first = lane.places[0].stored if lane.places else None
         if first is None or first.alone or self._closing.is_set():
             return None
-        lane.running = Running(self._take_out(lane, gathers=True))
+        lane.running = ActiveBatch(self._take_out(lane, gathers=True))
         lane.ring()
         self._tasks.create_task(self._work_on(lane, lane.running), name="stopped")
         return lane.running
@@ -288,14 +288,14 @@ class Lanes:
                 if first not in lane.places:
                     continue
                 gathers = comes_just_now or self._rules.when_busy is not WhenBusy.FOLLOW_UP
-                lane.running = Running(self._take_out(lane, gathers=gathers), slot=slot)
+                lane.running = ActiveBatch(self._take_out(lane, gathers=gathers), slot=slot)
                 await self._work_on(lane, lane.running)
         del self._lanes[lane.key]
 
-    def _offer(self, running: Running, place: _PlaceInLane) -> None:
+    def _offer(self, running: ActiveBatch, place: _LaneTicket) -> None:
         self._tasks.create_task(self._steer(running, place), name="steer")
 
-    async def _steer(self, running: Running, place: _PlaceInLane) -> None:
+    async def _steer(self, running: ActiveBatch, place: _LaneTicket) -> None:
         """What the turn does not take waits for the next one, which may have begun by the time it says so."""
         if place.stored is not None and await running.takes(place.stored) and place.is_waiting:
             place.leave()
@@ -304,7 +304,7 @@ class Lanes:
         while lane.places:
             first = lane.places[0]
             if await self._is_stored(lane, first):
-                lane.running = Running(
+                lane.running = ActiveBatch(
                     self._take_out_beside(lane),
                     beside=True,
                     let_go=first.held.leave if first.held else None,
@@ -312,14 +312,14 @@ class Lanes:
                 await self._work_on(lane, lane.running)
         del self._beside[lane.key]
 
-    async def _work_on(self, lane: _Lane, running: Running) -> None:
+    async def _work_on(self, lane: _Lane, running: ActiveBatch) -> None:
         try:
             await self._work(lane.key, running)
         finally:
             lane.running = None
             running.finish()
 
-    async def _is_stored(self, lane: _Lane, first: _PlaceInLane) -> bool:
+    async def _is_stored(self, lane: _Lane, first: _LaneTicket) -> bool:
         """Wait until the first of the lane is on disk; False if it has left."""
         while first.stored is None:
             await lane.change()

@@ -37,12 +37,12 @@ from turngate.gateway.domain.messages import (
 from turngate.gateway.domain.ports.adapter import Agent, Clock, LetsOthersAnswer, TakesAnswers, can
 from turngate.gateway.domain.ports.store import Asked, Begun, Choice, InboxItem, Outcome, Store
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.rules import outcomes as replies
 from turngate.gateway.rules.policy import Policy
 from turngate.gateway.stores.waiting_store import until_stored
 from turngate.gateway.turns.agent_run import Answered, PutQuestion
-from turngate.gateway.turns.batch import Running
+from turngate.gateway.turns.batch import ActiveBatch
 from turngate.gateway.turns.question_index import OpenQuestions
 
 MOST_OPTIONS = 20
@@ -74,7 +74,7 @@ class _Asker:
     agent: Agent
     begun: Begun
     message: InboundMessage
-    running: Running
+    running: ActiveBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class Questions:
         store: Store,
         observer: Observer,
         clock: Clock,
-        fitting: Fitting,
+        fitting: Splitter,
         tasks: asyncio.TaskGroup,
         rerun: Callable[[InboxItem], None],
     ) -> None:
@@ -168,7 +168,7 @@ class Questions:
             self.remember(part)
 
     def asker(
-        self, agent: Agent, begun: Begun, message: InboundMessage, running: Running
+        self, agent: Agent, begun: Begun, message: InboundMessage, running: ActiveBatch
     ) -> PutQuestion:
         """For the questions of one turn."""
         return partial(
@@ -282,7 +282,7 @@ class Questions:
         id_: PartId,
         ask: Ask,
         waiting: _Waiting,
-        running: Running,
+        running: ActiveBatch,
         answered: Answered,
     ) -> None:
         """The agent, what was chosen."""

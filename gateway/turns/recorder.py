@@ -8,22 +8,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from turngate.gateway.commands import COMMANDS
-from turngate.gateway.commands.registry import Again, Call, Request
+from turngate.gateway.commands.registry import Call, Request, Retry
 from turngate.gateway.domain.messages import InboundMessage, InboxId, MessageKind, Part, SessionKey
 from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.domain.ports.store import Begun, Outcome, Store
 from turngate.gateway.inbound.pairing import Pairing
 from turngate.gateway.observability.logs import Action
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.rules import outcomes as replies
 from turngate.gateway.rules.authorization import authorize
 from turngate.gateway.rules.history_window import estimate_tokens
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.stores.waiting_store import until_stored
-from turngate.gateway.turns.agent_input import Briefing, claimed
-from turngate.gateway.turns.batch import Running
-from turngate.gateway.turns.billing import Till
+from turngate.gateway.turns.agent_input import AgentInput, claimed
+from turngate.gateway.turns.batch import ActiveBatch
+from turngate.gateway.turns.billing import Billing
 from turngate.gateway.turns.compaction import Compaction
 from turngate.gateway.turns.lanes import Lanes, Place
 
@@ -44,16 +44,16 @@ class Desk:
     clock: Clock
     lanes: Lanes
     pairing: Pairing
-    fitting: Fitting
+    fitting: Splitter
     send_on: Callable[[Part], None]
     tasks: asyncio.TaskGroup
-    till: Till = field(init=False)
+    till: Billing = field(init=False)
     compaction: Compaction = field(init=False)
     _doorway: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_BEGIN_AT_ONCE))
 
     def __post_init__(self) -> None:
         house = self.policy, self.store, self.observer, self.clock
-        self.till = Till(*house)
+        self.till = Billing(*house)
         self.compaction = Compaction(*house, self.till, self.tasks)
 
     def place(self, key: SessionKey, call: Call | None) -> Place:
@@ -93,8 +93,8 @@ class Desk:
         return self.lanes.amend(key, edit)
 
     async def command(
-        self, key: SessionKey, running: Running, call: Call
-    ) -> Again | tuple[Part, ...]:
+        self, key: SessionKey, running: ActiveBatch, call: Call
+    ) -> Retry | tuple[Part, ...]:
         """Do what a command says: its answer for the outbox, or the question that is to be asked again."""
         stored, stopped = running.batch[0], call.command.stops_turn and await self.lanes.stop(key)
         opening = self.policy.opening(stored.message.source)
@@ -121,7 +121,7 @@ class Desk:
             recovered=stored.recovered,
         )
         answer = await until_stored(lambda: call.command.run(request), self.observer)
-        if isinstance(answer, Again):
+        if isinstance(answer, Retry):
             return answer
         message = (
             stored.message if answer.said is None else replace(stored.message, text=answer.said)
@@ -138,7 +138,7 @@ class Desk:
         return outgoing
 
     async def begin(
-        self, running: Running, messages: list[InboundMessage], again: Again | None
+        self, running: ActiveBatch, messages: list[InboundMessage], again: Retry | None
     ) -> Begun:
         """
         Begin a turn, a few at a time: whoever has come to an end need not wait for the disk behind all who have come.
@@ -150,7 +150,11 @@ class Desk:
             return await until_stored(lambda: self.store.begin(claim), self.observer)
 
     def wrap_up(
-        self, outcome: Outcome, employed: Employed, briefing: Briefing, message: InboundMessage
+        self,
+        outcome: Outcome,
+        employed: ConfiguredAgent,
+        briefing: AgentInput,
+        message: InboundMessage,
     ) -> Outcome:
         """The outcome of a turn with its bill, and with what the conversation weighs now."""
         weight = briefing.weight + sum(map(estimate_tokens, outcome.entries))
@@ -167,7 +171,7 @@ class Desk:
             self.compaction.begin(begun.opened.session, message.source)
         return parts
 
-    async def refuse(self, running: Running) -> tuple[Part, ...]:
+    async def refuse(self, running: ActiveBatch) -> tuple[Part, ...]:
         """Messages that are too many: they keep their words, end with a reason, and the first of them says so."""
         opening, rows = (
             self.policy.opening(running.batch[0].message.source),

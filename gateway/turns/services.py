@@ -10,19 +10,19 @@ from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.domain.ports.store import Begun, Store
 from turngate.gateway.inbound.pairing import Pairing
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.outbound.splitting import Fitting
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.outbound.splitting import Splitter
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.stores.waiting_store import until_stored
-from turngate.gateway.turns.agent_input import Briefing
-from turngate.gateway.turns.agent_run import Conversation, Ending, Hands
-from turngate.gateway.turns.batch import Running
+from turngate.gateway.turns.agent_input import AgentInput
+from turngate.gateway.turns.agent_run import AgentRun, Ending, Hands
+from turngate.gateway.turns.batch import ActiveBatch
 from turngate.gateway.turns.cross_chat import Elsewhere
 from turngate.gateway.turns.questions import Questions
 from turngate.gateway.turns.steering import Steering
 
 
 @dataclass(slots=True)
-class Errands:
+class ServicesForTurn:
     """Lends a hand to every turn."""
 
     policy: Policy
@@ -30,7 +30,7 @@ class Errands:
     observer: Observer
     clock: Clock
     questions: Questions
-    fitting: Fitting
+    fitting: Splitter
     pairing: Pairing
     elsewhere: Elsewhere = field(init=False)
 
@@ -46,7 +46,7 @@ class Errands:
         )
 
     async def see_through(
-        self, conversation: Conversation, briefing: Briefing, begun: Begun, running: Running
+        self, conversation: AgentRun, briefing: AgentInput, begun: Begun, running: ActiveBatch
     ) -> Ending:
         """Run a turn to its end, on behalf of whoever wrote its last message."""
         employed, message = self.policy.agent_of(begun.opened.session), running.batch[-1].message
@@ -69,7 +69,7 @@ class Errands:
         return ending
 
     def _hands(
-        self, employed: Employed, begun: Begun, message: InboundMessage, running: Running
+        self, employed: ConfiguredAgent, begun: Begun, message: InboundMessage, running: ActiveBatch
     ) -> Hands:
         async def mark() -> None:
             """That it must not run again; on disk it may be from the start."""

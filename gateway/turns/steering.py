@@ -19,7 +19,7 @@ from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules import outcomes as replies
 from turngate.gateway.stores.waiting_store import until_stored
-from turngate.gateway.turns.agent_run import Conversation
+from turngate.gateway.turns.agent_run import AgentRun
 from turngate.gateway.turns.batch import Stored
 
 
@@ -29,7 +29,7 @@ class Steering:
 
     turn: TurnId
     agent: Agent
-    conversation: Conversation
+    conversation: AgentRun
     redact: Callable[[str], str]
     store: Store
     observer: Observer

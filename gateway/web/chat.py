@@ -37,7 +37,7 @@ from turngate.gateway.domain.text import clean_label
 from turngate.gateway.rules.session_keys import owner_of
 from turngate.gateway.web import frames
 from turngate.gateway.web import transcript_cursor as transcripts
-from turngate.gateway.web.dependencies import Needs
+from turngate.gateway.web.dependencies import WebDependencies
 from turngate.gateway.web.frames import Archive, Delete, Earlier, Frame, Open, Rename, Say
 from turngate.gateway.web.transcript_cursor import Seen
 
@@ -53,7 +53,7 @@ _SECONDS_TO_SAY_GOODBYE = 1.0
 class Chat:
     """All tabs."""
 
-    def __init__(self, needs: Needs) -> None:
+    def __init__(self, needs: WebDependencies) -> None:
         self._needs = needs
         self._tabs: set[Tab] = set()
 
@@ -91,7 +91,7 @@ class Chat:
 class Tab:
     """One tab of a browser."""
 
-    def __init__(self, needs: Needs, socket: web.WebSocketResponse, chat: Chat) -> None:
+    def __init__(self, needs: WebDependencies, socket: web.WebSocketResponse, chat: Chat) -> None:
         self.changed = asyncio.Event()
         self._needs = needs
         self._socket = socket

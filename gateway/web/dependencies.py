@@ -20,7 +20,7 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class WebDependencies:
     """
     `waiting`: the stored messages of a key whose turn has not begun, oldest first. `commands`: name without the slash,
     hint of its arguments, one line of help. `cookie_key`: secret, the same after a restart.

@@ -25,7 +25,7 @@ _OUR_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _HTTP_PORT = 80
 
 
-class KeptOut(Refused):
+class AccessDenied(Refused):
     """A request that is not let in; `status` is what it is answered with."""
 
     def __init__(self, message: str, *, status: HTTPStatus) -> None:
@@ -75,7 +75,7 @@ class Guard:
     def check_host(self, host: str) -> None:
         """A page elsewhere can have its own name point here; the browser still tells that name."""
         if not self.is_ours(host):
-            raise KeptOut(
+            raise AccessDenied(
                 f"This is Turngate on this machine. Open http://127.0.0.1:{self._port}/ instead.",
                 status=HTTPStatus.MISDIRECTED_REQUEST,
             )
@@ -83,7 +83,7 @@ class Guard:
     def check_origin(self, host: str, origin: str | None) -> None:
         """Only a page of ours may write or open a socket."""
         if origin != f"http://{host}":
-            raise KeptOut(
+            raise AccessDenied(
                 "Only Turngate's own page may do this; the request comes from another one.",
                 status=HTTPStatus.FORBIDDEN,
             )
@@ -107,7 +107,7 @@ class Guard:
     def check_cookie(self, cookies: Mapping[str, str]) -> None:
         """Raises if it does not."""
         if not self.knows(cookies):
-            raise KeptOut(
+            raise AccessDenied(
                 "This browser has not been let in. `turngate web link` gives a link.",
                 status=HTTPStatus.UNAUTHORIZED,
             )

@@ -6,12 +6,12 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from turngate.gateway.web.dependencies import Needs
+from turngate.gateway.web.dependencies import WebDependencies
 
 PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
-def health_routes(needs: Needs) -> list[web.RouteDef]:
+def health_routes(needs: WebDependencies) -> list[web.RouteDef]:
     """The three of them."""
 
     async def healthz(_: web.Request) -> web.Response:

@@ -14,8 +14,8 @@ from turngate.gateway.domain.errors import AddressTaken, ConfigError
 from turngate.gateway.web import health
 from turngate.gateway.web.assets import Asset, read_assets
 from turngate.gateway.web.chat import Chat
-from turngate.gateway.web.dependencies import Needs
-from turngate.gateway.web.guard import COOKIE_LASTS, Guard, KeptOut, OneTimeLinks
+from turngate.gateway.web.dependencies import WebDependencies
+from turngate.gateway.web.guard import COOKIE_LASTS, AccessDenied, Guard, OneTimeLinks
 
 _SECONDS_TO_STOP = 2.0
 _BACKLOG = 256
@@ -38,7 +38,7 @@ _POLICY = (
 class WebServer:
     """`host` and `port` as in `web.listen`; port 0 takes any free one, which `address` then says."""
 
-    def __init__(self, host: str, port: int, needs: Needs) -> None:
+    def __init__(self, host: str, port: int, needs: WebDependencies) -> None:
         self._host = host
         self._port = port
         self._needs = needs
@@ -58,7 +58,7 @@ class WebServer:
         """Listen. Raises AddressTaken if somebody else does."""
         listening = _listen(self._host, self._port)
         self._port = listening.getsockname()[1]
-        door = _Door(
+        door = _Routes(
             Guard(self._port, self._needs.cookie_key, self._needs.clock), self._links, self._needs
         )
         # No access log: it would hold the codes of one-time links.
@@ -78,10 +78,10 @@ class WebServer:
             self._runner = None
 
 
-class _Door:
+class _Routes:
     """What stands behind the port."""
 
-    def __init__(self, guard: Guard, links: OneTimeLinks, needs: Needs) -> None:
+    def __init__(self, guard: Guard, links: OneTimeLinks, needs: WebDependencies) -> None:
         self._guard = guard
         self._links = links
         self._needs = needs
@@ -120,7 +120,7 @@ class _Door:
             if request.path.startswith("/chat"):
                 self._guard.check_cookie(request.cookies)
             return await handler(request)
-        except KeptOut as exc:
+        except AccessDenied as exc:
             if exc.status is HTTPStatus.UNAUTHORIZED:
                 return self._html("enter.html", exc.status)
             return web.Response(text=f"{exc}\n", status=exc.status)

@@ -40,7 +40,7 @@ from turngate.gateway.domain.messages import (
 from turngate.gateway.domain.ports.adapter import Agent, Closes
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.redaction import Redactor, new_key
-from turngate.gateway.turns.agent_run import Conversation, Patience
+from turngate.gateway.turns.agent_run import AgentRun, Patience
 
 PATHS = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}
 SESSION = Session(
@@ -171,7 +171,7 @@ async def _turn(agent: Agent, tokens: int, heard: Heard) -> None:
             heard()
 
     redactor = Redactor(new_key(), "telegram")
-    conversation = Conversation(agent, redactor.restore, show, SystemClock(), Observer())
+    conversation = AgentRun(agent, redactor.restore, show, SystemClock(), Observer())
     await conversation.run(TURN, Patience(idle=timedelta(minutes=5)))
     assert conversation.said.text.count("token") == tokens
 

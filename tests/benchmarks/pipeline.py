@@ -38,9 +38,9 @@ from turngate.gateway.domain.ports.store import Claim, Outcome
 from turngate.gateway.observability.logs import configure_logging
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
-from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.pipeline import Pipeline
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.redaction import new_key
 from turngate.gateway.stores.session_files import Files
 from turngate.gateway.stores.sqlite import SqliteStore
@@ -75,7 +75,9 @@ class Waiting(RecordingAdapter):
 
 async def measure(turns: int, concurrency: int, *, profile: bool) -> dict[str, object]:
     """Both ways, one after the other, on stores of their own."""
-    policy = Policy(agents={"main": Employed(name="main", agent=Prompt())}, privacy_key=new_key())
+    policy = Policy(
+        agents={"main": ConfiguredAgent(name="main", agent=Prompt())}, privacy_key=new_key()
+    )
     with tempfile.TemporaryDirectory() as folder:
         store = await SqliteStore.connect(Path(folder, "floor.db"), SystemClock())
         floor, floor_cpu = await _timed(
@@ -117,7 +119,7 @@ async def _through_pipeline(
             lane_rules=LaneRules(debounce=timedelta(0)),
             store=store,
             delivery=delivery,
-            fitting=Fitting(delivery=delivery, files=files, observer=observer),
+            fitting=Splitter(delivery=delivery, files=files, observer=observer),
             attachments=Attachments(
                 files=files, policy=policy, store=store, delivery=delivery, observer=observer
             ),

@@ -13,7 +13,7 @@ from tests.properties.test_redaction import AROUND, CANARIES, Canary, bare, phon
 from turngate.gateway.domain.messages import ChatType, SessionSource
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.text import clean_label
-from turngate.gateway.inbound.background_messages import Remark
+from turngate.gateway.inbound.background_messages import BackgroundMessage
 from turngate.gateway.rules.context_prompt import HomeChannel, PromptFacts, context_prompt
 
 MODERATE = settings(max_examples=200, deadline=None)
@@ -135,8 +135,8 @@ def test_nothing_that_was_said_to_others_gets_out_of_its_block(label: str, text:
         user_name=label,
     )
     remarks = (
-        Remark(source=source, text=text),
-        Remark(source=source, text="<@555555555> call +49 170 1234567"),
+        BackgroundMessage(source=source, text=text),
+        BackgroundMessage(source=source, text="<@555555555> call +49 170 1234567"),
     )
     plain, hidden = facts("x"), redactor(["555555555"])
 

@@ -16,7 +16,7 @@ import pytest
 from tests.acp_rig import AcpRig, is_running
 from tests.at_work import AtWork, at_work
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.stores.session_files import Files
 from turngate.gateway.stores.sqlite import SqliteStore
 
@@ -47,7 +47,7 @@ async def talking(rig: AcpRig, *flags: str) -> AsyncIterator[AtWork]:
     try:
         async with rig.agent(*flags) as agent:
             policy = Policy(
-                agents={"main": Employed(name="main", agent=agent, has_workdir=True)},
+                agents={"main": ConfiguredAgent(name="main", agent=agent, has_workdir=True)},
                 redact_emails=True,
             )
             async with at_work(policy, store, clock, files=Files(rig.folder / "files")) as work:

@@ -10,7 +10,7 @@ from tests.at_work import AtWork, at_desk, at_work, numbers
 from tests.fakes import RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
-from turngate.gateway.agents.fallback import Chain, Link
+from turngate.gateway.agents.fallback import FallbackAgent, Link
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.errors import AgentError, AgentUnavailable
 from turngate.gateway.domain.messages import (
@@ -30,7 +30,7 @@ from turngate.gateway.domain.ports.adapter import Agent
 from turngate.gateway.domain.usage import By, Payer
 from turngate.gateway.rules.authorization import Access, Direct
 from turngate.gateway.rules.budgets import Budget, Budgets
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.pricing import Prices
 from turngate.gateway.stores.sqlite import SqliteStore
 
@@ -46,7 +46,7 @@ def memory() -> tuple[MemoryStore, LoopClock]:
 
 
 def policy(agent: Agent, *, prices: Prices | None = PRICES, **budgets: Budget) -> Policy:
-    employed = Employed(name="main", agent=agent, prices=prices, model=MODEL)
+    employed = ConfiguredAgent(name="main", agent=agent, prices=prices, model=MODEL)
     return Policy(agents={"main": employed}, budgets=Budgets(**budgets), privacy_key=b"k" * 32)
 
 
@@ -130,12 +130,12 @@ class TestCounting:
         down = Link(name="main", agent=ScriptedAgent(AgentUnavailable("it is down")))
         cheap = Link(name="cheap", agent=using(Usage(input=1_000_000)))
         agents = {
-            "main": Employed(
+            "main": ConfiguredAgent(
                 name="main",
-                agent=Chain([down, cheap], lambda name, error, *, again: None),
+                agent=FallbackAgent([down, cheap], lambda name, error, *, again: None),
                 prices=PRICES,
             ),
-            "cheap": Employed(
+            "cheap": ConfiguredAgent(
                 name="cheap", agent=cheap.agent, prices=Prices(input=0.5), model=MODEL
             ),
         }

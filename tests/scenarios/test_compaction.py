@@ -32,7 +32,7 @@ from turngate.gateway.domain.ports.adapter import Agent
 from turngate.gateway.domain.usage import By
 from turngate.gateway.rules.budgets import Budget, Budgets
 from turngate.gateway.rules.history_window import HistoryRules
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.pricing import Prices
 from turngate.gateway.stores.sqlite import SqliteStore
 from turngate.gateway.turns.compaction import HEADING
@@ -74,7 +74,7 @@ def agent(summarise: Summarising | None = None) -> ScriptedAgent:
 
 
 def policy(main: Agent, *, summarises: bool = True, **decisions: object) -> Policy:
-    employed = Employed(name="main", agent=main, summarises=summarises)
+    employed = ConfiguredAgent(name="main", agent=main, summarises=summarises)
     decisions = {"history": RULES, "privacy_key": b"k" * 32} | decisions
     return Policy(agents={"main": employed}, **decisions)  # type: ignore[arg-type]
 
@@ -216,8 +216,8 @@ class TestInTheBackground:
     async def test_the_one_that_is_named_for_it_writes_it(self, named: str) -> None:
         main, helper = agent(), agent()
         agents = {
-            "main": Employed(name="main", agent=main),
-            "helper": Employed(name="helper", agent=helper),
+            "main": ConfiguredAgent(name="main", agent=main),
+            "helper": ConfiguredAgent(name="helper", agent=helper),
         }
         async with at_work(
             Policy(agents=agents, history=RULES, summariser=named), *memory()

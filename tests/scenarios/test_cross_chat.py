@@ -23,7 +23,7 @@ from turngate.gateway.domain.messages import (
 )
 from turngate.gateway.rules.authorization import Access, Allowed
 from turngate.gateway.rules.context_prompt import HomeChannel
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.routing import Route
 from turngate.gateway.stores.sqlite import SqliteStore
 
@@ -52,7 +52,7 @@ def sending(*sends: Send, **decisions: object) -> Policy:
         yield Text("Done.")
         yield Done()
 
-    agent = Employed(name="main", agent=ScriptedAgent(answer=answer))
+    agent = ConfiguredAgent(name="main", agent=ScriptedAgent(answer=answer))
     return Policy(agents={"main": agent}, access=ACCESS, connected=("chatter",), **decisions)  # type: ignore[arg-type]
 
 
@@ -114,7 +114,9 @@ async def test_a_turn_that_wrote_to_others_does_not_run_again_after_a_crash(tmp_
     never = asyncio.Event()
     agent = ScriptedAgent(Send(target="chatter:ops", text="once"), never)
     policy = Policy(
-        agents={"main": Employed(name="main", agent=agent)}, access=ACCESS, connected=("chatter",)
+        agents={"main": ConfiguredAgent(name="main", agent=agent)},
+        access=ACCESS,
+        connected=("chatter",),
     )
     async with life(tmp_path, policy) as work:
         await asked(work, parts=1)
@@ -142,8 +144,8 @@ async def test_a_chosen_agent_answers_in_this_conversation() -> None:
     policy, clock = (
         Policy(
             agents={
-                "main": Employed(name="main", agent=main),
-                "poet": Employed(name="poet", agent=poet),
+                "main": ConfiguredAgent(name="main", agent=main),
+                "poet": ConfiguredAgent(name="poet", agent=poet),
             },
             routes=[Route(agent="main", choices=("poet",))],
             access=ACCESS,

@@ -35,7 +35,7 @@ from turngate.gateway.domain.messages import (
 )
 from turngate.gateway.domain.ports.adapter import Agent
 from turngate.gateway.domain.ports.store import Begun, Claim, Store
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.stores.session_files import FileRules, Files
 from turngate.gateway.stores.sqlite import SqliteStore
 
@@ -97,7 +97,9 @@ def working(answer: Callable[[Path], AsyncIterator[AgentEvent]]) -> Policy:
         yield Done()
 
     return Policy(
-        agents={"main": Employed(name="main", agent=ScriptedAgent(answer=run), has_workdir=True)}
+        agents={
+            "main": ConfiguredAgent(name="main", agent=ScriptedAgent(answer=run), has_workdir=True)
+        }
     )
 
 

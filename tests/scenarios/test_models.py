@@ -15,7 +15,7 @@ from tests.simulators.common import Simulator
 from tests.simulators.models import KEY, Models
 from tests.simulators.running import PATIENCE, Remote, in_process
 from turngate.gateway.agents import AgentSpec, load_agent
-from turngate.gateway.agents.fallback import Chain, Link
+from turngate.gateway.agents.fallback import FallbackAgent, Link
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.messages import ChatType, SessionSource, Text
 from turngate.gateway.domain.ports.adapter import Closes
@@ -48,7 +48,9 @@ async def scene(kind: str, **decisions: object) -> AsyncIterator[Scene]:
     async with in_process(Simulator(Models())) as sim:
         spec = AgentSpec(name="main", kind=kind, url=f"{sim.url}/v1", api_key=KEY, model="m")
         agent = load_agent(spec)
-        chain = Chain([Link(name="main", agent=agent, attempts=3)], Observer().agent_unavailable)
+        chain = FallbackAgent(
+            [Link(name="main", agent=agent, attempts=3)], Observer().agent_unavailable
+        )
         policy = policy_for(chain, privacy_key=new_key(), **decisions)
         async with at_work(policy, MemoryStore(SystemClock()), SystemClock()) as work:
             yield Scene(work, sim)

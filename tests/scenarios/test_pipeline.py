@@ -40,7 +40,7 @@ from turngate.gateway.domain.messages import (
     Usage,
 )
 from turngate.gateway.domain.ports.store import Accepted, Choice, Store
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.routing import Route
 from turngate.gateway.rules.session_lifecycle import ResetPolicies
 from turngate.gateway.stores.sqlite import SqliteStore
@@ -699,8 +699,8 @@ class TestRouting:
         poet, main = ScriptedAgent(Text("verse")), ScriptedAgent(Text("prose"))
         policy = Policy(
             agents={
-                "main": Employed(name="main", agent=main),
-                "poet": Employed(name="poet", agent=poet, system="Rhyme."),
+                "main": ConfiguredAgent(name="main", agent=main),
+                "poet": ConfiguredAgent(name="poet", agent=poet, system="Rhyme."),
             },
             routes=[Route(agent="poet", chat="garden"), Route(agent="main", chat="garden")],
         )

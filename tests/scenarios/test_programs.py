@@ -13,7 +13,7 @@ from tests.oracle_store import MemoryStore
 from tests.programs import ENV, is_gone, program
 from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.stores.session_files import Files
 from turngate.gateway.turns.answer import LONGEST_ANSWER
 
@@ -25,7 +25,7 @@ async def working_for_us(body: str, folder: Path, *, form: str = "text") -> Asyn
     """A gateway whose agent is that program."""
     argv = tuple(program(TELL + body if form == "jsonl" else body))
     agent = load_agent(AgentSpec(name="main", kind="command", argv=argv, format=form, env=ENV))
-    policy = Policy(agents={"main": Employed(name="main", agent=agent, has_workdir=True)})
+    policy = Policy(agents={"main": ConfiguredAgent(name="main", agent=agent, has_workdir=True)})
     store, files = MemoryStore(SystemClock()), Files(folder / "files")
     async with at_work(policy, store, SystemClock(), adapter=FileAdapter(), files=files) as work:
         yield work

@@ -16,7 +16,7 @@ from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
-from turngate.gateway.agents.fallback import Chain, Link
+from turngate.gateway.agents.fallback import FallbackAgent, Link
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.errors import AgentUnavailable, StoreUnavailable
 from turngate.gateway.domain.messages import (
@@ -137,7 +137,7 @@ class TestAnswering:
     async def test_one_that_stands_in_for_another_is_told_too(self) -> None:
         agent, away = Asking(DEPLOY), ScriptedAgent(AgentUnavailable("nobody answers there"))
         links = [Link(name="main", agent=away), Link(name="other", agent=agent)]
-        async with talking(Chain(links, lambda *_, again: None)) as work:
+        async with talking(FallbackAgent(links, lambda *_, again: None)) as work:
             await work.say("ship it")
             await work.pipeline.receive(press((await asked(work)).buttons[1].nonce))
             await later()

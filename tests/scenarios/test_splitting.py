@@ -17,7 +17,7 @@ from turngate.gateway.domain.messages import Part, Sent, Text
 from turngate.gateway.domain.ports.adapter import Limits
 from turngate.gateway.outbound.delivery import ROOM_FOR_MARK
 from turngate.gateway.outbound.rendering import join
-from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.stores.session_files import Files
 
 SMALL = Limits(largest_part=200, measure=len, edit_every=timedelta(seconds=1))
@@ -118,7 +118,7 @@ async def test_a_preview_becomes_the_first_part_and_buttons_stand_under_the_last
     async with at_work(
         policy_for(ScriptedAgent()), MemoryStore(clock), clock, adapter=adapter
     ) as work:
-        fitting: Fitting = work.pipeline.fitting
+        fitting: Splitter = work.pipeline.fitting
         target = work.message("?").source
         part = Part(target=target, text="word " * 100, edits="b1", buttons=({"n": 1},))  # type: ignore[arg-type]
         first, *between, last = await fitting.parts((part,), "s")  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from turngate.gateway.daemon.state_dir import take_lock
 from turngate.gateway.daemon.sweep import Sweep, is_busy
 from turngate.gateway.domain.messages import Ask, EndReason, ResetPolicy, Text
 from turngate.gateway.rules.history_window import HistoryRules
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.session_lifecycle import ResetPolicies
 from turngate.gateway.stores.session_files import Files
 from turngate.gateway.turns.lanes import LaneRules
@@ -86,8 +86,8 @@ class TestSweep:
 
     async def test_a_summary_that_is_being_written_keeps_a_conversation(self) -> None:
         clock, go_on = LoopClock(), asyncio.Event()
-        slow = Employed(name="slow", agent=ScriptedAgent(go_on, Text("short")))
-        talker = Employed(name="main", agent=ScriptedAgent(Text("hi " * 50)))
+        slow = ConfiguredAgent(name="slow", agent=ScriptedAgent(go_on, Text("short")))
+        talker = ConfiguredAgent(name="main", agent=ScriptedAgent(Text("hi " * 50)))
         policy = Policy(
             agents={"main": talker, "slow": slow},
             summariser="slow",

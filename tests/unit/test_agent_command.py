@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.fakes import ScriptedAgent
 from turngate.gateway.domain.messages import SessionSource
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.routing import Route
 
 ANN = SessionSource(platform="telegram", chat_id="1", user_id="1")
@@ -13,7 +13,7 @@ ANN = SessionSource(platform="telegram", chat_id="1", user_id="1")
 def policy(*routes: Route) -> Policy:
     return Policy(
         agents={
-            name: Employed(name=name, agent=ScriptedAgent(), is_offered=name != "coder")
+            name: ConfiguredAgent(name=name, agent=ScriptedAgent(), is_offered=name != "coder")
             for name in ("main", "poet", "coder")
         },
         routes=routes,

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from tests.configs import config_of
 from tests.hurry import hurried
-from turngate.gateway.daemon.agent_pool import Staff
+from turngate.gateway.daemon.agent_pool import AgentPool
 from turngate.gateway.observability.observer import Observer
 
 
@@ -37,7 +37,7 @@ class Own:
 @hurried
 class TestClosing:
     async def test_one_that_breaks_or_hangs_keeps_no_other_from_it(self, tmp_path: Path) -> None:
-        note, staff = tmp_path / "note", Staff(Observer())
+        note, staff = tmp_path / "note", AgentPool(Observer())
         own = "kind: python, object: 'tests.unit.test_agent_pool:Own'"
         agents = "".join(
             f"  {name}: {{{own}, options: {{how: {how}, note: '{note}'}}}}\n"

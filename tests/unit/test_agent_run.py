@@ -42,7 +42,7 @@ from turngate.gateway.rules.redaction import Redactor
 from turngate.gateway.turns.agent_run import (
     NOT_AVAILABLE,
     SECONDS_TO_LET_GO,
-    Conversation,
+    AgentRun,
     Ending,
     Hands,
     Patience,
@@ -80,7 +80,7 @@ class Listening:
     def __init__(self, agent: Agent, restore: object = str) -> None:
         self.shown: list[AgentEvent] = []
         self.observer = Observer()
-        self.talk = Conversation(agent, restore, self.shown.append, FrozenClock(), self.observer)  # type: ignore[arg-type]
+        self.talk = AgentRun(agent, restore, self.shown.append, FrozenClock(), self.observer)  # type: ignore[arg-type]
 
     async def run(self) -> Ending:
         return await self.talk.run(a_turn(), IDLE)
@@ -736,7 +736,7 @@ class TestFiles:
         assert not [event for event in talk.shown if isinstance(event, File)]
 
     async def test_its_name_is_restored_and_clean(self) -> None:
-        restored = Conversation(
+        restored = AgentRun(
             ScriptedAgent(File(path="x", name="for user_1/\nlist.txt"), Done()),
             lambda text: text.replace("user_1", "Ann"),
             lambda event: None,

@@ -10,7 +10,7 @@ from turngate.gateway.inbound.background_messages import (
     LONGEST_REMARK,
     MOST_CHARACTERS,
     MOST_PLACES,
-    Overheard,
+    BackgroundMessages,
 )
 
 CHAT = SessionSource(platform="slack", chat_type=ChatType.CHANNEL, chat_id="C1", user_id="U1")
@@ -20,12 +20,12 @@ def said(text: str, id: str = "1", **where: str) -> InboundMessage:  # noqa: A00
     return message(text, id=id, source=replace(CHAT, **where))
 
 
-def texts(overheard: Overheard, at: InboundMessage) -> list[str]:
+def texts(overheard: BackgroundMessages, at: InboundMessage) -> list[str]:
     return [remark.text for remark in overheard.take(at)]
 
 
 def test_the_last_remarks_of_a_place_are_told_once_oldest_first() -> None:
-    overheard = Overheard(lambda: 2)
+    overheard = BackgroundMessages(lambda: 2)
     for text in ("one", "two", "three"):
         overheard.add(said(text))
 
@@ -34,7 +34,7 @@ def test_the_last_remarks_of_a_place_are_told_once_oldest_first() -> None:
 
 
 def test_another_chat_account_platform_or_thread_is_told_nothing() -> None:
-    overheard = Overheard(lambda: 5)
+    overheard = BackgroundMessages(lambda: 5)
     overheard.add(said("secret"))
     overheard.add(said("private thread", thread_id="t1"))
 
@@ -50,14 +50,14 @@ def test_another_chat_account_platform_or_thread_is_told_nothing() -> None:
 
 
 def test_a_message_that_begins_a_thread_is_said_in_the_chat_itself() -> None:
-    overheard = Overheard(lambda: 5)
+    overheard = BackgroundMessages(lambda: 5)
     overheard.add(said("the server is down", id="100.1", thread_id="100.1"))
 
     assert texts(overheard, said("bot?", id="100.2", thread_id="100.2")) == ["the server is down"]
 
 
 def test_nothing_is_kept_where_nothing_is_wanted_and_no_empty_remark() -> None:
-    nothing, some = Overheard(lambda: 0), Overheard(lambda: 5)
+    nothing, some = BackgroundMessages(lambda: 0), BackgroundMessages(lambda: 5)
     nothing.add(said("hello"))
     some.add(said(" \n"))
 
@@ -65,7 +65,7 @@ def test_nothing_is_kept_where_nothing_is_wanted_and_no_empty_remark() -> None:
 
 
 def test_it_is_bounded_in_length_in_all_and_in_places() -> None:
-    overheard = Overheard(lambda: 200)
+    overheard = BackgroundMessages(lambda: 200)
     for number in range(200):
         overheard.add(said(f"{number} " + "x" * 10_000))
     for number in range(2 * MOST_PLACES):

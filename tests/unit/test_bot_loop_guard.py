@@ -6,17 +6,19 @@ from dataclasses import replace
 
 from tests.fakes import FrozenClock
 from turngate.gateway.domain.messages import ChatType, SessionSource
-from turngate.gateway.inbound.bot_loop_guard import MOST_CHATS, MOST_IN_A_ROW, Standoff
+from turngate.gateway.inbound.bot_loop_guard import MOST_CHATS, MOST_IN_A_ROW, BotLoopGuard
 
 CHAT = SessionSource(platform="telegram", chat_type=ChatType.GROUP, chat_id="-100", user_id="777")
 
 
-def answered(standoff: Standoff, clock: FrozenClock, times: int, chat: SessionSource = CHAT) -> int:
+def answered(
+    standoff: BotLoopGuard, clock: FrozenClock, times: int, chat: SessionSource = CHAT
+) -> int:
     return sum(not standoff.bot_spoke(chat, clock.monotonic()) for _ in range(times))
 
 
 def test_a_few_in_a_row_are_answered_and_no_more_however_long_they_go_on() -> None:
-    standoff, clock = Standoff(), FrozenClock()
+    standoff, clock = BotLoopGuard(), FrozenClock()
 
     assert answered(standoff, clock, 100) == MOST_IN_A_ROW
     for _ in range(100):
@@ -25,7 +27,7 @@ def test_a_few_in_a_row_are_answered_and_no_more_however_long_they_go_on() -> No
 
 
 def test_a_person_who_speaks_there_begins_a_new_row_and_one_elsewhere_does_not() -> None:
-    standoff, clock = Standoff(), FrozenClock()
+    standoff, clock = BotLoopGuard(), FrozenClock()
     answered(standoff, clock, 100)
 
     standoff.person_spoke(replace(CHAT, chat_id="-200"))
@@ -36,7 +38,7 @@ def test_a_person_who_speaks_there_begins_a_new_row_and_one_elsewhere_does_not()
 
 
 def test_a_row_ends_by_itself_when_the_bots_pause_for_an_hour() -> None:
-    standoff, clock = Standoff(), FrozenClock()
+    standoff, clock = BotLoopGuard(), FrozenClock()
     answered(standoff, clock, 100)
 
     clock.advance(hours=1)
@@ -45,7 +47,7 @@ def test_a_row_ends_by_itself_when_the_bots_pause_for_an_hour() -> None:
 
 
 def test_a_clock_that_is_set_ends_no_row() -> None:
-    standoff, clock = Standoff(), FrozenClock()
+    standoff, clock = BotLoopGuard(), FrozenClock()
     answered(standoff, clock, 100)
 
     for days in (1, -2, 365):
@@ -54,7 +56,7 @@ def test_a_clock_that_is_set_ends_no_row() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    standoff, clock = Standoff(), FrozenClock()
+    standoff, clock = BotLoopGuard(), FrozenClock()
     for number in range(3 * MOST_CHATS):
         standoff.bot_spoke(replace(CHAT, chat_id=str(number)), clock.monotonic())
 

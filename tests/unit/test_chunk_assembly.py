@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate.gateway.agents.chunk_assembly import Calls, Mender
+from turngate.gateway.agents.chunk_assembly import Calls, TextAssembler
 from turngate.gateway.domain.errors import AgentError
 from turngate.gateway.domain.messages import Tool, ToolStatus
 
@@ -19,14 +19,14 @@ def test_a_text_that_was_cut_between_halves_of_characters_is_whole_again(text: s
     halves = [
         units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)
     ]
-    mender = Mender()
+    mender = TextAssembler()
 
     assert "".join(map(mender.mend, halves)) == text
 
 
 @given(st.lists(st.text(st.characters(min_codepoint=0xD700, max_codepoint=0xE100))))
 def test_half_a_character_never_goes_on(pieces: list[str]) -> None:
-    mender = Mender()
+    mender = TextAssembler()
 
     assert "".join(map(mender.mend, pieces)).encode("utf-8") is not None
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes import FrozenClock
-from turngate.gateway.daemon.clock_jump import WAIT_AFTER_JUMP, Steadiness
+from turngate.gateway.daemon.clock_jump import WAIT_AFTER_JUMP, ClockJump
 
 
-def looks(clock: FrozenClock, steadiness: Steadiness, minutes: int) -> list[bool]:
+def looks(clock: FrozenClock, steadiness: ClockJump, minutes: int) -> list[bool]:
     """Once a minute."""
     found = []
     for _ in range(minutes):
@@ -20,7 +20,7 @@ def looks(clock: FrozenClock, steadiness: Steadiness, minutes: int) -> list[bool
 def test_a_clock_that_goes_as_time_goes_is_believed() -> None:
     clock = FrozenClock()
 
-    assert all(looks(clock, Steadiness(clock), 300))
+    assert all(looks(clock, ClockJump(clock), 300))
 
 
 @pytest.mark.parametrize("jump", [{"days": 400}, {"days": -400}, {"seconds": 6}, {"seconds": -6}])
@@ -28,7 +28,7 @@ def test_after_a_jump_it_is_believed_again_when_it_has_been_steady_for_an_hour(
     jump: dict[str, float],
 ) -> None:
     clock = FrozenClock()
-    steadiness = Steadiness(clock)
+    steadiness = ClockJump(clock)
     clock.jump(**jump)
     minutes = int(WAIT_AFTER_JUMP.total_seconds() // 60)
 
@@ -37,7 +37,7 @@ def test_after_a_jump_it_is_believed_again_when_it_has_been_steady_for_an_hour(
 
 def test_a_jump_there_and_one_back_are_two() -> None:
     clock = FrozenClock()
-    steadiness = Steadiness(clock)
+    steadiness = ClockJump(clock)
     clock.jump(days=30)
     assert not any(looks(clock, steadiness, 50))
     clock.jump(days=-30)
@@ -48,7 +48,7 @@ def test_a_jump_there_and_one_back_are_two() -> None:
 
 def test_a_clock_that_is_corrected_little_by_little_is_believed() -> None:
     clock = FrozenClock()
-    steadiness = Steadiness(clock)
+    steadiness = ClockJump(clock)
     for _ in range(120):
         clock.jump(milliseconds=30)
         assert looks(clock, steadiness, 1) == [True]
@@ -56,7 +56,7 @@ def test_a_clock_that_is_corrected_little_by_little_is_believed() -> None:
 
 def test_a_look_that_comes_late_is_no_jump() -> None:
     clock = FrozenClock()
-    steadiness = Steadiness(clock)
+    steadiness = ClockJump(clock)
     clock.advance(days=3)
 
     assert steadiness.holds()

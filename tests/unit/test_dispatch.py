@@ -14,18 +14,18 @@ from tests.fakes import ScriptedAgent, assistant, message
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from turngate.gateway.commands import COMMANDS
-from turngate.gateway.commands.registry import Again, Call
+from turngate.gateway.commands.registry import Call, Retry
 from turngate.gateway.domain.errors import AlreadySettled, StoreUnavailable
 from turngate.gateway.domain.messages import InboxState, Origin, Part, Role, SessionKey
 from turngate.gateway.domain.ports.store import Claim, Outcome, Store
 from turngate.gateway.inbound.pairing import Pairing
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
-from turngate.gateway.outbound.splitting import Fitting
+from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.rules.outcomes import TOO_MANY, asked
 from turngate.gateway.rules.policy import Policy
 from turngate.gateway.stores.session_files import Files
-from turngate.gateway.turns.batch import Running, Stored
+from turngate.gateway.turns.batch import ActiveBatch, Stored
 from turngate.gateway.turns.lanes import LaneRules, Lanes
 from turngate.gateway.turns.recorder import Desk
 
@@ -63,14 +63,14 @@ class Counter:
         self.store = store
         self.lanes = Lanes(LaneRules(), self._work, tasks)
         delivery = Delivery(DeliveryRules(), store, clock, Observer(), tasks)
-        fitting = Fitting(
+        fitting = Splitter(
             delivery=delivery, files=Files(Path("no-files-here")), observer=Observer()
         )
         house = self.policy, store, Observer(), clock
         self.desk = Desk(*house, self.lanes, Pairing(store, b""), fitting, delivery.take_up, tasks)
         self.stopped = 0
 
-    async def _work(self, key: SessionKey, running: Running) -> None:
+    async def _work(self, key: SessionKey, running: ActiveBatch) -> None:
         """A turn that runs until it is stopped."""
         stop = asyncio.Event()
         running.stoppable(stop.set)
@@ -87,11 +87,11 @@ class Counter:
 
     async def command(
         self, text: str, *, id: str = "m1", beside: bool = True
-    ) -> Again | tuple[Part, ...]:  # noqa: A002
+    ) -> Retry | tuple[Part, ...]:  # noqa: A002
         call = COMMANDS.find(text)
         assert isinstance(call, Call)
         return await self.desk.command(
-            self.key, Running([await self.stored(text, id=id)], beside=beside), call
+            self.key, ActiveBatch([await self.stored(text, id=id)], beside=beside), call
         )
 
     async def talk(self, question: str = "why", answer: str = "because") -> None:
@@ -170,7 +170,7 @@ class TestCommands:
             await at.talk("why")
             again = await at.command("/retry", beside=False)
 
-            assert isinstance(again, Again)
+            assert isinstance(again, Retry)
             assert [entry.text for entry in again.said] == ["why"]
             assert [text for _, _, text in await at.said()] == ["why", "because"]
             assert [item.message.text for item in await at.store.inbox(InboxState.WAITING)] == [
@@ -200,8 +200,8 @@ class TestCommands:
 class TestOneTooMany:
     async def test_the_first_is_told_and_the_others_are_not(self) -> None:
         async with counter() as at:
-            first = await at.desk.refuse(Running([await at.stored("a", id="1", first=True)]))
-            second = await at.desk.refuse(Running([await at.stored("b", id="2", first=False)]))
+            first = await at.desk.refuse(ActiveBatch([await at.stored("a", id="1", first=True)]))
+            second = await at.desk.refuse(ActiveBatch([await at.stored("b", id="2", first=False)]))
 
             assert [(part.text, part.reply_to) for part in first] == [(TOO_MANY, "1")]
             assert second == ()
@@ -211,14 +211,14 @@ class TestOneTooMany:
             stored = [
                 await at.stored("a", id=str(number), first=number == 1) for number in range(4)
             ]
-            told = await at.desk.refuse(Running(stored))
+            told = await at.desk.refuse(ActiveBatch(stored))
 
             assert [part.reply_to for part in told] == ["1"]
             assert len(await at.store.inbox(InboxState.REFUSED)) == 4
 
     async def test_it_keeps_its_words_and_is_not_in_the_transcript(self) -> None:
         async with counter() as at:
-            await at.desk.refuse(Running([await at.stored("a", first=True)]))
+            await at.desk.refuse(ActiveBatch([await at.stored("a", first=True)]))
 
             (item,) = await at.store.inbox(InboxState.REFUSED)
             assert (item.message.text, item.reason) == ("a", "too many messages wait")
@@ -227,7 +227,7 @@ class TestOneTooMany:
     @pytest.mark.parametrize("verb", ["open", "refuse"])
     async def test_a_disk_that_is_full_for_a_while_delays_the_notice(self, verb: str) -> None:
         async with counter(**{verb: lambda store: failing(getattr(store, verb), 4)}) as at:
-            assert len(await at.desk.refuse(Running([await at.stored("a", first=True)]))) == 1
+            assert len(await at.desk.refuse(ActiveBatch([await at.stored("a", first=True)]))) == 1
 
 
 @hurried
@@ -246,7 +246,7 @@ class TestBeginning:
         async with counter(begin=held_up) as at:
             stored = [await at.stored("a", id=str(number)) for number in range(200)]
             begun = [
-                asyncio.ensure_future(at.desk.begin(Running([each]), [each.message], None))
+                asyncio.ensure_future(at.desk.begin(ActiveBatch([each]), [each.message], None))
                 for each in stored
             ]
             await asyncio.sleep(1)

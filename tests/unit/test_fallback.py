@@ -10,7 +10,7 @@ import pytest
 from tests.hurry import hurried
 from tests.programs import ENDING
 from tests.unit.test_agent_run import a_turn
-from turngate.gateway.agents.fallback import Chain, Link
+from turngate.gateway.agents.fallback import FallbackAgent, Link
 from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
 from turngate.gateway.domain.messages import (
     AgentEvent,
@@ -89,16 +89,16 @@ class Counting:
 
 def chain_of(
     *agents: object, attempts: int = 3, told: list[tuple[str, AgentError]] | None = None
-) -> Chain:
+) -> FallbackAgent:
     links = [
         Link(name=f"agent {number}", agent=agent, attempts=attempts, system=f"prompt {number}")  # type: ignore[arg-type]
         for number, agent in enumerate(agents)
     ]
     heard: list[tuple[str, AgentError]] = [] if told is None else told
-    return Chain(links, lambda name, error, *, again: heard.append((name, error)))
+    return FallbackAgent(links, lambda name, error, *, again: heard.append((name, error)))
 
 
-async def said(chain: Chain) -> list[str]:
+async def said(chain: FallbackAgent) -> list[str]:
     return [event.text async for event in chain.run(a_turn()) if isinstance(event, Text)]
 
 
@@ -172,7 +172,7 @@ class TestChain:
 async def test_words_reach_the_one_at_work_and_everybody_can_see_who_that_is() -> None:
     agent = Listening("hello")
     chain: object = chain_of(Moody(NO_KEY), agent)
-    assert isinstance(chain, Chain)
+    assert isinstance(chain, FallbackAgent)
     assert isinstance(chain, LetsOthersAnswer)
     assert isinstance(chain, TakesWords)
 
@@ -202,7 +202,7 @@ class TestEndings:
     ) -> None:
         first, second = Keeping(), Keeping()
         links = [Link(name="a", agent=first), Link(name="b", agent=second)]
-        chain: object = Chain(links, lambda name, error: None)
+        chain: object = FallbackAgent(links, lambda name, error: None)
         assert isinstance(chain, HearsOfEndings)
         await chain.session_end(ENDING)
 
@@ -211,4 +211,4 @@ class TestEndings:
     def test_where_it_does_not_want_to_know_nobody_is_told(self) -> None:
         links = [Link(name="a", agent=Moody("hi")), Link(name="b", agent=Keeping())]
 
-        assert not isinstance(Chain(links, lambda name, error: None), HearsOfEndings)
+        assert not isinstance(FallbackAgent(links, lambda name, error: None), HearsOfEndings)

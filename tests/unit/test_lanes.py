@@ -14,7 +14,7 @@ import pytest
 from tests.fakes import message
 from tests.hurry import hurried, later
 from turngate.gateway.domain.messages import InboxId, SessionKey, TurnId
-from turngate.gateway.turns.batch import Running, Stored
+from turngate.gateway.turns.batch import ActiveBatch, Stored
 from turngate.gateway.turns.lanes import LaneRules, Lanes, Place, WhenBusy
 
 KEY = SessionKey("agent:main:web:dm:desk")
@@ -33,7 +33,7 @@ class Work:
     most_at_once: int = 0
     lanes: Lanes = field(init=False)
 
-    async def __call__(self, key: SessionKey, running: Running) -> None:
+    async def __call__(self, key: SessionKey, running: ActiveBatch) -> None:
         texts = [stored.message.text for stored in running.batch]
         stop = asyncio.Event()
         running.stoppable(stop.set)
@@ -177,7 +177,7 @@ class TestWhenBusy:
     async def test_a_turn_that_is_stopped_before_it_said_how_is_stopped_as_soon_as_it_does(
         self,
     ) -> None:
-        running, asked = Running([stored("x")]), []
+        running, asked = ActiveBatch([stored("x")]), []
         running.stop()
 
         running.stoppable(lambda: asked.append("stop"))
@@ -368,7 +368,7 @@ class TestStopping:
         assert work.done == []
 
     async def test_nobody_begins_while_what_never_began_is_being_stopped(self) -> None:
-        async def stop_slowly(_: SessionKey, running: Running) -> None:
+        async def stop_slowly(_: SessionKey, running: ActiveBatch) -> None:
             order.append(f"{running.batch[0].message.text} begins")
             await asyncio.sleep(5)
             order.append(f"{running.batch[0].message.text} ends")
@@ -517,7 +517,7 @@ class TestBeside:
     async def test_what_needs_quiet_waits_for_a_turn_of_which_only_the_sending_is_left(
         self,
     ) -> None:
-        async def answer_at_once(_: SessionKey, running: Running) -> None:
+        async def answer_at_once(_: SessionKey, running: ActiveBatch) -> None:
             running.answered()
             order.append(f"{running.batch[0].message.text}, beside: {running.beside}")
             await asyncio.sleep(5)

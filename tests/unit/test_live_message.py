@@ -16,7 +16,7 @@ from turngate.gateway.domain.errors import NotSent, Throttled, Undeliverable, Un
 from turngate.gateway.domain.messages import Part, Sent, SessionSource, Text, Tool, ToolStatus
 from turngate.gateway.domain.ports.adapter import Limits
 from turngate.gateway.domain.ports.store import LOST_PREVIEW
-from turngate.gateway.outbound.preview_text import Story
+from turngate.gateway.outbound.preview_text import PreviewText
 from turngate.gateway.rules.outcomes import MAY_STAND_ABOVE
 
 LIMITS = Limits(largest_part=20, measure=len, edit_every=timedelta(seconds=1))
@@ -300,7 +300,7 @@ class TestStatus:
 
 
 def test_a_story_never_takes_back_what_it_said() -> None:
-    story, states = Story(LIMITS), list[str]()
+    story, states = PreviewText(LIMITS), list[str]()
     for piece in ("  One ", "two", " three", " four", " and far too many more"):
         story.hear(Text(piece))
         states.append(story.so_far())
@@ -311,7 +311,7 @@ def test_a_story_never_takes_back_what_it_said() -> None:
 def test_a_story_has_a_blank_line_where_a_tool_was_used_and_tells_nothing_of_what_it_was_given() -> (
     None
 ):
-    story = Story(LIMITS)
+    story = PreviewText(LIMITS)
     story.hear(Text("Wait."))
     story.hear(
         Tool(id="t", name="pay", status=ToolStatus.STARTED, title="Pay", input='{"card": 1}')

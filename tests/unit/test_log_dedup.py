@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turngate.gateway.observability.log_dedup import FIRST_PAUSE, LONGEST_PAUSE, MOST_KEPT, Repeats
+from turngate.gateway.observability.log_dedup import FIRST_PAUSE, LONGEST_PAUSE, MOST_KEPT, LogDedup
 
 
 class Clock:
@@ -20,7 +20,7 @@ LOCKED = {"level": "error", "event": "the store failed", "reason": "locked", "pa
 
 def test_the_same_trouble_is_news_once_and_counted_after_a_while() -> None:
     clock = Clock()
-    repeats = Repeats(clock)
+    repeats = LogDedup(clock)
     assert [repeats.is_news({**LOCKED, "part": number}) for number in range(42)] == [True] + [
         False
     ] * 41
@@ -33,14 +33,14 @@ def test_the_same_trouble_is_news_once_and_counted_after_a_while() -> None:
 
 
 def test_another_reason_is_another_trouble() -> None:
-    repeats = Repeats(Clock())
+    repeats = LogDedup(Clock())
     assert repeats.is_news(LOCKED)
     assert repeats.is_news({**LOCKED, "reason": "full"})
 
 
 def test_what_has_not_come_back_is_news_again() -> None:
     clock = Clock()
-    repeats = Repeats(clock)
+    repeats = LogDedup(clock)
     repeats.is_news(LOCKED)
     clock.at += FIRST_PAUSE
     assert list(repeats.overdue()) == []
@@ -49,7 +49,7 @@ def test_what_has_not_come_back_is_news_again() -> None:
 
 def test_a_trouble_that_stays_for_a_day_is_told_less_than_forty_times() -> None:
     clock = Clock()
-    repeats = Repeats(clock)
+    repeats = LogDedup(clock)
     told = 0
     while clock.at < 24 * 3600:
         told += repeats.is_news(LOCKED) + len(list(repeats.overdue()))
@@ -59,7 +59,7 @@ def test_a_trouble_that_stays_for_a_day_is_told_less_than_forty_times() -> None:
 
 
 def test_troubles_without_number_are_not_all_remembered() -> None:
-    repeats = Repeats(Clock())
+    repeats = LogDedup(Clock())
     for number in range(3 * MOST_KEPT):
         repeats.is_news({**LOCKED, "reason": number})
     assert len(repeats._troubles) == MOST_KEPT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from turngate.gateway.observability.log_writer import Sink
+from turngate.gateway.observability.log_writer import LogWriter
 
 PATIENCE = 30.0
 
@@ -25,7 +25,7 @@ class Told:
 def test_a_reader_that_is_slow_costs_lines_and_hears_how_many() -> None:
     reader, writer = os.pipe()
     told = Told()
-    sink = Sink(writer, told, most=10)
+    sink = LogWriter(writer, told, most=10)
     for _ in range(100):
         sink.write("x" * 60_000)
 
@@ -48,7 +48,7 @@ def drain(reader: int) -> None:
 def test_a_reader_that_has_gone_away_costs_lines_and_nothing_else() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    sink = Sink(writer, Told())
+    sink = LogWriter(writer, Told())
     sink.write("into nothing")
     sink.flush(PATIENCE)
 
@@ -58,7 +58,7 @@ def test_a_reader_that_has_gone_away_costs_lines_and_nothing_else() -> None:
 
 def test_a_full_disk_costs_lines_until_there_is_room() -> None:
     with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
-        sink = Sink(full.fileno(), Told())
+        sink = LogWriter(full.fileno(), Told())
         sink.write("no room")
         sink.flush(PATIENCE)
         assert sink.lost == 1
@@ -66,7 +66,7 @@ def test_a_full_disk_costs_lines_until_there_is_room() -> None:
 
 def test_flushing_does_not_wait_for_ever() -> None:
     reader, writer = os.pipe()
-    sink = Sink(writer, Told())
+    sink = LogWriter(writer, Told())
     sink.write("x" * 1_000_000)
     sink.flush(0.01)
 

@@ -8,13 +8,13 @@ from email.utils import format_datetime
 import pytest
 
 from tests.fakes import NOON, FrozenClock
-from turngate.adapters.platform_clock import TheirClock
+from turngate.adapters.platform_clock import PlatformClock
 
 HOUR = timedelta(hours=1)
 
 
-def told(clock: FrozenClock, ahead: timedelta) -> TheirClock:
-    theirs = TheirClock(clock)
+def told(clock: FrozenClock, ahead: timedelta) -> PlatformClock:
+    theirs = PlatformClock(clock)
     theirs.told(format_datetime(clock.now() + ahead, usegmt=True))
     return theirs
 
@@ -22,8 +22,8 @@ def told(clock: FrozenClock, ahead: timedelta) -> TheirClock:
 def test_before_an_answer_it_is_ours() -> None:
     clock = FrozenClock()
 
-    assert TheirClock(clock).now() == NOON
-    assert TheirClock(clock).no_later(NOON) == NOON
+    assert PlatformClock(clock).now() == NOON
+    assert PlatformClock(clock).no_later(NOON) == NOON
 
 
 @pytest.mark.parametrize("ahead", [-HOUR, HOUR, timedelta(days=365)])
@@ -54,7 +54,7 @@ def test_a_few_seconds_are_no_difference() -> None:
     "date", [None, "", "soon", "Mon, 99 Foo 2026", "Mon, 04 May 2026 11:00:00 -0000"]
 )
 def test_what_is_no_date_changes_nothing(date: str | None) -> None:
-    theirs = TheirClock(FrozenClock())
+    theirs = PlatformClock(FrozenClock())
     theirs.told(date)
 
     assert theirs.now() == NOON

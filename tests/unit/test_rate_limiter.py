@@ -13,7 +13,7 @@ from tests.hurry import hurried, later
 from turngate.gateway.domain.errors import Throttled
 from turngate.gateway.domain.messages import ChatType, SessionSource
 from turngate.gateway.domain.ports.adapter import Limits, Rate
-from turngate.gateway.outbound.rate_limiter import Governor
+from turngate.gateway.outbound.rate_limiter import RateLimiter
 
 
 def limits(*, per_chat: Rate | None = None, per_account: Rate | None = None) -> Limits:
@@ -35,7 +35,7 @@ def now() -> float:
 
 
 async def answers(
-    governor: Governor, limits: Limits, count: int, target: SessionSource | None = None
+    governor: RateLimiter, limits: Limits, count: int, target: SessionSource | None = None
 ) -> list[float]:
     """When each of them went."""
     went = []
@@ -45,12 +45,12 @@ async def answers(
     return went
 
 
-def hinted(governor: Governor, limits: Limits, target: SessionSource | None = None) -> bool:
+def hinted(governor: RateLimiter, limits: Limits, target: SessionSource | None = None) -> bool:
     with governor.hint(target or at_desk(), limits) as may:
         return may
 
 
-def throttle(governor: Governor, seconds: float, *, everywhere: bool = False) -> None:
+def throttle(governor: RateLimiter, seconds: float, *, everywhere: bool = False) -> None:
     error = Throttled("slow down", retry_after=seconds, everywhere=everywhere)
     with pytest.raises(Throttled), governor.heeding(at_desk()):
         raise error
@@ -66,25 +66,25 @@ class TestRates:
         group = replace(at_desk(), chat_type=ChatType.GROUP)
         both = replace(limits(per_chat=rate(1, 1)), per_group=rate(1, 3))
 
-        assert await answers(Governor(), both, 3) == [0.0, 1.0, 2.0]
+        assert await answers(RateLimiter(), both, 3) == [0.0, 1.0, 2.0]
         began = now()
-        assert [went - began for went in await answers(Governor(), both, 3, group)] == [
+        assert [went - began for went in await answers(RateLimiter(), both, 3, group)] == [
             0.0,
             3.0,
             6.0,
         ]
 
     async def test_without_a_rate_nothing_waits(self) -> None:
-        assert await answers(Governor(), limits(), 1000) == [0.0] * 1000
+        assert await answers(RateLimiter(), limits(), 1000) == [0.0] * 1000
 
     async def test_no_stretch_of_time_sees_more_than_the_rate(self) -> None:
-        went = await answers(Governor(), limits(per_chat=rate(20, 60)), 100)
+        went = await answers(RateLimiter(), limits(per_chat=rate(20, 60)), 100)
 
         assert most_within(60, went) == 20
         assert went[-1] == pytest.approx(240)
 
     async def test_nor_does_one_that_begins_in_the_middle_of_a_burst(self) -> None:
-        governor, kept = Governor(), limits(per_chat=rate(20, 60))
+        governor, kept = RateLimiter(), limits(per_chat=rate(20, 60))
         went = await answers(governor, kept, 7)
         await later(50)
         went += await answers(governor, kept, 50)
@@ -92,7 +92,7 @@ class TestRates:
         assert most_within(60, went) == 20
 
     async def test_a_chat_that_used_up_its_rate_delays_no_other(self) -> None:
-        governor, kept = Governor(), limits(per_chat=rate(1, 60), per_account=rate(30, 1))
+        governor, kept = RateLimiter(), limits(per_chat=rate(1, 60), per_account=rate(30, 1))
         async with asyncio.TaskGroup() as tasks:
             waiting = tasks.create_task(answers(governor, kept, 3))
             await asyncio.sleep(0)
@@ -103,7 +103,7 @@ class TestRates:
     async def test_all_chats_of_an_account_share_its_rate_in_the_order_in_which_they_came(
         self,
     ) -> None:
-        governor, kept = Governor(), limits(per_account=rate(30, 1))
+        governor, kept = RateLimiter(), limits(per_account=rate(30, 1))
         went: list[tuple[float, int]] = []
 
         async def answer(number: int) -> None:
@@ -118,7 +118,7 @@ class TestRates:
         assert most_within(1, [at for at, _ in went]) == 30
 
     async def test_two_of_one_chat_that_stood_in_line_keep_to_its_rate(self) -> None:
-        governor, kept = Governor(), limits(per_chat=rate(1, 10), per_account=rate(1, 1))
+        governor, kept = RateLimiter(), limits(per_chat=rate(1, 10), per_account=rate(1, 1))
         await governor.admit(at_desk("other"), kept)
         async with asyncio.TaskGroup() as tasks:
             both = [tasks.create_task(answers(governor, kept, 1)) for _ in range(2)]
@@ -126,7 +126,7 @@ class TestRates:
         assert [each.result() for each in both] == [[pytest.approx(1)], [pytest.approx(11)]]
 
     async def test_an_answer_that_is_given_up_in_line_lets_the_others_go(self) -> None:
-        governor, kept = Governor(), limits(per_account=rate(1, 10))
+        governor, kept = RateLimiter(), limits(per_account=rate(1, 10))
         await governor.admit(at_desk(), kept)
         first = asyncio.ensure_future(governor.admit(at_desk(), kept))
         await later(1)
@@ -147,7 +147,7 @@ class TestRates:
 @hurried
 class TestPauses:
     async def test_the_pause_of_one_chat_is_kept_to_the_second_and_by_no_other(self) -> None:
-        governor = Governor()
+        governor = RateLimiter()
         throttle(governor, 7.5)
 
         assert await answers(governor, limits(), 1, at_desk("other")) == [0.0]
@@ -156,7 +156,7 @@ class TestPauses:
     async def test_a_pause_of_the_account_is_kept_by_all_its_chats_and_by_no_other_account(
         self,
     ) -> None:
-        governor = Governor()
+        governor = RateLimiter()
         throttle(governor, 7.5, everywhere=True)
         second = SessionSource(platform="web", account="second", chat_id="desk")
 
@@ -164,14 +164,14 @@ class TestPauses:
         assert await answers(governor, limits(), 1, at_desk("other")) == [7.5]
 
     async def test_a_shorter_pause_does_not_end_a_longer_one(self) -> None:
-        governor = Governor()
+        governor = RateLimiter()
         throttle(governor, 60)
         throttle(governor, 1)
 
         assert await answers(governor, limits(), 1) == [60.0]
 
     async def test_whoever_would_have_to_wait_can_know_it(self) -> None:
-        governor = Governor()
+        governor = RateLimiter()
         throttle(governor, 60)
 
         assert governor.has_to_wait(at_desk(), limits())
@@ -180,7 +180,7 @@ class TestPauses:
         assert not governor.has_to_wait(at_desk(), limits())
 
     async def test_a_platform_that_asks_for_ever_is_asked_again_the_next_day(self) -> None:
-        governor = Governor()
+        governor = RateLimiter()
         throttle(governor, float("inf"))
 
         assert await answers(governor, limits(), 1) == [86400.0]
@@ -189,19 +189,19 @@ class TestPauses:
 @hurried
 class TestHints:
     async def test_hints_leave_half_of_the_room_to_answers(self) -> None:
-        governor, kept = Governor(), limits(per_chat=rate(20, 60))
+        governor, kept = RateLimiter(), limits(per_chat=rate(20, 60))
 
         assert sum(hinted(governor, kept) for _ in range(30)) == 10
         assert await answers(governor, kept, 10) == [0.0] * 10
 
     async def test_a_rate_of_one_lets_a_hint_pass_too(self) -> None:
-        governor, kept = Governor(), limits(per_chat=rate(1, 1))
+        governor, kept = RateLimiter(), limits(per_chat=rate(1, 1))
 
         assert [hinted(governor, kept), hinted(governor, kept)] == [True, False]
         assert await answers(governor, kept, 1) == [1.0]
 
     async def test_a_hint_gives_way_while_an_answer_of_its_chat_waits(self) -> None:
-        governor = Governor()
+        governor = RateLimiter()
         governor.answer_waits(at_desk())
         governor.answer_waits(at_desk())
         governor.answer_is_over(at_desk())
@@ -212,7 +212,7 @@ class TestHints:
         assert hinted(governor, limits())
 
     async def test_a_hint_gives_way_while_any_answer_stands_in_line(self) -> None:
-        governor, kept = Governor(), limits(per_account=rate(2, 10))
+        governor, kept = RateLimiter(), limits(per_account=rate(2, 10))
         await answers(governor, kept, 2)
         waiting = asyncio.ensure_future(governor.admit(at_desk(), kept))
         await asyncio.sleep(0)
@@ -221,7 +221,7 @@ class TestHints:
         await waiting
 
     async def test_a_throttled_hint_makes_its_chat_wait(self) -> None:
-        governor = Governor()
+        governor = RateLimiter()
         with pytest.raises(Throttled), governor.hint(at_desk(), limits()):
             raise Throttled("slow down", retry_after=5.0)
 
@@ -232,7 +232,7 @@ class TestHints:
 @hurried
 class TestMemory:
     async def test_chats_that_hold_nobody_up_are_forgotten(self) -> None:
-        governor, kept = Governor(), limits(per_chat=rate(1, 1))
+        governor, kept = RateLimiter(), limits(per_chat=rate(1, 1))
         for number in range(5000):
             await governor.admit(at_desk(f"chat{number}"), kept)
             await later(0.1)
@@ -240,7 +240,7 @@ class TestMemory:
         assert len(governor._chats) < 100
 
     async def test_a_pause_is_not_forgotten(self) -> None:
-        governor = Governor()
+        governor = RateLimiter()
         throttle(governor, 3600)
         for number in range(500):
             await governor.admit(at_desk(f"chat{number}"), limits())
@@ -249,7 +249,7 @@ class TestMemory:
         assert await answers(governor, limits(), 1) == [3600.0]
 
     async def test_nothing_is_kept_of_answers_that_are_over(self) -> None:
-        governor = Governor()
+        governor = RateLimiter()
         governor.answer_waits(at_desk())
         governor.answer_is_over(at_desk())
 

@@ -16,7 +16,7 @@ from turngate.gateway.domain.messages import (
     SessionSource,
 )
 from turngate.gateway.rules.history_window import HistoryRules
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.routing import Route, agent_for
 from turngate.gateway.rules.session_lifecycle import ResetPolicies
 
@@ -73,7 +73,9 @@ def test_a_route_for_a_person_knows_him_by_his_lasting_id() -> None:
 
 class TestPolicy:
     POLICY = Policy(
-        agents={name: Employed(name=name, agent=ScriptedAgent()) for name in ("main", "poet")},
+        agents={
+            name: ConfiguredAgent(name=name, agent=ScriptedAgent()) for name in ("main", "poet")
+        },
         routes=[Route(agent="poet", chat="C1")],
         history=HistoryRules(messages=30),
         resets=ResetPolicies(by_platform={"slack": ResetPolicy(idle_after=timedelta(hours=1))}),

@@ -13,7 +13,7 @@ from tests.fakes import NOON, FrozenClock, ScriptedAgent, dm, message, said
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of
-from turngate.gateway.daemon.session_end_notices import Endings
+from turngate.gateway.daemon.session_end_notices import SessionEndNotices
 from turngate.gateway.domain.messages import (
     AgentEvent,
     EndReason,
@@ -27,7 +27,7 @@ from turngate.gateway.domain.messages import (
 )
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.history_window import HistoryRules
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.routing import Route
 from turngate.gateway.stores.session_files import Files
 
@@ -88,13 +88,13 @@ def endings_of(
     clock: FrozenClock | LoopClock,
     agent: object,
     **policy: object,
-) -> Endings:
+) -> SessionEndNotices:
     """Told to one agent, with the ids of people hidden."""
-    employed = Employed(
+    employed = ConfiguredAgent(
         name="main", agent=agent, has_workdir=bool(policy.pop("has_workdir", False))
     )  # type: ignore[arg-type]
     agents = {"main": employed, **policy.pop("others", {})}  # type: ignore[dict-item]
-    return Endings(
+    return SessionEndNotices(
         policy=Policy(agents=agents, privacy_key=KEY, **policy),  # type: ignore[arg-type]
         store=store,
         files=Files(folder / "files"),
@@ -178,7 +178,7 @@ class TestTelling:
         session = await exchange(store)
         await store.choose_agent(session.id, "coder")
         await store.reset(key_of())
-        others = {"coder": Employed(name="coder", agent=coder)}
+        others = {"coder": ConfiguredAgent(name="coder", agent=coder)}
         await endings_of(
             store, tmp_path, clock, main, others=others, routes=[Route(agent="main")]
         ).tell()

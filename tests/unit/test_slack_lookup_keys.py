@@ -6,24 +6,24 @@ import pytest
 
 from tests.unit.test_slack_normalise import raw
 from turngate.adapters.slack.identity import Kind, Place
-from turngate.adapters.slack.lookup_keys import About, about, about_message, assistants_thread
+from turngate.adapters.slack.lookup_keys import LookupKeys, about, about_message, assistants_thread
 
 ROOT = "1789999000.000500"
 
 ABOUT = {
-    "channel": About(chat="C1", user="U2", kind=Kind.CHANNEL),
-    "channel-thread": About(chat="C1", thread=ROOT, user="U2", kind=Kind.CHANNEL),
-    "channel-thread-s-own-beginning": About(chat="C1", user="U2", kind=Kind.CHANNEL),
-    "channel-mention-as-app-mention": About(chat="C1", user="U2"),
-    "private-channel": About(chat="C2", user="U2", kind=Kind.PRIVATE),
-    "dm": About(chat="D1", user="U2", kind=Kind.IM),
-    "edit": About(chat="C1", thread=ROOT, user="U2", kind=Kind.CHANNEL),
-    "delete": About(chat="C1", thread=ROOT, user="U2", kind=Kind.CHANNEL),
-    "reaction": About(chat="C1", user="U2"),
-    "slash-command": About(chat="C1", user="U2"),
-    "press": About(chat="C1", thread=ROOT, user="U2"),
-    "press-on-a-message-without-a-thread": About(chat="C1", user="U2"),
-    "old-bot": About(chat="C1", kind=Kind.CHANNEL),
+    "channel": LookupKeys(chat="C1", user="U2", kind=Kind.CHANNEL),
+    "channel-thread": LookupKeys(chat="C1", thread=ROOT, user="U2", kind=Kind.CHANNEL),
+    "channel-thread-s-own-beginning": LookupKeys(chat="C1", user="U2", kind=Kind.CHANNEL),
+    "channel-mention-as-app-mention": LookupKeys(chat="C1", user="U2"),
+    "private-channel": LookupKeys(chat="C2", user="U2", kind=Kind.PRIVATE),
+    "dm": LookupKeys(chat="D1", user="U2", kind=Kind.IM),
+    "edit": LookupKeys(chat="C1", thread=ROOT, user="U2", kind=Kind.CHANNEL),
+    "delete": LookupKeys(chat="C1", thread=ROOT, user="U2", kind=Kind.CHANNEL),
+    "reaction": LookupKeys(chat="C1", user="U2"),
+    "slash-command": LookupKeys(chat="C1", user="U2"),
+    "press": LookupKeys(chat="C1", thread=ROOT, user="U2"),
+    "press-on-a-message-without-a-thread": LookupKeys(chat="C1", user="U2"),
+    "old-bot": LookupKeys(chat="C1", kind=Kind.CHANNEL),
     "something-else-entirely": None,
 }
 
@@ -37,13 +37,13 @@ def test_a_press_that_names_no_container_happened_in_its_channel() -> None:
     body = raw("press")["body"]
     del body["container"]
 
-    assert about(body) == About(chat="C1", thread=ROOT, user="U2")
+    assert about(body) == LookupKeys(chat="C1", thread=ROOT, user="U2")
 
 
 def test_of_a_history_too() -> None:
     case = raw("history-reply")
 
-    assert about_message(case["message"], case["channel"]) == About(
+    assert about_message(case["message"], case["channel"]) == LookupKeys(
         chat="C1", thread=ROOT, user="U2"
     )
 
@@ -51,7 +51,7 @@ def test_of_a_history_too() -> None:
 def test_a_new_thread_of_the_assistant_s_pane_is_noticed() -> None:
     started = raw("assistant-thread-started")["body"]
 
-    assert assistants_thread(started) == About(chat="D1", thread=ROOT, user="U2", kind=Kind.IM)
+    assert assistants_thread(started) == LookupKeys(chat="D1", thread=ROOT, user="U2", kind=Kind.IM)
     assert assistants_thread(raw("dm")["body"]) is None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from turngate.adapters.slack.identity import Kind, Known, Me, Place
+from turngate.adapters.slack.identity import EventContext, Kind, Me, Place
 from turngate.adapters.slack.normalise import from_history, moment, normalise
 from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind
 from turngate.gateway.domain.serialization import from_dict, to_dict
@@ -37,10 +37,10 @@ def written(name: str) -> dict[str, Any] | None:
     return message
 
 
-def known_in(case: dict[str, Any]) -> Known:
+def known_in(case: dict[str, Any]) -> EventContext:
     known = dict(case["known"])
     place = known.pop("place", None)
-    return Known(place=place and Place(**{**place, "kind": Kind(place["kind"])}), **known)
+    return EventContext(place=place and Place(**{**place, "kind": Kind(place["kind"])}), **known)
 
 
 def outcome(case: dict[str, Any], me: Me = ME) -> InboundMessage | None:

@@ -28,7 +28,7 @@ from turngate.gateway.domain.messages import (
 from turngate.gateway.domain.ports.adapter import Clock
 from turngate.gateway.domain.ports.store import Outcome, PolicyOf, Pruned
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.rules.policy import Employed, Policy
+from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies
 from turngate.gateway.stores.session_files import FileRules, Files
 
@@ -69,7 +69,7 @@ def sweep_of(
     is_busy: Callable[[Session], bool] = lambda session: False,
 ) -> Sweep:
     """The sweep over a store, by these rules."""
-    agents = {"main": Employed(name="main", agent=ScriptedAgent())}
+    agents = {"main": ConfiguredAgent(name="main", agent=ScriptedAgent())}
     return Sweep(
         policy=Policy(agents=agents, resets=resets or ResetPolicies()),
         store=store,

@@ -10,7 +10,7 @@ from turngate.gateway.domain.errors import StoreDamaged
 from turngate.gateway.stores.sqlite.log_index import LogEnd
 from turngate.gateway.stores.sqlite.wal_mark import (
     Left,
-    Mark,
+    WalMark,
     identity,
     mark_of,
     refuse_lost_commits,
@@ -27,7 +27,7 @@ def database(tmp_path: Path) -> Path:
     """A database whose log had forty frames, ten of them in it already, when the mark was written."""
     path = tmp_path / "turngate.db"
     path.write_bytes(b"pages")
-    mark = Mark(mark_of(path))
+    mark = WalMark(mark_of(path))
     mark.note(Left(identity(path.stat()), LogEnd(SALT, 40, 10)))
     mark.close()
     return path

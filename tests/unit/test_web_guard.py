@@ -11,8 +11,8 @@ from turngate.gateway.web.guard import (
     COOKIE_LASTS,
     LINK_LASTS,
     MOST_UNUSED_LINKS,
+    AccessDenied,
     Guard,
-    KeptOut,
     OneTimeLinks,
 )
 
@@ -143,7 +143,7 @@ def test_our_own_names_are_ours(host: str) -> None:
     ],
 )
 def test_a_name_that_is_made_to_point_here_is_not_ours(host: str) -> None:
-    with pytest.raises(KeptOut, match=r"http://127\.0\.0\.1:8765/") as kept_out:
+    with pytest.raises(AccessDenied, match=r"http://127\.0\.0\.1:8765/") as kept_out:
         guard().check_host(host)
 
     assert kept_out.value.status is HTTPStatus.MISDIRECTED_REQUEST
@@ -159,5 +159,5 @@ def test_on_the_port_of_the_web_a_browser_leaves_the_port_out() -> None:
 def test_only_our_own_page_is_our_origin(origin: str | None) -> None:
     guard().check_origin("127.0.0.1:8765", "http://127.0.0.1:8765")
 
-    with pytest.raises(KeptOut):
+    with pytest.raises(AccessDenied):
         guard().check_origin("127.0.0.1:8765", origin)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from turngate.gateway.domain.errors import StoreDamaged, StoreUnavailable
 from turngate.gateway.stores.sqlite.backup import keep_copy
-from turngate.gateway.stores.sqlite.file_identity import Presence
+from turngate.gateway.stores.sqlite.file_identity import FileIdentity
 from turngate.gateway.stores.sqlite.migrations import (
     migrate,
     our_scripts,
@@ -50,7 +50,7 @@ class Database:
 
     connection: sqlite3.Connection
     guard: sqlite3.Connection
-    presence: Presence
+    presence: FileIdentity
 
     def close(self, *, is_damaged: bool) -> None:
         """What is damaged is left as it is."""
@@ -162,9 +162,9 @@ def _set_up(db: sqlite3.Connection) -> None:
     db.execute("SELECT count(*) FROM sqlite_schema").fetchall()
 
 
-def _watched(path: Path) -> Presence:
+def _watched(path: Path) -> FileIdentity:
     try:
-        return Presence(path)
+        return FileIdentity(path)
     except OSError as exc:
         raise StoreUnavailable(
             f"the files beside {path} cannot be written ({exc.strerror}); free some space, or check the folder's owner"

@@ -15,7 +15,7 @@ from turngate.gateway.domain.errors import StoreDamaged
 from turngate.gateway.stores.sqlite.log_index import LogEnd, read_log_end
 from turngate.gateway.stores.sqlite.wal_mark import (
     Left,
-    Mark,
+    WalMark,
     identity,
     mark_of,
     refuse_lost_commits,
@@ -25,14 +25,14 @@ _LOOKS, _PAUSE = 5, 0.02
 _NONE = LogEnd(b"\0" * 8, 0, 0)
 
 
-class Presence:
+class FileIdentity:
     """Of an open database. Belongs to the writer's thread."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
         self._log = database.with_name(database.name + "-wal")
         self._files = [(path, _inode(path.stat())) for path in (database, self._log)]
-        self._mark = Mark(mark_of(database))
+        self._mark = WalMark(mark_of(database))
         self._index = os.open(
             database.with_name(database.name + "-shm"), os.O_RDONLY | os.O_CLOEXEC
         )

@@ -515,7 +515,7 @@ class SqliteStore:
         keep: timedelta | None = None,
     ) -> Pruned:
         now = self._clock.now()
-        broom = upkeep.Broom(
+        broom = upkeep.Upkeep(
             sessions=self._sessions,
             entries=self._entries,
             now=now,

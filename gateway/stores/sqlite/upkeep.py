@@ -82,7 +82,7 @@ def erase(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broom:
+class Upkeep:
     """What a clean-up of sessions goes by. Nothing is read of a session but what the moments ask for."""
 
     sessions: SessionTable
@@ -140,7 +140,7 @@ class Broom:
 
 
 async def clean_up(
-    writer: Writer, broom: Broom, index: SearchIndex, forget_before: datetime
+    writer: Writer, broom: Upkeep, index: SearchIndex, forget_before: datetime
 ) -> Pruned:
     """All of it. Each step is a transaction of its own, so that turns get in between."""
     total = await _in_steps(writer, broom.prune_sessions, 0) + await _in_steps(

@@ -43,7 +43,7 @@ def identity(found: os.stat_result) -> tuple[int, int, int]:
     return found.st_dev, found.st_ino, found.st_ctime_ns
 
 
-class Mark:
+class WalMark:
     """Open for writing, for as long as the database is."""
 
     def __init__(self, path: Path) -> None:

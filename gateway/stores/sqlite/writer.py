@@ -23,7 +23,7 @@ from turngate.gateway.domain.errors import StoreDamaged, StoreError, StoreUnavai
 from turngate.gateway.stores.sqlite.connection import Database
 from turngate.gateway.stores.sqlite.disk import ROOM
 from turngate.gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error, is_locked, name_of
-from turngate.gateway.stores.sqlite.file_identity import Presence
+from turngate.gateway.stores.sqlite.file_identity import FileIdentity
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
@@ -84,7 +84,7 @@ class Writer:
         self._rolled_back = rolled_back
         self._complaint = complaint
         self._cure = cure
-        self._presence: Presence | None = None
+        self._presence: FileIdentity | None = None
         self._closing = False
         self._queue: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
