@@ -1,38 +1,51 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+RUNS   := $(VENV)/.runs
 READY  := $(VENV)/.ready
 CHROMIUM := chromium fonts-dejavu-core fonts-noto-color-emoji
 SERVICE  := systemd nodejs libfaketime
 
-.PHONY: help run test check browser service bench soak kill-matrix real-acp real-systemd lock clean
+.PHONY: help run test tests test-all check browser service bench soak kill-matrix real-acp real-systemd lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Exact versions with hashes; done again whenever the lock or the project file changed.
-$(READY): requirements.lock pyproject.toml
+# Exact versions with hashes; done again whenever the lock or the project file changed. Running needs
+# the smaller lock only: no linter, no test runner, no browser driver.
+$(RUNS): requirements-run.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 		|| { echo "cannot create $(VENV): Turngate needs Python 3.11+ with the venv module (Debian: apt install python3-venv)" >&2; exit 1; }
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "$(VENV) has a Python older than 3.11; remove it and run make with PYTHON=python3.11 or newer" >&2; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-run.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: $(READY) ## the gateway on its defaults: the echo agent, and a web chat whose address it prints
+$(READY): $(RUNS) requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+run: $(RUNS) ## the gateway on its defaults: the echo agent, and a web chat whose address it prints
 	@$(BIN)/turngate run
 
 check: $(READY) ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache
+	$(BIN)/lint-imports
 
-# More workers than cores: tests that start daemons mostly wait for them. They start hundreds of processes, so bytecode is
-# written whatever the surroundings say.
-test: check browser service ## everything CI runs: check, then all tests on all cores
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist worksteal
+test: $(READY) browser service ## everything CI runs: check, and beside it all tests on all cores
+	@$(MAKE) --no-print-directory --output-sync=target --jobs=2 check tests
+
+test-all: export TURNGATE_TESTS_AT_FULL_LENGTH := 1
+test-all: test kill-matrix ## all of that with every example and real starts, and the kill matrix
+
+# More workers than cores: tests that start daemons mostly wait for them. They start hundreds of
+# processes, so bytecode is written whatever the surroundings say. A group of tests that share a
+# browser or another costly fixture stays on one worker.
+tests: $(READY)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist loadgroup
 
 # The tests of the web chat drive a real browser: the system's own, because the download of another is a hundred megabytes.
 browser:
@@ -49,13 +62,13 @@ service:
 			&& apt-get update -q && apt-get install -q -y --no-install-recommends $(SERVICE); } \
 		|| { echo "the tests of the service need systemd-analyze, node and libfaketime; on Debian: sudo apt-get install $(SERVICE)" >&2; exit 1; }
 
-bench: $(READY) ## the benchmark table; writes tests/benchmarks/results.json and the README's figures
+bench: $(READY) ## the benchmark table; writes tests/benchmarks/results.json and the table of docs/performance.md
 	$(BIN)/python -m tests.benchmarks.report
 
 soak: $(READY) ## a million messages over ten thousand chats, and what they leave behind; shows how far it is
 	$(BIN)/python -m tests.benchmarks.load.soak
 
-kill-matrix: $(READY) ## kill the daemon at every point and 1,000 times at random, cut its power; writes the README's table
+kill-matrix: $(READY) ## kill the daemon at every point and 1,000 times at random, cut its power; writes the table of docs/guarantees.md
 	@command -v cc >/dev/null || { echo "the power cuts need a C compiler; on Debian: sudo apt-get install gcc libc6-dev" >&2; exit 1; }
 	$(BIN)/python -m tests.crash.kill_matrix
 
@@ -70,10 +83,12 @@ real-systemd: $(READY) service ## see the units work under a systemd of their ow
 		|| { echo "systemd or setpriv is missing; on Debian: sudo apt-get install systemd util-linux" >&2; exit 1; }
 	$(BIN)/python -m tests.real_systemd
 
-lock: $(READY) ## resolve requirements.lock anew from pyproject.toml
+lock: $(READY) ## resolve both lock files anew from pyproject.toml
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 		--no-header --upgrade pyproject.toml --output-file requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group build \
+		--no-header --constraint requirements.lock pyproject.toml --output-file requirements-run.lock
 
 clean: ## remove everything that make made
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
