@@ -1,8 +1,9 @@
 """
-The one way in which adapters fetch a file over HTTP: from their platform's servers, and from nowhere else.
+Downloads of files over HTTP for all adapters: from the platform's servers only.
 
-What names the file is a stranger's message. So the host must be on the adapter's list, the address that is dialled is
-the one that was checked, nothing is redirected, and nothing that comes back is unpacked.
+The URL comes from a user's message and is not trusted. So the host must be on the adapter's list,
+the checked address is the one that is connected to, redirects are not followed, and the body is not
+decompressed.
 """
 
 from __future__ import annotations
@@ -17,15 +18,20 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from turngate.gateway.domain.errors import Refused, Throttled, Unreachable
+from turngate.gateway.domain.errors import (
+    Refused,
+    Throttled,
+    Unreachable,
+)
 
 _HTTPS_PORT = 443
-_TO_CONNECT = 20.0
-_LONGEST_HEADER, _MOST_HEADERS = 8190, 64
+_CONNECT_TIMEOUT = 20.0
+_LONGEST_HEADER = 8190
+_MOST_HEADERS = 64
 _PAUSE_IF_ASKED = 5.0
 _LONGEST_PAUSE = 60.0
 _PAGES = b"<!doctype html", b"<html"
-# What networks without IPv4 call the addresses of the others.
+# NAT64: how networks without IPv4 write IPv4 addresses.
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 _INTERNET = ipaddress.IPv6Network("2000::/3")
 
@@ -36,18 +42,18 @@ _AddressInfo = tuple[
 
 
 class _Forbidden(OSError):
-    """The address is none that a platform has."""
+    """The resolved address is not public."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Downloads:
     """
-    Where an adapter may fetch from.
+    Hosts that an adapter may download from.
 
-    `hosts` are the platform's: over https, at their usual port, at public addresses. `own_server` is a server of the
-    operator's own in place of the platform's, as the config names it: its scheme, host and port are allowed as they
-    are, wherever that is. None while the adapter talks to the platform itself. Seconds: `silence` between two pieces,
-    `longest` for the whole.
+    `hosts` are the platform's: https, default port, public addresses. `own_server` is the
+    operator's own server in place of the platform's, from the config: its scheme, host and port are
+    allowed wherever they lead. None for the platform itself. Seconds: `silence` is the read
+    timeout, `longest` the total timeout.
     """
 
     hosts: frozenset[str]
@@ -64,17 +70,18 @@ class Downloads:
         pages_are_refusals: bool = False,
     ) -> AsyncIterator[bytes]:
         """
-        The bytes as they come. `headers` go to that server alone.
+        Yield the body in chunks as they arrive. `headers` are sent to that server only.
 
-        `pages_are_refusals`: an HTML page is not the file but a request to log in. Raises Refused, Throttled or
-        Unreachable, in words that people may read and that tell nothing of the address.
+        `pages_are_refusals`: an HTML page is a login page and not the file. Raises Refused,
+        Throttled or Unreachable, with texts for users that do not contain the address.
         """
         address = self._checked(url)
-        with _our_errors():
+        with _translate_errors():
             async with self._session(is_own=self._is_own(address)) as session:
                 asking = {"Accept-Encoding": "identity", **(headers or {})}
                 async with session.get(address, headers=asking, allow_redirects=False) as response:
                     _check(response, pages_are_refusals=pages_are_refusals)
+                    # A login page may be sent as another content type: look at the first bytes too.
                     is_first = True
                     async for piece in response.content.iter_any():
                         if is_first and pages_are_refusals and _is_page(piece):
@@ -107,6 +114,7 @@ class Downloads:
     def _session(self, *, is_own: bool) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
             resolver=self.resolver,
+            # Every connection resolves and checks its address anew.
             use_dns_cache=False,
             force_close=True,
             socket_factory=_socket if is_own else _socket_to_public,
@@ -116,10 +124,11 @@ class Downloads:
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(
                 total=self.longest,
-                connect=_TO_CONNECT,
-                sock_connect=_TO_CONNECT,
+                connect=_CONNECT_TIMEOUT,
+                sock_connect=_CONNECT_TIMEOUT,
                 sock_read=self.silence,
             ),
+            # A small compressed body could expand to any size.
             auto_decompress=False,
             trust_env=False,
             max_line_size=_LONGEST_HEADER,
@@ -129,18 +138,20 @@ class Downloads:
 
 
 def is_public(address: str) -> bool:
-    """Whether this is an address of the open internet: no machine, network or cloud of the operator's own."""
+    """Check for an address of the public internet, outside the operator's own networks."""
     try:
         found = _carried(ipaddress.ip_address(address))
     except ValueError:
         return False
+
     if isinstance(found, ipaddress.IPv6Address) and found not in _INTERNET:
         return False
+
     return found.is_global and not found.is_multicast and not found.is_reserved
 
 
 def _carried(address: _Address) -> _Address:
-    """Some addresses only carry another one, and that is where they lead."""
+    """Return the IPv4 address that an IPv6 address embeds, or the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _TRANSLATED:
@@ -149,7 +160,7 @@ def _carried(address: _Address) -> _Address:
 
 
 def _socket_to_public(info: _AddressInfo) -> socket.socket:
-    """Called with the very address that is dialled next: nobody can change it after the look."""
+    """Open a socket; called with the address that is connected to, so DNS cannot change it."""
     if not is_public(str(info[4][0])):
         raise _Forbidden("not a public address")
     return _socket(info)
@@ -161,7 +172,7 @@ def _socket(info: _AddressInfo) -> socket.socket:
 
 
 @contextmanager
-def _our_errors() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except aiohttp.ClientConnectorError as exc:

@@ -1,9 +1,10 @@
 """
-The two platforms that are our own: the web chat and the terminal. They are one adapter, because both are a screen that
-somebody of this machine has open on a conversation.
+The adapter of the two built-in platforms, the web chat and the terminal. Both are a screen that a
+local user has open on a conversation.
 
-Whatever is said stands in the transcript, and a screen that opens reads it from there. So nothing is kept here but what
-is not in the transcript yet: the turn that is running. Any number of screens may watch one conversation.
+All messages are in the transcript, and a new screen reads them from there. So only the running
+turn, which is not in the transcript yet, is kept here. Any number of screens may watch one
+conversation.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from turngate.gateway.domain.agent_events import AgentEvent, Tool
 from turngate.gateway.domain.errors import Unreachable
+from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.live_view import (
     Arrived,
     Began,
@@ -24,26 +27,20 @@ from turngate.gateway.domain.live_view import (
     Settled,
     Shown,
 )
-from turngate.gateway.domain.messages import (
-    AgentEvent,
-    InboundMessage,
-    Part,
-    Sent,
-    SessionSource,
-    Text,
-    Tool,
-    TurnId,
-)
-from turngate.gateway.domain.ports.adapter import Clock, Limits, Receive
+from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.ports.adapter import Limits, Receive
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.transcript import Text
 
-# A screen that falls further behind than this is told to read the transcript anew instead.
+# A screen with a longer queue than this is told to reload the transcript.
 _LONGEST_BACKLOG = 1000
 
-_Place = tuple[str | None, str | None]
+_ChatKey = tuple[str | None, str | None]
 
 
 class Watch:
-    """One screen: the turn that was running when it was opened, and everything since then."""
+    """One open screen: the turn that ran when it was opened, and all events since then."""
 
     def __init__(self, live: Live | None) -> None:
         self.live = live
@@ -51,11 +48,14 @@ class Watch:
         self._fell_behind = False
 
     async def next(self) -> Shown:
-        """What is to be shown next."""
+        """Wait for the next event to show."""
         return await self._backlog.get()
 
     def show(self, shown: Shown) -> None:
-        """Never waits: a screen that stands still must not hold up a turn. One that has missed anything is over."""
+        """
+        Queue an event without waiting, so that a stalled screen never blocks a turn. A screen whose
+        queue is full gets FellBehind and nothing after it.
+        """
         if self._fell_behind:
             return
         self._fell_behind = self._backlog.qsize() >= _LONGEST_BACKLOG
@@ -63,24 +63,23 @@ class Watch:
 
 
 class Screens:
-    """The adapter. `source` makes of a conversation's name the place it is."""
+    """The adapter. `source` maps the name of a conversation to its source."""
 
     def __init__(self, platform: str, source: Callable[[str], SessionSource], clock: Clock) -> None:
         self.platform = platform
-        # One message takes any length, so there is nothing to measure exactly and nothing that is edited.
+        # A message may have any length, so it is neither measured exactly nor edited.
         self.limits = Limits(largest_part=2**31, measure=len, edit_every=timedelta(0))
         self._source = source
         self._clock = clock
         self._receive: Receive | None = None
-        self._live: dict[_Place, Live] = {}
-        self._watches: dict[_Place, list[Watch]] = {}
+        self._live: dict[_ChatKey, Live] = {}
+        self._watches: dict[_ChatKey, list[Watch]] = {}
 
     def source(self, conversation: str) -> SessionSource:
-        """Where a conversation takes place."""
         return self._source(conversation)
 
     async def run(self, receive: Receive) -> None:
-        """Let people in until cancelled."""
+        """Accept messages until cancelled."""
         self._receive = receive
         try:
             await asyncio.Event().wait()
@@ -89,12 +88,14 @@ class Screens:
 
     async def say(self, conversation: str, message_id: str, text: str) -> None:
         """
-        What somebody typed. Returning means stored; the same id again is the same message, and is not said twice.
+        Store a message that the user typed. The same id again is the same message.
 
-        Raises Refused with the reason, StoreError if it could not be stored, Unreachable while nobody listens.
+        Raises Refused with the reason, StoreError if it could not be stored, Unreachable while the
+        adapter does not run.
         """
         if self._receive is None:
             raise Unreachable("the gateway is stopping; say it again when it is back")
+
         message = InboundMessage(
             id=message_id,
             event_ids=(f"{conversation}:{message_id}",),
@@ -108,35 +109,36 @@ class Screens:
     @contextmanager
     def watch(self, conversation: str) -> Iterator[Watch]:
         """Open a screen."""
-        place = _place(self._source(conversation))
-        live = self._live.get(place)
+        key = _key(self._source(conversation))
+        live = self._live.get(key)
         watch = Watch(live and live.at_this_moment())
-        watches = self._watches.setdefault(place, [])
+        watches = self._watches.setdefault(key, [])
         watches.append(watch)
+
         try:
             yield watch
         finally:
             watches.remove(watch)
             if not watches:
-                self._watches.pop(place, None)
+                self._watches.pop(key, None)
 
     async def send(self, part: Part) -> Sent:
-        """Show it to whoever is there. Nobody need be: the transcript has it."""
+        """Show the part on all open screens; there may be none, the transcript has it."""
         self._show(part.target, Arrived(part=part))
         return self._sent(part)
 
     async def find_sent(self, part: Part, since: datetime) -> Sent | None:
-        """What is in the transcript has arrived: the next screen that opens shows it."""
+        """Report the part as sent: it is in the transcript, which the next screen shows."""
         return self._sent(part)
 
     def turn_began(self, target: SessionSource, turn: TurnId, messages: Sequence[str]) -> None:
-        """Remember the turn for screens that open while it runs."""
-        self._live[_place(target)] = Live(turn=turn, messages=tuple(messages))
+        """Keep the turn for screens that open while it runs."""
+        self._live[_key(target)] = Live(turn=turn, messages=tuple(messages))
         self._show(target, Began(turn=turn, messages=tuple(messages)))
 
     def turn_event(self, target: SessionSource, turn: TurnId, event: AgentEvent) -> None:
-        """Show it, and add it to what such a screen will be shown first."""
-        live = self._live.get(_place(target))
+        """Show the event, and add it to what new screens show first."""
+        live = self._live.get(_key(target))
         if live is not None and live.turn == turn:
             match event:
                 case Text(text=text):
@@ -146,14 +148,14 @@ class Screens:
         self._show(target, Happened(turn=turn, event=event))
 
     def settled(self, target: SessionSource, messages: Sequence[str]) -> None:
-        """The turn is over, for new screens too."""
-        live = self._live.get(_place(target))
+        """End the turn, for new screens too."""
+        live = self._live.get(_key(target))
         if live is not None and set(live.messages) <= set(messages):
-            del self._live[_place(target)]
+            del self._live[_key(target)]
         self._show(target, Settled(messages=tuple(messages)))
 
     def _show(self, target: SessionSource, shown: Shown) -> None:
-        for watch in self._watches.get(_place(target), ()):
+        for watch in self._watches.get(_key(target), ()):
             watch.show(shown)
 
     def _sent(self, part: Part) -> Sent:
@@ -161,7 +163,7 @@ class Screens:
 
 
 def _known_of(before: Tool | None, now: Tool) -> Tool:
-    """A tool that is done need not say again what it was asked."""
+    """Merge the states of a tool: later events may omit its title and input."""
     if before is None:
         return now
     return replace(
@@ -172,5 +174,5 @@ def _known_of(before: Tool | None, now: Tool) -> Tool:
     )
 
 
-def _place(source: SessionSource) -> _Place:
+def _key(source: SessionSource) -> _ChatKey:
     return source.chat_id, source.thread_id

@@ -1,1 +1,3 @@
-"""What an operator may write down: the file, the rules it is held to, and the values that come of it."""
+"""
+What an operator may write down: the file, the rules it is held to, and the values that come of it.
+"""

@@ -1,4 +1,8 @@
-"""Who may talk to the bot: one entry of the allow-list, `PLATFORM[/ACCOUNT]:[chat|guild|team:]ID`."""
+"""
+One entry of the lists in `access`: `PLATFORM[/ACCOUNT]:[chat|guild|team:]ID`.
+
+The forms of ids come from the platforms.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,12 @@ from typing import Annotated
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from turngate.config.fields import matched
+from turngate.config.platforms import PLATFORMS
 from turngate.config.problems import one_of, quoted
 
 
 class Whom(StrEnum):
-    """What an entry names."""
+    """What an entry names: a user, or the place whose users it allows."""
 
     USER = "user"
     CHAT = "chat"
@@ -24,7 +29,11 @@ class Whom(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessEntry:
-    """A person, or everybody inside a chat, a guild or a team. Without an account: on every account of the platform."""
+    """
+    A user, or all users inside a chat, a guild or a team.
+
+    An entry without an account holds for every account of the platform.
+    """
 
     platform: str
     id: str
@@ -39,72 +48,79 @@ class AccessEntry:
 _ENTRY = re.compile(
     r"(?P<platform>[^:/]+)(?:/(?P<account>[a-z0-9_-]+))?:(?:(?P<whom>chat|guild|team):)?(?P<id>[^:]+)"
 )
-_NUMBER = re.compile(r"[0-9]{1,30}")
-_IDS = {
-    ("telegram", Whom.USER): _NUMBER,
-    ("telegram", Whom.CHAT): re.compile(r"-?[0-9]{1,30}"),
-    ("discord", Whom.USER): _NUMBER,
-    ("discord", Whom.CHAT): _NUMBER,
-    ("discord", Whom.GUILD): _NUMBER,
-    # A bot may have no user, and somebody of another workspace has its name behind his: U2.T9.
-    ("slack", Whom.USER): re.compile(r"[UWB][A-Z0-9]+(?:\.[TE][A-Z0-9]+)?"),
-    ("slack", Whom.CHAT): re.compile(r"[CDG][A-Z0-9]+"),
-    ("slack", Whom.TEAM): re.compile(r"[TE][A-Z0-9]+"),
+_FORMS = {
+    (platform.name, Whom(whom)): form
+    for platform in PLATFORMS.values()
+    for whom, form in platform.ids.items()
 }
-_PLATFORMS = ("telegram", "discord", "slack")
-_LOOKS = {
-    "telegram": "a number such as 12345",
-    "discord": "a number such as 678 (Developer Mode on, then Copy User ID)",
-    "slack": "U and more capitals and digits (in the profile: Copy member ID)",
-}
+
+
+def _examples(*whom: Whom) -> list[str]:
+    return [
+        str(AccessEntry(platform=platform, id=form.example, whom=named))
+        for (platform, named), form in _FORMS.items()
+        if named in whom
+    ]
 
 
 def parse_entry(value: object) -> AccessEntry:
-    """Raises ValueError with the cure."""
+    """Read one entry. Raises ValueError with the remedy."""
     if isinstance(value, AccessEntry):
         return value
+
     written = matched(_ENTRY, value)
     if written is None:
         raise ValueError(
-            'this is no entry; write PLATFORM:ID or PLATFORM/ACCOUNT:ID in quotes, e.g. "telegram:12345"'
+            "this is no entry; write PLATFORM:ID or PLATFORM/ACCOUNT:ID in quotes, e.g. "
+            f'"{_examples(Whom.USER)[0]}"'
         )
-    platform, whom = written["platform"], Whom(written["whom"] or Whom.USER)
-    if platform not in _PLATFORMS:
+
+    platform = written["platform"]
+    whom = Whom(written["whom"] or Whom.USER)
+    if platform not in PLATFORMS:
         raise ValueError(_no_platform(platform))
-    if (platform, whom) not in _IDS:
+    if (platform, whom) not in _FORMS:
         raise ValueError(f"there is no {whom} on {platform}; write {platform}:chat:ID")
+
     entry = AccessEntry(platform=platform, id=written["id"], whom=whom, account=written["account"])
-    if not _IDS[platform, whom].fullmatch(entry.id):
+    if not _has_form_of(entry, whom):
         raise ValueError(_no_id(entry))
     return entry
 
 
+def _has_form_of(entry: AccessEntry, whom: Whom) -> bool:
+    form = _FORMS.get((entry.platform, whom))
+    return form is not None and re.fullmatch(form.pattern, entry.id) is not None
+
+
 def _no_platform(platform: str) -> str:
     if platform in ("local", "web"):
-        return f"{platform} needs no entry: whoever sits at this machine is its admin; remove the entry"
+        return (
+            f"{platform} needs no entry: whoever sits at this machine is its admin; remove "
+            "the entry"
+        )
     return (
-        f"there is no platform {quoted(platform)}; {one_of(platform, _PLATFORMS, instead='write')}"
+        f"there is no platform {quoted(platform)}; {one_of(platform, PLATFORMS, instead='write')}"
     )
 
 
 def _no_id(entry: AccessEntry) -> str:
     if entry.whom is not Whom.USER:
-        return f"{quoted(entry.id)} is no id of a {entry.whom} on {entry.platform}; names can change hands, write the id"
-    other = next(
-        (
-            kind
-            for (name, kind), form in _IDS.items()
-            if name == entry.platform and form.fullmatch(entry.id)
-        ),
-        None,
-    )
+        return (
+            f"{quoted(entry.id)} is no id of a {entry.whom} on {entry.platform}; names can "
+            "change hands, write the id"
+        )
+
+    # An id of a chat where one of a user belongs is the usual mistake.
+    other = next((whom for whom in Whom if _has_form_of(entry, whom)), None)
     if other:
         return (
             f"{quoted(entry.id)} is the id of a {other}; write {entry.platform}:{other}:{entry.id}"
         )
+
     return (
-        f"{quoted(entry.id)} is no id; user names can change hands, so write the id: on {entry.platform} "
-        f"it is {_LOOKS[entry.platform]}"
+        f"{quoted(entry.id)} is no id; user names can change hands, so write the id: on "
+        f"{entry.platform} it is {PLATFORMS[entry.platform].id_hint}"
     )
 
 
@@ -120,21 +136,20 @@ def _bot(entry: AccessEntry) -> AccessEntry:
     return entry
 
 
-def _place(entry: AccessEntry) -> AccessEntry:
+def _chat(entry: AccessEntry) -> AccessEntry:
     if entry.whom is Whom.USER:
         raise ValueError(
-            "this is a person; a mode is for a chat, a guild or a team, such as telegram:chat:-100123"
+            "this is a person; a mode is for a chat, a guild or a team, such as "
+            f"{_examples(Whom.CHAT)[0]}"
         )
     return entry
 
 
 _SHAPE = (
     PlainSerializer(str, return_type=str),
-    WithJsonSchema(
-        {"type": "string", "examples": ["telegram:12345", "slack/work:U2", "discord:guild:9"]}
-    ),
+    WithJsonSchema({"type": "string", "examples": _examples(*Whom)}),
 )
 Allowed = Annotated[AccessEntry, BeforeValidator(parse_entry), *_SHAPE]
-Chat = Annotated[AccessEntry, BeforeValidator(lambda value: _place(parse_entry(value))), *_SHAPE]
+Chat = Annotated[AccessEntry, BeforeValidator(lambda value: _chat(parse_entry(value))), *_SHAPE]
 Bot = Annotated[AccessEntry, BeforeValidator(lambda value: _bot(parse_entry(value))), *_SHAPE]
 Admin = Annotated[AccessEntry, BeforeValidator(lambda value: _person(parse_entry(value))), *_SHAPE]

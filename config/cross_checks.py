@@ -1,16 +1,25 @@
-"""What is wrong between keys that are each right by themselves."""
+"""Problems between keys that are each valid by themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from turngate.config.document import Document, Path, Value, dotted, every_value
-from turngate.config.problems import Problem, one_of, quoted
+from turngate.config.document import (
+    Document,
+    Path,
+    Value,
+    dotted,
+    every_value,
+)
+from turngate.config.platforms import PLATFORMS
+from turngate.config.problems import (
+    Problem,
+    one_of,
+    quoted,
+)
 from turngate.gateway.domain.messages import MAIN_ACCOUNT
 
-_BY_SOCKET = (None, "socket")
-_BY_HTTP = "receive by HTTP: receive: {http: {listen: 127.0.0.1:3000, signing_secret: ...}}"
-# Without it an agent of that kind can do nothing at all.
+# The key without which an agent of that kind cannot run.
 _NEEDED = {
     "acp": "argv",
     "anthropic": "model",
@@ -22,22 +31,27 @@ _NEEDED = {
 
 
 def find_contradictions(document: Document) -> Iterator[tuple[Path, Problem]]:
-    """Looks at the data as written, so that these are told together with all the rest."""
+    """Check the data as written, so that these problems are reported with all others."""
     yield from _missing_agents(document)
     yield from _unfinished_agents(document)
-    yield from _programs_that_cannot_hear(document)
+    yield from _text_programs_with_session_end(document)
     yield from _repeated_accounts(document)
-    yield from _slack_entries_without_workspace(document)
-    yield from _slack_accounts_that_hear_nothing(document)
+    yield from _entries_without_account(document)
+    yield from _unusable_accounts(document)
 
 
 def _missing_agents(document: Document) -> Iterator[tuple[Path, Problem]]:
     agents = document.data.get("agents", {MAIN_ACCOUNT: {}})
     if not isinstance(agents, dict):
         return
+
     if MAIN_ACCOUNT not in agents:
         what = "agents: there is no main, which answers where no route fits; add it"
-        yield ("agents",), Problem(document.place(("agents",)), what)
+        yield ("agents",), Problem(document.position_of(("agents",)), what)
+
+    # A name with a line separator would break the message; it is a problem of its own.
+    choices = [name for name in agents if name.isprintable()]
+    # Wherever an agent is named: routes, fallbacks, choices, the summariser.
     sections = ("routes", "agents", "sessions")
     for path, name in (
         each for key in sections for each in every_value(document.data.get(key), (key,))
@@ -47,8 +61,11 @@ def _missing_agents(document: Document) -> Iterator[tuple[Path, Problem]]:
             ("choices",),
         )
         if is_name and isinstance(name, str) and name not in agents:
-            what = f"{dotted(path)}: there is no agent {quoted(name)}; {one_of(name, agents, instead='write one of')}"
-            yield path, Problem(document.place(path), what)
+            what = (
+                f"{dotted(path)}: there is no agent {quoted(name)}; "
+                f"{one_of(name, choices, instead='write one of')}"
+            )
+            yield path, Problem(document.position_of(path), what)
 
 
 def _unfinished_agents(document: Document) -> Iterator[tuple[Path, Problem]]:
@@ -58,11 +75,11 @@ def _unfinished_agents(document: Document) -> Iterator[tuple[Path, Problem]]:
         if needed is not None and isinstance(agent, dict) and not agent.get(needed):
             path: Path = ("agents", name)
             what = f"{dotted(path)}: {needed} is missing; an agent of kind {agent['kind']} needs it"
-            yield path, Problem(document.place(path), what)
+            yield path, Problem(document.position_of(path), what)
 
 
-def _programs_that_cannot_hear(document: Document) -> Iterator[tuple[Path, Problem]]:
-    """A program that reads words and nothing else would take the end of a session for a message."""
+def _text_programs_with_session_end(document: Document) -> Iterator[tuple[Path, Problem]]:
+    """A program that reads plain text would take the end of a session for a message."""
     agents = document.data.get("agents")
     for name, agent in agents.items() if isinstance(agents, dict) else ():
         is_program = (
@@ -70,10 +87,14 @@ def _programs_that_cannot_hear(document: Document) -> Iterator[tuple[Path, Probl
             and agent.get("kind") == "command"
             and agent.get("format") != "jsonl"
         )
+
         if is_program and isinstance(agent, dict) and agent.get("session_end") is True:
             path: Path = ("agents", name, "session_end")
-            what = f"{dotted(path)}: a program hears of it in JSON lines; write format: jsonl, or remove it"
-            yield path, Problem(document.place(path), what)
+            what = (
+                f"{dotted(path)}: a program hears of it in JSON lines; write format: jsonl, "
+                "or remove it"
+            )
+            yield path, Problem(document.position_of(path), what)
 
 
 def _repeated_accounts(document: Document) -> Iterator[tuple[Path, Problem]]:
@@ -82,43 +103,50 @@ def _repeated_accounts(document: Document) -> Iterator[tuple[Path, Problem]]:
             account.get("account", MAIN_ACCOUNT) if isinstance(account, dict) else None
             for account in accounts
         ]
+
         for at, name in enumerate(names):
             if isinstance(name, str) and name in names[:at]:
                 path: Path = ("platforms", platform, at)
-                what = f"{dotted(path)}: the account {quoted(name)} is here twice; give each its own name with account:"
-                yield path, Problem(document.place(path), what)
+                what = (
+                    f"{dotted(path)}: the account {quoted(name)} is here twice; give each "
+                    "its own name with account:"
+                )
+                yield path, Problem(document.position_of(path), what)
 
 
-def _slack_entries_without_workspace(document: Document) -> Iterator[tuple[Path, Problem]]:
-    """An id of Slack means a person only inside one workspace."""
-    if not any(
-        platform == "slack" and len(accounts) > 1 for platform, accounts in _accounts(document)
-    ):
-        return
+def _entries_without_account(document: Document) -> Iterator[tuple[Path, Problem]]:
+    """Where ids are unique inside one account only, an entry has to name the account."""
+    words = {
+        platform: PLATFORMS[platform].ids_within
+        for platform, accounts in _accounts(document)
+        if len(accounts) > 1 and PLATFORMS[platform].ids_within
+    }
+
     for path, value in every_value(document.data.get("access"), ("access",)):
-        entry = path[-1] if path[1:2] == ("group_modes",) else value
-        lists_entries = path[1:2] in (("allow",), ("admins",), ("bots",), ("group_modes",))
-        if lists_entries and isinstance(entry, str) and entry.startswith("slack:"):
-            what = f"{dotted(path)}: which workspace? there are several; write slack/ACCOUNT:{quoted(entry[6:])[1:-1]}"
-            yield path, Problem(document.place(path), what)
+        if path[1:2] not in (("allow",), ("admins",), ("bots",), ("group_modes",)):
+            continue
+        entry = path[-1] if path[1] == "group_modes" else value
+        platform, _, rest = entry.partition(":") if isinstance(entry, str) else ("", "", "")
+        if platform in words:
+            what = (
+                f"{dotted(path)}: which {words[platform]}? there are several; write "
+                f"{platform}/ACCOUNT:{quoted(rest)[1:-1]}"
+            )
+            yield path, Problem(document.position_of(path), what)
 
 
-def _slack_accounts_that_hear_nothing(document: Document) -> Iterator[tuple[Path, Problem]]:
-    """Socket Mode needs a token of its own."""
+def _unusable_accounts(document: Document) -> Iterator[tuple[Path, Problem]]:
+    """What the platforms themselves find wrong with an account."""
     for platform, accounts in _accounts(document):
-        for at, account in enumerate(accounts if platform == "slack" else ()):
-            if (
-                isinstance(account, dict)
-                and account.get("app_token") is None
-                and account.get("receive") in _BY_SOCKET
-            ):
-                path: Path = ("platforms", "slack", at)
-                what = f"{dotted(path)} lacks the key app_token, which Socket Mode needs; add it, or {_BY_HTTP}"
-                yield path, Problem(document.place(path), what)
+        for at, account in enumerate(accounts):
+            found = PLATFORMS[platform].find_problem(account) if isinstance(account, dict) else None
+            if found is not None:
+                path: Path = ("platforms", platform, at)
+                yield path, Problem(document.position_of(path), f"{dotted(path)} {found}")
 
 
 def _accounts(document: Document) -> Iterator[tuple[str, list[Value]]]:
     platforms = document.data.get("platforms")
     for platform, accounts in platforms.items() if isinstance(platforms, dict) else ():
-        if isinstance(accounts, list):
+        if platform in PLATFORMS and isinstance(accounts, list):
             yield platform, accounts

@@ -1,4 +1,6 @@
-"""In which keys two configs differ, by name: what is written there may be a secret, or somebody's id."""
+"""
+The keys in which two configs differ, without their values: these may be secrets or ids of users.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,23 @@ from turngate.config.schema import Config
 
 
 def difference(old: Config, new: Config) -> tuple[str, ...]:
-    """The keys, dotted. A list is one key, and so is a mapping of anything but sections: its keys may be ids."""
+    """
+    The changed keys, dotted. A list counts as one key, and so does a mapping of anything but
+    sections, because its keys may be ids.
+    """
     return tuple(_changed("", old, new))
 
 
 def _changed(path: str, old: object, new: object) -> Iterator[str]:
     if old == new:
         return
-    before, after = _parts(old), _parts(new)
+
+    before = _parts(old)
+    after = _parts(new)
     if before is None or after is None:
         yield path
         return
+
     for name in dict.fromkeys((*before, *after)):
         yield from _changed(f"{path}.{name}" if path else name, before.get(name), after.get(name))
 

@@ -1,4 +1,4 @@
-"""The kinds of values a config holds, each with its own way of saying what is wrong."""
+"""The kinds of values in a config, each with its own error texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     PlainSerializer,
     SecretStr,
@@ -27,8 +29,10 @@ from turngate.config.problems import near_miss, quoted
 from turngate.config.secrets import Environment, is_reference
 
 _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
-_FEWEST = {"d": 2}  # 24h says more than 1d
+# A day is written 24h, two days 2d.
+_FEWEST = {"d": 2}
 _DURATION = re.compile(r"(?P<amount>[0-9]{1,9})(?P<unit>ms|s|m|h|d)")
+# Longer ones overflow dates when they are added.
 _LONGEST = timedelta(days=3650)
 _BYTES = {"GB": 1_000_000_000, "MB": 1_000_000, "kB": 1000}
 _LARGEST = 10 * _BYTES["GB"]
@@ -38,18 +42,25 @@ _NAME = re.compile(r"[a-z0-9_-]+")
 _LISTEN = re.compile(
     r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[A-Za-z0-9.-]+)):(?P<port>[0-9]{1,5})"
 )
+# What YAML 1.1 reads as booleans, and operators write.
 _TRUTH = {"yes": True, "on": True, "no": False, "off": False}
 
 
+class Section(BaseModel):
+    """A mapping of the file. Errors do not repeat what was written: it may be a secret."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
 def unambiguous(value: object) -> object:
-    """Raises ValueError for a bare word that YAML takes for something else."""
+    """Refuse a bare word that YAML takes for something else. Raises ValueError."""
     if isinstance(value, Ambiguous):
         raise ValueError(value.advice)
     return value
 
 
 def matched(form: re.Pattern[str], value: object) -> re.Match[str] | None:
-    """The parts of a text of that form."""
+    """Match a text as a whole; None if it does not have that form."""
     text = unambiguous(value)
     return form.fullmatch(text) if isinstance(text, str) else None
 
@@ -85,12 +96,12 @@ def _streaming(value: object) -> object:
 
 
 Streaming = Annotated[bool | Literal["draft"], BeforeValidator(_streaming)]
-CountOrNone = Annotated[int, Strict(), Field(ge=0, le=1_000_000_000), BeforeValidator(unambiguous)]
+CountOrZero = Annotated[int, Strict(), Field(ge=0, le=1_000_000_000), BeforeValidator(unambiguous)]
 Count = Annotated[int, Strict(), Field(ge=1, le=1_000_000_000), BeforeValidator(unambiguous)]
 
 
 def _money(value: object) -> object:
-    """A whole number is a sum of money, too."""
+    """Accept a whole number as well: 5 is 5.0."""
     return (
         float(value)
         if isinstance(value, int) and not isinstance(value, bool)
@@ -105,7 +116,7 @@ Share = Annotated[float, Strict(), Field(gt=0, le=1, allow_inf_nan=False), Befor
 
 
 def _word(value: object) -> object:
-    """`off` is a fine choice, whatever YAML thinks of it."""
+    """Take a word as written: `off` may be a choice, though YAML reads it as false."""
     return str(value) if isinstance(value, str) else value
 
 
@@ -115,6 +126,7 @@ AsWritten = BeforeValidator(_word)
 def _id(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
+    # A long number with an exponent or a point has lost its last digits.
     if isinstance(value, float):
         raise ValueError("an id must not be rounded; put it in quotes")
     return value
@@ -161,7 +173,7 @@ SocketAddress = Annotated[Text, AfterValidator(_socket_address)]
 
 
 def _storage_address(text: str) -> str:
-    """Not repeated in the message: it may hold a password."""
+    # The address is not repeated in the message: it may hold a password.
     if text != "sqlite" and not re.match("postgres(ql)?://", text):
         raise ValueError("this is no storage; write sqlite")
     return text
@@ -179,12 +191,16 @@ def _duration(value: object) -> object:
 
 
 def duration_of(value: object) -> timedelta:
-    """What `90s`, `30m`, `24h` or `7d` says, in the config and on the command line. Raises ValueError with the cure."""
+    """
+    Read `90s`, `30m`, `24h` or `7d`, in the config and on the command line. Raises ValueError with
+    the remedy.
+    """
     written = matched(_DURATION, value)
     if written is None:
         raise ValueError(
             "this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
         )
+
     # In milliseconds first: a timedelta of 999999999 days cannot be made, and so not be compared.
     length = int(written["amount"]) * _MILLISECONDS[written["unit"]]
     if length > _LONGEST / timedelta(milliseconds=1):
@@ -193,7 +209,7 @@ def duration_of(value: object) -> timedelta:
 
 
 def written_duration(length: timedelta) -> str:
-    """As people would write it: 600ms, 90s, 24h, 7d."""
+    """Write a duration in its largest whole unit: 600ms, 90s, 24h, 7d."""
     milliseconds = round(length / timedelta(milliseconds=1))
     for unit, size in _MILLISECONDS.items():
         if milliseconds % size == 0 and milliseconds >= size * _FEWEST.get(unit, 1):
@@ -209,13 +225,13 @@ Duration = Annotated[
 ]
 
 
-def _longer_than_nothing(length: timedelta) -> timedelta:
+def _positive(length: timedelta) -> timedelta:
     if not length:
         raise ValueError("this must be longer than nothing; write 1s or more")
     return length
 
 
-SomeTime = Annotated[Duration, AfterValidator(_longer_than_nothing)]
+PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
 
 
 def _size(value: object) -> object:
@@ -224,6 +240,7 @@ def _size(value: object) -> object:
     written = matched(_SIZE, value)
     if written is None:
         raise ValueError("this is no size; write a number and a unit: 500kB, 20MB or 1GB")
+
     size = int(written["amount"]) * _BYTES[written["unit"]]
     if not 0 < size <= _LARGEST:
         raise ValueError("write 1kB or more, and at most 10GB")
@@ -231,7 +248,7 @@ def _size(value: object) -> object:
 
 
 def written_size(size: int) -> str:
-    """As people would write it: 500kB, 20MB."""
+    """Write a size in its largest whole unit: 500kB, 20MB."""
     unit, amount = next((unit, amount) for unit, amount in _BYTES.items() if size % amount == 0)
     return f"{size // amount}{unit}"
 
@@ -262,7 +279,7 @@ ClockTime = Annotated[
 
 
 def is_zone(name: str) -> bool:
-    """Whether this machine knows a time zone of that name."""
+    """Whether this machine has a time zone of that name."""
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -278,27 +295,29 @@ def _zone(name: str) -> str:
     return name
 
 
-def _or_of_the_host(value: object, info: ValidationInfo) -> object:
-    return _surroundings(info).zone if value is None else value
+def _or_host_zone(value: object, info: ValidationInfo) -> object:
+    # Null, and the key left out, mean the zone of the host.
+    return _environment_of(info).zone if value is None else value
 
 
 Zone = Annotated[
     Text,
     AfterValidator(_zone),
-    BeforeValidator(_or_of_the_host),
+    BeforeValidator(_or_host_zone),
     WithJsonSchema(
         {"anyOf": [{"type": "string", "examples": ["Europe/Berlin"]}, {"type": "null"}]}
     ),
 ]
 
 
-def _surroundings(info: ValidationInfo) -> Environment:
+def _environment_of(info: ValidationInfo) -> Environment:
+    # Sections that are made in code, not from a file, have no context.
     return info.context if isinstance(info.context, Environment) else Environment()
 
 
 def _folder(value: object, info: ValidationInfo) -> object:
     text = unambiguous(value)
-    return _surroundings(info).path(_without_reference(text)) if isinstance(text, str) else text
+    return _environment_of(info).path(_without_reference(text)) if isinstance(text, str) else text
 
 
 Folder = Annotated[Path, BeforeValidator(_folder), WithJsonSchema({"type": "string"})]
@@ -309,7 +328,7 @@ def _secret(value: object, info: ValidationInfo) -> object:
         return value
     if not isinstance(value, str) or isinstance(value, Ambiguous) or not value.strip():
         raise ValueError("a secret must be text; write ${NAME}, or put it in quotes")
-    return SecretStr(_surroundings(info).secret(value))
+    return SecretStr(_environment_of(info).secret(value))
 
 
 Secret = Annotated[SecretStr, BeforeValidator(_secret)]
@@ -318,15 +337,16 @@ _NAMES = "a list of names of variables is expected here; write [NAME, OTHER_NAME
 
 
 def _variables(value: object, info: ValidationInfo) -> object:
-    """The variables of those names, with their values."""
+    """Look up the variables of those names."""
     if isinstance(value, dict):
         return value
     if not isinstance(value, list | tuple) or not all(
         isinstance(unambiguous(name), str) for name in value
     ):
         raise ValueError(_NAMES)
-    around = _surroundings(info)
-    return {str(name): SecretStr(around.variable(str(name))) for name in value}
+
+    context = _environment_of(info)
+    return {str(name): SecretStr(context.variable(str(name))) for name in value}
 
 
 Variables = Annotated[
@@ -339,7 +359,7 @@ Variables = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where this machine is listened on; port 0 takes any that is free."""
+    """An address to listen on; port 0 takes any free port."""
 
     host: str
     port: int
@@ -355,11 +375,14 @@ def _listen(value: object) -> object:
     written = matched(_LISTEN, value)
     if written is None or int(written["port"]) > 65535:
         raise ValueError("this is no address to listen on; write 127.0.0.1:8765, or null for none")
+
     host = written["v6"] or written["host"]
     if not _is_loopback(host):
         raise ValueError(
-            f"{quoted(host)} can be reached from outside; write 127.0.0.1, and use a tunnel or a proxy"
+            f"{quoted(host)} can be reached from outside; write 127.0.0.1, and use a tunnel or a "
+            "proxy"
         )
+
     return ListenAddress(host, int(written["port"]))
 
 

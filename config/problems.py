@@ -1,4 +1,4 @@
-"""What is wrong with a config file, and where: told all at once, each with its cure."""
+"""Problems with a config file: position, text and remedy, all reported at once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _SHOWN = 50
 _LONGEST_QUOTE = 60
 
 
-class Place(NamedTuple):
-    """Where in a file, as editors count: from 1."""
+class Position(NamedTuple):
+    """Line and column in a file, counted from 1 as editors do."""
 
     line: int
     column: int
@@ -23,14 +23,16 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing that is wrong: "what; what to do"."""
+    """One problem; the text is "what is wrong; what to do"."""
 
-    place: Place
+    position: Position
     text: str
 
 
-def refusal(file: str, mistakes: Iterable[Problem]) -> ConfigError:
-    """All of them in the order of the file. A file that is wrong throughout is not repeated line by line."""
+def config_error(file: str, mistakes: Iterable[Problem]) -> ConfigError:
+    """
+    The error with all problems in the order of the file, at most 50 of them.
+    """
     found = sorted(set(mistakes))
     lines = [located(file, mistake) for mistake in found[:_SHOWN]]
     if len(found) > _SHOWN:
@@ -39,25 +41,29 @@ def refusal(file: str, mistakes: Iterable[Problem]) -> ConfigError:
 
 
 def located(file: str, mistake: Problem) -> str:
-    """In the form that editors and terminals can jump to."""
-    return f"{file}:{mistake.place.line}:{mistake.place.column}: {mistake.text}"
+    """`file:line:column: text`, which editors and terminals can jump to."""
+    return f"{file}:{mistake.position.line}:{mistake.position.column}: {mistake.text}"
 
 
 def without_values(text: str) -> str:
-    """A mistake for a log that others read: where it is and what to do, and nothing that the file says."""
+    """
+    A problem for the log: its position and remedy, without any value from the file.
+    """
+    # Values are in quotes, and once more behind a colon where the remedy repeats them.
     for value in re.findall(r'"([^"\n]+)"', text):
         text = text.replace(f'"{value}"', "…").replace(f":{value}", ":…")
     return re.sub(r"(ACCOUNT:)\S+", r"\1…", text)
 
 
 def quoted(text: str) -> str:
-    """A word of the file, short, and without characters that would play tricks on a terminal."""
+    """A word of the file in quotes, shortened, with unprintable characters escaped."""
     short = text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…"
     return '"' + "".join(char if char.isprintable() else ascii(char)[1:-1] for char in short) + '"'
 
 
 def near_miss(word: str, choices: Iterable[str], *, likeness: float = 0.7) -> str | None:
-    """The choice that was probably meant."""
+    """The choice that was probably meant, if one is similar enough."""
+    # Comparing is quadratic in the length.
     if len(word) > _LONGEST_QUOTE:
         return None
     spelled = {choice.lower().replace("-", "_"): choice for choice in choices}
@@ -66,7 +72,7 @@ def near_miss(word: str, choices: Iterable[str], *, likeness: float = 0.7) -> st
 
 
 def one_of(word: str, choices: Iterable[str], *, instead: str) -> str:
-    """The cure for a word that is none of the choices."""
+    """The remedy for a word that is none of the choices."""
     choices = list(choices)
     meant = near_miss(word, choices)
     return f"did you mean {meant}?" if meant else f"{instead} {', '.join(choices)}"

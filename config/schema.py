@@ -1,32 +1,30 @@
-"""Every key of the config with its default. What the rest of the gateway needs of it is made here, in its own words."""
+"""
+Every key of the config with its default, and the values that the rules are configured with.
+
+Keys that only platforms have are declared by them; see `config/platforms.py`.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    JsonValue,
-    SecretStr,
-    Strict,
-    Tag,
+from pydantic import BeforeValidator, Field, JsonValue, Strict, create_model
+
+from turngate.config.access import (
+    Admin,
+    Allowed,
+    Bot,
+    Chat,
 )
-
-from turngate.config.access import Admin, Allowed, Bot, Chat
 from turngate.config.fields import (
     AsWritten,
     ClockTime,
     Count,
-    CountOrNone,
+    CountOrZero,
     Duration,
     Flag,
     Folder,
@@ -35,12 +33,12 @@ from turngate.config.fields import (
     ListenAddress,
     Money,
     Name,
+    PositiveDuration,
     Prose,
     Secret,
+    Section,
     Share,
     Size,
-    SocketAddress,
-    SomeTime,
     StorageAddress,
     Streaming,
     Text,
@@ -49,30 +47,35 @@ from turngate.config.fields import (
     Zone,
     unambiguous,
 )
+from turngate.config.platforms import PLATFORMS, account_lists
 from turngate.config.wake_words import WakeWord
-from turngate.gateway.domain.messages import MAIN_ACCOUNT, ChatType, ResetPolicy
+from turngate.gateway.domain.messages import MAIN_ACCOUNT, ChatType
+from turngate.gateway.domain.ports.platform import AccountSettings
+from turngate.gateway.domain.session import ResetPolicy
 from turngate.gateway.rules.budgets import Budget as BudgetRule
 from turngate.gateway.rules.budgets import Budgets as BudgetRules
 from turngate.gateway.rules.history_window import HistoryRules
-from turngate.gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies
+from turngate.gateway.rules.retention import CleanUpRules
+from turngate.gateway.rules.session_lifecycle import ResetPolicies
 
-PlatformName = Literal["telegram", "discord", "slack", "local", "web"]
+BUILT_IN_KINDS = ("echo", "openai", "anthropic", "command", "acp", "http", "python")
+_WITHOUT_OWN_CODE = ("echo", "openai", "anthropic", "http")
+# What is installed beside the gateway counts, so these two are only known when it runs.
+if TYPE_CHECKING:
+    PlatformName = str
+    AgentKind = str
+else:
+    PlatformName = Literal[*PLATFORMS, "local", "web"]
+    AgentKind = Literal[*BUILT_IN_KINDS, *entry_points(group="turngate.agents").names]
 ChatTypeName = Literal["dm", "group", "channel", "thread"]
 GroupMode = Annotated[Literal["mention", "all", "off"], AsWritten]
 LogLevel = Literal["debug", "info", "warning", "error"]
-AgentKind = Literal["echo", "openai", "anthropic", "command", "acp", "http", "python"]
 
 DEFAULT_STATE_DIR = Path("~/.local/state/turngate")
 
 
-class Section(BaseModel):
-    """A mapping of the file. Errors do not repeat what was written: it may be a secret."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
-
-
 class Storage(Section):
-    """Where conversations are kept."""
+    """The database of sessions."""
 
     url: StorageAddress = "sqlite"
 
@@ -87,7 +90,7 @@ class Prices(Section):
 
 
 class Agent(Section):
-    """Who answers."""
+    """One agent. Every kind uses the keys that concern it."""
 
     kind: Annotated[AgentKind, AsWritten] = "echo"
     base_url: WebAddress | None = None
@@ -102,7 +105,7 @@ class Agent(Section):
     object: Text | None = None
     options: Mapping[str, JsonValue] = Field(default_factory=dict)
     attempts: Annotated[Count, Field(le=10)] = 3
-    timeout: SomeTime | None = None
+    timeout: PositiveDuration | None = None
     fallback: Annotated[tuple[Name, ...], Strict(False)] = ()
     images: Flag = True
     max_tokens: Count | None = None
@@ -113,7 +116,7 @@ class Agent(Section):
 
 
 class Match(Section):
-    """Which messages a route is for; what is left out matches all."""
+    """The messages that a route is for; a key that is left out matches all."""
 
     platform: Annotated[PlatformName, AsWritten] | None = None
     account: Name | None = None
@@ -124,113 +127,33 @@ class Match(Section):
 
 
 class Route(Section):
-    """Which agent answers there."""
+    """The agent for some messages, and the ones that users may choose there."""
 
     match: Match
     agent: Name
     choices: Annotated[tuple[Name, ...], Strict(False)] | None = None
 
 
-def _sendable(secret: SecretStr) -> SecretStr:
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,256}", secret.get_secret_value()):
-        raise ValueError(
-            "Telegram takes letters, digits, _ and -, at most 256 of them; write another secret"
-        )
-    return secret
-
-
-class Webhook(Section):
-    """How Telegram reaches us, where it does not wait to be asked."""
-
-    url: WebAddress
-    listen: Listen
-    secret: Annotated[Secret, AfterValidator(_sendable)]
-
-
-class ByWebhook(Section):
-    """Being called instead of asking."""
-
-    webhook: Webhook
-
-
-def _is_mapping(value: object) -> str:
-    return "webhook" if isinstance(value, dict | ByWebhook) else "polling"
-
-
-Receive = Annotated[
-    Annotated[Literal["polling"], AsWritten, Tag("polling")] | Annotated[ByWebhook, Tag("webhook")],
-    Discriminator(_is_mapping),
-]
-
-
-class TelegramAccount(Section):
-    """One Telegram bot."""
-
-    account: Name = MAIN_ACCOUNT
-    token: Secret
-    api_url: WebAddress = "https://api.telegram.org"
-    receive: Receive = "polling"
-    home: Id | None = None
-
-
-class DiscordAccount(Section):
-    """One Discord bot."""
-
-    account: Name = MAIN_ACCOUNT
-    token: Secret
-    api_url: WebAddress = "https://discord.com/api/v10"
-    gateway_url: SocketAddress | None = None
-    cdn_url: WebAddress = "https://cdn.discordapp.com"
-    threads: Flag = False
-    home: Id | None = None
-
-
-class Requests(Section):
-    """Where Slack's requests arrive, and the secret that signs them."""
-
-    listen: Listen
-    signing_secret: Secret
-
-
-class ByHttp(Section):
-    """Being called by Slack instead of holding a connection to it."""
-
-    http: Requests
-
-
-def _is_by_http(value: object) -> str:
-    return "http" if isinstance(value, dict | ByHttp) else "socket"
-
-
-ReceiveAtSlack = Annotated[
-    Annotated[Literal["socket"], AsWritten, Tag("socket")] | Annotated[ByHttp, Tag("http")],
-    Discriminator(_is_by_http),
-]
-
-
-class SlackAccount(Section):
-    """One Slack workspace. Only Socket Mode needs the app token."""
-
-    account: Name = MAIN_ACCOUNT
-    bot_token: Secret
-    app_token: Secret | None = None
-    api_url: WebAddress = "https://slack.com/api/"
-    receive: ReceiveAtSlack = "socket"
-    dm_threads: Flag = False
-    follow_threads: Flag = True
-    home: Id | None = None
-
-
-class Platforms(Section):
+class AccountLists(Section):
     """The accounts, platform by platform."""
 
-    telegram: Annotated[tuple[TelegramAccount, ...], Strict(False)] = ()
-    discord: Annotated[tuple[DiscordAccount, ...], Strict(False)] = ()
-    slack: Annotated[tuple[SlackAccount, ...], Strict(False)] = ()
+    def accounts(self) -> Iterator[tuple[str, AccountSettings]]:
+        """Every account with the name of its platform."""
+        for platform in type(self).model_fields:
+            for account in getattr(self, platform):
+                yield platform, account
+
+
+if TYPE_CHECKING:
+    Platforms = AccountLists
+else:
+    Platforms = create_model(
+        "Platforms", __base__=AccountLists, __doc__=AccountLists.__doc__, **account_lists()
+    )
 
 
 class Access(Section):
-    """Who may talk to the bot, and when it answers in a group."""
+    """Who may use the bot, and when it answers in a group."""
 
     direct: Annotated[Literal["pairing", "listed", "open-dangerously"], AsWritten] = "pairing"
     groups: GroupMode = "mention"
@@ -243,38 +166,38 @@ class Access(Section):
 
 
 class Reset(Section):
-    """When a conversation starts anew: after a pause, at a time of day, both, or (empty) never."""
+    """When a session is reset: after a pause, at a time of day, both, or (empty) never."""
 
-    idle: SomeTime | None = None
+    idle: PositiveDuration | None = None
     daily_at: ClockTime | None = None
 
     def policy(self, zone: str) -> ResetPolicy:
-        """The same in the words of the session rules."""
+        """The policy for the session rules."""
         return ResetPolicy(idle_after=self.idle, daily_at=self.daily_at, zone=zone)
 
 
 class History(Section):
-    """How much of a conversation the agent is shown."""
+    """How much of a session the agent is shown."""
 
-    messages: CountOrNone = 120
+    messages: CountOrZero = 120
     tokens: Count = 32_000
     threshold: Share = 0.9
-    keep_recent: CountOrNone = 10
+    keep_recent: CountOrZero = 10
     headroom: Share = 0.75
     compact: Flag = True
     summariser: Name | None = None
 
 
 class CleanUp(Section):
-    """What becomes of sessions in which nothing was said, and of those that nobody uses."""
+    """When empty sessions are deleted and unused ones archived."""
 
-    every: SomeTime | None = timedelta(hours=1)
-    empty_after: SomeTime = timedelta(hours=1)
-    archive_after: SomeTime = timedelta(days=30)
+    every: PositiveDuration | None = timedelta(hours=1)
+    empty_after: PositiveDuration = timedelta(hours=1)
+    archive_after: PositiveDuration = timedelta(days=30)
 
 
 class Sessions(Section):
-    """What belongs to one conversation, when it starts anew, and what becomes of it."""
+    """What belongs to one session, when it is reset, and how long it is kept."""
 
     per_user_in_groups: Flag = True
     per_user_in_threads: Flag = False
@@ -283,36 +206,36 @@ class Sessions(Section):
     reset_by_platform: Mapping[PlatformName, Reset] = Field(default_factory=dict)
     history: History = History()
     clean_up: CleanUp = CleanUp()
-    keep: SomeTime | None = None
+    keep: PositiveDuration | None = None
 
 
 class Turns(Section):
-    """How turns are taken."""
+    """When turns run, and how long they may take."""
 
     when_busy: Annotated[Literal["collect", "follow_up", "interrupt", "steer"], AsWritten] = (
         "collect"
     )
     debounce: Duration = timedelta(milliseconds=600)
-    idle_timeout: SomeTime = timedelta(minutes=30)
-    answer_within: SomeTime = timedelta(hours=1)
+    idle_timeout: PositiveDuration = timedelta(minutes=30)
+    answer_within: PositiveDuration = timedelta(hours=1)
     concurrent: Count = 64
     waiting_per_session: Count = 50
     drain: Duration = timedelta(seconds=20)
 
 
 class Budget(Section):
-    """What may be used in a day; null: as much as they like."""
+    """What may be used in a day; null: no limit."""
 
     usd_per_day: Money | None = None
-    tokens_per_day: CountOrNone | None = None
+    tokens_per_day: CountOrZero | None = None
 
     def rule(self) -> BudgetRule:
-        """The same in the words of the core."""
+        """The limit for the budget rules."""
         return BudgetRule(usd_per_day=self.usd_per_day, tokens_per_day=self.tokens_per_day)
 
 
 class Budgets(Section):
-    """For every person, for every chat, and for all of them together."""
+    """Limits for each user, for each chat, and for all together."""
 
     user: Budget = Budget()
     chat: Budget = Budget()
@@ -320,14 +243,14 @@ class Budgets(Section):
 
 
 class Privacy(Section):
-    """What agents never see."""
+    """What is replaced before an agent sees it."""
 
     redact: Flag = True
     redact_emails: Flag = False
 
 
 class Delivery(Section):
-    """How answers go out."""
+    """How answers are sent."""
 
     stream: Streaming = True
     max_parts: Count = 20
@@ -336,24 +259,27 @@ class Delivery(Section):
 
 
 class Files(Section):
-    """What is taken from people and from agents, and for how long it is kept."""
+    """Limits for files from users and agents, and how long they are kept."""
 
     largest: Size = 20_000_000
     largest_out: Size = 50_000_000
     per_message: Count = 10
-    keep: SomeTime = timedelta(days=30)
+    keep: PositiveDuration = timedelta(days=30)
 
 
 class Backups(Section):
-    """Copies of the database that the daemon makes by itself."""
+    """Copies of the database that the daemon makes regularly."""
 
-    every: SomeTime | None = timedelta(hours=24)
+    every: PositiveDuration | None = timedelta(hours=24)
     keep: Count = 7
     folder: Folder | None = None
 
 
 class Log(Section):
-    """How much is told on stderr. `quote`: also what model servers, platforms and programs say of a failure."""
+    """
+    What is logged on stderr. `quote`: also the error texts of model servers, platforms and
+    programs.
+    """
 
     level: Annotated[LogLevel, AsWritten] = "info"
     quote: Flag = False
@@ -366,7 +292,7 @@ class Web(Section):
 
 
 class Config(Section):
-    """Everything an operator can decide."""
+    """The whole config file."""
 
     state_dir: Folder = DEFAULT_STATE_DIR
     timezone: Zone = "UTC"
@@ -386,8 +312,10 @@ class Config(Section):
     web: Web = Web()
 
     def reset_policies(self) -> ResetPolicies:
-        """When conversations start anew, in the installation's time zone."""
-        rules, zone = self.sessions, self.timezone
+        """When sessions are reset, in the installation's time zone."""
+        rules = self.sessions
+        zone = self.timezone
+
         return ResetPolicies(
             default=rules.reset.policy(zone),
             by_chat_type={
@@ -400,8 +328,9 @@ class Config(Section):
         )
 
     def clean_up_rules(self) -> CleanUpRules:
-        """When sessions are tidied up, and how old is old."""
+        """When sessions are cleaned up, and after how long."""
         written = self.sessions.clean_up
+
         return CleanUpRules(
             every=written.every,
             empty_after=written.empty_after,
@@ -410,16 +339,15 @@ class Config(Section):
         )
 
     def programs(self) -> tuple[str, ...]:
-        """The agents whose code runs on this machine, with whatever that code needs of it."""
+        """The agents whose own code runs on this machine: all but ours and remote ones."""
         return tuple(
-            name
-            for name, agent in self.agents.items()
-            if agent.kind in ("command", "acp", "python")
+            name for name, agent in self.agents.items() if agent.kind not in _WITHOUT_OWN_CODE
         )
 
     def history_rules(self) -> HistoryRules:
-        """How much of a conversation agents are shown."""
+        """How much of a session agents are shown."""
         history = self.sessions.history
+
         return HistoryRules(
             messages=history.messages,
             tokens=history.tokens,
@@ -432,5 +360,7 @@ class Config(Section):
     def budget_rules(self) -> BudgetRules:
         """How much may be used in a day of the installation's time zone."""
         written = self.budgets
-        user, chat, total = written.user.rule(), written.chat.rule(), written.total.rule()
+        user = written.user.rule()
+        chat = written.chat.rule()
+        total = written.total.rule()
         return BudgetRules(user=user, chat=chat, total=total, zone=self.timezone)

@@ -1,7 +1,7 @@
 """
-What a config may refer to outside its file: secrets, the home folder, the host's time zone.
+What a config refers to outside its file: secrets, the home folder, the host's time zone.
 
-`${NAME}`, `${file:PATH}` and `${credential:NAME}` are looked up here. No message repeats what was found.
+`${NAME}`, `${file:PATH}` and `${credential:NAME}` are looked up here. No error repeats a secret.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ _HOW = "write ${NAME}, ${file:PATH} or ${credential:NAME}"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """
-    Handed in by whoever reads the environment. `folder` is the config file's: relative paths start there.
+    The environment of a config file. Relative paths start in `folder`, which is the file's own.
 
-    `keeps_secrets`: they are not looked up, and something else stands in their place.
+    `without_secrets`: secrets are not looked up but replaced by a constant.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     folder: Path = Path()
     zone: str = "UTC"
-    keeps_secrets: bool = False
+    without_secrets: bool = False
 
     def path(self, written: str) -> Path:
-        """With `~/` as the home folder. Raises ValueError for what cannot be one."""
+        """The path, with `~/` as the home folder. Raises ValueError with the remedy."""
         if not written.startswith("~"):
             return self.folder / written
         if written != "~" and not written.startswith("~/"):
             raise ValueError("only ~/ stands for a home folder; write the whole path")
+
         home = self.environment.get("HOME")
         if not home:
             raise ValueError("~/ needs $HOME, which is not set; write the whole path")
         return Path(home) / written[2:]
 
     def secret(self, written: str) -> str:
-        """The secret itself. Raises ValueError with the cure."""
+        """Look up a secret. Raises ValueError with the remedy."""
         if not is_reference(written):
             return _literal(written)
         reference = _REFERENCE.fullmatch(written)
@@ -55,8 +56,9 @@ class Environment:
             raise ValueError(
                 f"this is no reference to a secret; {_HOW}, and nothing before or after it"
             )
-        if self.keeps_secrets:
+        if self.without_secrets:
             return _UNKNOWN
+
         name = reference["name"]
         if reference["kind"] == "file":
             return _read(self.path(name), f"the file {quoted(name)}")
@@ -65,10 +67,10 @@ class Environment:
         return self.variable(name)
 
     def variable(self, name: str) -> str:
-        """Of the environment. Raises ValueError with the cure."""
+        """A variable of the environment. Raises ValueError with the remedy."""
         if not _VARIABLE.fullmatch(name):
             raise ValueError(f"this is no name of a variable; {_HOW}")
-        if self.keeps_secrets:
+        if self.without_secrets:
             return _UNKNOWN
         if not self.environment.get(name):
             raise ValueError(f"the environment variable {name} is not set; set it, or {_HOW}")
@@ -79,6 +81,7 @@ class Environment:
             raise ValueError(
                 "this is no name of a credential; use the name given to LoadCredential="
             )
+
         folder = self.environment.get("CREDENTIALS_DIRECTORY")
         if not folder:
             raise ValueError(
@@ -89,7 +92,7 @@ class Environment:
 
 
 def credentials_in(written: object) -> Iterator[str]:
-    """The names of all that a part of a config, as it was written, wants from a service manager."""
+    """The names of the systemd credentials that a part of a config, as written, refers to."""
     if isinstance(written, Mapping):
         for each in written.values():
             yield from credentials_in(each)
@@ -107,17 +110,19 @@ def credentials_in(written: object) -> Iterator[str]:
 
 
 def _literal(written: str) -> str:
+    # `$NAME` as in a shell is more likely a mistake than a secret.
     if _SHELL.fullmatch(written):
         raise ValueError(f"the braces are missing; {_HOW}")
     return written
 
 
 def is_reference(written: str) -> bool:
-    """Whether the secret itself stands elsewhere."""
+    """Whether the secret is kept outside the file."""
     return "${" in written
 
 
 def _read(path: Path, what: str) -> str:
+    # A pipe or a device would block, so plain files only.
     try:
         if not path.is_file():
             raise ValueError(
@@ -127,6 +132,7 @@ def _read(path: Path, what: str) -> str:
             content = file.read(_LARGEST + 1)
     except OSError as exc:
         raise ValueError(f"{what} cannot be read ({exc.strerror}); check its permissions") from None
+
     return _text(content, what)
 
 

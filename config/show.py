@@ -1,4 +1,6 @@
-"""The config for people and for editors: what is in effect, with secrets masked, and what may be written."""
+"""
+The effective config with secrets masked, and the JSON Schema for editors.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from turngate.config.validate import section_at
 
 
 def masked(config: Config) -> dict[str, object]:
-    """Plain data as it could be written in the file; a secret is a row of asterisks."""
+    """Plain data as it could be written in a file; secrets are asterisks."""
     return without(NOT_BUILT_YET, config.model_dump(mode="json"))
 
 
@@ -30,10 +32,11 @@ def as_json(config: Config) -> str:
 
 
 def json_schema() -> JsonSchemaValue:
-    """For editors that complete and check as one types."""
+    """The JSON Schema of the config, without what this version does not support."""
     schema = {"$schema": _Schema.schema_dialect} | Config.model_json_schema(
         schema_generator=_Schema
     )
+
     for line in NOT_BUILT_YET:
         key, _, value = line.partition(" = ")
         *above, name = key.split(".")
@@ -46,7 +49,7 @@ def json_schema() -> JsonSchemaValue:
 
 
 class _Schema(GenerateJsonSchema):
-    """Defaults as they are written in the file, not as ISO 8601."""
+    """Write defaults as in a file: `24h`, where pydantic would write ISO 8601."""
 
     def encode_default(self, dft: object) -> object:
         if isinstance(dft, timedelta):

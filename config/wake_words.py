@@ -1,8 +1,9 @@
 """
-Wake words: regular expressions that a person writes once and that every message of a group is searched by.
+Wake words: regular expressions by which every message of a group is searched.
 
-One that takes exponential time would let anybody in that group stop the gateway, so those are refused: a repetition of
-something that is itself repeated or has alternatives, and more repetitions than any wake word needs.
+With a pattern that takes exponential time, any member of the group could stop the gateway. Such
+patterns are refused: a repetition of something that is itself repeated or has alternatives, and
+more repetitions than a wake word needs.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from turngate.config.fields import unambiguous
 
 _LONGEST = 200
-_MOST_REPEATED, _MOST_OPTIONAL = 2, 4
-# A class, an escaped character, what begins or ends a group, an alternative, a repetition. The rest stands for itself.
+_MOST_REPEATED = 2
+_MOST_OPTIONAL = 4
+# A class, an escaped character, the start or end of a group, an alternative, a repetition. All
+# other characters stand for themselves.
 _PIECE = re.compile(
     r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|\((?:\?[^)]*?[:=!>])?|\)|\||[*+?]|\{[0-9]*,?[0-9]*\}",
     re.DOTALL,
@@ -25,34 +28,49 @@ _REPEATS = re.compile(r"[*+]|\{[0-9]*,?[0-9]*\}")
 
 
 def parse_wake_word(value: object) -> re.Pattern[str]:
-    """Raises ValueError with the cure."""
+    """Compile a wake word. Raises ValueError with the remedy."""
     if isinstance(value, re.Pattern):
         return value
+
     written = unambiguous(value)
     if not isinstance(written, str) or not written.strip():
         raise ValueError('this must be a pattern; write words in quotes, such as "^hey bot"')
     if len(written) > _LONGEST:
         raise ValueError(f"this pattern is too long; {_LONGEST} characters are the most")
+
     try:
         pattern = re.compile(written, re.IGNORECASE)
     except re.error as exc:
         raise ValueError(
-            f"this is no regular expression ({exc.msg}); put a \\ before a sign that stands for itself"
+            f"this is no regular expression ({exc.msg}); put a \\ before a sign that stands for "
+            "itself"
         ) from None
+
     if pattern.search(""):
         raise ValueError(
             "this pattern fits an empty message, and so every message; write groups: all instead"
         )
-    if _may_take_for_ever(written):
+    if _may_backtrack(written):
         raise ValueError(
-            "this pattern could take for ever on some messages; repeat single signs only, and seldom"
+            "this pattern could take for ever on some messages; repeat single signs only, and "
+            "seldom"
         )
     return pattern
 
 
-def _may_take_for_ever(written: str) -> bool:
-    """By its text: groups are followed from the inside out, and each repetition of one is looked at."""
-    groups, closed, repeated, optional = [False], False, 0, 0
+def _may_backtrack(written: str) -> bool:
+    """
+    Whether matching may take exponential time, judged by the pattern's text.
+
+    Example: (a+)+ repeats a group that has a repetition inside.
+    """
+    # For each open group, the innermost last: whether it has a repetition or alternatives.
+    groups = [False]
+    # The same for the group that has just been closed; a repetition after it is the dangerous one.
+    closed = False
+    repeated = 0
+    optional = 0
+
     for piece in _PIECE.findall(written):
         if piece.startswith("("):
             groups.append(False)
@@ -69,6 +87,7 @@ def _may_take_for_ever(written: str) -> bool:
             optional += piece == "?"
             groups[-1] = True
         closed = False
+
     return repeated > _MOST_REPEATED or optional > _MOST_OPTIONAL
 
 

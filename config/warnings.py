@@ -1,48 +1,80 @@
-"""What works and is still worth a word."""
+"""Warnings about a config that is valid."""
 
 from __future__ import annotations
 
-from turngate.config.document import Document, Path, Value, dotted, every_value
+from collections.abc import Iterator
+from typing import get_args
+
+from pydantic import BaseModel, SecretStr
+
+from turngate.config.document import (
+    Document,
+    Path,
+    Value,
+    dotted,
+    every_value,
+)
 from turngate.config.problems import Problem
+from turngate.config.schema import Config
 from turngate.config.secrets import is_reference
 
-SECRET_KEYS = frozenset({"api_key", "app_token", "bot_token", "secret", "signing_secret", "token"})
+
+def _secret_keys(kind: object, key: str = "") -> Iterator[str]:
+    """The keys below a section, or in whatever type holds sections, that have a secret."""
+    if kind is SecretStr:
+        yield key
+    elif isinstance(kind, type) and issubclass(kind, BaseModel):
+        for name, field in kind.model_fields.items():
+            yield from _secret_keys(field.annotation, name)
+    else:
+        for inner in get_args(kind):
+            yield from _secret_keys(inner, key)
+
+
+# In `env` the file has names of variables, not their values.
+SECRET_KEYS = frozenset(_secret_keys(Config)) - {"env"}
 _UNUSED_BY_ECHO = ("base_url", "url", "api_key", "model", "argv", "object", "session_end")
 
 
-def find_doubts(document: Document) -> list[Problem]:
-    """Of a document without mistakes."""
-    doubts = []
+def find_warnings(document: Document) -> list[Problem]:
+    """Return the warnings for a document without problems."""
+    warnings = []
+
     for path, value in every_value(document.data):
         if _is_literal_secret(path, value):
             cure = "keep it elsewhere and write ${NAME} or ${file:PATH}"
-            doubts.append(
+            warnings.append(
                 Problem(
                     document.values[path],
                     f"warning: {dotted(path)}: a secret in the file itself; {cure}",
                 )
             )
         if _is_unused(document, path, value):
-            doubts.append(
+            warnings.append(
                 Problem(
                     document.keys[path],
                     f"warning: {dotted(path)}: the echo agent does not use it; remove it",
                 )
             )
         if path == ("access", "direct") and value == "open-dangerously":
-            what = "warning: access.direct: DANGER: everybody who finds the bot can talk to it; write pairing instead"
-            doubts.append(Problem(document.values[path], what))
+            what = (
+                "warning: access.direct: DANGER: everybody who finds the bot can talk to it; "
+                "write pairing instead"
+            )
+            warnings.append(Problem(document.values[path], what))
         if path[:1] == ("budgets",) and path[-1] == "usd_per_day" and value is not None:
-            doubts += [
-                Problem(document.values[path], _is_blind(path, name))
+            warnings += [
+                Problem(document.values[path], _no_price(path, name))
                 for name in _agents_without_price(document)
             ]
-    return sorted(doubts)
+
+    return sorted(warnings)
 
 
-def _is_blind(path: Path, agent: str) -> str:
+def _no_price(path: Path, agent: str) -> str:
     return (
-        f"warning: {dotted(path)}: does not see what the agent {agent} costs, unless it reports that itself;"
+        f"warning: {dotted(path)}: does not see what the agent {agent} costs, unless it reports "
+        "that itself;"
         f" write agents.{agent}.price"
     )
 

@@ -1,4 +1,7 @@
-"""The command line's front door. Imports no SDK, no driver and no config, so that `--help` costs nothing."""
+"""
+The command line's front door. Imports no SDK, no driver and no config, so that `--help` costs
+nothing.
+"""
 
 import os
 import sys
@@ -9,11 +12,11 @@ from turngate.gateway.cli import app
 from turngate.gateway.cli.exits import Exit, exit_of
 from turngate.gateway.cli.printable import printable
 from turngate.gateway.domain.errors import TurngateError
-from turngate.gateway.observability.error_text import place_of, whole_reason
+from turngate.gateway.observability.error_text import code_location, whole_reason
 
 
 def main() -> None:
-    """`turngate`, and the same as `python -m turngate`."""
+    """`turngate`, and the same as `python -m gateway`."""
     _open_standard_streams()
     try:
         app(prog_name="turngate")
@@ -21,13 +24,19 @@ def main() -> None:
         typer.echo(printable(whole_reason(exc)), err=True)
         sys.exit(exit_of(exc))
     except Exception as exc:  # noqa: BLE001 - a bug; what it says may be somebody's words, and where it is helps more
-        bug = f"turngate broke down ({type(exc).__name__} at {place_of(exc)}); please report this as a bug"
+        bug = (
+            f"turngate broke down ({type(exc).__name__} at {code_location(exc)}); please "
+            "report this as a bug"
+        )
         typer.echo(bug, err=True)
         sys.exit(Exit.FAILED)
 
 
 def _open_standard_streams() -> None:
-    """What the caller closed leads nowhere. Otherwise the next file opened, say the database, would be in its place."""
+    """
+    What the caller closed leads nowhere. Otherwise the next file opened, say the database, would be
+    in its place.
+    """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)

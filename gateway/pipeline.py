@@ -1,195 +1,358 @@
 """
 THE LIFE OF A MESSAGE, top to bottom.
 
-admit - key - accept - lane - open - history - prompt - agent - record - deliver. When `receive` returns, the message is
-on disk. What the agent said becomes transcript, tokens, parts and "done" in one transaction; only then is it sent.
+admit - key - lane - accept - open - prompt - history - agent - record - deliver: ten stages, each a
+function of that name. When `receive` returns, the message is on disk. The answer becomes
+transcript, usage, parts and the state "done" in one transaction; only then is it sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
+from turngate.gateway.commands.dispatch import CommandDispatch, StoredCommand
 from turngate.gateway.commands.registry import Call, Retry
 from turngate.gateway.domain.crashpoints import crashpoint
 from turngate.gateway.domain.errors import Refused, StoreError
-from turngate.gateway.domain.messages import LARGEST_NUMBER, InboundMessage, InboxState, SessionKey
-from turngate.gateway.domain.ports.adapter import Clock
-from turngate.gateway.domain.ports.store import Accepted, Begun, InboxItem, Outcome, Store
+from turngate.gateway.domain.ids import LARGEST_NUMBER, SessionKey
+from turngate.gateway.domain.messages import InboundMessage, InboxState
+from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.store_values import Accepted, InboxItem, Outcome
 from turngate.gateway.inbound.admission import Admission
+from turngate.gateway.inbound.edits import Edits
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.delivery import Delivery
 from turngate.gateway.outbound.splitting import Splitter
-from turngate.gateway.rules import outcomes as replies
-from turngate.gateway.rules.authorization import ACTED
+from turngate.gateway.rules import outcomes
+from turngate.gateway.rules.authorization import ANSWERED_KINDS, Refusal
+from turngate.gateway.rules.history_window import Window
+from turngate.gateway.rules.outcomes import AgentResult
 from turngate.gateway.rules.policy import Policy
-from turngate.gateway.stores.waiting_store import pause_after
-from turngate.gateway.turns import batch as batches
-from turngate.gateway.turns.agent_input import brief, heard
-from turngate.gateway.turns.agent_run import AgentRun
+from turngate.gateway.rules.token_estimate import estimate_tokens
+from turngate.gateway.turns.agent_input import (
+    AgentInput,
+    Prompt,
+    as_recorded,
+    build_agent_input,
+    build_prompt,
+    select_history,
+)
+from turngate.gateway.turns.agent_run import AgentRun, Show
 from turngate.gateway.turns.attachments import Attachments, not_fetched
-from turngate.gateway.turns.lanes import LaneRules, Lanes, Place
-from turngate.gateway.turns.questions import Heard, Questions
-from turngate.gateway.turns.recorder import Desk
+from turngate.gateway.turns.batch import ActiveBatch, QueuedMessage, pause_before_attempt
+from turngate.gateway.turns.billing import answered_by
+from turngate.gateway.turns.cross_chat import CrossChatSender
+from turngate.gateway.turns.lanes import Lanes, Ticket
+from turngate.gateway.turns.questions import Interpreted, Questions
+from turngate.gateway.turns.recorder import TurnRecorder
+from turngate.gateway.turns.running_turn import RunningTurn
 from turngate.gateway.turns.services import ServicesForTurn
+from turngate.gateway.turns.steering import Steering
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """Takes messages in, and sees each of them through."""
+    """Receives messages, runs their turns and delivers the answers."""
 
     policy: Policy
-    lane_rules: LaneRules
     store: Store
-    delivery: Delivery
+    admission: Admission
+    edits: Edits
+    lanes: Lanes
+    questions: Questions
+    commands: CommandDispatch
     attachments: Attachments
-    fitting: Splitter
+    recorder: TurnRecorder
+    cross_chat: CrossChatSender
+    splitter: Splitter
+    delivery: Delivery
     observer: Observer
     clock: Clock
-    tasks: asyncio.TaskGroup
-    lanes: Lanes = field(init=False)
-    desk: Desk = field(init=False)
-    door: Admission = field(init=False)
-    questions: Questions = field(init=False)
-    errands: ServicesForTurn = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.lanes = Lanes(self.lane_rules, self._handle, self.tasks)
-        house = self.policy, self.store, self.observer, self.clock
-        self.door = Admission(*house, self.delivery.take_up)
-        self.desk = Desk(
-            *house, self.lanes, self.door.pairing, self.fitting, self.delivery.take_up, self.tasks
-        )
-        self.questions = Questions(*house, self.fitting, self.tasks, self.take_up)
-        self.errands = ServicesForTurn(*house, self.questions, self.fitting, self.door.pairing)
 
     async def receive(self, message: InboundMessage) -> None:
-        """Called by adapters. Returning means stored; raises Refused for what is never taken, StoreError for a no."""
-        refusal, key = self.door.judge(message), self.policy.key_of(message.source)
-        if refusal is not None:
-            return await self.door.turn_away(message, refusal)
-        if message.kind not in ACTED:
-            return await self.desk.note(key, message)
-        crashpoint("received")
-        heard = self.questions.hear(message, key)
-        # The place is taken before the first await: nobody who comes later gets in front while this is being stored.
-        # Whoever sent it may go away meanwhile; what is on disk by then is seen through all the same.
-        accept = partial(self.store.accept, heard.message, key, choosing=heard.choosing)
-        place, storing = (
-            self.desk.place(key, heard.call),
-            asyncio.ensure_future(self.door.admit(message, key, accept)),
-        )
-        storing.add_done_callback(lambda _: self._stored(storing, place, heard))
-        await asyncio.shield(storing)
-        return crashpoint("accepted")
+        """
+        Take in a message; called by adapters. When it returns, the message is stored.
 
-    def _stored(self, storing: asyncio.Future[Accepted | None], place: Place, heard: Heard) -> None:
-        accepted = (
-            None if storing.cancelled() or storing.exception() is not None else storing.result()
-        )
-        self.observer.stored(heard.message.source, accepted)
-        if accepted is not None and not accepted.duplicate:
-            return place.take(
-                batches.Stored(id=accepted.id, message=heard.message, alone=heard.call is not None)
-            )
-        self.questions.give_back(heard)
-        return place.leave()
+        Raises Refused for what is never accepted, and StoreError if it could not be stored.
+        """
+        refusal = self._admit(message)
+        key = self._key(message)
+
+        if refusal is not None:
+            await self.admission.reject(message, refusal)
+        elif message.kind not in ANSWERED_KINDS:
+            await self.edits.apply(key, message)
+        else:
+            await self._take_in(key, message)
+
+    async def _take_in(self, key: SessionKey, message: InboundMessage) -> None:
+        crashpoint("received")
+        interpreted = self.questions.interpret(message, key)
+
+        # Invariant I5, order: the place in the lane is taken before the first await. A message that
+        # arrives while this one is being stored cannot get in front of it.
+        ticket = self._lane(key, interpreted.call)
+
+        storing = asyncio.ensure_future(self._accept(key, message, interpreted))
+        storing.add_done_callback(lambda _: self._enqueue(storing, ticket, interpreted))
+
+        # The adapter may be cancelled during the write. A message that reaches the disk is answered
+        # all the same.
+        await asyncio.shield(storing)
+        crashpoint("accepted")
+
+    def _admit(self, message: InboundMessage) -> Refusal | None:
+        """Stage 1: decide whether the sender may use the bot. Returns why not."""
+        return self.admission.check(message)
+
+    def _key(self, message: InboundMessage) -> SessionKey:
+        """Stage 2: compute which session the message belongs to."""
+        return self.policy.key_of(message.source)
+
+    def _lane(self, key: SessionKey, call: Call | None) -> Ticket:
+        """
+        Stage 3: take a place in the lane of the session.
+
+        Commands do not wait for the running turn. A command that stops a turn holds back what comes
+        after it, because it may change the session.
+        """
+        if call is None:
+            return self.lanes.join(key)
+        if call.command.needs_exclusive:
+            return self.lanes.exclusive(key)
+
+        return self.lanes.command_queue(key, holding=call.command.stops_turn)
+
+    async def _accept(
+        self, key: SessionKey, message: InboundMessage, interpreted: Interpreted
+    ) -> Accepted | None:
+        """Stage 4: store the message in the inbox, once. None if it is not for the bot."""
+        accept = partial(self.store.accept, interpreted.message, key, choosing=interpreted.choosing)
+        return await self.admission.admit(message, key, accept)
+
+    def _enqueue(
+        self, storing: asyncio.Future[Accepted | None], ticket: Ticket, interpreted: Interpreted
+    ) -> None:
+        """Called when the write is done: enqueue the message, or free its place in the lane."""
+        failed = storing.cancelled() or storing.exception() is not None
+        accepted = None if failed else storing.result()
+        self.observer.stored(interpreted.message.source, accepted)
+
+        if accepted is None or accepted.duplicate:
+            self.questions.undo(interpreted)
+            ticket.leave()
+            return
+
+        is_command = interpreted.call is not None
+        ticket.take(QueuedMessage(id=accepted.id, message=interpreted.message, alone=is_command))
 
     async def recover(self) -> None:
-        """Go on with what an earlier run of the daemon left in the inbox, in the order in which it came."""
+        """Resume what an earlier run of the daemon left in the inbox, in the order of arrival."""
         for item in await self.store.inbox(
             InboxState.WAITING, InboxState.RUNNING, limit=LARGEST_NUMBER
         ):
-            self.take_up(item)
+            self.resume(item)
 
-    def take_up(self, item: InboxItem) -> None:
-        """Go on with one of them."""
+    def resume(self, item: InboxItem) -> None:
+        """Enqueue a message that is in the inbox already."""
         call = self.questions.call_in(item.message) if item.turn is None else None
-        self.desk.place(item.key, call).take(
-            batches.Stored.recovered_from(item, alone=call is not None)
-        )
+        queued = QueuedMessage.recovered_from(item, alone=call is not None)
+        self._lane(item.key, call).take(queued)
 
-    async def _handle(self, key: SessionKey, running: batches.ActiveBatch) -> None:
-        """A batch whose turn has come. Whatever happens to it, its lane goes on."""
-        message, first = running.batch[-1].message, running.batch[0]
-        call = self.questions.call_in(message) if first.alone else None
+    async def run_batch(self, key: SessionKey, batch: ActiveBatch) -> None:
+        """Process the batch that is next in its lane. Errors end here, so the lane continues."""
+        first = batch.queued[0]
+        last = batch.queued[-1].message
+        call = self.questions.call_in(last) if first.alone else None
+
         try:
-            await (
-                self._at_the_desk(key, running, call)
-                if call or first.is_surplus
-                else self._turn(running)
-            )
+            if call is not None:
+                await self._run_command(key, batch, call)
+            elif first.is_surplus:
+                await self._refuse_surplus(batch)
+            else:
+                await self._run_turn(batch)
         except Refused as exc:
-            self.observer.dropped(
-                exc
-            )  # its session was deleted meanwhile, or an earlier run had settled it
+            # Its session was deleted in the meantime, or an earlier run had settled it.
+            self.observer.dropped(exc)
         except StoreError as exc:
-            self.observer.store_failed(
-                exc
-            )  # damage: what only takes room or time is waited for where it is written
-        except Exception as exc:  # noqa: BLE001 - the lane boundary: one message's bug is no other message's
+            # Damage. A full disk or a lock is waited for where it is written.
+            self.observer.store_failed(exc)
+        except Exception as exc:  # noqa: BLE001 - the lane boundary: a bug in one message must not stop others
             self.observer.bug(exc)
-        self.delivery.settled(message.source, running.ids)
 
-    async def _at_the_desk(
-        self, key: SessionKey, running: batches.ActiveBatch, call: Call | None
-    ) -> None:
-        answer = await (
-            self.desk.command(key, running, call) if call else self.desk.refuse(running)
+        self.delivery.settled(last.source, batch.ids)
+
+    async def _run_command(self, key: SessionKey, batch: ActiveBatch, call: Call) -> None:
+        queued = batch.queued[0]
+        stored = StoredCommand(
+            row=queued.id,
+            message=queued.message,
+            recovered=queued.recovered,
+            is_beside=batch.beside,
+            set_stop=batch.stoppable,
         )
+        answer = await self.commands.run(key, call, stored)
+
         if isinstance(answer, Retry):
-            return await self._turn(running, answer)
-        running.answered()
-        return await self.delivery.deliver(answer)
+            await self._run_turn(batch, answer)
+            return
 
-    async def _turn(self, running: batches.ActiveBatch, again: Retry | None = None) -> None:
-        messages = await self.attachments.gather(running)
-        await pause_after(running.batch[0].attempts)
-        start, begun = self.clock.monotonic(), await self.desk.begin(running, messages, again)
-        crashpoint("reset" if begun.opened.notice and begun.opened.is_new else "turn-started")
+        batch.mark_answered()
+        await self._deliver(answer)
+
+    async def _refuse_surplus(self, batch: ActiveBatch) -> None:
+        parts = await self.recorder.refuse(batch)
+        batch.mark_answered()
+        await self._deliver(parts)
+
+    async def _run_turn(self, batch: ActiveBatch, retry: Retry | None = None) -> None:
+        messages = await self.attachments.fetch(batch)
+        await pause_before_attempt(batch.queued[0].attempts)
+
+        started_at = self.clock.monotonic()
+        turn = await self._open(batch, messages, retry)
+
+        outcome = await self._run_agent(turn)
+
+        parts = await self._record(turn, outcome)
+        batch.mark_answered()
+        seconds = self.clock.monotonic() - started_at
+        self.observer.turn_ended(turn.begun, outcome, turn.answered_by, seconds)
+
+        await self._deliver(parts)
+
+    async def _open(
+        self, batch: ActiveBatch, messages: Sequence[InboundMessage], retry: Retry | None
+    ) -> RunningTurn:
+        """Stage 5: open the session and begin the turn. A crash from here on is an attempt."""
+        begun = await self.recorder.begin(batch, messages, retry)
+        was_reset = begun.opened.notice and begun.opened.is_new
+        crashpoint("reset" if was_reset else "turn-started")
+
+        configured = self.policy.agent_of(begun.opened.session)
+        return RunningTurn(
+            begun=begun,
+            batch=batch,
+            messages=messages,
+            configured=configured,
+            answered_by=configured.name,
+        )
+
+    async def _run_agent(self, turn: RunningTurn) -> Outcome:
+        """Run the agent, unless the turn must not run. An error of ours becomes an outcome."""
         try:
-            outcome = self.questions.given_up(begun, messages[-1]) or self.desk.till.refusal(
-                messages[-1]
-            )
-            outcome = outcome or await self._converse(begun, messages, running)
-        except Exception as exc:  # noqa: BLE001 - the lane boundary: the person hears of it, the lane goes on
+            outcome = self._why_not_run(turn)
+            if outcome is None:
+                outcome = await self._ask_agent(turn)
+        except Exception as exc:  # noqa: BLE001 - the lane boundary: the user is informed, the lane continues
             self.observer.bug(exc)
-            outcome = replies.in_place_of(
-                begun.preview, replies.broken(messages[-1], self.clock.now())
-            )
-        crashpoint("turn-finishing")
-        outgoing = await self.desk.finish(begun, outcome, messages[-1])
-        crashpoint("turn-finished")
-        self.questions.remember(*outgoing)
-        running.answered()
-        agent, took = (
-            self.policy.agent_of(begun.opened.session).name,
-            self.clock.monotonic() - start,
-        )
-        self.observer.turn_ended(begun, outcome, agent, took)
-        await self.delivery.deliver(outgoing)
+            broken = outcomes.broken(turn.last_message, self.clock.now())
+            outcome = outcomes.in_place_of(turn.begun.preview, broken)
+        return outcome
 
-    async def _converse(
-        self, begun: Begun, messages: list[InboundMessage], running: batches.ActiveBatch
-    ) -> Outcome:
-        employed, files = self.policy.agent_of(begun.opened.session), self.attachments.files
-        message = (messages := heard(begun.said, messages, files))[-1]
-        briefing = brief(
-            self.policy, employed, begun, messages, files, self.door.overheard.take(message)
-        )
+    def _why_not_run(self, turn: RunningTurn) -> Outcome | None:
+        """Return what to say instead of running the turn; None: run it."""
+        given_up = self.questions.given_up(turn.begun, turn.last_message)
+        if given_up is not None:
+            return given_up
+        return self.recorder.billing.refusal(turn.last_message)
+
+    async def _ask_agent(self, turn: RunningTurn) -> Outcome:
+        files = self.attachments.files
+        recorded = as_recorded(turn.begun.said, turn.messages, files)
+        message = recorded[-1]
+
+        prompt = self._prompt(turn, recorded)
+        history = self._history(turn, prompt)
+        agent_input = build_agent_input(turn, recorded, prompt, history, files)
+
         preview = self.delivery.preview(
-            message.source, begun.turn, running.ids, shown_in=begun.preview
+            message.source, turn.id, turn.batch.ids, shown_in=turn.begun.preview
         )
-        conversation = AgentRun(
-            employed.agent, briefing.restore, preview.show, self.clock, self.observer
+        result = await self._agent(turn, agent_input, preview.show)
+
+        outcome = self._outcome_of(turn, agent_input, result, message)
+        shown_in = await preview.close()
+        outcome = outcomes.in_place_of(shown_in, outcome)
+        return await self.splitter.fit(outcome, turn.session.id)
+
+    def _prompt(self, turn: RunningTurn, recorded: Sequence[InboundMessage]) -> Prompt:
+        """Stage 6: write the context prompt: where the conversation takes place, and with whom."""
+        background = self.admission.background.take(recorded[-1])
+        return build_prompt(self.policy, turn, recorded, background)
+
+    def _history(self, turn: RunningTurn, prompt: Prompt) -> Window:
+        """Stage 7: select the part of the transcript that fits beside the prompt."""
+        return select_history(self.policy, turn, prompt)
+
+    async def _agent(self, turn: RunningTurn, agent_input: AgentInput, show: Show) -> AgentResult:
+        """Stage 8: run the agent until it is done, fails, takes too long or is stopped."""
+        agent = turn.configured.agent
+        run = AgentRun(agent, agent_input.restore, show, self.clock, self.observer)
+        turn.batch.stoppable(run.stop)
+        turn.batch.steerable(self._steering(turn, run, agent_input).take)
+
+        services = self._services(turn)
+        timeouts = self.policy.timeouts_for(turn.configured)
+        end = await run.run(agent_input.turn, timeouts, services)
+
+        turn.batch.steerable(None)
+        self.questions.close(turn.id)
+        turn.answered_by = answered_by(turn.configured, agent_input.turn)
+        return run.result(end, stopped_because=turn.batch.ended_for)
+
+    def _services(self, turn: RunningTurn) -> ServicesForTurn:
+        return ServicesForTurn(
+            turn=turn,
+            store=self.store,
+            files=self.attachments.files.keeper(turn.session.id),
+            questions=self.questions,
+            cross_chat=self.cross_chat,
         )
-        ending = await self.errands.see_through(conversation, briefing, begun, running)
-        words = replies.words_before(self.policy, begun.opened.session) + not_fetched(
-            begun.said, running
+
+    def _steering(self, turn: RunningTurn, run: AgentRun, agent_input: AgentInput) -> Steering:
+        return Steering(
+            turn=turn.id,
+            agent=turn.configured.agent,
+            agent_run=run,
+            redact=agent_input.redact,
+            store=self.store,
+            observer=self.observer,
         )
-        outcome = replies.outcome(conversation, ending, message, words, self.clock.now())
-        outcome = self.desk.wrap_up(outcome, employed, briefing, message)
-        return await self.fitting.fit(
-            replies.in_place_of(await preview.close(), outcome), begun.opened.session.id
+
+    def _outcome_of(
+        self,
+        turn: RunningTurn,
+        agent_input: AgentInput,
+        result: AgentResult,
+        message: InboundMessage,
+    ) -> Outcome:
+        """Turn the result into entries and parts, with its usage and the size of the session."""
+        notices = outcomes.words_before(self.policy, turn.session)
+        notices += not_fetched(turn.begun.said, turn.batch)
+        outcome = outcomes.outcome(result, message, notices, self.clock.now())
+
+        billed = self.recorder.billing.billed(
+            outcome, turn.configured, turn.answered_by, agent_input.turn, message.source
         )
+        weight = agent_input.weight + sum(map(estimate_tokens, outcome.entries))
+        return replace(billed, weight=weight)
+
+    async def _record(self, turn: RunningTurn, outcome: Outcome) -> tuple[Part, ...]:
+        """Stage 9: store transcript, usage, parts and "done" in one transaction."""
+        crashpoint("turn-finishing")
+        parts = await self.recorder.finish(turn, outcome)
+        crashpoint("turn-finished")
+
+        self.questions.remember(*parts)
+        return parts
+
+    async def _deliver(self, parts: Sequence[Part]) -> None:
+        """Stage 10: send the parts in order. Returns when each was tried once, or has to wait."""
+        await self.delivery.deliver(parts)

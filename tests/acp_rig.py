@@ -1,4 +1,7 @@
-"""The scripted ACP agent as an agent of ours, with a folder to work in and the journal of what it was asked."""
+"""
+The scripted ACP agent as an agent of ours, with a folder to work in and the journal of what it was
+asked.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,18 @@ from pathlib import Path
 from tests.fakes import NOON, dm, message
 from turngate.gateway.agents import AgentSpec
 from turngate.gateway.agents.acp.agent import AcpAgent, make
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Ask,
-    Entry,
-    Session,
+    Turn,
+)
+from turngate.gateway.domain.ids import (
     SessionId,
     SessionKey,
-    Text,
-    Turn,
     TurnId,
 )
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.transcript import Entry, Text
 
 ENV = {"PATH": os.environ["PATH"], "HOME": "/", "PYTHONPATH": str(Path(__file__).parents[1])}
 

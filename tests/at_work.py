@@ -1,4 +1,6 @@
-"""The whole life of a message with everything real in it; only the agent and the adapter are played."""
+"""
+The whole life of a message with everything real in it; only the agent and the adapter are played.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,21 @@ from itertools import count
 from pathlib import Path
 
 from tests.fakes import NOON, RecordingAdapter
-from turngate.gateway.domain.messages import Entry, InboundMessage, Session, SessionSource
-from turngate.gateway.domain.ports.adapter import Adapter, Agent, Clock
+from turngate.gateway.daemon.app import build_pipeline, load_state
+from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.ports.adapter import Adapter
+from turngate.gateway.domain.ports.agent import Agent
+from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.transcript import Entry
 from turngate.gateway.observability.metrics import Now
 from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
-from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.pipeline import Pipeline
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
-from turngate.gateway.stores.session_files import Files
-from turngate.gateway.turns.attachments import Attachments
+from turngate.gateway.stores.session_files import SessionFiles
 from turngate.gateway.turns.lanes import LaneRules
 
 AT_ONCE = LaneRules(debounce=timedelta(0))
@@ -52,17 +58,26 @@ class AtWork:
     store: Store
     adapter: RecordingAdapter
     observer: Observer
+    tasks: asyncio.TaskGroup
     _numbers: count[int]
 
     async def say(
-        self, text: str, *, source: SessionSource | None = None, id: str | None = None
-    ) -> None:  # noqa: A002
+        self,
+        text: str,
+        *,
+        source: SessionSource | None = None,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
         """Returns when it is stored."""
         await self.pipeline.receive(self.message(text, source=source, id=id))
 
     def message(
-        self, text: str, *, source: SessionSource | None = None, id: str | None = None
-    ) -> InboundMessage:  # noqa: A002
+        self,
+        text: str,
+        *,
+        source: SessionSource | None = None,
+        id: str | None = None,  # noqa: A002
+    ) -> InboundMessage:
         """With an id of its own."""
         id, source = id or f"m{next(self._numbers)}", source or at_desk()  # noqa: A001
         event = f"{source.chat_id}:{id}"
@@ -97,37 +112,32 @@ async def at_work(
     adapter: RecordingAdapter | None = None,
     others: dict[tuple[str, str], Adapter] | None = None,
     retry_for: timedelta = timedelta(hours=24),
-    files: Files | None = None,
+    files: SessionFiles | None = None,
 ) -> AsyncIterator[AtWork]:
     """Leaving the block cuts off whatever runs, as a crash would."""
     observer, adapter = Observer(), adapter or RecordingAdapter()
     try:
         async with asyncio.TaskGroup() as tasks:
-            delivery = Delivery(DeliveryRules(retry_for=retry_for), store, clock, observer, tasks)
-            delivery.connect({(adapter.platform, "main"): adapter, **(others or {})})
-            kept = files or Files(Path("no-files-here"))
-            pipeline = Pipeline(
+            accounts = {(adapter.platform, "main"): adapter, **(others or {})}
+            pipeline = build_pipeline(
                 policy=policy,
-                lane_rules=rules,
                 store=store,
-                delivery=delivery,
-                fitting=Splitter(delivery=delivery, files=kept, observer=observer),
-                attachments=Attachments(
-                    files=kept, policy=policy, store=store, delivery=delivery, observer=observer
-                ),
+                accounts=ConnectedAccounts(accounts),
+                files=files or SessionFiles(Path("no-files-here")),
                 observer=observer,
                 clock=clock,
                 tasks=tasks,
+                lane_rules=rules,
+                delivery_rules=DeliveryRules(retry_for=retry_for),
             )
-            await pipeline.door.pairing.open()
-            await pipeline.questions.load()
-            await pipeline.desk.till.open()
+            await load_state(pipeline)
             yield AtWork(
                 pipeline=pipeline,
-                delivery=delivery,
+                delivery=pipeline.delivery,
                 store=store,
                 adapter=adapter,
                 observer=observer,
+                tasks=tasks,
                 _numbers=count(1),
             )
             raise _Over

@@ -1,5 +1,6 @@
 """
-Canaries: words that occur nowhere else, each hidden in one place, so that one that sings says where it got out.
+Canaries: words that occur nowhere else, each hidden in one place, so that one that sings says where
+it got out.
 
 Where a platform wants numbers they are numbers, large enough to be nobody's port, pid or time.
 """

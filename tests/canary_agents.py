@@ -1,8 +1,8 @@
 """
 Agents that fail in every way they can, each time with words that nobody else may repeat.
 
-Loaded by name from the config of a daemon. What a message begins with says what goes wrong; the canaries are in the
-options, by the place they are hidden in.
+Loaded by name from the config of a daemon. What a message begins with says what goes wrong; the
+canaries are in the options, by the place they are hidden in.
 """
 
 from __future__ import annotations
@@ -15,20 +15,23 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from tests.canaries import Canaries
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Ask,
     Done,
     File,
-    Reasoning,
     Send,
-    Text,
     Tool,
     ToolStatus,
     Turn,
-    TurnId,
 )
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+)
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.transcript import Reasoning, Text
 
 _HIDDEN = (
     *("exception", "cause", "agent_error", "target", "file", "question", "option"),

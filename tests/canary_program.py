@@ -1,9 +1,10 @@
 """
-A program that speaks the Agent Client Protocol and fails in every way it can, with words that nobody may repeat.
+A program that speaks the Agent Client Protocol and fails in every way it can, with words that
+nobody may repeat.
 
-Its argument says what goes wrong before there is a session; after that, what a prompt begins with does. The canaries
-are in $WORDS, by the place they are hidden in. It speaks the bare protocol: a package would keep it from saying what is
-wrong.
+Its argument says what goes wrong before there is a session; after that, what a prompt begins with
+does. The canaries are in $WORDS, by the place they are hidden in. It speaks the bare protocol: a
+package would keep it from saying what is wrong.
 """
 
 from __future__ import annotations
@@ -151,7 +152,9 @@ class Failing:
             )
 
     def _talk_nonsense(self, session: str) -> None:
-        """Lines that are no message, messages that nobody understands, questions that nobody answers."""
+        """
+        Lines that are no message, messages that nobody understands, questions that nobody answers.
+        """
         words = self._words
         for line in (
             words["line"],

@@ -1,8 +1,8 @@
 """
 Where canaries are hidden: one gateway at three platforms that are simulated, and a model server.
 
-Whatever can be a canary is one: the tokens, the people with their ids and names, the chats they write in, and the
-workspace. What the gateway then prints, at level debug, is `log`.
+Whatever can be a canary is one: the tokens, the people with their ids and names, the chats they
+write in, and the workspace. What the gateway then prints, at level debug, is `log`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,10 @@ class Scene:
         self.direct = tuple(self.somebody(platform, "person") for platform in PLATFORMS)
 
     def somebody(self, platform: str, who: str) -> Place:
-        """One more who may talk, in a direct chat of his own. He is to be met before the config is written."""
+        """
+        One more who may talk, in a direct chat of his own. He is to be met before the config is
+        written.
+        """
         chat, user = (
             self.canaries.number(f"{platform}_{what}_of_{who}") for what in ("chat", "id")
         )
@@ -170,10 +173,12 @@ class Scene:
         **sections: str,
     ) -> None:
         """
-        The config. Whoever writes to an agent that is not the main one has a direct chat of his own at Discord.
+        The config. Whoever writes to an agent that is not the main one has a direct chat of his own
+        at Discord.
 
-        Only those of `platforms` are there from now on: to start without Telegram takes a quarter of the time.
-        `telegram` and `slack` are more of what is said of these accounts, `sections` take the place of the usual ones.
+        Only those of `platforms` are there from now on: to start without Telegram takes a quarter
+        of the time. `telegram` and `slack` are more of what is said of these accounts, `sections`
+        take the place of the usual ones.
         """
         self.direct = tuple(place for place in self.direct if place.platform in platforms)
         self._asking |= {
@@ -186,9 +191,11 @@ class Scene:
         ]
         hears = slack or f", app_token: {self.tokens['app']}"
         accounts = {
-            "telegram": f"    - {{token: '{self.tokens['telegram']}', api_url: '{self.telegram.url}'{telegram}}}\n",
+            "telegram": f"    - {{token: '{self.tokens['telegram']}', api_url: "
+            f"'{self.telegram.url}'{telegram}}}\n",
             "discord": discord_daemon.bot(self.discord, token=self.tokens["discord"]),
-            "slack": f"    - {{bot_token: {self.tokens['slack']}, api_url: '{self.slack.url}/api/'{hears}}}\n",
+            "slack": f"    - {{bot_token: {self.tokens['slack']}, api_url: "
+            f"'{self.slack.url}/api/'{hears}}}\n",
         }
         lines = [
             "agents:",
@@ -222,7 +229,10 @@ class Scene:
         return answer
 
     async def until_settled(self) -> None:
-        """Nothing is on its way: all that was said is answered, and each answer has arrived or was given up."""
+        """
+        Nothing is on its way: all that was said is answered, and each answer has arrived or was
+        given up.
+        """
         async with asyncio.timeout(PATIENCE):
             while True:
                 status = (await self.control("status"))["done"]
@@ -231,7 +241,10 @@ class Scene:
                 await asyncio.sleep(0.05)
 
     async def until_connected(self) -> None:
-        """What is said before the very first connection nobody has ever been told of, on Discord and Slack."""
+        """
+        What is said before the very first connection nobody has ever been told of, on Discord and
+        Slack.
+        """
         is_at_slack = any(place.platform == "slack" for place in self.direct)
 
         async def are_connected() -> bool:
@@ -255,12 +268,18 @@ async def scene(folder: Path, canaries: Canaries) -> AsyncIterator[Scene]:
 
 
 def crowd(at: Scene, kinds: Sequence[str], *platforms: str) -> list[tuple[str, Place]]:
-    """For each kind of fault a person on each platform: what goes wrong with one keeps no other waiting."""
+    """
+    For each kind of fault a person on each platform: what goes wrong with one keeps no other
+    waiting.
+    """
     return [(kind, at.somebody(each, kind)) for each in platforms or PLATFORMS for kind in kinds]
 
 
 async def break_sending(at: Scene, people: Sequence[tuple[str, Place]], **more: object) -> None:
-    """To none of them anything can be sent; the words that say so quote us. `more` is what each message has besides."""
+    """
+    To none of them anything can be sent; the words that say so quote us. `more` is what each
+    message has besides.
+    """
     word, turns = at.canaries.word, at.told("action=turn")
     for kind, place in people:
         says = f"{word('words_of_platform')} {place.chat} {place.user}"

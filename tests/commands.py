@@ -1,4 +1,7 @@
-"""Short ways to be an operator in tests: the real command, the real terminal, a gateway that runs beside it."""
+"""
+Short ways to be an operator in tests: the real command, the real terminal, a gateway that runs
+beside it.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-ROOT = Path(__file__).parents[1]
-TURNGATE = str(Path(sys.executable).with_name("turngate"))
+from tests import zygote
+from tests.zygote import ROOT, TURNGATE
 
 # Nothing is measured by it: it ends a test that would otherwise wait for ever.
 PATIENCE = 60
@@ -35,16 +38,13 @@ def turngate(
     state: Path, *arguments: str, said: str = "", **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Run it on a state folder, without a terminal. `said` is piped in."""
-    return subprocess.run(
+    return zygote.run(
         [TURNGATE, *arguments, "--state-dir", str(state)],
         cwd=state.parent,
         env=environment(state.parent, **env),
-        input=said,
-        capture_output=True,
-        text=True,
+        said=said,
         encoding="utf-8",
         errors="surrogateescape",
-        check=False,
         timeout=PATIENCE,
     )
 
@@ -70,7 +70,7 @@ def errors_without_reader(state: Path, *arguments: str, said: str = "") -> str:
 @contextmanager
 def scripted_gateway(state: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that holds the folder like a daemon, and answers by a script."""
-    child = subprocess.Popen(
+    child = zygote.Forked(
         [sys.executable, "-m", "tests.scripted_gateway", str(state)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
@@ -91,7 +91,7 @@ def daemon(state: Path) -> Iterator[subprocess.Popen[str]]:
     """`turngate run` itself, without a web door, from its first word until it was asked to stop."""
     config = state.parent / "daemon.yaml"
     config.write_text("web:\n  listen: null\nturns:\n  debounce: 10ms\n")
-    child = subprocess.Popen(
+    child = zygote.Forked(
         [TURNGATE, "run", "--config", str(config), "--state-dir", str(state)],
         env=environment(state.parent, PYTHONUNBUFFERED="1"),
         stdout=subprocess.PIPE,
@@ -144,7 +144,10 @@ class Terminal:
         return appeared
 
     def end(self, *, pressing: str = "") -> int:
-        """The exit status. With `pressing`, somebody presses that key now and then until the command is gone."""
+        """
+        The exit status. With `pressing`, somebody presses that key now and then until the command
+        is gone.
+        """
         deadline = time.monotonic() + PATIENCE
         is_gone = not pressing
         while not is_gone and time.monotonic() < deadline:

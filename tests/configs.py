@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from turngate.config.problems import refusal
+from turngate.config.problems import config_error
 from turngate.config.schema import Config
 from turngate.config.secrets import Environment
 from turngate.config.unsupported import NOT_BUILT_YET
@@ -28,7 +28,7 @@ def checked(
         environment={"HOME": "/home/ann"} | environment, folder=folder, zone="Europe/Berlin"
     )
     result = validate(read_yaml(content), surroundings, not_built)
-    return result if isinstance(result, Config) else str(refusal(FILE, result)).splitlines()
+    return result if isinstance(result, Config) else str(config_error(FILE, result)).splitlines()
 
 
 def config_of(text: str, *, not_built: Iterable[str] = NOT_BUILT_YET, **environment: str) -> Config:

@@ -1,4 +1,7 @@
-"""A config for `turngate run` with bots at a simulated Discord; the process itself is in `tests/telegram_daemon.py`."""
+"""
+A config for `turngate run` with bots at a simulated Discord; the process itself is in
+`tests/telegram_daemon.py`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ def bot(sim: Remote, account: str = "main", *, token: str | None = None, more: s
         f"api_url: '{sim.url}/api/v10', gateway_url: '{sim.url.replace('http', 'ws', 1)}/gateway'"
     )
     files = f"cdn_url: '{sim.url}/cdn'"
-    return f"    - {{account: {account}, token: '{token or TOKENS[account]}', {there}, {files}{more}}}\n"
+    return (
+        f"    - {{account: {account}, token: '{token or TOKENS[account]}', {there}, "
+        f"{files}{more}}}\n"
+    )
 
 
 def config(folder: Path, *bots: str, more: str = "") -> Path:

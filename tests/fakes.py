@@ -1,6 +1,6 @@
 """
-What stands behind our own ports in tests: a clock that moves when told to, an agent with a script, an adapter that
-remembers; and short ways to make values.
+What stands behind our own ports in tests: a clock that moves when told to, an agent with a script,
+an adapter that remembers; and short ways to make values.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from turngate.gateway.domain.agent_events import AgentEvent, Turn
 from turngate.gateway.domain.messages import (
-    AgentEvent,
     Attachment,
     ChatType,
-    Entry,
     InboundMessage,
-    Origin,
-    Part,
-    Role,
-    Sent,
     SessionSource,
-    Text,
-    Turn,
 )
+from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.adapter import Limits, Receive
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Origin,
+    Role,
+    Text,
+)
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
@@ -86,8 +86,11 @@ def dm(user: str = "42", *, platform: str = "telegram") -> SessionSource:
 
 
 def message(
-    text: str = "hello", *, id: str = "1", source: SessionSource | None = None
-) -> InboundMessage:  # noqa: A002
+    text: str = "hello",
+    *,
+    id: str = "1",  # noqa: A002
+    source: SessionSource | None = None,  # noqa: A002, RUF100
+) -> InboundMessage:
     """A plain message with the two names a platform may repeat it under."""
     source = source or dm()
     return InboundMessage(
@@ -183,7 +186,8 @@ class RecordingAdapter:
 
 class FileAdapter(RecordingAdapter):
     """
-    Takes files and gives them: `held` by their ref, as bytes, as an error to raise, or as both in a list of pieces.
+    Takes files and gives them: `held` by their ref, as bytes, as an error to raise, or as both in a
+    list of pieces.
 
     What was sent is kept with the bytes that could be read at that moment.
     """

@@ -1,8 +1,8 @@
 """
 An event loop whose time passes only when nobody has anything to do, and then at once.
 
-Timeouts, pauses and bursts are tested to the second without a second being waited for. Only for what lives on the loop
-alone: a thread that is still working looks like nobody to it.
+Timeouts, pauses and bursts are tested to the second without a second being waited for. Only for
+what lives on the loop alone: a thread that is still working looks like nobody to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Short programs for tests of whatever starts programs, and a way to know that nothing of them is left."""
+"""
+Short programs for tests of whatever starts programs, and a way to know that nothing of them is
+left.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fakes import NOON, assistant, dm, message, user
+from turngate.gateway.domain.agent_events import AgentEvent, Turn
 from turngate.gateway.domain.errors import AgentError
-from turngate.gateway.domain.messages import (
-    AgentEvent,
+from turngate.gateway.domain.ids import (
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from turngate.gateway.domain.ports.agent import Agent
+from turngate.gateway.domain.session import (
     EndReason,
     Session,
     SessionEnded,
-    SessionId,
-    SessionKey,
-    Text,
-    Turn,
-    TurnId,
 )
-from turngate.gateway.domain.ports.adapter import Agent
+from turngate.gateway.domain.transcript import Text
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8"}
 
-# Every process that comes of it inherits the lock, whatever it does to its group, its session and its parents.
+# Every process that comes of it inherits the lock, whatever it does to its group, its session and
+# its parents.
 _LOCKED = """
 import fcntl, os, signal, sys, time
 lock = os.open("lock", os.O_RDWR | os.O_CREAT)
@@ -39,7 +44,10 @@ def wait():
 
 
 def program(body: str) -> list[str]:
-    """Python with the usual modules, `say` and `wait`; holds the file `lock` in its folder for as long as it lives."""
+    """
+    Python with the usual modules, `say` and `wait`; holds the file `lock` in its folder for as long
+    as it lives.
+    """
     return [sys.executable, "-I", "-c", _LOCKED + body]
 
 

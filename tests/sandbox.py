@@ -3,8 +3,9 @@ A program under the restrictions of a unit that need no running systemd to be en
 
     python tests/sandbox.py UNIT PROGRAM [ARGUMENT ...]
 
-No new privileges, no capabilities, no memory that can be written and executed, the unit's own system calls and kinds of
-sockets, and nothing else. libseccomp comes with systemd, and systemd-analyze knows its groups of calls.
+No new privileges, no capabilities, no memory that can be written and executed, the unit's own
+system calls and kinds of sockets, and nothing else. libseccomp comes with systemd, and
+systemd-analyze knows its groups of calls.
 """
 
 from __future__ import annotations

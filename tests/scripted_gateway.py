@@ -1,5 +1,6 @@
 """
-A stand-in for the gateway behind a real control socket, a real store and real screens: it answers by a script.
+A stand-in for the gateway behind a real control socket, a real store and real screens: it answers
+by a script.
 
 Started as a program with a state folder, it holds the lock like a daemon until its input ends.
 """
@@ -22,21 +23,22 @@ from turngate.gateway.daemon.control.sessions import session_requests
 from turngate.gateway.daemon.control.status import DaemonStatus, status_requests
 from turngate.gateway.daemon.state_dir import StateDir, take_lock
 from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.agent_events import Tool, ToolStatus
 from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.ids import (
+    PartId,
+    SessionKey,
+    TurnId,
+)
 from turngate.gateway.domain.messages import (
     LOCAL_PLATFORM,
     InboundMessage,
-    Part,
-    PartId,
-    SessionKey,
     SessionSource,
-    Text,
-    Tool,
-    ToolStatus,
-    TurnId,
 )
+from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.stores.sqlite import SqliteStore
 
 COMMANDS = (

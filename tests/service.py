@@ -1,4 +1,7 @@
-"""Short ways to be whoever runs the daemon: a service manager, an operator with a log and a new config."""
+"""
+Short ways to be whoever runs the daemon: a service manager, an operator with a log and a new
+config.
+"""
 
 from __future__ import annotations
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from tests.fakes import assistant, dm, message, user
-from turngate.gateway.domain.messages import (
-    InboundMessage,
-    Part,
-    ResetPolicy,
-    Session,
-    SessionKey,
-    SessionSource,
-    Spent,
+from turngate.gateway.domain.ids import SessionKey
+from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.session import ResetPolicy, Session
+from turngate.gateway.domain.store_values import (
+    Begun,
+    Claim,
+    Opening,
+    Outcome,
 )
-from turngate.gateway.domain.ports.store import Begun, Claim, Opening, Outcome, Store
+from turngate.gateway.domain.usage import Spent
 from turngate.gateway.rules.session_keys import build_session_key
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests import zygote
 from tests.commands import PATIENCE, TURNGATE, environment
 from tests.simulators.running import Remote
 from tests.simulators.telegram import TOKENS
@@ -25,7 +26,10 @@ access:
 
 def bot(sim: Remote, account: str = "main", *, token: str | None = None, more: str = "") -> str:
     """One account of the config."""
-    return f"    - {{account: {account}, token: '{token or TOKENS[account]}', api_url: '{sim.url}'{more}}}\n"
+    return (
+        f"    - {{account: {account}, token: '{token or TOKENS[account]}', api_url: "
+        f"'{sim.url}'{more}}}\n"
+    )
 
 
 def config(folder: Path, *bots: str, more: str = "") -> Path:
@@ -78,7 +82,7 @@ class Daemon:
 async def daemon(file: Path, *, under: Sequence[str] = (), **env: str) -> AsyncIterator[Daemon]:
     """From its first word until the block is left. `under` is a command that starts it."""
     with (file.parent / "log").open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
+        process = await zygote.start(
             *under,
             TURNGATE,
             "run",

@@ -1,4 +1,7 @@
-"""The time of day of another process, set while it runs, as operators and time servers do; what passes stays true."""
+"""
+The time of day of another process, set while it runs, as operators and time servers do; what passes
+stays true.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ class TimeOfDay:
     """
     As long as nobody sets it, it is right. `environment` is for the process that shall live by it.
 
-    libfaketime stands between it and the system: https://github.com/wolfcw/libfaketime. Timers go by the monotonic
-    clock, which is left alone, as nobody can set it on a real machine. Of its two libraries, the one for threads.
+    libfaketime stands between it and the system: https://github.com/wolfcw/libfaketime. Timers go
+    by the monotonic clock, which is left alone, as nobody can set it on a real machine. Of its two
+    libraries, the one for threads.
     """
 
     def __init__(self, folder: Path) -> None:

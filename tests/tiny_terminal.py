@@ -1,4 +1,7 @@
-"""A terminal of a few lines: enough to know what stands on the screen after everything was drawn over and over."""
+"""
+A terminal of a few lines: enough to know what stands on the screen after everything was drawn over
+and over.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ _PIECE = re.compile(r"\x1b\[(?P<numbers>[?0-9;]*)(?P<letter>[A-Za-z])|(?P<char>.
 
 
 class TinyTerminal:
-    """Endless upwards, so that what has scrolled away is there to be looked at. Refuses what it does not know."""
+    """
+    Endless upwards, so that what has scrolled away is there to be looked at. Refuses what it does
+    not know.
+    """
 
     def __init__(self) -> None:
         self._lines = [""]

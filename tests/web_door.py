@@ -1,6 +1,7 @@
 """
-The web door with everything real in front of it and behind it (store, screens, server), and a small stand-in for the
-pipeline: it stores a message, answers it by script, and puts the answer where the pipeline would.
+The web door with everything real in front of it and behind it (store, screens, server), and a small
+stand-in for the pipeline: it stores a message, answers it by script, and puts the answer where the
+pipeline would.
 """
 
 from __future__ import annotations
@@ -14,27 +15,38 @@ from pathlib import Path
 
 from turngate.adapters.screens import Screens
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import (
-    WEB_PLATFORM,
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
-    Entry,
-    InboundMessage,
-    Origin,
-    Part,
-    Role,
-    SessionId,
-    SessionKey,
-    SessionSource,
-    Text,
     Tool,
-    ToolCall,
     ToolStatus,
 )
-from turngate.gateway.domain.ports.adapter import Clock
-from turngate.gateway.domain.ports.store import Claim, Opening, Outcome
+from turngate.gateway.domain.ids import SessionId, SessionKey
+from turngate.gateway.domain.messages import (
+    WEB_PLATFORM,
+    InboundMessage,
+    SessionSource,
+)
+from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.store_values import (
+    Claim,
+    Opening,
+    Outcome,
+)
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Origin,
+    Role,
+    Text,
+    ToolCall,
+)
 from turngate.gateway.rules.session_keys import build_session_key
 from turngate.gateway.stores.sqlite import SqliteStore
-from turngate.gateway.web import Readiness, WebDependencies, WebServer
+from turngate.gateway.web import (
+    Readiness,
+    WebDependencies,
+    WebServer,
+)
 
 COOKIE_KEY = b"k" * 32
 Answer = Callable[[str], AsyncIterator[AgentEvent]]

@@ -1,15 +1,1 @@
 """Discord: its gateway and its REST API through discord.py."""
-
-from turngate.adapters.discord.account import API, CDN, Account, Patience
-from turngate.adapters.discord.adapter import DiscordAdapter, connect
-from turngate.adapters.discord.check import examine
-
-__all__ = [
-    "API",
-    "CDN",
-    "Account",
-    "DiscordAdapter",
-    "Patience",
-    "connect",
-    "examine",
-]

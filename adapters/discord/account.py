@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from turngate.adapters.telling import MenuEntry
 from turngate.gateway.domain.messages import MAIN_ACCOUNT
+from turngate.gateway.domain.ports.adapter import MenuEntry
 
 API = "https://discord.com/api/v10"
 CDN = "https://cdn.discordapp.com"
@@ -31,12 +31,13 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """
-    Seconds. `answer`: how long any answer may take, `upload` if a file goes with the question. `pause`: the rest after
-    a lost connection, growing. `silence`: how long a connection may bring nothing, not even a sign of life. `deaf`: the
-    silence after which nothing would be heard any more. `look`: between two looks whether Discord has said more than
-    was heard. `identify`: between two new sessions; Discord takes one in five seconds.
+    Seconds. `answer`: how long any answer may take, `upload` if a file goes with the question.
+    `pause`: the rest after a lost connection, growing. `silence`: how long a connection may bring
+    nothing, not even a sign of life. `deaf`: the silence after which nothing would be heard any
+    more. `look`: between two looks whether Discord has said more than was heard. `identify`:
+    between two new sessions; Discord takes one in five seconds.
     """
 
     answer: float = 30.0

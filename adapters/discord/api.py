@@ -1,9 +1,9 @@
 """
-Discord's REST API through discord.py. Whatever happens there, only our own errors leave.
+Discord's REST API through discord.py; raises only the gateway's own errors.
 
-discord.py keeps to the limits that Discord announces, and would ask again by itself when Discord has trouble or wants
-a pause. It must not: who sends a second time is for the outbox to decide. A trace, which sees every answer first, ends
-the call there.
+discord.py keeps to the announced rate limits and would retry server errors and 429 by itself. It
+must not: retries are decided by the outbox. A trace, which sees every answer first, ends the call
+there.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import aiohttp
 import discord
 from discord.http import HTTPClient, Route
 
-from turngate.adapters.discord.account import Account, Patience
+from turngate.adapters.discord.account import Account, Timeouts
 from turngate.adapters.discord.channels import Payload
 from turngate.adapters.discord.connector import Connector
-from turngate.adapters.platform_clock import Told
+from turngate.adapters.platform_clock import NoteDate
 from turngate.gateway.domain.errors import (
     NotSent,
     Throttled,
@@ -41,27 +41,33 @@ _NOWHERE: Mapping[str, str] = MappingProxyType({})
 _PAUSE_IF_ASKED = 5.0
 _LONGEST_WAIT_INSIDE = 30.0
 
-_UNKNOWN_CHANNEL, _UNKNOWN_MESSAGE, _UNKNOWN_WEBHOOK, _UNKNOWN_INTERACTION = (
-    10003,
-    10008,
-    10015,
-    10062,
-)
-_ALREADY_ACKNOWLEDGED, _TOO_LARGE, _TOKEN_OVER = 40060, 40005, 50027
-_NO_ACCESS, _NO_DM, _NO_TEXT_HERE, _NO_PERMISSION = 50001, 50007, 50008, 50013
-_ARCHIVED, _HAS_THREAD, _LOCKED = 50083, 160004, 160005
+# https://docs.discord.com/developers/topics/opcodes-and-status-codes#json
+_UNKNOWN_CHANNEL = 10003
+_UNKNOWN_MESSAGE = 10008
+_UNKNOWN_WEBHOOK = 10015
+_UNKNOWN_INTERACTION = 10062
+_TOO_LARGE = 40005
+_ALREADY_ACKNOWLEDGED = 40060
+_NO_ACCESS = 50001
+_NO_DM = 50007
+_NO_TEXT_HERE = 50008
+_NO_PERMISSION = 50013
+_TOKEN_OVER = 50027
+_ARCHIVED = 50083
+_HAS_THREAD = 160004
+_LOCKED = 160005
 
 
 class ChannelGone(Undeliverable):
-    """There is no such channel, or no longer."""
+    """The channel does not exist."""
 
 
 class MessageGone(Undeliverable):
-    """There is no such message, or no longer."""
+    """The message does not exist."""
 
 
 class Forbidden(Undeliverable):
-    """The bot may not do that there. `sees`: whether it can see the place at all."""
+    """The bot lacks a permission. `sees`: whether it can see the channel."""
 
     def __init__(self, message: str, *, sees: bool) -> None:
         super().__init__(message)
@@ -69,15 +75,15 @@ class Forbidden(Undeliverable):
 
 
 class OnlyPosts(Undeliverable):
-    """A forum, which takes nothing but new posts."""
+    """The channel is a forum, which accepts new posts only."""
 
 
 class Archived(Undeliverable):
-    """The thread is archived: what is there cannot be changed until it is opened again."""
+    """The thread is archived and cannot be changed."""
 
 
 class HasThread(Undeliverable):
-    """There is a thread at this message already."""
+    """The message already has a thread."""
 
 
 class InteractionOver(Undeliverable):
@@ -86,13 +92,13 @@ class InteractionOver(Undeliverable):
 
 @dataclass(slots=True)
 class _Attempt:
-    """One request. Before it is `begun` nothing can have happened."""
+    """One request. Before it is `begun` nothing was sent."""
 
     begun: bool = False
 
 
-class _Trouble(Exception):
-    """An answer after which discord.py would have asked again."""
+class _ErrorAnswer(Exception):
+    """An answer that discord.py would have retried."""
 
     def __init__(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         super().__init__(f"status {status}")
@@ -106,25 +112,25 @@ _ATTEMPT: ContextVar[_Attempt] = ContextVar("_ATTEMPT")
 
 class Api:
     """
-    One bot's line to REST. It is opened by the first call, and by the first call after `close` again.
+    The REST connection of one bot. The first call opens it, also after `close`.
 
-    `told` hears the date of every answer.
+    `note_date` receives the Date header of every answer.
     """
 
     def __init__(
-        self, account: Account, patience: Patience, told: Told = lambda date: None
+        self, account: Account, timeouts: Timeouts, note_date: NoteDate = lambda date: None
     ) -> None:
         self._account = account
-        self._patience = patience
-        self._told = told
+        self._timeouts = timeouts
+        self._note_date = note_date
         self._opening = asyncio.Lock()
         self._http: HTTPClient | None = None
         self._me: Payload = {}
 
     async def me(self) -> Payload:
-        """The bot as a user. Raises Unauthorized if Discord does not know it."""
-        async with self._asking(self._patience.answer):
-            await self._line()
+        """Return the bot's user. Raises Unauthorized if the token is refused."""
+        async with self._request(self._timeouts.answer):
+            await self._connected()
         return self._me
 
     async def call(
@@ -138,25 +144,28 @@ class Api:
         query: Mapping[str, object] | None = None,
     ) -> Any:
         """
-        Ask once; `where` fills the path. Returns what Discord answered, None if it had nothing to say.
+        Send one request, without retries; `where` fills the path. Returns the decoded answer, None
+        if it is empty.
 
-        Raises NotSent, Unreachable, Throttled, Unauthorized or Undeliverable, and of the last the kinds above.
+        Raises NotSent, Unreachable, Throttled, Unauthorized or a kind of Undeliverable.
         """
-        patience = self._patience.upload if form else self._patience.answer
+        timeouts = self._timeouts.upload if form else self._timeouts.answer
         more: dict[str, Any] = {"json": body} if body is not None else {}
         if query is not None:
             more["params"] = {name: str(value) for name, value in query.items()}
+
         if form is not None:
             more["form"] = form
-        async with self._asking(patience):
-            http = await self._line()
+
+        async with self._request(timeouts):
+            http = await self._connected()
             _ATTEMPT.get().begun = False
-            return _understood(await http.request(Route(verb, path, **where), **more))
+            return _decoded(await http.request(Route(verb, path, **where), **more))
 
     async def object(
         self, verb: str, path: str, where: Mapping[str, str] = _NOWHERE, **more: Any
     ) -> Payload:
-        """The same, for what is answered with one thing that has an id."""
+        """Call, and require one object with an id."""
         answer = await self.call(verb, path, where, **more)
         if not isinstance(answer, dict) or not isinstance(answer.get("id"), str | int):
             raise Unreachable("Discord gave an answer to another question")
@@ -165,7 +174,7 @@ class Api:
     async def objects(
         self, verb: str, path: str, where: Mapping[str, str] = _NOWHERE, **more: Any
     ) -> list[Payload]:
-        """The same, for what is answered with a list of them."""
+        """Call, and require a list of objects with ids."""
         answer = await self.call(verb, path, where, **more)
         if not isinstance(answer, list) or not all(
             isinstance(each, dict) and "id" in each for each in answer
@@ -174,82 +183,84 @@ class Api:
         return answer
 
     async def close(self) -> None:
-        """Hang up."""
         if self._http is not None:
-            http, self._http = self._http, None
+            http = self._http
+            self._http = None
             await http.close()
 
-    async def _line(self) -> HTTPClient:
+    async def _connected(self) -> HTTPClient:
         async with self._opening:
             if self._http is None:
-                connector = Connector(self._account, to_connect=min(10.0, self._patience.answer))
+                connector = Connector(self._account, to_connect=min(10.0, self._timeouts.answer))
                 http = HTTPClient(
                     asyncio.get_running_loop(),
                     connector,
-                    http_trace=trace(self._told),
+                    http_trace=trace(self._note_date),
                     max_ratelimit_timeout=_LONGEST_WAIT_INSIDE,
                 )
                 try:
                     me = await http.static_login(self._account.token.strip())
-                    self._me = _identified(_understood(me))
+                    self._me = _identified(_decoded(me))
                 except BaseException:
                     await http.close()
                     raise
                 self._http = http
+
             return self._http
 
     @asynccontextmanager
-    async def _asking(self, patience: float) -> AsyncIterator[None]:
+    async def _request(self, timeouts: float) -> AsyncIterator[None]:
         attempt = _Attempt()
-        with _our_errors(attempt):
+        with _translate_errors(attempt):
             _ATTEMPT.set(attempt)
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeouts):
                 yield
 
 
-def trace(told: Told = lambda date: None) -> aiohttp.TraceConfig:
-    """What sees to it that discord.py asks once, and tells the dates of its answers."""
+def trace(note_date: NoteDate = lambda date: None) -> aiohttp.TraceConfig:
+    """Build the trace that prevents retries and reports the dates of answers."""
     config = aiohttp.TraceConfig()
 
-    async def note_date(
+    async def note_end(
         _: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams
     ) -> None:
-        told(params.response.headers.get("Date"))
+        note_date(params.response.headers.get("Date"))
 
     config.on_request_start.append(_note_start)
-    config.on_request_end.append(note_date)
-    config.on_request_end.append(_stop_at_trouble)
+    config.on_request_end.append(note_end)
+    config.on_request_end.append(_stop_at_error)
     return config
 
 
 async def _note_start(
     _: aiohttp.ClientSession, __: SimpleNamespace, ___: aiohttp.TraceRequestStartParams
 ) -> None:
-    with suppress(LookupError):  # a socket is opened outside any attempt
+    # A gateway socket is opened outside any attempt.
+    with suppress(LookupError):
         _ATTEMPT.get().begun = True
 
 
-async def _stop_at_trouble(
+async def _stop_at_error(
     _: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams
 ) -> None:
     response = params.response
     if response.status == 429 or response.status >= 500:
-        raise _Trouble(response.status, await response.read(), response.headers)
+        raise _ErrorAnswer(response.status, await response.read(), response.headers)
 
 
 @contextmanager
-def our_errors() -> Iterator[None]:
-    """For what discord.py does by itself: its login and its sockets."""
-    with _our_errors(_Attempt(begun=True)):
+def translate_errors() -> Iterator[None]:
+    """Translate errors of what discord.py does by itself: login and sockets."""
+    with _translate_errors(_Attempt(begun=True)):
         yield
 
 
 @contextmanager
-def _our_errors(attempt: _Attempt) -> Iterator[None]:
+def _translate_errors(attempt: _Attempt) -> Iterator[None]:
     try:
         yield
-    except _Trouble as exc:
-        raise _trouble(exc) from exc
+    except _ErrorAnswer as exc:
+        raise _error_of(exc) from exc
     except discord.RateLimited as exc:
         raise Throttled("Discord asks for a pause", retry_after=exc.retry_after) from exc
     except discord.LoginFailure as exc:
@@ -266,11 +277,11 @@ def _our_errors(attempt: _Attempt) -> Iterator[None]:
         raise Unreachable("Discord answered in words that nobody understands") from exc
 
 
-def _understood(answer: object) -> object:
+def _decoded(answer: object) -> object:
     """
-    Discord's JSON, or nothing. A page of somebody in between is no answer.
+    Decode an answer that discord.py left as text. An HTML page of a proxy is an error.
 
-    discord.py takes for JSON only what calls itself that and not a word more; servers of another kind add a charset.
+    discord.py recognises only the exact JSON content type; other servers add a charset.
     """
     if not isinstance(answer, str):
         return answer
@@ -289,22 +300,26 @@ def _wrong_token() -> Unauthorized:
     )
 
 
-def _trouble(exc: _Trouble) -> TurngateError:
+def _error_of(exc: _ErrorAnswer) -> TurngateError:
     if exc.status != 429:
         return Unreachable(f"Discord has trouble of its own ({exc.status})")
+
     try:
-        told = json.loads(exc.body)
-        pause, everywhere = float(told["retry_after"]), bool(told.get("global"))
+        answer = json.loads(exc.body)
+        pause = float(answer["retry_after"])
+        everywhere = bool(answer.get("global"))
     except (ValueError, TypeError, KeyError):
-        # Not Discord itself but what stands before it, and it means everybody at this address.
+        # Sent by the proxy in front of Discord: it applies to all requests from this address.
         asked = re.fullmatch(r"\d+(\.\d+)?", exc.headers.get("Retry-After", ""))
-        pause, everywhere = float(asked[0]) if asked else _PAUSE_IF_ASKED, True
+        pause = float(asked[0]) if asked else _PAUSE_IF_ASKED
+        everywhere = True
+
     return Throttled("Discord asks for a pause", retry_after=pause, everywhere=everywhere)
 
 
 def _refusal(exc: discord.HTTPException) -> TurngateError:
-    said, told_code = _explained(exc)
-    match exc.status, told_code:
+    said, code = _explained(exc)
+    match exc.status, code:
         case _, code if code == _TOKEN_OVER:
             return InteractionOver("the interaction is over")
         case 401, _:
@@ -316,12 +331,13 @@ def _refusal(exc: discord.HTTPException) -> TurngateError:
             return Forbidden("the bot cannot see this channel", sees=False)
         case _, code if code == _NO_PERMISSION:
             return Forbidden("the bot may not do that in this channel", sees=True)
+
     words = said.splitlines()[0] if said else ""
-    return Undeliverable(f"Discord does not take it ({exc.status}, code {told_code})", words=words)
+    return Undeliverable(f"Discord does not take it ({exc.status}, code {code})", words=words)
 
 
 def _explained(exc: discord.HTTPException) -> tuple[str, int]:
-    """In words and by its number, also where discord.py has not seen that this is JSON."""
+    """Return message and code, also where discord.py did not recognise JSON."""
     with suppress(ValueError):
         match json.loads(exc.text):
             case {"message": str(said), "code": int(code)}:

@@ -1,8 +1,8 @@
 """
-What was said while nobody listened, out of the channels' histories.
+Backfill: messages sent while the bot was offline, from the channels' histories.
 
-Discord keeps nothing for a bot that was away, and does not even tell it which direct chats it has. So every channel,
-thread and direct chat in which there is a conversation, or in which one is allowed, is looked at.
+Discord queues nothing for an offline bot and does not list its direct chats. So every channel,
+thread and direct chat with a session, or allowed by the config, is read.
 """
 
 from __future__ import annotations
@@ -19,55 +19,65 @@ from turngate.adapters.discord.channels import (
     PUBLIC_THREAD,
     TEXT,
     VOICE,
+    Channel,
     Payload,
-    Place,
 )
-from turngate.adapters.discord.directory import Atlas, direct
-from turngate.adapters.discord.history_reader import History, patiently
-from turngate.adapters.discord.ids import checked, id_at, is_id
+from turngate.adapters.discord.directory import Directory, direct
+from turngate.adapters.discord.history_reader import History, retry_throttled
+from turngate.adapters.discord.ids import (
+    checked,
+    id_at,
+    is_id,
+)
 from turngate.adapters.discord.intake import Reader
 from turngate.adapters.discord.sending import Sender
 from turngate.gateway.domain.errors import Undeliverable
-from turngate.gateway.domain.messages import ChatType, InboundMessage, SessionSource
-from turngate.gateway.domain.ports.adapter import Places
+from turngate.gateway.domain.messages import (
+    ChatType,
+    InboundMessage,
+    SessionSource,
+)
+from turngate.gateway.domain.ports.adapter import CatchUpChats
 
 _AT_ONCE = 8
-_LOOKED_AT = 3
+_MOST_CHECKED = 3
 _MOST_CHANNELS = 1000
-# Discord looks with suspicion at bots that open many direct chats at once.
+# Discord may flag bots that open many direct chats at once.
 _MOST_OPENED = 25
-_WRITTEN_IN = (TEXT, VOICE, ANNOUNCEMENT)
+_TEXT_CHANNELS = (TEXT, VOICE, ANNOUNCEMENT)
 
 
-class Historian:
-    """Of one bot."""
+class CatchUp:
+    """Reads missed messages for one bot."""
 
     def __init__(
-        self, api: Api, atlas: Atlas, reader: Reader, sender: Sender, places: Places
+        self, api: Api, directory: Directory, reader: Reader, sender: Sender, chats: CatchUpChats
     ) -> None:
         self._api = api
-        self._atlas = atlas
+        self._directory = directory
         self._reader = reader
         self._sender = sender
-        self._places = places
-        self._ids_tell_time: bool | None = None
+        self._chats = chats
+        self._timed_ids: bool | None = None
 
     async def read(self, since: datetime) -> AsyncIterator[InboundMessage]:
-        """Oldest first, across all of them."""
+        """Yield messages of all chats, oldest first."""
         after = id_at(since)
         histories = [
-            History(self._api, place, after) for place in (await self._known(after)).values()
+            History(self._api, chat, after) for chat in (await self._known(after)).values()
         ]
-        await _at_once([history.begin for history in histories])
-        if not await self._tell_time(histories):
-            await _at_once([partial(history.look_back, since) for history in histories])
+        await _run_all([history.begin for history in histories])
+        if not await self._has_timed_ids(histories):
+            await _run_all([partial(history.load_newest, since) for history in histories])
+
         waiting = [(history.next_id, number) for number, history in enumerate(histories)]
         heap = [(id_, number) for id_, number in waiting if id_ is not None]
         heapq.heapify(heap)
+
         while heap:
             _, number = heap[0]
             history = histories[number]
-            message = await self._reader.read("MESSAGE_CREATE", await history.take(), history.place)
+            message = await self._reader.read("MESSAGE_CREATE", await history.take(), history.chat)
             next_id = history.next_id
             if next_id is None:
                 heapq.heappop(heap)
@@ -76,27 +86,30 @@ class Historian:
             if message is not None:
                 yield message
 
-    async def _tell_time(self, histories: list[History]) -> bool:
-        """Whether ids do. A server of another kind may just count; it is found out once, where something was said."""
+    async def _has_timed_ids(self, histories: list[History]) -> bool:
+        """
+        Check whether ids contain the time; on other servers they may be counters. Determined once,
+        by a chat with messages.
+        """
         if any(history.next_id is not None for history in histories):
-            self._ids_tell_time = True
-        for history in histories[:_LOOKED_AT]:
-            if self._ids_tell_time is None:
-                self._ids_tell_time = await history.ids_tell_time()
-        return self._ids_tell_time is not False
+            self._timed_ids = True
+        for history in histories[:_MOST_CHECKED]:
+            if self._timed_ids is None:
+                self._timed_ids = await history.has_timed_ids()
+        return self._timed_ids is not False
 
     async def newest(self, most: int) -> list[str]:
-        """The channels in which there was a conversation last."""
-        channels = [source.thread_id or source.chat_id for source in await self._places()]
+        """Return the channels of the newest sessions."""
+        channels = [source.thread_id or source.chat_id for source in await self._chats()]
         return list(dict.fromkeys(each for each in channels if each is not None and is_id(each)))[
             :most
         ]
 
-    async def _known(self, after: int) -> dict[str, Place]:
-        """By channel. Of what cannot be seen any more nothing can be read."""
-        found: dict[str, Place] = {}
+    async def _known(self, after: int) -> dict[str, Channel]:
+        """Find the channels to read, by id. Those the bot cannot see are skipped."""
+        found: dict[str, Channel] = {}
         opened = 0
-        for source in await self._places():
+        for source in await self._chats():
             if len(found) >= _MOST_CHANNELS:
                 break
             opens = source.chat_type is ChatType.DM and source.chat_id is None
@@ -107,9 +120,10 @@ class Historian:
                 await self._find(source, after, found)
             except Undeliverable:
                 continue
+
         return found
 
-    async def _find(self, source: SessionSource, after: int, found: dict[str, Place]) -> None:
+    async def _find(self, source: SessionSource, after: int, found: dict[str, Channel]) -> None:
         channel = source.thread_id or source.chat_id
         if channel in found and source.user_id is not None:
             return
@@ -122,29 +136,34 @@ class Historian:
             await self._find_guild(source.scope, after, found)
 
     async def _opened(self, person: str) -> str:
-        return await patiently(lambda: self._sender.direct_with(person))
+        return await retry_throttled(lambda: self._sender.direct_with(person))
 
     async def _find_channel(
-        self, channel: str, source: SessionSource, after: int, found: dict[str, Place]
+        self, channel: str, source: SessionSource, after: int, found: dict[str, Channel]
     ) -> None:
-        """A channel that is allowed is allowed with its threads."""
-        place = await self._place(channel, source)
-        if not place.takes_only_posts:
-            found[channel] = place  # what is allowed is named after what is known, and may be both
+        """Add a channel; one that the config allows is added with its threads."""
+        chat = await self._locate(channel, source)
+        if not chat.takes_only_posts:
+            # A channel may be listed twice: by its session and by the config.
+            found[channel] = chat
+
         if (
             source.thread_id is None
             and source.user_id is None
-            and place.guild is not None
-            and not place.is_thread
+            and chat.guild is not None
+            and not chat.is_thread
         ):
-            for thread in await self._active_threads(place.guild):
+            for thread in await self._active_threads(chat.guild):
                 if str(thread.get("parent_id")) == channel:
                     await self._add(thread, after, found)
 
-    async def _place(self, channel: str, source: SessionSource) -> Place:
-        """As Discord tells of it, or else as it was when somebody wrote there. Of what is gone there is no history."""
+    async def _locate(self, channel: str, source: SessionSource) -> Channel:
+        """
+        Return the channel as Discord describes it, or as the session knows it. A deleted one has no
+        history.
+        """
         try:
-            return await patiently(lambda: self._atlas.place(channel, guild=source.scope))
+            return await retry_throttled(lambda: self._directory.find(channel, guild=source.scope))
         except Undeliverable:
             if source.scope is None:
                 raise
@@ -153,39 +172,41 @@ class Historian:
                 if source.thread_id is None
                 else {"type": PUBLIC_THREAD, "parent_id": source.chat_id}
             )
-            self._atlas.note({"id": channel, "guild_id": source.scope, **kind})
-            return await self._atlas.place(channel)
+            self._directory.note({"id": channel, "guild_id": source.scope, **kind})
+            return await self._directory.find(channel)
 
-    async def _find_guild(self, guild: str, after: int, found: dict[str, Place]) -> None:
-        channels = await patiently(
+    async def _find_guild(self, guild: str, after: int, found: dict[str, Channel]) -> None:
+        channels = await retry_throttled(
             lambda: self._api.objects("GET", "/guilds/{guild_id}/channels", {"guild_id": guild})
         )
         for channel in channels:
-            self._atlas.note({**channel, "guild_id": guild})
+            self._directory.note({**channel, "guild_id": guild})
         for channel in channels:
-            if channel.get("type", TEXT) in _WRITTEN_IN:
+            if channel.get("type", TEXT) in _TEXT_CHANNELS:
                 await self._add({**channel, "guild_id": guild}, after, found)
         for thread in await self._active_threads(guild):
             await self._add(thread, after, found)
 
-    async def _add(self, channel: Payload, after: int, found: dict[str, Place]) -> None:
-        """Where nothing was said since, there is nothing to read. Some servers do not say when that was."""
+    async def _add(self, channel: Payload, after: int, found: dict[str, Channel]) -> None:
+        """
+        Add a channel unless it has no newer message. Some servers do not report its last message.
+        """
         if "last_message_id" not in channel or int(channel["last_message_id"] or 0) > after:
-            found.setdefault(str(channel["id"]), await self._atlas.place(str(channel["id"])))
+            found.setdefault(str(channel["id"]), await self._directory.find(str(channel["id"])))
 
     async def _active_threads(self, guild: str) -> list[Payload]:
         path = "/guilds/{guild_id}/threads/active"
-        told = await patiently(lambda: self._api.call("GET", path, {"guild_id": guild}))
+        answer = await retry_throttled(lambda: self._api.call("GET", path, {"guild_id": guild}))
         threads: list[Payload] = [
-            {**thread, "guild_id": guild} for thread in (told or {}).get("threads") or ()
+            {**thread, "guild_id": guild} for thread in (answer or {}).get("threads") or ()
         ]
         for thread in threads:
-            self._atlas.note(thread)
+            self._directory.note(thread)
         return threads
 
 
-async def _at_once(questions: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """A few of them at once: Discord is slow to answer a hundred one by one."""
+async def _run_all(questions: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    """Run them with limited concurrency: one by one, a hundred channels take too long."""
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def ask(question: Callable[[], Awaitable[None]]) -> None:

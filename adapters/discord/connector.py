@@ -1,6 +1,7 @@
 """
-Where the calls of one bot go. discord.py has no setting for that, but takes a connector, through which every request
-and every socket of its goes: REST and interactions, the gateway with the one to resume at, and files.
+The addresses that one bot's requests go to. discord.py has no setting for them but takes a
+connector, which all its requests and sockets use: REST, interactions, the gateway with its resume
+address, and files.
 """
 
 from __future__ import annotations
@@ -12,20 +13,24 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from turngate.adapters.discord.account import API, CDN, Account
+from turngate.adapters.discord.account import (
+    API,
+    CDN,
+    Account,
+)
 
 CDN_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 
 _API = URL(API)
 _CDN = URL(CDN)
 _GATEWAYS = "discord.gg"
-_TO_CONNECT = 10.0
+_CONNECT_TIMEOUT = 10.0
 
 
 class Connector(aiohttp.TCPConnector):
-    """Of one account. What would lead anywhere but to Discord, or to what stands in its place, is refused."""
+    """Connects one account. Addresses other than Discord's or the configured ones are refused."""
 
-    def __init__(self, account: Account, *, to_connect: float = _TO_CONNECT) -> None:
+    def __init__(self, account: Account, *, to_connect: float = _CONNECT_TIMEOUT) -> None:
         super().__init__(limit=0)
         self._api = URL(account.api_url.rstrip("/"))
         self._cdn = URL(account.cdn_url.rstrip("/"))
@@ -35,20 +40,21 @@ class Connector(aiohttp.TCPConnector):
             url.origin() for url in (self._api, self._cdn, self._gateway) if url is not None
         }
 
-    def lead_gateway(self, told: str) -> URL:
-        """Where the gateway is, after what the API at hand has said of it. The config knows better."""
-        gateway = self._gateway or URL(told)
+    def lead_gateway(self, answer: str) -> URL:
+        """Return the gateway's address: from the config, otherwise the given one."""
+        gateway = self._gateway or URL(answer)
         self._own.add(gateway.origin())
         if self._api != _API and not _is_discords(gateway):
             self._gateway = gateway
         return gateway
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ASYNC109 - aiohttp's own
-        """As aiohttp calls it, for each request. A connection that does not come about carried nothing."""
+        """Redirect and connect a request. A failed connection has sent nothing."""
         there = self._moved(req.url)
         if there != req.url:
             req.url = there
             req.headers[hdrs.HOST] = there.raw_authority
+
         try:
             async with asyncio.timeout(self._to_connect):
                 return await super().connect(req, traces, timeout)
@@ -65,6 +71,7 @@ class Connector(aiohttp.TCPConnector):
             return url if self._gateway is None else _below(self._gateway, "", url)
         if url.origin() in self._own:
             return url
+
         raise aiohttp.InvalidURL(
             url, "this leads neither to Discord nor to what the config has in its place"
         )

@@ -1,4 +1,4 @@
-"""What a message of Discord holds besides its words: files to be fetched, and things that can be told in words."""
+"""Content of a Discord message besides its text: files, and things described in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from turngate.adapters.discord.channels import Payload
-from turngate.gateway.domain.messages import Attachment, MediaType
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.transcript import MediaType
 
 _KINDS = {"image": MediaType.IMAGE, "audio": MediaType.AUDIO}
 _TEXT_DISPLAY = 10
@@ -14,7 +15,7 @@ _TEXT_DISPLAY = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRef:
-    """Where a file is. Its link expires after a day; by the three ids it is found again."""
+    """A reference to a file. Its URL expires after a day; the three ids find it again."""
 
     channel: str
     message: str
@@ -23,29 +24,29 @@ class FileRef:
 
     @classmethod
     def read(cls, ref: str) -> FileRef:
-        """From `Attachment.ref`. Raises ValueError if that is none of Discord's."""
+        """Parse `Attachment.ref`. Raises ValueError if it is malformed."""
         channel, message, attachment, url = ref.split(" ", 3)
         return cls(channel=channel, message=message, attachment=attachment, url=url)
 
     def __str__(self) -> str:
-        """For `Attachment.ref`."""
+        """Format for `Attachment.ref`."""
         return f"{self.channel} {self.message} {self.attachment} {self.url}"
 
 
-def words_of(message: Payload) -> str:
-    """Its text, and in brackets what else there is to read in it. Empty: nothing was said."""
+def text_of(message: Payload) -> str:
+    """Return the text, and descriptions of other content in brackets. Empty if there is none."""
     return "\n".join(
         filter(None, (message.get("content"), *(f"[{thing}]" for thing in _things(message))))
     )
 
 
 def attachments_of(message: Payload) -> tuple[Attachment, ...]:
-    """Its files, and those of the messages that it forwards."""
+    """List its files and those of forwarded messages."""
     return tuple(_attachment(message, file) for file in _files(message))
 
 
 def forwarded_in(message: Payload) -> list[Payload]:
-    """The messages that it forwards, as they were; Discord does not say who wrote them."""
+    """List the forwarded messages; Discord does not name their authors."""
     return [snapshot["message"] for snapshot in message.get("message_snapshots") or ()]
 
 
@@ -53,29 +54,35 @@ def _things(message: Payload) -> Iterator[str]:
     for file in message.get("attachments") or ():
         if file.get("description"):
             yield f"{file['filename']}: {file['description']}"
+
     for sticker in message.get("sticker_items") or ():
         yield f"sticker {sticker['name']}"
+
     for embed in message.get("embeds") or ():
         if words := "\n".join(_embedded(embed)):
             yield f"embed: {words}"
+
     if message.get("poll"):
         yield _poll(message["poll"])
+
     for words in _displayed(message.get("components") or ()):
         yield f"shown: {words}"
 
 
 def _embedded(embed: Payload) -> Iterator[str]:
-    """What a card says. Of a link that Discord has looked up the address stands in the text already."""
-    author, footer = embed.get("author") or {}, embed.get("footer") or {}
+    """Yield the texts of an embed; a link's address is already in the message."""
+    author = embed.get("author") or {}
+    footer = embed.get("footer") or {}
     fields = (f"{field['name']}: {field['value']}" for field in embed.get("fields") or ())
-    told = (
+    answer = (
         author.get("name"),
         embed.get("title"),
         embed.get("description"),
         *fields,
         footer.get("text"),
     )
-    yield from filter(None, told)
+
+    yield from filter(None, answer)
 
 
 def _poll(poll: Payload) -> str:
@@ -84,7 +91,7 @@ def _poll(poll: Payload) -> str:
 
 
 def _displayed(components: Iterable[Payload]) -> Iterator[str]:
-    """Messages that are made of components have no text of their own."""
+    """Yield texts of components: messages built from them have no content."""
     for component in components:
         if component.get("type") == _TEXT_DISPLAY:
             yield component["content"]

@@ -1,4 +1,4 @@
-"""What people sent: a link that Discord has signed for a day. From there it is fetched, and from nowhere else."""
+"""Downloads of users' files, from links that Discord signs for a day, and from its CDN only."""
 
 from __future__ import annotations
 
@@ -8,33 +8,43 @@ from datetime import UTC, datetime, timedelta
 
 from yarl import URL
 
-from turngate.adapters.discord.account import CDN, Account, Patience
+from turngate.adapters.discord.account import (
+    CDN,
+    Account,
+    Timeouts,
+)
 from turngate.adapters.discord.api import Api
 from turngate.adapters.discord.channels import Payload
 from turngate.adapters.discord.connector import CDN_HOSTS
 from turngate.adapters.discord.contents import FileRef, forwarded_in
 from turngate.adapters.discord.ids import checked
 from turngate.adapters.download import Downloads
-from turngate.gateway.domain.errors import NotSent, Refused, Undeliverable, Unreachable
+from turngate.gateway.domain.errors import (
+    NotSent,
+    Refused,
+    Undeliverable,
+    Unreachable,
+)
 from turngate.gateway.domain.messages import Attachment
-from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.clock import Clock
 
 _SOON = timedelta(minutes=1)
 
 
 class Downloader:
-    """Of one bot."""
+    """Downloads for one bot."""
 
-    def __init__(self, api: Api, account: Account, patience: Patience, clock: Clock) -> None:
+    def __init__(self, api: Api, account: Account, timeouts: Timeouts, clock: Clock) -> None:
         self._api = api
         self._clock = clock
         self._cdn = URL(account.cdn_url.rstrip("/"))
         own_server = None if account.cdn_url.rstrip("/") == CDN else account.cdn_url
-        self._downloads = Downloads(hosts=CDN_HOSTS, own_server=own_server, silence=patience.answer)
+        self._downloads = Downloads(hosts=CDN_HOSTS, own_server=own_server, silence=timeouts.answer)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """As the port has it. Fewer or more bytes than Discord announced are not the file."""
-        ref, count = _read(attachment), 0
+        """Yield the file. A size other than the announced one is an incomplete download."""
+        ref = _read(attachment)
+        count = 0
         if _expires_at(ref.url) < self._clock.now() + _SOON:
             ref = await self._renewed(ref)
         async for piece in self._pieces(ref):
@@ -44,7 +54,7 @@ class Downloader:
             raise Unreachable("what came was not the whole file")
 
     async def _pieces(self, ref: FileRef) -> AsyncIterator[bytes]:
-        """A link may have expired sooner than it said; then nothing of the file has come yet."""
+        """Download; renew the link once if it is refused before the first byte."""
         begun = False
         try:
             async for piece in self._downloads.fetch(self._moved(ref.url)):
@@ -55,11 +65,12 @@ class Downloader:
                 raise
         else:
             return
+
         async for piece in self._downloads.fetch(self._moved((await self._renewed(ref)).url)):
             yield piece
 
     async def _renewed(self, ref: FileRef) -> FileRef:
-        """Discord signs its links anew whenever it shows the message."""
+        """Request the message again: Discord signs its links anew."""
         path = "/channels/{channel_id}/messages/{message_id}"
         try:
             where = {"channel_id": checked(ref.channel), "message_id": checked(ref.message)}
@@ -68,13 +79,15 @@ class Downloader:
             raise Refused("the link to the file has expired, and its message is gone") from exc
         except NotSent as exc:
             raise Unreachable("Discord does not give the file now") from exc
+
         for file in _files(message):
             if str(file.get("id")) == ref.attachment:
                 return FileRef.read(f"{ref.channel} {ref.message} {ref.attachment} {file['url']}")
+
         raise Refused("the file was taken out of its message")
 
     def _moved(self, url: str) -> str:
-        """To where the config says that files are."""
+        """Point the link to the configured CDN."""
         address = URL(url)
         if self._cdn == URL(CDN) or address.host not in CDN_HOSTS:
             return url
@@ -90,7 +103,7 @@ def _read(attachment: Attachment) -> FileRef:
 
 
 def _expires_at(url: str) -> datetime:
-    """As the link says; one that does not is taken as it is."""
+    """Return the expiry in the link; without one it never expires."""
     with suppress(ValueError, KeyError, OverflowError, OSError):
         return datetime.fromtimestamp(int(URL(url).query["ex"], 16), UTC)
     return datetime.max.replace(tzinfo=UTC)

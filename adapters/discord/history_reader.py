@@ -1,4 +1,4 @@
-"""The history of one channel, as far as it is to be read again."""
+"""Reads the history of one channel during catch-up."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from turngate.adapters.discord.api import Api
-from turngate.adapters.discord.channels import Payload, Place
+from turngate.adapters.discord.channels import Channel, Payload
 from turngate.adapters.discord.ids import time_of
 from turngate.adapters.discord.normalise import sent_at
-from turngate.gateway.domain.errors import Throttled, Undeliverable, Unreachable
+from turngate.gateway.domain.errors import (
+    Throttled,
+    Undeliverable,
+    Unreachable,
+)
 
 T = TypeVar("T")
 
@@ -22,10 +26,10 @@ _CLOCKS_DIFFER = timedelta(days=1)
 
 
 class History:
-    """One channel's, page by page, oldest first."""
+    """The history of one channel, page by page, oldest first."""
 
-    def __init__(self, api: Api, place: Place, after: int) -> None:
-        self.place = place
+    def __init__(self, api: Api, chat: Channel, after: int) -> None:
+        self.chat = chat
         self._api = api
         self._after = after
         self._page: list[Payload] = []
@@ -33,47 +37,46 @@ class History:
 
     @property
     def next_id(self) -> int | None:
-        """Of the oldest that was not taken; None if there is none left."""
+        """Id of the oldest message not taken; None if there is none."""
         return int(self._page[-1]["id"]) if self._page else None
 
     async def begin(self) -> None:
-        """Look at the first page. Of a channel that is closed to us nothing is there."""
+        """Load the first page. A channel the bot may not read is empty."""
         try:
-            await self._turn_page()
+            await self._load_page()
         except Undeliverable:
             self._is_whole = True
 
     async def take(self) -> Payload:
-        """The oldest. The page after it is there when this returns."""
+        """Return the oldest message, and load the next page if needed."""
         message = self._page.pop()
         self._after = int(message["id"])
         if not self._page and not self._is_whole:
-            await self._turn_page()
+            await self._load_page()
         return message
 
-    async def _turn_page(self) -> None:
+    async def _load_page(self) -> None:
         page = await self._ask({"after": self._after, "limit": _PAGE})
         self._page = sorted(page, key=lambda message: int(message["id"]), reverse=True)
         self._is_whole = len(page) < _PAGE
 
-    async def look_back(self, since: datetime) -> None:
+    async def load_newest(self, since: datetime) -> None:
         """
-        Where ids tell no time: take the newest page instead, of it what was said since then.
+        Load the newest page and filter it by time, for servers whose ids contain no time.
 
-        If times tell nothing either, all of it: what is known already is not taken twice.
+        If the timestamps are all equal, keep all of it: known messages are deduped.
         """
         page = await self._newest()
         if len({message.get("timestamp") for message in page}) > 1:
             page = [message for message in page if sent_at(message) >= since]
-        self._page, self._is_whole = (
-            sorted(page, key=lambda message: int(message["id"]), reverse=True),
-            True,
-        )
+        self._page = sorted(page, key=lambda message: int(message["id"]), reverse=True)
+        self._is_whole = True
 
-    async def ids_tell_time(self) -> bool | None:
-        """Discord's do, and what was said since some time is asked for by that. None if nothing here shows it."""
+    async def has_timed_ids(self) -> bool | None:
+        """Check whether ids contain the time of the message. None if there are no messages."""
         page: list[Payload] = []
-        with suppress(Unreachable):  # not every server can be asked this
+        # Some servers do not support this query.
+        with suppress(Unreachable):
             page = await self._newest()
         return all(map(_agrees, page)) if page else None
 
@@ -84,17 +87,18 @@ class History:
             return []
 
     async def _ask(self, query: dict[str, object]) -> list[Payload]:
-        where, path = {"channel_id": self.place.channel}, "/channels/{channel_id}/messages"
-        return await patiently(lambda: self._api.objects("GET", path, where, query=query))
+        where = {"channel_id": self.chat.channel}
+        path = "/channels/{channel_id}/messages"
+        return await retry_throttled(lambda: self._api.objects("GET", path, where, query=query))
 
 
 def _agrees(message: Payload) -> bool:
-    """Whether its id tells the time at which it was sent."""
+    """Check that the id's time matches the timestamp."""
     return abs(time_of(int(message["id"])) - sent_at(message)) < _CLOCKS_DIFFER
 
 
-async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
-    """A question may be asked again after the pause that Discord wants."""
+async def retry_throttled(ask: Callable[[], Awaitable[T]]) -> T:
+    """Repeat a request after each rate limit pause, unless the pause is too long."""
     while True:
         try:
             return await ask()

@@ -10,22 +10,24 @@ _EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
 
 
 def id_at(moment: datetime) -> int:
-    """One that is smaller than that of anything made in that millisecond, or later."""
+    """Return an id below all ids of that millisecond and later."""
     return max(0, (moment - _EPOCH) // timedelta(milliseconds=1) * 2**22 - 1)
 
 
 def time_of(id_: int) -> datetime:
-    """When that was made."""
+    """Return the time when the id was created."""
     return _EPOCH + timedelta(milliseconds=id_ >> 22)
 
 
 def is_id(word: str | None) -> bool:
-    """Whether it could be one."""
     return word is not None and word.isascii() and word.isdigit() and len(word) <= 20
 
 
 def checked(word: str | None) -> str:
-    """Raises Undeliverable for what no id is: it would make another address of the one that it stands in."""
+    """
+    Return a valid id. Raises Undeliverable for anything else, which would change the request's
+    path.
+    """
     if word is None or not is_id(word):
         raise Undeliverable("Discord has no place of this name")
     return word

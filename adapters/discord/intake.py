@@ -1,8 +1,8 @@
 """
-From events to the gateway. Discord is never told that something has arrived, and tells everything once: what could not
-be stored ends the line, so that it is read again.
+From gateway events to stored messages. Events are neither confirmed nor repeated: if one could not
+be stored, the connection ends, so that catch-up reads it again.
 
-Channels wait for no other channel; within one everything comes in the order in which it was done.
+Channels do not wait for each other; within one channel the order is kept.
 """
 
 from __future__ import annotations
@@ -17,72 +17,95 @@ from typing import Any
 
 from turngate.adapters.discord.account import Account
 from turngate.adapters.discord.api import Api
-from turngate.adapters.discord.cache import Memory
-from turngate.adapters.discord.channels import TEXT, Payload, Place
-from turngate.adapters.discord.directory import Atlas, direct
-from turngate.adapters.discord.interactions import TOO_LATE, Interaction, Interactions
-from turngate.adapters.discord.normalise import HANDLED, Me, lacks_content, normalise
-from turngate.gateway.domain.errors import Refused, Retryable, TurngateError, Undeliverable
+from turngate.adapters.discord.cache import Cache
+from turngate.adapters.discord.channels import (
+    TEXT,
+    Channel,
+    Payload,
+)
+from turngate.adapters.discord.directory import Directory, direct
+from turngate.adapters.discord.interactions import (
+    DEFER_AFTER,
+    Interaction,
+    Interactions,
+)
+from turngate.adapters.discord.normalise import (
+    HANDLED,
+    Me,
+    lacks_content,
+    normalise,
+)
+from turngate.gateway.domain.errors import (
+    Refused,
+    Retryable,
+    TurngateError,
+    Undeliverable,
+)
 from turngate.gateway.domain.messages import InboundMessage
-from turngate.gateway.domain.ports.adapter import Clock, Receive
+from turngate.gateway.domain.ports.adapter import Receive
+from turngate.gateway.domain.ports.clock import Clock
 
 _MOST_WAITING = 5000
 _NOT_TAKEN = "That could not be stored, so nothing comes of it. Please try again in a moment."
 
-_STRANGE = (KeyError, TypeError, ValueError, AttributeError)
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 
 _log = logging.getLogger(__name__)
 
-Errand = Callable[[], Awaitable[None]]
+BackgroundCall = Callable[[], Awaitable[None]]
 
 _Event = tuple[str, Payload, Interaction | None]
 
 
 class Reader:
-    """Makes messages of what Discord tells, with what is known of the place."""
+    """Converts events to messages, with the directory's names."""
 
-    def __init__(self, api: Api, atlas: Atlas, account: Account, clock: Clock) -> None:
+    def __init__(self, api: Api, directory: Directory, account: Account, clock: Clock) -> None:
         self._api = api
-        self._atlas = atlas
+        self._directory = directory
         self._account = account
         self._clock = clock
 
-    async def read(self, event: str, payload: Payload, place: Place) -> InboundMessage | None:
-        """None for what concerns no bot, and for what nobody understands: the others must be heard all the same."""
-        me, now = await self.me(), self._clock.now()
+    async def read(self, event: str, payload: Payload, chat: Channel) -> InboundMessage | None:
+        """
+        Convert an event. None if it is not for the bot, or malformed: it must not block the others.
+        """
+        me = await self.me()
+        now = self._clock.now()
+
         try:
-            return normalise(event, payload, place, me, now, self._atlas.names(place.guild))
-        except _STRANGE:
+            return normalise(event, payload, chat, me, now, self._directory.names(chat.guild))
+        except _MALFORMED:
             _log.warning("an event was left out: nobody understands it")
             return None
 
     async def me(self) -> Me:
-        """The bot, as it is known by now. Raises Unauthorized if Discord does not know it."""
+        """Return the bot as known now. Raises Unauthorized if the token is refused."""
         user = await self._api.me()
         return Me(
             id=str(user["id"]),
             name=str(user.get("username") or ""),
             account=self._account.name,
-            roles=self._atlas.own_roles,
+            roles=self._directory.own_roles,
             commands=self._account.command_names,
             threads=self._account.threads,
         )
 
 
 class Intake:
-    """Of one life of a bot. Leaving the block ends what it still does."""
+    """Receives for one run of a bot. Leaving the block cancels its tasks."""
 
     def __init__(
         self,
         reader: Reader,
-        atlas: Atlas,
-        memory: Memory,
+        directory: Directory,
+        cache: Cache,
         interactions: Interactions,
         receive: Receive,
     ) -> None:
         self._reader = reader
-        self._atlas = atlas
-        self._memory = memory
+        self._directory = directory
+        self._cache = cache
         self._interactions = interactions
         self._receive = receive
         self._me = ""
@@ -90,47 +113,51 @@ class Intake:
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
         self._has_warned = False
 
     async def __aenter__(self) -> Intake:
-        """Ask Discord who we are. Raises Unauthorized if it does not know us."""
+        """Ask Discord for the bot's identity. Raises Unauthorized if the token is refused."""
         self._me = (await self._reader.me()).id
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Nobody waits for errands."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         if not self._failure.cancel() and not self._failure.cancelled():
-            self._failure.exception()  # nobody waits for it any more
+            # Retrieve the error, or asyncio logs it as never retrieved.
+            self._failure.exception()
 
     async def until_failure(self) -> None:
-        """Raises what the first message that could not be stored did."""
+        """Wait for, and raise, the first error of a message that could not be stored."""
         await self._failure
 
     def take(self, event: str, payload: Payload) -> None:
-        """Called with every event, in order; never waits."""
-        with _understanding():
-            self._atlas.learn(event, payload, self._me)
+        """Queue an event; called in order, never waits."""
+        with _skip_malformed():
+            self._directory.learn(event, payload, self._me)
             if event not in HANDLED:
                 return
+
             channel = str(payload.get("channel_id") or payload["channel"]["id"])
             if event == "MESSAGE_CREATE":
-                self._memory.heard(channel, int(payload["id"]))
+                self._cache.note_received(channel, int(payload["id"]))
+
             interaction = (
                 self._interactions.begin(payload, self._me)
                 if event == "INTERACTION_CREATE"
                 else None
             )
             if interaction is not None:
-                self.run_errand(partial(self._defer_in_time, interaction))
+                self.run_in_background(partial(self._defer_after_delay, interaction))
+
             self._enqueue(channel, (event, payload, interaction))
 
-    def run_errand(self, errand: Errand) -> None:
-        """Something on the side, that nobody waits for and that may fail."""
-        self._start(_harmless(errand))
+    def run_in_background(self, call: BackgroundCall) -> None:
+        """Run a call whose result is not needed and which may fail."""
+        self._start(_ignore_errors(call))
 
     def _enqueue(self, channel: str, event: _Event) -> None:
         self._count += 1
@@ -157,52 +184,60 @@ class Intake:
         message = await self._read(channel, event, payload)
         if message is None:
             return
+
         if interaction is None:
-            with suppress(Refused):  # never taken, whoever asks: what comes after it is
+            # A refused message is never stored; those after it must not wait.
+            with suppress(Refused):
                 await self._receive(message)
         else:
-            await self._take_at_once(message, interaction)
+            await self._take_interaction(message, interaction)
 
-    async def _take_at_once(self, message: InboundMessage, interaction: Interaction) -> None:
-        """A command or a press: Discord does not tell of it again, so whoever waits for an answer must hear of it."""
+    async def _take_interaction(self, message: InboundMessage, interaction: Interaction) -> None:
+        """
+        Store a command or press. Discord does not repeat it, so a failure is shown to the user.
+        """
         try:
             await self._receive(message)
         except Refused as exc:
-            self.run_errand(
+            self.run_in_background(
                 partial(self._interactions.decline, interaction, f"This is not taken: {exc}")
             )
         except TurngateError:
-            await _harmless(partial(self._interactions.decline, interaction, _NOT_TAKEN))
+            await _ignore_errors(partial(self._interactions.decline, interaction, _NOT_TAKEN))
             raise
         else:
-            self.run_errand(partial(self._interactions.defer, interaction))
+            self.run_in_background(partial(self._interactions.defer, interaction))
 
     async def _read(self, channel: str, event: str, payload: Payload) -> InboundMessage | None:
-        guild = payload.get("guild_id") or self._atlas.guild_of(channel)
+        guild = payload.get("guild_id") or self._directory.guild_of(channel)
         try:
-            place = (
+            chat = (
                 direct(channel)
                 if guild is None
-                else await self._atlas.place(channel, guild=str(guild))
+                else await self._directory.find(channel, guild=str(guild))
             )
         except Undeliverable:
-            # Deleted meanwhile, or nobody tells of it. It was written all the same: whether it can be answered shows.
-            place = Place(channel=channel, kind=TEXT, guild=str(guild))
-        if event == "MESSAGE_CREATE" and guild is not None:
-            self._warn_if_kept_from_us(payload)
-        return await self._reader.read(event, payload, place)
+            # The channel was deleted or is hidden. The message exists: sending the answer will show
+            # whether it can be answered.
+            chat = Channel(channel=channel, kind=TEXT, guild=str(guild))
 
-    def _warn_if_kept_from_us(self, message: Payload) -> None:
-        with _understanding():
+        if event == "MESSAGE_CREATE" and guild is not None:
+            self._warn_if_content_missing(payload)
+
+        return await self._reader.read(event, payload, chat)
+
+    def _warn_if_content_missing(self, message: Payload) -> None:
+        with _skip_malformed():
             if not self._has_warned and lacks_content(message):
                 self._has_warned = True
                 _log.warning(
-                    "messages come without their words: switch on the Message Content Intent of this bot"
+                    "messages come without their words: switch on the Message Content Intent of "
+                    "this bot"
                 )
 
-    async def _defer_in_time(self, interaction: Interaction) -> None:
-        """However long it takes to store it."""
-        await asyncio.sleep(TOO_LATE)
+    async def _defer_after_delay(self, interaction: Interaction) -> None:
+        """Acknowledge in time, even if storing takes long."""
+        await asyncio.sleep(DEFER_AFTER)
         await self._interactions.defer(interaction)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -211,23 +246,23 @@ class Intake:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Whatever went wrong, the message is not stored: so all of this ends, and it is read again."""
+        """End the intake after any error: the message is not stored and has to be read again."""
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._failure.done():
             self._failure.set_exception(error)
 
 
-async def _harmless(errand: Errand) -> None:
-    """Whoever pressed too long ago is not waiting, and a menu is looked at again with the next start."""
+async def _ignore_errors(call: BackgroundCall) -> None:
+    """Ignore failures: an old press needs no answer, and the menu is compared at the next start."""
     with suppress(TurngateError):
-        await errand()
+        await call()
 
 
 @contextmanager
-def _understanding() -> Iterator[None]:
-    """One event that nobody understands must not keep the others from being heard."""
+def _skip_malformed() -> Iterator[None]:
+    """Skip a malformed event, which must not block the others."""
     try:
         yield
-    except _STRANGE:
+    except _MALFORMED:
         _log.warning("an event was left out: nobody understands it")

@@ -1,10 +1,10 @@
 """
-Markdown as Discord shows it. Discord reads most of it by itself: what it does not know is written in another way.
+Markdown as Discord shows it. Discord reads most of it; what it does not support is rewritten.
 
-Tables become code or lists, deep headings become bold, pictures become links, and every fence is one of three
-backticks, the only kind that Discord knows. No word gets lost. "@everyone" stays as it was written: that it calls no
-one is said beside the text (`allowed_mentions`), and people can copy what they read. Only `<@ID>`, which the gateway
-itself has put there, calls a person.
+Tables become code or lists, deep headings bold, pictures links, and every fence three backticks,
+the only kind Discord knows. No text is lost. "@everyone" stays as written: `allowed_mentions` keeps
+it from mentioning, and users can copy it. Only `<@ID>`, which the gateway itself inserts, mentions
+a user.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from turngate.adapters.discord.tables import read_table
 
 LARGEST_TEXT = 2000
 """
-Discord's servers count code points (https://github.com/discord/discord-api-docs/issues/1315), its clients UTF-16 units.
-A text that fits by units fits both ways.
+Discord's servers count code points (https://github.com/discord/discord-api-docs/issues/1315), its
+clients UTF-16 units. A text that fits by units fits both ways.
 """
 
 _MOST_CALLS = 100
@@ -36,7 +36,7 @@ _QUOTE = re.compile(r" {0,3}>(?:[ \t]?>)*[ \t]?")
 _ITEM = re.compile(r"(?P<before>[ \t]*)(?P<mark>[-*+])[ \t]+(?:\[(?P<box>[ xX])\][ \t]+)?(?=\S)")
 _INLINE = re.compile(
     r"""
-    (?<!`)(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)|\\.  # code, and what stands behind a backslash, stays
+    (?<!`)(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)|\\.  # code, and escaped characters
     |(?P<bars>(?<=\s)\|\|(?=\s))
     |!\[(?P<words>(?:[^\[\]]|\[[^\[\]]*\])*)\]
     \((?P<url><[^<>]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)(?:[ \t]+[^()]*)?\)
@@ -49,24 +49,24 @@ _BOXES = {" ": "☐ ", "x": "☑ ", "X": "☑ "}
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """Words as Discord takes them, and the people who are to be called by them: all others are only named."""
+    """Text for Discord, and the users it mentions."""
 
     text: str
     users: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
-        """As the most careful counts."""
+        """Length in UTF-16 units, the stricter count."""
         return units(self.text)
 
 
 def units(text: str) -> int:
-    """How many UTF-16 units a text has."""
+    """Count the UTF-16 units of a text."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def marked(markdown: str) -> Marked:
-    """Convert. What would be nothing after that stays as it was written."""
+    """Convert. A text that would be empty after conversion stays as written."""
     text = "\n".join(_converted(_scrubbed(markdown).split("\n"))).strip()
     return (
         Marked(text, tuple(dict.fromkeys(_CALL.findall(text)))[:_MOST_CALLS])
@@ -76,12 +76,12 @@ def marked(markdown: str) -> Marked:
 
 
 def plain(markdown: str) -> Marked:
-    """As it was written, every character of it, calling nobody."""
+    """Return the text as written, without mentions."""
     return Marked(_scrubbed(markdown).strip())
 
 
 def _scrubbed(text: str) -> str:
-    """Half of a character is none, nor is NUL: Discord takes valid text only. It trims what is blank at both ends."""
+    """Replace lone surrogates and NUL, which Discord rejects, and unify line ends."""
     return (
         text.encode("utf-8", "replace")
         .decode()
@@ -111,25 +111,30 @@ def _converted(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _opened(line: str) -> re.Match[str] | None:
-    """A fence. What has more backticks further on is a piece of code inside a line."""
+    """Match an opening fence. With backticks later in the line it is inline code."""
     fence = _FENCE.fullmatch(line) if "```" in line or "~~~" in line else None
     return None if fence and fence["mark"][0] == "`" and "`" in fence["info"] else fence
 
 
 def _inside(lines: Sequence[str], at: int, opened: re.Match[str]) -> tuple[Sequence[str], int]:
-    """The code, and how many lines it takes with its fences. It need not be closed: a quote that ends ends it too."""
-    mark, is_quoted = opened["mark"], ">" in opened["before"]
+    """
+    Return the code and its line count with fences. An unclosed fence ends with its quote or the
+    text.
+    """
+    mark = opened["mark"]
+    is_quoted = ">" in opened["before"]
     for number in range(at + 1, len(lines)):
         inner = lines[number].strip(" \t>")
         if inner.startswith(mark) and not inner.strip(mark[0]):
             return lines[at + 1 : number], number - at + 1
         if is_quoted and not lines[number].lstrip().startswith(">"):
             return lines[at + 1 : number], number - at
+
     return lines[at + 1 :], len(lines) - at
 
 
 def _code(opened: re.Match[str], lines: Iterable[str]) -> Iterator[str]:
-    """Three backticks inside would end it, so that nothing that is seen parts them there."""
+    """Yield a code block; zero-width spaces part three backticks inside it."""
     language = _LANGUAGE.match(opened["info"].strip())
     yield f"{opened['before']}```{language[0] if language else ''}"
     for line in lines:
@@ -139,7 +144,7 @@ def _code(opened: re.Match[str], lines: Iterable[str]) -> Iterator[str]:
 
 
 def _level_below(lines: Sequence[str], at: int) -> int:
-    """Of a heading of one line that is underlined; 0 if it is none."""
+    """Return the level of an underlined heading; 0 if it is none."""
     if (
         at + 1 >= len(lines)
         or lines[at + 1].lstrip(" ")[:1] not in ("=", "-")
@@ -152,7 +157,7 @@ def _level_below(lines: Sequence[str], at: int) -> int:
 
 
 def _rewritten(line: str) -> str:
-    """One line that is no part of anything larger."""
+    """Rewrite a single line."""
     first = line.lstrip(" \t")[:1]
     if first == "#" and (heading := _HEADING.fullmatch(line)) and heading[2]:
         return _heading(len(heading[1]), _inline(heading[2]))
@@ -161,9 +166,14 @@ def _rewritten(line: str) -> str:
     if first == ">":
         quote = _QUOTE.match(line)
         return line if quote is None else f"> {_inline(line[quote.end() :])}"
+
     if first in ("-", "*", "+") and (item := _ITEM.match(line)):
         mark = "-" if item["mark"] == "+" else item["mark"]
-        return f"{item['before']}{mark} {_BOXES.get(item['box'] or '', '')}{_inline(line[item.end() :])}"
+        return (
+            f"{item['before']}{mark} "
+            f"{_BOXES.get(item['box'] or '', '')}{_inline(line[item.end() :])}"
+        )
+
     return _inline(line)
 
 
@@ -175,19 +185,19 @@ def _heading(level: int, words: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """What stands inside a line."""
     return _INLINE.sub(_other, text) if "![" in text or "||" in text else text
 
 
 def _other(found: re.Match[str]) -> str:
     """
-    Discord shows no picture behind such a mark; a link it opens, and shows what it leads to. Two bars between blanks
-    mean "or"; Discord would hide what stands between two pairs of them.
+    Turn a picture into a link, and escape bars between blanks, which would hide text as a spoiler.
     """
     if found["bars"]:
         return r"\|\|"
+
     url = found["url"]
     if url is None:
         return found[0]
+
     words = found["words"].strip()
     return f"[{words}]({url})" if words else url or found[0]

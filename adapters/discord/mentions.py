@@ -1,7 +1,7 @@
 """
-What stands in Discord's texts for people, roles, channels, pictures and times, in words.
+Discord's tokens for roles, channels, emoji and times, as readable text.
 
-A person stays `<@ID>`: that is the form in which the gateway hides ids from agents and brings them back.
+A user stays `<@ID>`: the gateway redacts and restores ids in that form.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _CHANNEL = re.compile(
 
 
 def readable(text: str, names: Names, *, bot: str, bot_name: str) -> str:
-    """The same in words. What has no name that we know stays as it is."""
+    """Replace tokens by names. Unknown ones stay."""
 
     def said(found: re.Match[str]) -> str:
-        kind, value = found.lastgroup or "", found[found.lastgroup or 0]
+        kind = found.lastgroup or ""
+        value = found[found.lastgroup or 0]
         match kind:
             case "user":
                 return f"@{bot_name}" if value == bot else f"<@{value}>"
@@ -39,22 +40,23 @@ def readable(text: str, names: Names, *, bot: str, bot_name: str) -> str:
                 return _time(int(value)) or found[0]
             case "command":
                 return f"/{value}"
+
         return value
 
     return _TOKEN.sub(said, text)
 
 
 def without_ids(text: str) -> str:
-    """For a title, in which Discord shows no names: whoever and whatever is called by a number is left out."""
+    """Make text for a title, where Discord shows no names: tokens with ids are dropped."""
     words = readable(text, Names(), bot="", bot_name="")
     return re.sub(r" {2,}", " ", _NUMBERED.sub("", words)).strip()
 
 
 def linked(text: str, names: Names, room: int) -> str:
     """
-    The way back: a channel that is called by its name can be opened by whoever reads it. It calls nobody.
+    Turn channel names into links, which mention no one.
 
-    Stays as it is if it would need more than `room` characters. What two channels are called leads to neither.
+    Unchanged if the result exceeds `room` characters. A name of two channels is not linked.
     """
     counted = Counter(names.channels.values())
     ids = {name: id_ for id_, name in names.channels.items() if counted[name] == 1}
@@ -72,7 +74,7 @@ def _named(sign: str, name: str | None, otherwise: str) -> str:
 
 
 def _time(seconds: int) -> str | None:
-    """In UTC: whoever reads it need not be where the writer is. None for what is no time of this calendar."""
+    """Format in UTC, as users are in different time zones. None if out of range."""
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Slash commands, as Discord offers them to people. It takes few changes a day, so it is told only of changes."""
+"""Slash commands in Discord's menu. Changes per day are limited, so only differences are sent."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 
 from turngate.adapters.discord.api import Api
 from turngate.adapters.discord.channels import Payload
-from turngate.adapters.telling import MenuEntry
+from turngate.gateway.domain.ports.adapter import MenuEntry
 
 MOST = 100
 """One more, and Discord refuses all of them."""
 
-_CHAT_INPUT, _TEXT = 1, 3
+_CHAT_INPUT = 1
+_TEXT = 3
 _LONGEST = 100
 _NAME = re.compile(r"[-_\w]{1,32}")
 _PATH = "/applications/{application_id}/commands"
 
 
 async def offer(api: Api, application: str, entries: Sequence[MenuEntry]) -> None:
-    """Make Discord offer these and no others."""
+    """Make Discord offer exactly these commands."""
     wanted = [
         _command(entry)
         for entry in entries
@@ -46,7 +47,7 @@ def _command(entry: MenuEntry) -> dict[str, Any]:
 
 
 def _essence(command: Payload) -> str:
-    """What people see of it; the rest Discord adds by itself."""
+    """Return what users see, without fields that Discord adds."""
     options = [
         (each.get("type"), each.get("name"), each.get("description"))
         for each in command.get("options") or ()

@@ -1,9 +1,9 @@
 """
-From what Discord tells to what a person did. Pure: `tests/golden/discord` has an event of every kind.
+From Discord's events to inbound messages. Pure: `tests/golden/discord` has an event of every kind.
 
-Messages come through the gateway and out of a channel's history, as the same JSON, so that both are read here. Whether
-the bot is meant Discord itself says (`mentions`), but a reply calls whom it answers without his name in the text: that
-is a reply, and no mention.
+Messages from the gateway and from a channel's history are the same JSON and are both read here.
+Discord lists mentioned users (`mentions`), but a reply also lists its addressee without a name in
+the text: that counts as a reply, not as a mention.
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from turngate.adapters.discord.channels import Names, Payload, Place
-from turngate.adapters.discord.contents import attachments_of, forwarded_in, words_of
+from turngate.adapters.discord.channels import (
+    Channel,
+    Names,
+    Payload,
+)
+from turngate.adapters.discord.contents import (
+    attachments_of,
+    forwarded_in,
+    text_of,
+)
 from turngate.adapters.discord.ids import time_of
 from turngate.adapters.discord.mentions import readable
 from turngate.gateway.domain.messages import (
@@ -34,15 +42,17 @@ HANDLED = (
     "MESSAGE_REACTION_ADD",
     "INTERACTION_CREATE",
 )
-"""The events that mean something here."""
+"""The events that become messages."""
 
-# What people write, replies, and what other bots answer to commands. The rest tells that somebody joined, pinned,
-# boosted; a thread's first message (21) points at the message in the parent that was there before.
-_SPOKEN = (0, 19, 20, 23)
+# Messages, replies, and answers to commands. Other types are notices (joined, pinned, boosted); a
+# thread's first message (21) only points at its message in the parent channel.
+_MESSAGE_TYPES = (0, 19, 20, 23)
 _FORWARD = 1
 _LOADING = 1 << 7
-_COMMAND, _PRESS = 2, 3
-_CHAT_INPUT, _BUTTON = 1, 2
+_COMMAND = 2
+_PRESS = 3
+_CHAT_INPUT = 1
+_BUTTON = 2
 _SUBCOMMANDS = (1, 2)
 _TYPED = re.compile(r"[/!]([a-z][\w-]*)(?=\s|$)", re.IGNORECASE)
 
@@ -50,10 +60,10 @@ _TYPED = re.compile(r"[/!]([a-z][\w-]*)(?=\s|$)", re.IGNORECASE)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Me:
     """
-    The bot itself: what Discord calls it, what the config calls it, and the commands that it knows.
+    The bot: its id and name on Discord, its account name, and its commands.
 
-    `roles` are those that Discord made for it, one in each server: whoever calls such a role means the bot. `threads`:
-    what it is asked in a channel it answers in a thread of its own.
+    `roles` are those that Discord created for it; mentioning one mentions the bot. `threads`: it
+    answers in a new thread.
     """
 
     id: str
@@ -67,67 +77,73 @@ class Me:
 def normalise(
     event: str,
     payload: Payload,
-    place: Place,
+    chat: Channel,
     me: Me,
     now: datetime,
     names: Names = Names(),  # noqa: B008 - frozen
 ) -> InboundMessage | None:
     """
-    What was done, or None if it concerns no bot: somebody joined, a link got its picture, the bot itself wrote.
+    Convert an event. None if it is not for the bot: a user joined, a link got its preview, the bot
+    wrote it.
 
-    A message out of a channel's history is a MESSAGE_CREATE. `place` is the channel that the payload names, `now` the
-    time of events to which Discord gives none.
+    A message from history is a MESSAGE_CREATE. `chat` is the payload's channel, `now` the time of
+    events without one.
     """
     match event:
         case "MESSAGE_CREATE":
-            return _said(payload, place, me, names, MessageKind.NEW)
+            return _said(payload, chat, me, names, MessageKind.NEW)
         case "MESSAGE_UPDATE" if _is_edit(payload):
-            return _said(payload, place, me, names, MessageKind.EDIT)
+            return _said(payload, chat, me, names, MessageKind.EDIT)
         case "MESSAGE_DELETE":
-            return _deleted(payload, place, me, now)
+            return _deleted(payload, chat, me, now)
         case "MESSAGE_REACTION_ADD":
-            return _reacted(payload, place, me, now)
+            return _reacted(payload, chat, me, now)
         case "INTERACTION_CREATE":
-            return _interacted(payload, place, me, now)
+            return _interacted(payload, chat, me, now)
+
     return None
 
 
 def lacks_content(message: Payload) -> bool:
     """
-    Whether a person wrote something that was kept from us: Discord takes no empty messages, and so makes none.
+    Check for a user's message without content, which Discord would not accept.
 
-    The sign of a bot without the message content intent. Direct messages and mentions are never kept from it.
+    It means that the message content intent is off. Direct messages and mentions always have
+    content.
     """
     is_empty = not (_words(message) or attachments_of(message))
     is_person = not _is_bot(message) and not int(message.get("flags") or 0) & _LOADING
-    return is_empty and is_person and message.get("type", 0) in _SPOKEN
+    return is_empty and is_person and message.get("type", 0) in _MESSAGE_TYPES
 
 
 def _is_edit(message: Payload) -> bool:
-    """Discord also tells of pins, threads and the pictures of links, which change no word; some of it has no author."""
+    """
+    Check for a changed text: pins, threads and link previews also send updates, some without an
+    author.
+    """
     return bool(message.get("edited_timestamp")) and "author" in message
 
 
 def _said(
-    message: Payload, place: Place, me: Me, names: Names, kind: MessageKind
+    message: Payload, chat: Channel, me: Me, names: Names, kind: MessageKind
 ) -> InboundMessage | None:
-    attachments, words, is_forward = (
-        attachments_of(message),
-        _words(message),
-        bool(forwarded_in(message)),
-    )
+    attachments = attachments_of(message)
+    words = _words(message)
+    is_forward = bool(forwarded_in(message))
     is_own = str(message["author"]["id"]) == me.id
-    if is_own or message.get("type", 0) not in _SPOKEN or not (words or attachments):
+    if is_own or message.get("type", 0) not in _MESSAGE_TYPES or not (words or attachments):
         return None
+
     text = readable(
-        words if is_forward else _without_call(words, me), names, bot=me.id, bot_name=me.name
+        words if is_forward else _without_mention(words, me), names, bot=me.id, bot_name=me.name
     )
     command = None if is_forward else _command(text, me)
     reply_to = _reply_to(message, me, names)
-    is_addressed = place.is_dm or (not is_forward and _is_called(message, me))
-    source = _source(place, me, *_author(message))
+    is_addressed = chat.is_dm or (not is_forward and _is_mentioned(message, me))
+    source = _source(chat, me, *_author(message))
     if command is None and (is_addressed or (reply_to is not None and reply_to.to_bot)):
-        source = _answered_at(source, place, me, str(message["id"]))
+        source = _in_own_thread(source, chat, me, str(message["id"]))
+
     return InboundMessage(
         id=str(message["id"]),
         event_ids=(_event_id(message, kind),),
@@ -144,7 +160,7 @@ def _said(
 
 
 def sent_at(message: Payload) -> datetime:
-    """When it was said; without a word of that, by its id."""
+    """Return the time of a message; without a timestamp, by its id."""
     moment = time_of(int(message["id"]))
     with suppress(ValueError, TypeError):
         moment = datetime.fromisoformat(message.get("timestamp") or "")
@@ -152,19 +168,22 @@ def sent_at(message: Payload) -> datetime:
 
 
 def _words(message: Payload) -> str:
-    """Its own, and those that it forwards."""
-    return "\n".join(filter(None, map(words_of, (message, *forwarded_in(message)))))
+    """Join its own text and forwarded texts."""
+    return "\n".join(filter(None, map(text_of, (message, *forwarded_in(message)))))
 
 
-def _answered_at(source: SessionSource, place: Place, me: Me, message: str) -> SessionSource:
-    """A thread that is made from a message has the id of the message, so that its key is known before it is there."""
-    if not me.threads or not place.can_have_threads:
+def _in_own_thread(source: SessionSource, chat: Channel, me: Me, message: str) -> SessionSource:
+    """
+    Move the source to the thread of its own. A thread created from a message has the message's id,
+    so the session key is known before it exists.
+    """
+    if not me.threads or not chat.can_have_threads:
         return source
     return replace(source, chat_type=ChatType.THREAD, thread_id=message)
 
 
 def _event_id(message: Payload, kind: MessageKind) -> str:
-    """Of an edit with its time: what is told of it again, because of a picture or a pin, is not told twice."""
+    """Return the dedupe id; of an edit with its time, as pins and previews repeat the update."""
     if kind is MessageKind.EDIT:
         return f"edit:{message['id']}:{message['edited_timestamp']}"
     return f"message:{message['id']}"
@@ -175,7 +194,8 @@ def _is_bot(message: Payload) -> bool:
 
 
 def _author(message: Payload) -> tuple[str, str | None]:
-    author, member = message["author"], message.get("member") or {}
+    author = message["author"]
+    member = message.get("member") or {}
     return str(author["id"]), member.get("nick") or _name(author)
 
 
@@ -183,19 +203,19 @@ def _name(user: Payload) -> str | None:
     return user.get("global_name") or user.get("username")
 
 
-def _is_called(message: Payload, me: Me) -> bool:
-    """By name or by its role, in the text: neither by a reply nor together with everybody."""
+def _is_mentioned(message: Payload, me: Me) -> bool:
+    """Check for a mention by name or role in the text; replies and @everyone do not count."""
     content = message.get("content") or ""
     called = message.get("mentions")
-    # Discord says whom it has called; a server that does not leaves it to the text.
-    is_told = called is None or any(str(user["id"]) == me.id for user in called)
+    # Discord lists the mentioned users; on servers that do not, only the text counts.
+    is_mentioned = called is None or any(str(user["id"]) == me.id for user in called)
     roles = {str(role) for role in message.get("mention_roles") or ()} & me.roles
-    by_name = is_told and any(call in content for call in (f"<@{me.id}>", f"<@!{me.id}>"))
+    by_name = is_mentioned and any(call in content for call in (f"<@{me.id}>", f"<@!{me.id}>"))
     return by_name or any(f"<@&{role}>" in content for role in roles)
 
 
-def _without_call(words: str, me: Me) -> str:
-    """Whoever calls the bot does it at the beginning, and says then what it is about. A call alone stays."""
+def _without_mention(words: str, me: Me) -> str:
+    """Remove the bot's mention from the beginning, unless nothing else is left."""
     calls = "|".join(
         map(
             re.escape,
@@ -206,7 +226,7 @@ def _without_call(words: str, me: Me) -> str:
 
 
 def _command(text: str, me: Me) -> str | None:
-    """Typed instead of chosen, `/new title` or `!new title`: one that we know, as it is understood everywhere."""
+    """Return a typed command the bot knows (`/new title` or `!new title`) in the slash form."""
     typed = _TYPED.match(text)
     if typed is None or typed[1].lower() not in me.commands:
         return None
@@ -214,13 +234,15 @@ def _command(text: str, me: Me) -> str | None:
 
 
 def _reply_to(message: Payload, me: Me, names: Names) -> ReplyTo | None:
-    """What is answered, which may be gone. A forward refers to something too, and answers nobody."""
+    """Return the message that is replied to, which may be deleted. A forward is not a reply."""
     reference = message.get("message_reference")
     if message.get("type", 0) != 19 or not reference or reference.get("type", 0) == _FORWARD:
         return None
+
     answered = message.get("referenced_message")
     if not answered:
         return ReplyTo(message_id=str(reference.get("message_id") or ""))
+
     return ReplyTo(
         message_id=str(answered["id"]),
         text=readable(_words(answered), names, bot=me.id, bot_name=me.name),
@@ -228,27 +250,31 @@ def _reply_to(message: Payload, me: Me, names: Names) -> ReplyTo | None:
     )
 
 
-def _deleted(gone: Payload, place: Place, me: Me, now: datetime) -> InboundMessage:
-    """Discord does not say whose message it was."""
+def _deleted(gone: Payload, chat: Channel, me: Me, now: datetime) -> InboundMessage:
+    """Convert a deletion; Discord does not name the author."""
     return InboundMessage(
         id=str(gone["id"]),
         event_ids=(f"delete:{gone['id']}",),
-        source=_source(place, me, None, None),
+        source=_source(chat, me, None, None),
         sent_at=now,
         kind=MessageKind.DELETE,
     )
 
 
-def _reacted(reaction: Payload, place: Place, me: Me, now: datetime) -> InboundMessage | None:
-    who, emoji, member = str(reaction["user_id"]), reaction["emoji"], reaction.get("member") or {}
+def _reacted(reaction: Payload, chat: Channel, me: Me, now: datetime) -> InboundMessage | None:
+    who = str(reaction["user_id"])
+    emoji = reaction["emoji"]
+    member = reaction.get("member") or {}
     if who == me.id:
         return None
+
     user = member.get("user") or {}
     sign = f":{emoji['name']}:" if emoji.get("id") else emoji["name"]
+
     return InboundMessage(
         id=str(reaction["message_id"]),
         event_ids=(f"reaction:{reaction['message_id']}:{who}:{emoji.get('id') or emoji['name']}",),
-        source=_source(place, me, who, member.get("nick") or _name(user)),
+        source=_source(chat, me, who, member.get("nick") or _name(user)),
         sent_at=now,
         text=sign,
         kind=MessageKind.REACTION,
@@ -256,26 +282,34 @@ def _reacted(reaction: Payload, place: Place, me: Me, now: datetime) -> InboundM
     )
 
 
-def _interacted(interaction: Payload, place: Place, me: Me, now: datetime) -> InboundMessage | None:
-    """A slash command or a press, whose id is that of the message with the button: an answer answers that."""
-    data, member = interaction.get("data") or {}, interaction.get("member") or {}
+def _interacted(
+    interaction: Payload, chat: Channel, me: Me, now: datetime
+) -> InboundMessage | None:
+    """
+    Convert a slash command or a press. A press has the id of the message with the button, which the
+    answer replies to.
+    """
+    data = interaction.get("data") or {}
+    member = interaction.get("member") or {}
     user = member.get("user") or interaction.get("user")
     if user is None:
         return None
+
     if interaction["type"] == _COMMAND and data.get("type", _CHAT_INPUT) == _CHAT_INPUT:
-        id_, text, kind = (
-            interaction["id"],
-            " ".join((f"/{data['name']}", *_options(data))),
-            MessageKind.COMMAND,
-        )
+        id_ = interaction["id"]
+        text = " ".join((f"/{data['name']}", *_options(data)))
+        kind = MessageKind.COMMAND
     elif interaction["type"] == _PRESS and data.get("component_type", _BUTTON) == _BUTTON:
-        id_, text, kind = interaction["message"]["id"], data["custom_id"], MessageKind.BUTTON
+        id_ = interaction["message"]["id"]
+        text = data["custom_id"]
+        kind = MessageKind.BUTTON
     else:
         return None
+
     return InboundMessage(
         id=str(id_),
         event_ids=(f"interaction:{interaction['id']}",),
-        source=_source(place, me, str(user["id"]), member.get("nick") or _name(user)),
+        source=_source(chat, me, str(user["id"]), member.get("nick") or _name(user)),
         sent_at=now,
         text=text,
         kind=kind,
@@ -285,7 +319,7 @@ def _interacted(interaction: Payload, place: Place, me: Me, now: datetime) -> In
 
 
 def _options(data: Payload) -> Iterator[str]:
-    """What was filled in, in order; a command inside a command is a word of it."""
+    """Yield the options in order; subcommands as words."""
     for option in data.get("options") or ():
         if option.get("type") in _SUBCOMMANDS:
             yield option["name"]
@@ -294,28 +328,28 @@ def _options(data: Payload) -> Iterator[str]:
             yield str(option["value"])
 
 
-def _source(place: Place, me: Me, who: str | None, name: str | None) -> SessionSource:
-    """A thread belongs to its parent, and what it is about is its name."""
+def _source(chat: Channel, me: Me, who: str | None, name: str | None) -> SessionSource:
+    """Build the source. A thread belongs to its parent channel, and its name is the topic."""
     there = SessionSource(
-        platform=PLATFORM, account=me.account, chat_id=place.channel, user_id=who, user_name=name
+        platform=PLATFORM, account=me.account, chat_id=chat.channel, user_id=who, user_name=name
     )
-    if place.is_dm:
+    if chat.is_dm:
         return there
-    there = replace(there, scope=place.guild, chat_type=ChatType.GROUP)
-    if not place.is_thread:
-        return replace(
-            there, chat_name=_titled(place.guild_name, place.name), chat_topic=place.topic
-        )
+
+    there = replace(there, scope=chat.guild, chat_type=ChatType.GROUP)
+    if not chat.is_thread:
+        return replace(there, chat_name=_titled(chat.guild_name, chat.name), chat_topic=chat.topic)
+
     return replace(
         there,
         chat_type=ChatType.THREAD,
-        chat_id=place.parent,
-        thread_id=place.channel,
-        chat_name=_titled(place.guild_name, place.parent_name),
-        chat_topic=place.name,
+        chat_id=chat.parent,
+        thread_id=chat.channel,
+        chat_name=_titled(chat.guild_name, chat.parent_name),
+        chat_topic=chat.name,
     )
 
 
 def _titled(guild: str | None, channel: str | None) -> str | None:
-    """`Friends #general`."""
+    """Join the names: `Friends #general`."""
     return " ".join(filter(None, (guild, channel and f"#{channel}"))) or None

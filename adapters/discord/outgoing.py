@@ -1,4 +1,4 @@
-"""A part as Discord wants to have it: a body, and the name by which a second try is known to be one."""
+"""A part as a request body, and the nonce that identifies a repeated send."""
 
 from __future__ import annotations
 
@@ -11,19 +11,27 @@ from turngate.adapters.discord.channels import Names, Payload
 from turngate.adapters.discord.ids import is_id
 from turngate.adapters.discord.markup import LARGEST_TEXT, marked
 from turngate.adapters.discord.mentions import linked
+from turngate.gateway.domain.agent_events import File
 from turngate.gateway.domain.errors import Undeliverable
-from turngate.gateway.domain.messages import Button, File, Part
+from turngate.gateway.domain.outbox import Button, Part
 
 Body = dict[str, Any]
 
-_ROW, _BUTTON, _GREY = 1, 2, 2
-_PER_ROW, _MOST_BUTTONS, _LONGEST_LABEL = 5, 25, 80
-_LONGEST_NONCE, _LONGEST_NAME = 25, 128
+# Discord's numbers for components and the secondary button style.
+_ROW = 1
+_BUTTON = 2
+_GREY = 2
+
+_PER_ROW = 5
+_MOST_BUTTONS = 25
+_LONGEST_LABEL = 80
+_LONGEST_NONCE = 25
+_LONGEST_NAME = 128
 _CHANNEL = re.compile(r"<#\d+>|#[\w-]{1,100}")
 
 
 def body_of(part: Part, names: Names) -> Body:
-    """Its words, whom they call, and its buttons, or none: an edit takes away what is not here."""
+    """Build content, allowed mentions and buttons; an edit removes what is missing here."""
     words = marked(part.text)
     if len(words.text) > LARGEST_TEXT:
         raise Undeliverable("this is longer than a message of Discord can be")
@@ -35,12 +43,12 @@ def body_of(part: Part, names: Names) -> Body:
 
 
 def reference_to(message: str) -> Body:
-    """An answer to it, if it is still there."""
+    """Build a reply reference; a deleted message is not an error."""
     return {"message_id": message, "fail_if_not_exists": False}
 
 
 def file_name(file: File) -> str:
-    """It goes into a header of the request: one line, and no path."""
+    """Make a name safe for a request header: one line, no path."""
     printable = "".join(
         each for each in file.name or PurePath(file.path).name if each.isprintable() and each != '"'
     )
@@ -49,12 +57,14 @@ def file_name(file: File) -> str:
 
 def nonce_of(part: Part) -> str | None:
     """
-    Its own for ever: parts are numbered anew with a new store, so the number alone would not do.
+    Return a nonce unique over time: part ids restart with a new store, so more facts are hashed.
 
-    A preview is known by its turn and by what it answers; its words grow. What belongs to no turn has none.
+    A preview is identified by its turn and the message it answers, as its text grows. Parts without
+    id and turn have none.
     """
     if not part.id and part.turn is None:
         return None
+
     target = part.target
     facts: tuple[object, ...] = (part.turn, part.reply_to, target.chat_id, target.thread_id)
     if part.id:
@@ -67,11 +77,12 @@ def nonce_of(part: Part) -> str | None:
             part.text,
             part.file,
         )
+
     return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()[:_LONGEST_NONCE]
 
 
-def says_the_same(part: Part, message: Payload, body: Body) -> bool:
-    """Whether a message of ours could be this part."""
+def matches(part: Part, message: Payload, body: Body) -> bool:
+    """Check whether a message of the bot could be this part."""
     if _essence(str(message.get("content") or "")) != _essence(body["content"]):
         return False
     if {button.nonce for button in part.buttons} != _nonces_in(message) or not _has_its_file(
@@ -83,12 +94,12 @@ def says_the_same(part: Part, message: Payload, body: Body) -> bool:
 
 
 def _essence(words: str) -> str:
-    """What channels are called may have been known then and not now."""
+    """Drop channel names, which may be linked in one text and not in the other."""
     return _CHANNEL.sub("#", words).strip()
 
 
 def _has_its_file(part: Part, message: Payload) -> bool:
-    """Discord changes what it does not like in names."""
+    """Compare file names by letters and digits: Discord changes other characters."""
     names = [_letters(str(file.get("filename"))) for file in message.get("attachments") or ()]
     return names == ([] if part.file is None else [_letters(file_name(part.file))])
 

@@ -1,4 +1,4 @@
-"""What the bot must be allowed to do, what it may do in a channel, and the link by which it is invited. Pure."""
+"""The permissions that the bot needs, those it has in a channel, and its invitation link. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 
 from turngate.adapters.discord.channels import Payload
 
-_ADMINISTRATOR, _VIEW = 1 << 3, 1 << 10
+_ADMINISTRATOR = 1 << 3
+_VIEW = 1 << 10
 _EVERYTHING = (1 << 53) - 1
 _NEEDED = {
     "View Channel": _VIEW,
@@ -24,29 +25,34 @@ By the names that Discord's own settings have for them.
 https://docs.discord.com/developers/topics/permissions#permissions-bitwise-permission-flags
 """
 
-_ROLE, _MEMBER = 0, 1
+_ROLE = 0
+_MEMBER = 1
 
 
 def needed(*, threads: bool) -> dict[str, int]:
-    """What the bot needs; `threads` if it is to begin some."""
+    """Return the needed permissions; `threads` if it creates threads."""
     return {**_NEEDED, **(_FOR_THREADS if threads else {})}
 
 
 def lacking(allowed: int, *, threads: bool) -> list[str]:
-    """What of that is not allowed, by the names that an admin finds in the settings."""
+    """Return the names of missing permissions, as in Discord's settings."""
     return [name for name, bit in needed(threads=threads).items() if not allowed & bit]
 
 
 def allowed_in(channel: Payload, guild: Payload, member: Payload, user: str) -> int:
-    """What somebody may do in a channel, by Discord's rules: roles first, and then what is said of the channel."""
+    """
+    Compute a member's permissions in a channel by Discord's rules: roles, then the channel's
+    overwrites.
+    """
     mine = {str(guild["id"]), *map(str, member.get("roles") or ())}
     allowed = _either(
         int(role["permissions"]) for role in guild["roles"] if str(role["id"]) in mine
     )
     if str(guild.get("owner_id")) == user or allowed & _ADMINISTRATOR:
         return _EVERYTHING
+
     overwrites: Sequence[Payload] = channel.get("permission_overwrites") or ()
-    everybody = [each for each in overwrites if str(each["id"]) == str(guild["id"])]
+    everyone = [each for each in overwrites if str(each["id"]) == str(guild["id"])]
     roles = [
         each
         for each in overwrites
@@ -55,14 +61,17 @@ def allowed_in(channel: Payload, guild: Payload, member: Payload, user: str) -> 
     person = [
         each for each in overwrites if int(each["type"]) == _MEMBER and str(each["id"]) == user
     ]
-    for said in (everybody, roles, person):
-        allowed &= ~_either(int(each["deny"]) for each in said)
-        allowed |= _either(int(each["allow"]) for each in said)
+
+    # Later overwrites win: @everyone, then roles, then the member.
+    for group in (everyone, roles, person):
+        allowed &= ~_either(int(each["deny"]) for each in group)
+        allowed |= _either(int(each["allow"]) for each in group)
+
     return allowed if allowed & _VIEW else 0
 
 
 def invitation(application: str, *, threads: bool) -> str:
-    """The page on which somebody lets the bot into a server, with its commands and all that it needs."""
+    """Build the link that adds the bot to a server with its commands and permissions."""
     wanted = _either(needed(threads=threads).values())
     asked = {
         "client_id": application,

@@ -1,8 +1,9 @@
 """
-Everything that goes out: messages, edits, questions with buttons, files, typing, reactions.
+Everything that is sent: messages, edits, questions with buttons, files, typing, reactions.
 
-A message goes once, with a nonce: whoever sends it again within a few minutes gets the first one back. Where Discord
-says what is in the way (no such thread yet, a forum, an archive), nothing was sent, and it goes the way that is open.
+A message is sent with a nonce: sending it again within a few minutes returns the first one. Where
+Discord names an obstacle (missing thread, forum, archive), nothing was sent, and another request is
+made.
 """
 
 from __future__ import annotations
@@ -20,23 +21,42 @@ from turngate.adapters.discord.api import (
     MessageGone,
     OnlyPosts,
 )
-from turngate.adapters.discord.cache import Memory
-from turngate.adapters.discord.channels import Payload, Place
-from turngate.adapters.discord.directory import Atlas
-from turngate.adapters.discord.ids import checked, id_at, is_id, time_of
-from turngate.adapters.discord.interactions import ORIGINAL, Interaction, Interactions
+from turngate.adapters.discord.cache import Cache
+from turngate.adapters.discord.channels import Channel, Payload
+from turngate.adapters.discord.directory import Directory
+from turngate.adapters.discord.ids import (
+    checked,
+    id_at,
+    is_id,
+    time_of,
+)
+from turngate.adapters.discord.interactions import (
+    ORIGINAL,
+    Interaction,
+    Interactions,
+)
 from turngate.adapters.discord.mentions import without_ids
 from turngate.adapters.discord.normalise import sent_at
-from turngate.adapters.discord.outgoing import Body, body_of, nonce_of, reference_to, says_the_same
-from turngate.adapters.discord.uploads import Upload, uploading
+from turngate.adapters.discord.outgoing import (
+    Body,
+    body_of,
+    matches,
+    nonce_of,
+    reference_to,
+)
+from turngate.adapters.discord.uploads import Upload, open_upload
 from turngate.gateway.domain.errors import Undeliverable
-from turngate.gateway.domain.messages import ChatType, Part, Sent, SessionSource
-from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.text import cut
 
 _MESSAGES = "/channels/{channel_id}/messages"
 _MESSAGE = _MESSAGES + "/{message_id}"
-_LONGEST_TITLE, _NAMELESS, _MARKS = 90, "Conversation", " #*_`>-|"
-# Discord remembers a nonce for some minutes; how many it does not say.
+_LONGEST_TITLE = 90
+_NAMELESS = "Conversation"
+_MARKS = " #*_`>-|"
+# Discord keeps a nonce for some minutes, without saying how many.
 _NONCE_HOLDS = timedelta(minutes=2)
 _CLOCKS_DIFFER = timedelta(seconds=1)
 _PAGE = 100
@@ -45,32 +65,33 @@ _MOST_PAGES = 20
 
 
 class Sender:
-    """Of one bot."""
+    """Sends for one bot."""
 
     def __init__(
-        self, api: Api, atlas: Atlas, memory: Memory, interactions: Interactions, clock: Clock
+        self, api: Api, directory: Directory, cache: Cache, interactions: Interactions, clock: Clock
     ) -> None:
         self._api = api
-        self._atlas = atlas
-        self._memory = memory
+        self._directory = directory
+        self._cache = cache
         self._interactions = interactions
         self._clock = clock
 
     async def send(self, part: Part) -> Sent:
-        """As a message of its own, with its buttons if it has any."""
+        """Send a message, with its buttons if it has any."""
         return await self._send(part, self._body(part))
 
     async def send_file(self, part: Part) -> Sent:
-        """With its words."""
+        """Send the file with the part's text."""
         channel = await self._channel(part.target)
-        async with uploading(part, self._atlas.largest_file(channel)) as upload:
+        async with open_upload(part, self._directory.largest_file(channel)) as upload:
             return await self._send(part, self._body(part), upload)
 
     async def edit(self, part: Part, message_id: str) -> Sent:
-        """In place. What is in an archived thread can be changed when it is opened again."""
-        channel = self._memory.channel_of(message_id) or await self._channel(part.target)
-        where, body = {"channel_id": channel, "message_id": checked(message_id)}, self._body(part)
-        with _naming("Send Messages", part.target):
+        """Edit a message; an archived thread is reopened first."""
+        channel = self._cache.channel_of(message_id) or await self._channel(part.target)
+        where = {"channel_id": channel, "message_id": checked(message_id)}
+        body = self._body(part)
+        with _name_permission("Send Messages", part.target):
             try:
                 await self._api.call("PATCH", _MESSAGE, where, body=body)
             except Archived:
@@ -78,10 +99,14 @@ class Sender:
                     "PATCH", "/channels/{channel_id}", where, body={"archived": False}
                 )
                 await self._api.call("PATCH", _MESSAGE, where, body=body)
+
         return Sent(message_id=message_id, at=self._clock.now())
 
     async def type(self, target: SessionSource) -> None:
-        """For ten seconds, or until a message comes. A thread that is not there yet is seen from its channel."""
+        """
+        Show typing for ten seconds or until a message is sent; in the parent channel while the
+        thread is missing.
+        """
         path = "/channels/{channel_id}/typing"
         try:
             await self._api.call("POST", path, {"channel_id": await self._channel(target)})
@@ -91,10 +116,11 @@ class Sender:
             await self._api.call("POST", path, {"channel_id": checked(target.chat_id)})
 
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
-        """A message that is gone, or that takes no such sign, needs none."""
+        """React. A deleted message or a refused emoji is not an error."""
         if not is_id(message_id) or self._interactions.is_one(message_id):
             return
-        # A message from which a thread was made stands in the channel.
+
+        # The message that started a thread is in the parent channel.
         is_first = message_id == target.thread_id and target.chat_id is not None
         channel = checked(target.chat_id) if is_first else await self._channel(target)
         path = _MESSAGE + "/reactions/{emoji}/@me"
@@ -105,91 +131,102 @@ class Sender:
 
     async def find_sent(self, part: Part, since: datetime) -> Sent | None:
         """
-        Among what we said there since then.
+        Find the part among the bot's messages since then.
 
-        Discord does not show nonces afterwards. A part that another process tried a moment ago is not looked for: to
-        send it again is the surest way to find it. Only posts of a forum have no nonce.
+        Discord does not return nonces later. A part that another process tried a moment ago is not
+        looked for: sending it again with its nonce is more reliable. Forum posts have no nonce.
         """
-        nonce, now, after = nonce_of(part) or "", self._clock.now(), id_at(since - _CLOCKS_DIFFER)
+        nonce = nonce_of(part) or ""
+        now = self._clock.now()
+        after = id_at(since - _CLOCKS_DIFFER)
         is_remembered = timedelta(0) <= now - since < _NONCE_HOLDS
+
         try:
             forum = await self._forum(part.target)
-            if forum is None and not self._memory.was_tried(nonce) and is_remembered:
+            if forum is None and not self._cache.was_tried(nonce) and is_remembered:
                 return None
             said = (
                 self._posts_in(forum, after)
                 if forum
-                else self._said_in(await self._channel(part.target), after)
+                else self._own_messages_in(await self._channel(part.target), after)
             )
             async for message in said:
                 if self._is_it(part, message, nonce):
-                    self._memory.sent(str(message["id"]), message.get("channel_id"), nonce)
+                    self._cache.sent(str(message["id"]), message.get("channel_id"), nonce)
                     return Sent(message_id=str(message["id"]), at=now)
         except ChannelGone:
-            pass  # a thread that was to be made by it
+            # The part itself would have created the thread.
+            pass
         except Undeliverable:
             if not is_remembered:
                 raise
-            # Nobody lets us look, but a second try is still known to be one.
+
+            # The history is not readable, but the nonce still dedupes a second send.
         return None
 
     async def find_preview(self, part: Part) -> Sent | None:
         """
-        The message that begins to answer that one, and still ends with the mark of what is not finished.
+        Find the bot's unfinished reply to that message.
 
-        If it comes only after this look, the next try is known by its nonce and gets it back.
+        If it arrives after this check, the next send has the same nonce and returns it.
         """
-        channel, nonce = await self._channel(part.target), nonce_of(part) or ""
-        async for message in self._said_in(channel, int(checked(part.reply_to))):
+        channel = await self._channel(part.target)
+        nonce = nonce_of(part) or ""
+        async for message in self._own_messages_in(channel, int(checked(part.reply_to))):
             answered = (message.get("message_reference") or {}).get("message_id")
             is_answer = answered == part.reply_to or (
                 answered is None and part.target.chat_type is ChatType.DM
             )
             is_begun = str(message.get("content") or "").endswith(_UNFINISHED)
-            if is_answer and is_begun and not self._memory.is_another(str(message["id"]), nonce):
+            if is_answer and is_begun and not self._cache.is_another(str(message["id"]), nonce):
                 return Sent(message_id=str(message["id"]), at=self._clock.now())
+
         return None
 
-    async def _forum(self, target: SessionSource) -> Place | None:
+    async def _forum(self, target: SessionSource) -> Channel | None:
         if target.chat_type is not ChatType.GROUP or target.thread_id is not None:
             return None
-        place = await self._atlas.place(checked(target.chat_id))
-        return place if place.takes_only_posts else None
+        chat = await self._directory.find(checked(target.chat_id))
+        return chat if chat.takes_only_posts else None
 
     def _is_it(self, part: Part, message: Payload, nonce: str) -> bool:
-        return says_the_same(part, message, self._body(part)) and not self._memory.is_another(
+        return matches(part, message, self._body(part)) and not self._cache.is_another(
             message["id"], nonce
         )
 
-    async def _said_in(self, channel: str, after: int) -> AsyncIterator[Payload]:
-        """What we said there, oldest first."""
+    async def _own_messages_in(self, channel: str, after: int) -> AsyncIterator[Payload]:
+        """Yield the bot's messages there, oldest first."""
         me = (await self._api.me())["id"]
         for number in range(_MOST_PAGES):
             query = {"after": after, "limit": _PAGE}
             page = await self._api.objects("GET", _MESSAGES, {"channel_id": channel}, query=query)
             if number == 0 and not page:
                 page = await self._newest_in(channel, time_of(after))
+
             for message in reversed(page):
                 if str((message.get("author") or {}).get("id")) == str(me):
                     yield message
+
             if len(page) < _PAGE:
                 return
+
             after = max(int(message["id"]) for message in page)
 
     async def _newest_in(self, channel: str, since: datetime) -> list[Payload]:
-        """By the times of the messages, on a server whose ids tell none."""
+        """Filter the newest page by timestamps, on servers whose ids contain no time."""
         page = await self._api.objects(
             "GET", _MESSAGES, {"channel_id": channel}, query={"limit": _PAGE}
         )
         return [message for message in page if sent_at(message) >= since]
 
-    async def _posts_in(self, forum: Place, after: int) -> AsyncIterator[Payload]:
-        """The first messages of the posts that we began there."""
+    async def _posts_in(self, forum: Channel, after: int) -> AsyncIterator[Payload]:
+        """Yield the first messages of the bot's own posts."""
         me = (await self._api.me())["id"]
-        told = await self._api.call(
+        answer = await self._api.call(
             "GET", "/guilds/{guild_id}/threads/active", {"guild_id": forum.guild or ""}
         )
-        for thread in (told or {}).get("threads") or ():
+
+        for thread in (answer or {}).get("threads") or ():
             is_own = (thread.get("parent_id"), thread.get("owner_id")) == (forum.channel, me)
             if is_own and int(thread["id"]) > after:
                 with suppress(MessageGone):
@@ -197,24 +234,24 @@ class Sender:
                     yield await self._api.object("GET", _MESSAGE, where)
 
     def _body(self, part: Part) -> Body:
-        return body_of(part, self._atlas.names(part.target.scope))
+        return body_of(part, self._directory.names(part.target.scope))
 
     async def _send(self, part: Part, body: Body, upload: Upload | None = None) -> Sent:
         nonce = nonce_of(part)
         interaction = self._interactions.answered_by(part, nonce)
         if nonce is not None:
-            self._memory.tried(nonce)
-        with _naming(_needed(upload), part.target):
+            self._cache.tried(nonce)
+        with _name_permission(_needed(upload), part.target):
             message = await self._answer(interaction, body, upload) if interaction else None
             if message is None:
                 message = await self._post(part, body, nonce, upload)
-        self._memory.sent(str(message["id"]), message.get("channel_id"), nonce)
+        self._cache.sent(str(message["id"]), message.get("channel_id"), nonce)
         return Sent(message_id=str(message["id"]), at=self._clock.now())
 
     async def _answer(
         self, interaction: Interaction, body: Body, upload: Upload | None
     ) -> Payload | None:
-        """In the place of the sign that an answer is on its way; None if that is no longer possible."""
+        """Replace the placeholder of a command; None if that is no longer possible."""
         try:
             await self._interactions.defer(interaction)
             return await self._api.object(
@@ -227,10 +264,12 @@ class Sender:
     async def _post(
         self, part: Part, body: Body, nonce: str | None, upload: Upload | None
     ) -> Payload:
-        channel, target = await self._channel(part.target), part.target
+        channel = await self._channel(part.target)
+        target = part.target
         whole = body | ({} if nonce is None else {"nonce": nonce, "enforce_nonce": True})
         if part.reply_to is not None and self._is_quoted(part.reply_to, target, channel):
             whole["message_reference"] = reference_to(part.reply_to)
+
         try:
             return await self._api.object(
                 "POST", _MESSAGES, {"channel_id": channel}, **_content(whole, upload)
@@ -247,29 +286,28 @@ class Sender:
 
     def _is_quoted(self, message: str, target: SessionSource, channel: str) -> bool:
         """
-        Neither a command nor what stands in another channel: the message from which a thread was made.
+        Check whether to reply to the message: not to a command, nor to the message that started the
+        thread, which is in another channel.
 
-        In a direct chat an answer to what was said last needs no quotation.
+        In a direct chat the newest message needs no quotation.
         """
         if not is_id(message) or self._interactions.is_one(message) or message == target.thread_id:
             return False
-        return target.chat_type is not ChatType.DM or int(message) != self._memory.newest_in(
-            channel
-        )
+        return target.chat_type is not ChatType.DM or int(message) != self._cache.newest_in(channel)
 
     async def _begin_thread(self, channel: str, message: str) -> None:
-        """A thread that is made from a message has its id. It is called what was asked there."""
+        """Create the thread of a message, named after its text. It has the message's id."""
         where = {"channel_id": channel, "message_id": message}
         try:
             asked = await self._api.object("GET", _MESSAGE, where)
         except MessageGone as exc:
             raise ChannelGone("the message that was to be answered in a thread is gone") from exc
         title = _titled(str(asked.get("content") or ""))
-        with _naming("Create Public Threads", None), suppress(HasThread):
+        with _name_permission("Create Public Threads", None), suppress(HasThread):
             await self._api.object("POST", _MESSAGE + "/threads", where, body={"name": title})
 
     async def _post_in_forum(self, forum: str, body: Body, upload: Upload | None) -> Payload:
-        """As a post, whose first message has its id."""
+        """Create a post; its first message has its id."""
         post = {"name": _titled(body["content"]), "message": body}
         path = "/channels/{channel_id}/threads"
         thread = await self._api.object(
@@ -278,20 +316,20 @@ class Sender:
         return {"id": thread["id"], "channel_id": thread["id"]}
 
     async def _channel(self, target: SessionSource) -> str:
-        """Where to write. Of somebody who never wrote only the id is known."""
+        """Return the channel to send to. For a user who never wrote only the user id is known."""
         if target.thread_id is not None or target.chat_id is not None or target.user_id is None:
             return checked(target.thread_id or target.chat_id)
         return await self.direct_with(checked(target.user_id))
 
     async def direct_with(self, person: str) -> str:
-        """The direct chat with somebody, opened if need be."""
-        known = self._memory.direct_with(person)
+        """Return the direct chat with a user; open it if needed."""
+        known = self._cache.direct_with(person)
         if known is None:
             opened = await self._api.object(
                 "POST", "/users/@me/channels", body={"recipient_id": person}
             )
             known = str(opened["id"])
-            self._memory.opened(person, known)
+            self._cache.opened(person, known)
         return known
 
 
@@ -304,15 +342,15 @@ def _needed(upload: Upload | None) -> str:
 
 
 def _titled(words: str) -> str:
-    """One line, not too long; a thread must have a name."""
+    """Return the first line with text, shortened; a thread must have a name."""
     lines = (line.strip(_MARKS) for line in without_ids(words).splitlines())
     line = next(filter(None, lines), _NAMELESS)
-    return line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1].rstrip() + "…"
+    return cut(line, _LONGEST_TITLE)
 
 
 @contextmanager
-def _naming(permission: str, target: SessionSource | None) -> Iterator[None]:
-    """What an administrator has to give to the bot."""
+def _name_permission(permission: str, target: SessionSource | None) -> Iterator[None]:
+    """Name the missing permission in the error."""
     try:
         yield
     except Forbidden as exc:

@@ -1,7 +1,7 @@
 """
-Tables, which Discord does not know: drawn in code where they are narrow, told row by row where they are not.
+Tables, which Discord does not support: a code block if narrow, otherwise a list of rows.
 
-In code nobody can be called and nothing stands out, so that a table with people in it is told too.
+Mentions and formatting do not work in code, so a table with mentions becomes a list too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from itertools import zip_longest
 from unicodedata import category, east_asian_width
 
 WIDEST = 72
-"""Columns of a screen. A wider drawing is broken into pieces on a telephone, and on most other screens."""
+"""
+Columns of a screen. A wider drawing is broken into pieces on a telephone, and on most other
+screens.
+"""
 
 _RULE = re.compile(r"[ \t]*+\|?(?:[ \t]*+:?-++:?[ \t]*+\|)*+(?:[ \t]*+:?-++:?[ \t]*+)?")
 _BAR = re.compile(r"(?<!\\)\|")
@@ -22,37 +25,41 @@ _MARKS = re.compile(r"(?<![\w\\])(\*\*\*|\*\*|\*|___|__|_|~~|``|`)(?=\S)(.{1,300
 _MARK = re.compile(r"[*_~`\[]")
 _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 _NOT_FOR_CODE = re.compile(r"```|<@")
-_WIDE, _NO_WIDTH = ("W", "F"), ("Mn", "Me", "Cf")
+_WIDE = ("W", "F")
+_NO_WIDTH = ("Mn", "Me", "Cf")
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Its cells as they were written, the head first, in rows of one length; and which columns lean to the right."""
+    """
+    The cells as written, header first, in rows of equal length; and which columns are
+    right-aligned.
+    """
 
     rows: tuple[tuple[str, ...], ...]
-    leaning: tuple[bool, ...]
+    right_aligned: tuple[bool, ...]
     lines: int
 
     def shown(self) -> Iterator[str]:
-        """As lines of Discord's Markdown."""
+        """Yield the lines of Discord's Markdown."""
         cells = [[_bare(cell) for cell in row] for row in self.rows]
         widths = [max(map(_width, column)) for column in zip_longest(*cells, fillvalue="")]
         fits = sum(widths) + 3 * (len(widths) - 1) <= WIDEST
         if fits and not any(_NOT_FOR_CODE.search(cell) for row in self.rows for cell in row):
-            yield from self._drawn(cells, widths)
+            yield from self._as_code(cells, widths)
         else:
-            yield from self._told()
+            yield from self._as_list()
 
-    def _drawn(self, cells: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
+    def _as_code(self, cells: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
         yield "```"
         for number, row in enumerate(cells):
-            padded = map(_padded, row, widths, self.leaning)
+            padded = map(_padded, row, widths, self.right_aligned)
             yield " | ".join(padded).rstrip()
             if number == 0:
                 yield "-+-".join("-" * width for width in widths)
         yield "```"
 
-    def _told(self) -> Iterator[str]:
+    def _as_list(self) -> Iterator[str]:
         head, *rows = self.rows
         if not rows:
             yield f"- {' · '.join(filter(None, head))}"
@@ -66,20 +73,25 @@ class Table:
 
 
 def read_table(lines: Sequence[str], at: int) -> Table | None:
-    """The table that begins on that line, if one does."""
+    """Parse the table that begins at line `at`; None if there is none."""
     if "|" not in lines[at] or at + 1 >= len(lines) or not _is_rule(lines[at + 1]):
         return None
-    head, rule = _cells(lines[at]), _cells(lines[at + 1])
+
+    head = _cells(lines[at])
+    rule = _cells(lines[at + 1])
     if len(head) != len(rule) or not any(head):
         return None
+
     rows = [head]
     while at + len(rows) + 1 < len(lines) and "|" in (line := lines[at + len(rows) + 1]):
         rows.append(_cells(line))
+
     width = max(map(len, rows))
-    leaning = [cell.endswith(":") and not cell.startswith(":") for cell in rule]
+    right_aligned = [cell.endswith(":") and not cell.startswith(":") for cell in rule]
+
     return Table(
         rows=tuple((*row, *[""] * (width - len(row))) for row in rows),
-        leaning=(*leaning, *[False] * (width - len(rule))),
+        right_aligned=(*right_aligned, *[False] * (width - len(rule))),
         lines=len(rows) + 1,
     )
 
@@ -89,19 +101,19 @@ def _is_rule(line: str) -> bool:
 
 
 def _cells(line: str) -> tuple[str, ...]:
-    """Without the bars at both ends. A bar behind a backslash is one of the cell's own."""
+    """Split a row without its outer bars. An escaped bar belongs to the cell."""
     inner = line.strip().removeprefix("|")
     inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
     return tuple(_BREAK.sub(" ", cell).strip().replace("\\|", "|") for cell in _BAR.split(inner))
 
 
 def _bare(cell: str) -> str:
-    """Without marks, which in code would be seen; a link is followed by its address."""
+    """Remove Markdown, which code shows literally; a link is followed by its address."""
     return _MARKS.sub(_unmarked, _LINK.sub(_address, cell)) if _MARK.search(cell) else cell
 
 
 def _unmarked(found: re.Match[str]) -> str:
-    """What is code is as it was written; anything else may be marked twice."""
+    """Remove nested marks, except inside code."""
     mark, words = found.groups()
     return words if "`" in mark else _MARKS.sub(_unmarked, words)
 
@@ -111,13 +123,13 @@ def _address(link: re.Match[str]) -> str:
     return f"{words} ({url})" if words and words != url else url
 
 
-def _padded(cell: str, width: int, leans: bool) -> str:
+def _padded(cell: str, width: int, align_right: bool) -> str:
     room = " " * (width - _width(cell))
-    return room + cell if leans else cell + room
+    return room + cell if align_right else cell + room
 
 
 def _width(text: str) -> int:
-    """In columns of a screen."""
+    """Return the width in screen columns."""
     if text.isascii():
         return len(text)
     return sum(

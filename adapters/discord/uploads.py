@@ -1,4 +1,4 @@
-"""A file on its way out: its size is looked at before it is read, and it is read as it goes."""
+"""A file to send: its size is checked before reading, and it is streamed."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import BinaryIO
 
 from turngate.adapters.discord.outgoing import Body, file_name
 from turngate.gateway.domain.errors import Undeliverable
-from turngate.gateway.domain.messages import Part
+from turngate.gateway.domain.outbox import Part
 
 _MEGABYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """One file, open."""
+    """One open file."""
 
     file: BinaryIO
     name: str
 
     def form(self, body: Body) -> list[dict[str, object]]:
-        """The fields of a request that carries a message and the file."""
+        """Build the form fields of a message with the file."""
         described = [{"id": 0, "filename": self.name}]
         inner = body.get("message")
         whole = (
@@ -35,6 +35,7 @@ class Upload:
             else {**body, "attachments": described}
         )
         kind = mimetypes.guess_type(self.name)[0] or "application/octet-stream"
+
         return [
             {
                 "name": "payload_json",
@@ -46,19 +47,23 @@ class Upload:
 
 
 @asynccontextmanager
-async def uploading(part: Part, largest: int) -> AsyncIterator[Upload]:
-    """The part's file. Raises Undeliverable if there is none, or if it is too large."""
+async def open_upload(part: Part, largest: int) -> AsyncIterator[Upload]:
+    """Open the part's file. Raises Undeliverable if it is missing or too large."""
     if part.file is None:
         raise Undeliverable("this part has no file")
+
     path = Path(part.file.path)
+
     try:
         size = (await asyncio.to_thread(path.stat)).st_size
         if size > largest:
             raise Undeliverable(
-                f"the file has {size / _MEGABYTE:.1f} MB, and Discord takes {largest // _MEGABYTE} MB here"
+                f"the file has {size / _MEGABYTE:.1f} MB, and Discord takes "
+                f"{largest // _MEGABYTE} MB here"
             )
         file = await asyncio.to_thread(path.open, "rb")
     except OSError as exc:
         raise Undeliverable("the file cannot be read") from exc
+
     with file:
         yield Upload(file=file, name=file_name(part.file))

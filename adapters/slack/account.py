@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from turngate.adapters.telling import MenuEntry
 from turngate.gateway.domain.messages import MAIN_ACCOUNT
+from turngate.gateway.domain.ports.adapter import MenuEntry
 
 CLOUD = "https://slack.com/api/"
 EVENTS_PATH = "/slack/events"
@@ -28,8 +28,8 @@ class Account:
     """
     One workspace. It is heard by Socket Mode, which needs the app token, or by HTTP.
 
-    `dm_threads`: in a direct chat, too, every message begins a thread. `follow_threads`: in a thread that the bot takes
-    part in it needs no new mention.
+    `dm_threads`: in a direct chat, too, every message begins a thread. `follow_threads`: in a
+    thread that the bot takes part in it needs no new mention.
     """
 
     bot_token: str = field(repr=False)
@@ -48,12 +48,13 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """
-    Seconds. `connect`: until a socket has said hello. `answer`: for any answer of Slack, `upload` if a file goes with
-    the question. `ack`: for looking up people and places, while Slack waits to hear that we have the message. `ping`:
-    between two questions whether a socket is still alive. `look`: the same without a socket. `deaf`: the silence after
-    which nothing would be heard any more.
+    Seconds. `connect`: until a socket has said hello. `answer`: for any answer of Slack, `upload`
+    if a file goes with the question. `ack`: for looking up people and places, while Slack waits to
+    hear that we have the message. `ping`: between two questions whether a socket is still alive.
+    `look`: the same without a socket. `deaf`: the silence after which nothing would be heard any
+    more.
     """
 
     connect: float = 20.0

@@ -1,8 +1,8 @@
 """
-The bolt app behind both ways in: what Slack sends is taken before bolt says that it was.
+The bolt app behind Socket Mode and HTTP: an event is stored before bolt acknowledges it.
 
-bolt checks signatures and answers url_verification. It dispatches nothing: every kind of event is taken, or Slack would
-send those that nobody listens to again and again.
+bolt checks signatures and answers url_verification. It dispatches nothing: every kind of event is
+accepted, because Slack resends events that are not acknowledged.
 """
 
 from __future__ import annotations
@@ -21,43 +21,52 @@ from turngate.adapters.slack.account import Account
 from turngate.adapters.slack.intake import Intake, OtherWorkspace
 from turngate.gateway.domain.errors import TurngateError
 
-_STORED, _NOT_STORED = 200, 503
+_STORED = 200
+_NOT_STORED = 503
 
 _log = logging.getLogger(f"{__name__}.library")
-# bolt tells whole requests, and warns of what it thinks is missing here.
+# bolt logs whole requests, and warns about handlers that are missing on purpose.
 _log.setLevel(logging.CRITICAL)
 
 
 def app_for(account: Account, intake: Intake) -> AsyncApp:
-    """200 means stored; everything else makes Slack try again."""
+    """Create the bolt app. Status 200 means stored; any other status makes Slack retry."""
 
-    async def take(
-        req: AsyncBoltRequest, next: Callable[[], Awaitable[None]]
-    ) -> BoltResponse | None:  # noqa: A002
+    async def store_event(
+        req: AsyncBoltRequest,
+        next: Callable[[], Awaitable[None]],  # noqa: A002 - Bolt passes it by this name
+    ) -> BoltResponse | None:
         body = _body(req)
         if body.get("type") == "url_verification":
             await next()
             return None
+
         try:
             await intake.take(body)
         except OtherWorkspace:
-            # Another connection may be the right one; another address there is not.
+            # A retry may reach another socket; over HTTP there is only this address.
             return BoltResponse(status=_STORED if account.http else _NOT_STORED)
         except TurngateError:
             return BoltResponse(status=_NOT_STORED)
+
         return BoltResponse(status=_STORED)
 
     return AsyncApp(
-        name="turngate",
+        # Also used as a logger name: it must not be a parent of our own loggers.
+        name="slack-bolt",
         logger=_log,
         client=AsyncWebClient(token=account.bot_token, base_url=account.api_url, retry_handlers=[]),
         signing_secret=account.http.signing_secret if account.http else "",
         request_verification_enabled=account.http is not None,
-        before_authorize=take,
+        before_authorize=store_event,
+        # The event is stored before the response is sent.
         process_before_response=True,
     )
 
 
 def _body(request: AsyncBoltRequest) -> dict[str, Any]:
-    """bolt takes a form in which somebody wrote "payload" for one that has a payload, and finds nothing in it."""
+    """
+    Return the parsed body. bolt yields an empty body for a form whose text contains "payload"
+    without having such a field; parse that form again.
+    """
     return request.body or dict(parse_qsl(request.raw_body, keep_blank_values=True))

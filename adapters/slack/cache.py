@@ -1,7 +1,9 @@
 """
-What a bot remembers while it runs. Forgotten with the process: what matters can be asked of Slack again.
+State that a bot keeps in memory while it runs. It is lost on restart and can be requested from
+Slack again.
 
-Places to respond at are the exception, and they are an exception: where the bot may write it needs none.
+Response URLs cannot be requested again, but they are only needed in chats that the bot cannot write
+to.
 """
 
 from __future__ import annotations
@@ -11,78 +13,80 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from turngate.gateway.domain.messages import Tool, ToolStatus
+from turngate.gateway.domain.agent_events import Tool, ToolStatus
 
 Value = TypeVar("Value")
 
-_MOST_REMEMBERED = 10_000
-_AT_WORK = ToolStatus.STARTED
+_MAX_ENTRIES = 10_000
 
 
 class BoundedCache(Generic[Value]):
-    """The last so many, by name."""
+    """A mapping that keeps only the most recently written entries."""
 
-    def __init__(self, most: int = _MOST_REMEMBERED) -> None:
+    def __init__(self, most: int = _MAX_ENTRIES) -> None:
         self._most = most
-        self._notes: OrderedDict[object, Value] = OrderedDict()
+        self._entries: OrderedDict[object, Value] = OrderedDict()
 
     def put(self, name: object, value: Value) -> None:
-        """Instead of what was noted there."""
-        self._notes[name] = value
-        self._notes.move_to_end(name)
-        if len(self._notes) > self._most:
-            self._notes.popitem(last=False)
+        self._entries[name] = value
+        # A rewritten entry counts as new and is evicted last.
+        self._entries.move_to_end(name)
+        if len(self._entries) > self._most:
+            self._entries.popitem(last=False)
 
     def get(self, name: object) -> Value | None:
-        """What was noted last."""
-        return self._notes.get(name)
+        return self._entries.get(name)
 
     def take(self, name: object) -> Value | None:
-        """The same, and it is forgotten."""
-        return self._notes.pop(name, None)
+        """Remove and return the value."""
+        return self._entries.pop(name, None)
 
 
 @dataclass(slots=True)
 class OpenStream:
-    """A stream that was begun here: what Slack was told of it so far. Not `sure` after an answer that never came."""
+    """
+    A stream started by this process: the text and tools that were sent to Slack so far.
+
+    `in_sync` is False after a call without an answer: what Slack shows is then unknown.
+    """
 
     text: str = ""
-    sure: bool = True
+    in_sync: bool = True
     tools: dict[str, Tool] = field(default_factory=dict)
 
-    def with_tools(self, tools: Sequence[Tool]) -> OpenStream:
-        """These were told, too."""
+    def add_tools(self, tools: Sequence[Tool]) -> OpenStream:
+        """Record tools that were sent."""
         self.tools |= {tool.id: tool for tool in tools}
         return self
 
     @property
     def finished_tools(self) -> list[Tool]:
-        """Those that look as if they were still at work, as they are when the answer is there."""
+        """The tools still shown as running, marked as done for the end of the stream."""
         return [
             replace(each, status=ToolStatus.DONE)
             for each in self.tools.values()
-            if each.status is _AT_WORK
+            if each.status is ToolStatus.STARTED
         ]
 
 
-class Memory:
-    """Of one bot."""
+class Cache:
+    """Caches of one bot."""
 
     def __init__(self) -> None:
         self.takes_part: BoundedCache[bool] = BoundedCache()
-        """By chat and thread: whether the bot has said something there, or was called."""
+        """By chat and thread: whether the bot wrote there or was mentioned."""
         self.assistants: BoundedCache[bool] = BoundedCache()
-        """By chat and thread: whether it is one of the assistant's pane."""
+        """By chat and thread: whether it belongs to the assistant pane."""
         self.untitled: BoundedCache[bool] = BoundedCache()
-        """The same of those that were opened lately and have no title."""
+        """By chat and thread: assistant threads that have no title yet."""
         self.response_urls: BoundedCache[str] = BoundedCache(1000)
-        """By the id of the command."""
+        """By message id of the command."""
         self.streams: BoundedCache[OpenStream] = BoundedCache(1000)
-        """By chat and message."""
+        """By chat and message id."""
         self.without_streams: BoundedCache[bool] = BoundedCache()
-        """Chats where Slack has no streams."""
+        """Chats in which Slack does not support streams."""
 
     def join(self, chat: str | None, thread: str | None) -> None:
-        """The bot spoke there, or was called, and from now on it takes part."""
+        """Record that the bot wrote in the thread or was mentioned there."""
         if thread is not None:
             self.takes_part.put((chat, thread), True)

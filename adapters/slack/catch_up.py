@@ -1,10 +1,11 @@
 """
-What was said while nobody listened: Slack tries an event three times within minutes, and then it is gone.
+Backfill of messages that were missed while offline. Slack retries an event three times within
+minutes and then drops it.
 
-Read are the chats that the bot is in, those of their newer threads that somebody has answered in since, and those of
-the gateway's last conversations that no history tells of, because they are older, or because the server does not say
-so: a thread is asked for only if there is a reason, because there may be thousands. Everything is put into one order
-before anything of it is handed on.
+Reads the chats that the bot is a member of, their recent threads with new replies, and those
+threads of the gateway's last conversations for which no history reports a reply time (they are
+older, or the server does not report it). A thread is read only for one of these reasons, because
+there may be thousands. Messages are sorted before the first one is yielded.
 """
 
 from __future__ import annotations
@@ -14,133 +15,172 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from turngate.adapters.slack.api import Answer, Api, MissingScope
+from turngate.adapters.slack.api import (
+    Answer,
+    Api,
+    MissingScope,
+)
 from turngate.adapters.slack.directory import Directory
 from turngate.adapters.slack.history_reader import (
     HistoryReader,
     messages_of,
     next_cursor,
-    stamp_of,
-    things_of,
+    objects_in,
+    timestamp_of,
 )
-from turngate.adapters.slack.identity import Me
-from turngate.adapters.slack.lookup_keys import about_message
+from turngate.adapters.slack.identity import BotIdentity
+from turngate.adapters.slack.lookup_keys import keys_of_message
 from turngate.adapters.slack.normalise import from_history
 from turngate.gateway.domain.errors import GapRemains, Undeliverable
 from turngate.gateway.domain.messages import InboundMessage, SessionSource
-from turngate.gateway.domain.ports.adapter import Places
+from turngate.gateway.domain.ports.adapter import CatchUpChats
 
 MOST_CHATS = 1000
 MOST_THREADS = 500
-MOST_UNTOLD_THREADS = 50
+MOST_UNLISTED_THREADS = 50
 MOST_PAGES = 50
 MOST_MESSAGES = 10_000
 LONGEST = 300.0
-"""Seconds. Slack lets itself be asked for some fifty pages a minute, and until all is read nobody listens."""
+"""
+Seconds. Slack allows about fifty pages a minute, and no events are received until the run is over.
+"""
 
 _KINDS = ("im", "mpim", "public_channel", "private_channel")
 _PAGE = 200
-# A history tells of the threads that were begun in it when somebody last answered there, and of no others.
+# A history reports the latest reply only for threads whose parent it contains, so read a little
+# further back than the gap.
 _NEWER = timedelta(days=2)
-# The bot was removed from there, or the chat is gone, or it may not read such chats at all.
+# The bot was removed, the chat was deleted, or a scope is missing: skip the chat.
 _UNREADABLE = (Undeliverable, MissingScope)
 
 
 class CatchUp:
-    """Once through everything, for one bot."""
+    """One backfill run of one bot."""
 
     def __init__(
-        self, api: Api, lookups: Directory, places: Places, me: Me, since: datetime
+        self,
+        api: Api,
+        directory: Directory,
+        catch_up_chats: CatchUpChats,
+        me: BotIdentity,
+        since: datetime,
     ) -> None:
         self._api = api
-        self._histories = HistoryReader(api)
-        self._lookups = lookups
-        self._places = places
+        self._reader = HistoryReader(api)
+        self._directory = directory
+        self._catch_up_chats = catch_up_chats
         self._me = me
-        self._since = stamp_of(since)
-        self._newer_than = stamp_of(since - _NEWER)
+        self._since = timestamp_of(since)
+        self._newer_than = timestamp_of(since - _NEWER)
         self._found: dict[tuple[str, str], Answer] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._with_reply_time: set[tuple[str, str]] = set()
         self._is_gap = False
         self._until = asyncio.get_running_loop().time() + LONGEST
 
     async def messages(self) -> AsyncIterator[InboundMessage]:
-        """Oldest first. Raises GapRemains at the end if there was more."""
-        places = await self._places()
+        """
+        Yield the missed messages, oldest first. Raises GapRemains at the end if some were not read.
+        """
+        conversations = await self._catch_up_chats()
         threads = dict[tuple[str, str], None]()
-        for chat in await self._chats(places):
+
+        for chat in await self._chats(conversations):
             if self._is_late():
                 break
             with suppress(*_UNREADABLE):
                 threads |= dict.fromkeys(await self._read_chat(chat))
-        threads |= dict.fromkeys(self._untold_threads(places))
+
+        # Known after the chats were read, because they report the reply times.
+        threads |= dict.fromkeys(self._threads_without_reply_time(conversations))
         self._is_gap |= len(threads) > MOST_THREADS
         for chat, thread in list(threads)[:MOST_THREADS]:
             if self._is_late():
                 break
             with suppress(*_UNREADABLE):
                 await self._read_thread(chat, thread)
-        for (chat, _), message in sorted(self._found.items(), key=lambda item: float(item[0][1])):
-            understood = await self._understood(chat, message)
-            if understood is not None:
-                yield understood
-        if self._is_gap:
-            raise GapRemains(
-                "Slack no longer has everything that was said, or there was too much of it"
-            )
 
-    async def _chats(self, places: Sequence[SessionSource]) -> list[str]:
-        """Those with conversations first, and then all others that the bot is in."""
-        known = dict.fromkeys(each.chat_id for each in places if each.chat_id)
+        # Across chats and threads, in the order in which they were written.
+        for (chat, _), message in sorted(self._found.items(), key=lambda item: float(item[0][1])):
+            normalised = await self._normalised(chat, message)
+            if normalised is not None:
+                yield normalised
+
+        if self._is_gap:
+            raise GapRemains("Slack no longer has all missed messages, or there were too many")
+
+    async def _chats(self, conversations: Sequence[SessionSource]) -> list[str]:
+        """
+        Return the chats to read: those with conversations first, then the others the bot is in.
+        """
+        known = dict.fromkeys(each.chat_id for each in conversations if each.chat_id)
         found = {chat async for chat in self._memberships()}
         chats = [*filter(None, known), *sorted(found - set(known))]
         self._is_gap |= len(chats) > MOST_CHATS
         return chats[:MOST_CHATS]
 
     async def _memberships(self) -> AsyncIterator[str]:
-        """Kind by kind: a bot that may not read one kind of chats still reads the others."""
+        """
+        Yield the bot's chats type by type, so that a missing scope for one type does not affect the
+        others.
+        """
         for kind in _KINDS:
             with suppress(*_UNREADABLE):
                 async for chat in self._memberships_of(kind):
                     yield chat
 
     async def _memberships_of(self, kind: str) -> AsyncIterator[str]:
-        ask = self._api.client.users_conversations
-        pages = self._histories.pages(
-            lambda cursor: ask(types=kind, exclude_archived=True, limit=_PAGE, cursor=cursor)
+        fetch = self._api.client.users_conversations
+        pages = self._reader.pages(
+            lambda cursor: fetch(types=kind, exclude_archived=True, limit=_PAGE, cursor=cursor)
         )
         async for page in pages:
-            for each in things_of(page, "channels"):
+            for each in objects_in(page, "channels"):
                 if isinstance(each.get("id"), str):
-                    self._lookups.learn(each)
+                    self._directory.learn(each)
                     yield each["id"]
 
-    def _untold_threads(self, places: Sequence[SessionSource]) -> list[tuple[str, str]]:
-        """Conversations of which no history tells when somebody last answered there. The newest come first."""
+    def _threads_without_reply_time(
+        self, conversations: Sequence[SessionSource]
+    ) -> list[tuple[str, str]]:
+        """
+        Return conversations in threads for which no history reported a reply time, newest first.
+        """
         threads = (
-            (each.chat_id, each.thread_id) for each in places if each.chat_id and each.thread_id
+            (each.chat_id, each.thread_id)
+            for each in conversations
+            if each.chat_id and each.thread_id
         )
-        return [thread for thread in threads if thread not in self._told][:MOST_UNTOLD_THREADS]
+
+        return [thread for thread in threads if thread not in self._with_reply_time][
+            :MOST_UNLISTED_THREADS
+        ]
 
     async def _read_chat(self, chat: str) -> list[tuple[str, str]]:
-        """Returns the threads in which something was answered since."""
-        threads, pages = list[tuple[str, str]](), 0
-        async for page in self._histories.said_in(chat, self._newer_than):
+        """Read a chat and return its threads with new replies."""
+        threads = list[tuple[str, str]]()
+        pages = 0
+
+        async for page in self._reader.chat_pages(chat, self._newer_than):
             pages += 1
+            # Free workspaces hide older messages.
             self._is_gap |= page.get("is_limited") is True
+
             for message in messages_of(page):
                 self._keep(chat, message)
                 if message.get("latest_reply"):
-                    self._told.add((chat, message["ts"]))
+                    self._with_reply_time.add((chat, message["ts"]))
+                # Only threads with replies since the gap are read.
                 if not _is_before(str(message.get("latest_reply") or "0"), self._since):
                     threads.append((chat, message["ts"]))
+
             if self._is_full(page) or pages >= MOST_PAGES:
                 self._is_gap |= next_cursor(page) is not None
                 break
+
         return threads
 
     async def _read_thread(self, chat: str, thread: str) -> None:
-        async for page in self._histories.said_below(chat, thread, self._since):
+        async for page in self._reader.thread_pages(chat, thread, self._since):
             for message in messages_of(page):
                 self._keep(chat, message)
             if self._is_full(page):
@@ -160,11 +200,11 @@ class CatchUp:
         self._is_gap |= is_late
         return is_late
 
-    async def _understood(self, chat: str, message: Answer) -> InboundMessage | None:
-        about = about_message(message, chat)
-        if about is None:
+    async def _normalised(self, chat: str, message: Answer) -> InboundMessage | None:
+        keys = keys_of_message(message, chat)
+        if keys is None:
             return None
-        return from_history(message, chat, self._me, await self._lookups.known(about, self._me))
+        return from_history(message, chat, self._me, await self._directory.known(keys, self._me))
 
 
 def _is_before(ts: str, moment: str) -> bool:

@@ -1,7 +1,7 @@
 """
-What people sent: fetched with the bot's token, from Slack's own file servers and from nowhere else.
+Download of files that users sent, with the bot's token and from Slack's file servers only.
 
-Whoever has no right to a file gets a page to log in instead, with a status that says that all is well.
+Without permission Slack answers with a login page and status 200.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 from turngate.adapters.download import Downloads
-from turngate.adapters.slack.account import CLOUD, Account, Patience
+from turngate.adapters.slack.account import (
+    CLOUD,
+    Account,
+    Timeouts,
+)
 from turngate.adapters.slack.api import Api
 from turngate.adapters.slack.contents import FileRef
 from turngate.gateway.domain.errors import (
@@ -24,51 +28,60 @@ from turngate.gateway.domain.messages import Attachment
 
 _HOSTS = frozenset({"files.slack.com", "slack-files.com", "files-origin.slack.com"})
 _PAGE = "text/html"
-_NO_RIGHT = (
-    "Slack asks to log in instead of giving the file; does the token have the scope files:read?"
-)
+_NO_RIGHT = "Slack sent a login page instead of the file; does the token have the scope files:read?"
 
 
 class Downloader:
-    """Of one bot."""
+    """Downloads files of one bot."""
 
-    def __init__(self, api: Api, account: Account, patience: Patience) -> None:
+    def __init__(self, api: Api, account: Account, timeouts: Timeouts) -> None:
         self._api = api
         self._token = account.bot_token
         own_server = (
             None if account.api_url.rstrip("/") == CLOUD.rstrip("/") else _origin(account.api_url)
         )
-        self._downloads = Downloads(hosts=_HOSTS, own_server=own_server, silence=patience.answer)
+        self._downloads = Downloads(hosts=_HOSTS, own_server=own_server, silence=timeouts.answer)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """As the port has it. Fewer or more bytes than Slack announced are not the file."""
+        """
+        Yield the file's bytes. Raises Unreachable if their number differs from the announced size.
+        """
         ref = FileRef.read(attachment.ref or "")
         url = ref.url or await self._address(ref.id)
-        headers, count = {"Authorization": f"Bearer {self._token}"}, 0
+        headers = {"Authorization": f"Bearer {self._token}"}
+        # Unless an HTML file was sent, HTML means the login page.
         pages_are_refusals = attachment.mime != _PAGE
+
+        count = 0
+
         async for piece in self._downloads.fetch(
             url, headers=headers, pages_are_refusals=pages_are_refusals
         ):
             count += len(piece)
             yield piece
+
         if attachment.size is not None and count != attachment.size:
-            raise Unreachable("what came was not the whole file")
+            raise Unreachable("the download was incomplete")
 
     async def _address(self, file: str) -> str:
-        """In a channel that two workspaces share, Slack tells the address only to whoever asks."""
+        """
+        Request the URL of a file that came without one (in a channel shared by two workspaces).
+        """
         try:
             found = (await self._api.answer(self._api.client.files_info(file=file))).get("file")
         except (Undeliverable, Unauthorized) as exc:
-            raise Refused(f"Slack does not give the file: {exc}") from exc
+            raise Refused(f"Slack refused the file: {exc}") from exc
         except NotSent as exc:
-            raise Unreachable("Slack does not give the file now") from exc
+            raise Unreachable("the file cannot be downloaded now") from exc
+
         url = (
             found.get("url_private") or found.get("url_private_download")
             if isinstance(found, dict)
             else None
         )
         if not isinstance(url, str):
-            raise Refused("Slack does not have the file any more")
+            raise Refused("Slack no longer has the file")
+
         return url
 
 

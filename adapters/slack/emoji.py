@@ -1,11 +1,11 @@
-"""Emoji by the names that Slack has for them."""
+"""Slack's names of emoji."""
 
 from __future__ import annotations
 
 import unicodedata
 
 _VARIANT = "\ufe0f"
-# Those of the usual signs whose name at Slack is not their name in Unicode.
+# Common emoji whose Slack name differs from their Unicode name.
 _NAMES = {
     "👍": "+1",
     "👎": "-1",
@@ -33,8 +33,12 @@ _NAMES = {
 
 
 def name_of(emoji: str) -> str:
-    """`:name:` is a name already. What has none here goes by its name in Unicode, which is often the same."""
-    sign = emoji.strip().replace(_VARIANT, "")
-    if sign.startswith(":") or sign.isascii():
-        return sign.strip(":")
-    return _NAMES.get(sign) or unicodedata.name(sign[0], "").lower().replace(" ", "_")
+    """
+    Return Slack's name of an emoji; `:name:` is accepted too.
+
+    An emoji that is not in the table gets its Unicode name, which is often the same.
+    """
+    character = emoji.strip().replace(_VARIANT, "")
+    if character.startswith(":") or character.isascii():
+        return character.strip(":")
+    return _NAMES.get(character) or unicodedata.name(character[0], "").lower().replace(" ", "_")

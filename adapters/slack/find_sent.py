@@ -1,8 +1,9 @@
 """
-Whether a part whose outcome is unknown has arrived.
+Search for a part whose outcome is unknown, to decide whether it has arrived.
 
-A message carries its part's name unseen. A stream carries none until it ends: it is our own message without a name,
-after what is being answered. A file is known by its name and size.
+A message carries the part's id in its metadata. A stream has no metadata until it ends: it is the
+bot's own message without metadata, newer than the message it answers. A file is recognised by its
+name and size.
 """
 
 from __future__ import annotations
@@ -11,50 +12,75 @@ import re
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
-from turngate.adapters.slack.api import Answer, Api, ThreadGone
-from turngate.adapters.slack.history_reader import HistoryReader, messages_of, stamp_of
-from turngate.adapters.slack.identity import Me
-from turngate.adapters.slack.part_metadata import carries, is_unnamed, shows
+from turngate.adapters.slack.api import (
+    Answer,
+    Api,
+    ThreadGone,
+)
+from turngate.adapters.slack.history_reader import (
+    HistoryReader,
+    messages_of,
+    timestamp_of,
+)
+from turngate.adapters.slack.identity import BotIdentity
+from turngate.adapters.slack.part_metadata import (
+    has_no_metadata,
+    is_part,
+    is_preview_of,
+)
 from turngate.adapters.slack.sending import chat_of
 from turngate.adapters.slack.sources import Author
 from turngate.adapters.slack.uploads import is_upload_of
-from turngate.gateway.domain.messages import Part, Sent
-from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.ports.clock import Clock
 
-# Slack's clock is not ours.
+# Slack's clock may differ from ours.
 _OVERLAP = timedelta(minutes=2)
 _LONGEST_TURN = timedelta(days=1)
 _STAMP = re.compile(r"\d+\.\d{6}")
 
 
 class Finder:
-    """Of one bot."""
+    """Finds sent parts of one bot."""
 
-    def __init__(self, api: Api, me: Me, clock: Clock) -> None:
-        self._histories = HistoryReader(api)
+    def __init__(self, api: Api, me: BotIdentity, clock: Clock) -> None:
+        self._reader = HistoryReader(api)
         self._me = me
         self._clock = clock
 
     async def find(self, part: Part, since: datetime) -> Sent | None:
-        """None if there is certainly none. Raises what Slack says if it cannot be known."""
-        async for message in self._own(part, stamp_of(since - _OVERLAP)):
+        """
+        Return the sent part, or None if it certainly was not sent. Raises if the search fails.
+        """
+        async for message in self._own(part, timestamp_of(since - _OVERLAP)):
             if (
                 is_upload_of(part.file, message)
                 if part.file is not None
-                else carries(message, part)
+                else is_part(message, part)
             ):
                 return self._sent(message)
+
         return None
 
     async def find_preview(self, part: Part) -> Sent | None:
-        """The same of what shows a turn. Slack's name of what is answered is also its time, which it must be after."""
+        """
+        Return the message that previews the part's turn, or None.
+
+        A message id is also its timestamp: the preview must be newer than the message it answers.
+        """
         answered = part.reply_to or ""
         since = (
-            answered if _STAMP.fullmatch(answered) else stamp_of(self._clock.now() - _LONGEST_TURN)
+            answered
+            if _STAMP.fullmatch(answered)
+            else timestamp_of(self._clock.now() - _LONGEST_TURN)
         )
+
         async for message in self._own(part, since):
-            if shows(message, part) or (part.target.thread_id is not None and is_unnamed(message)):
+            if is_preview_of(message, part) or (
+                part.target.thread_id is not None and has_no_metadata(message)
+            ):
                 return self._sent(message)
+
         return None
 
     async def _own(self, part: Part, since: str) -> AsyncIterator[Answer]:
@@ -64,21 +90,28 @@ class Finder:
                     yield message
 
     def _may_be_ours(self, message: Answer) -> bool:
-        """A server that does not say who wrote it says at least what it carries."""
+        """
+        Whether the bot may have written the message. Some servers do not report the author; the
+        metadata decides then.
+        """
         author = Author.of(message)
-        return author.is_(self._me) or author.id is None
+        return author.is_self(self._me) or author.id is None
 
     async def _pages(self, part: Part, since: str) -> AsyncIterator[Answer]:
-        """Where it was sent, and where it goes if the thread is gone."""
-        chat, thread = chat_of(part.target), part.target.thread_id
+        """Yield pages of the thread, or of the chat if there is no thread or it was deleted."""
+        chat = chat_of(part.target)
+        thread = part.target.thread_id
+
         if thread is not None:
             try:
-                async for page in self._histories.said_below(chat, thread, since, metadata=True):
+                async for page in self._reader.thread_pages(chat, thread, since, metadata=True):
                     yield page
                 return
             except ThreadGone:
+                # The part was then sent to the chat itself.
                 pass
-        async for page in self._histories.said_in(chat, since, metadata=True):
+
+        async for page in self._reader.chat_pages(chat, since, metadata=True):
             yield page
 
     def _sent(self, message: Answer) -> Sent:

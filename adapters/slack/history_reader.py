@@ -1,4 +1,4 @@
-"""Reading what was said: a chat's history, a thread's replies, page by page, each page asked for politely."""
+"""Paged reading of chat histories and threads, with pauses when Slack asks for them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ PAGE = 200
 _LONGEST_PAUSE = 60.0
 _MOST_PAUSES = 5
 
-Asking = Callable[[str | None], Awaitable[AsyncSlackResponse]]
+PageRequest = Callable[[str | None], Awaitable[AsyncSlackResponse]]
 
 
 class HistoryReader:
-    """Of one bot."""
+    """Reads histories with one bot's token."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
-    def said_in(self, chat: str, since: str, *, metadata: bool = False) -> AsyncIterator[Answer]:
-        """Pages of what stands in the chat itself, newest first, with `is_limited` if Slack no longer has all of it."""
+    def chat_pages(self, chat: str, since: str, *, metadata: bool = False) -> AsyncIterator[Answer]:
+        """
+        Yield pages of top-level messages, newest first. `is_limited` is set if Slack has dropped
+        older ones.
+        """
         return self.pages(
             lambda cursor: self._api.client.conversations_history(
                 channel=chat,
@@ -38,10 +41,10 @@ class HistoryReader:
             )
         )
 
-    def said_below(
+    def thread_pages(
         self, chat: str, thread: str, since: str, *, metadata: bool = False
     ) -> AsyncIterator[Answer]:
-        """Pages of a thread, oldest first. What it hangs on is always there."""
+        """Yield pages of a thread, oldest first. The parent message is always included."""
         return self.pages(
             lambda cursor: self._api.client.conversations_replies(
                 channel=chat,
@@ -54,47 +57,52 @@ class HistoryReader:
             )
         )
 
-    async def pages(self, ask: Asking) -> AsyncIterator[Answer]:
-        """Until there are no more. Slack may ask for pauses, within reason."""
+    async def pages(self, fetch: PageRequest) -> AsyncIterator[Answer]:
+        """Yield all pages. Waits on rate limits, within bounds."""
         cursor: str | None = None
         while True:
-            page = await self._page(ask, cursor)
+            page = await self._page(fetch, cursor)
             yield page
             cursor = next_cursor(page)
             if cursor is None:
                 return
 
-    async def _page(self, ask: Asking, cursor: str | None) -> Answer:
+    async def _page(self, fetch: PageRequest, cursor: str | None) -> Answer:
         for _ in range(_MOST_PAUSES):
             try:
-                return await self._api.answer(ask(cursor))
+                return await self._api.answer(fetch(cursor))
             except Throttled as exc:
+                # A longer pause is left to the caller's retry.
                 if exc.retry_after > _LONGEST_PAUSE:
                     raise
                 await asyncio.sleep(exc.retry_after)
-        return await self._api.answer(ask(cursor))
+        return await self._api.answer(fetch(cursor))
 
 
 def messages_of(page: Answer) -> list[Answer]:
-    """Those of a page, as far as they have a name."""
-    return [each for each in things_of(page, "messages") if isinstance(each.get("ts"), str)]
+    """Return the messages of a page that have a timestamp."""
+    return [each for each in objects_in(page, "messages") if isinstance(each.get("ts"), str)]
 
 
-def things_of(page: Answer, name: str) -> list[Answer]:
-    """What a page lists. One that says that all is well and not a word more has nothing; any other is no page."""
+def objects_in(page: Answer, name: str) -> list[Answer]:
+    """
+    Return the objects that a page lists under `name`.
+
+    An answer `{"ok": true}` is an empty page; any other answer without the list raises Unreachable.
+    """
     found = page.get(name, [] if page == {"ok": True} else None)
     if not isinstance(found, list):
-        raise Unreachable("Slack answered in words that nobody understands")
+        raise Unreachable("Slack sent an answer that cannot be parsed")
     return [each for each in found if isinstance(each, dict)]
 
 
 def next_cursor(page: Answer) -> str | None:
-    """Where the next page begins."""
+    """Return the cursor of the next page, or None."""
     more = page.get("response_metadata")
     cursor = more.get("next_cursor") if isinstance(more, dict) else None
     return cursor if isinstance(cursor, str) and cursor else None
 
 
-def stamp_of(moment: datetime) -> str:
-    """As Slack writes a time."""
+def timestamp_of(moment: datetime) -> str:
+    """Return the time in Slack's format."""
     return f"{moment.timestamp():.6f}"

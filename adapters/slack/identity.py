@@ -1,4 +1,4 @@
-"""What is known before something is normalised: who the bot is, and what was looked up about a chat and its people."""
+"""Values that normalisation needs beside the event: the bot's identity and what was looked up."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from turngate.adapters.slack.json_fields import Json, dict_in, dicts_in, text_in
+from turngate.adapters.slack.json_fields import (
+    Json,
+    dict_in,
+    dicts_in,
+    text_in,
+)
 
 
 class Kind(StrEnum):
-    """The kinds of chats at Slack."""
+    """Chat types of Slack."""
 
     IM = "im"
     MPIM = "mpim"
@@ -19,11 +24,11 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Me:
+class BotIdentity:
     """
-    The bot itself: what Slack and the config call it, the commands that it knows, and what the operator wishes.
+    The bot: its ids, account name, known commands and thread settings.
 
-    `team` is empty at a server that has only one and does not name it.
+    `team` is empty for a server with a single, unnamed workspace.
     """
 
     user: str
@@ -35,23 +40,26 @@ class Me:
     dm_threads: bool = False
     follow_threads: bool = True
 
-    def is_meant_by(self, body: Json) -> bool:
-        """Whether a body is for this workspace: an app may be in several, and hears of all of them on one line."""
+    def is_addressed_by(self, body: Json) -> bool:
+        """
+        Whether the body is for this workspace. An app installed in several workspaces receives the
+        events of all of them.
+        """
         teams = set(_teams_of(body)) - {""}
         return not teams or not self.team or self.team in teams or self.enterprise in teams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A chat. Its name and topic are other people's words."""
+class Chat:
+    """A chat. Its name and topic are untrusted text."""
 
     kind: Kind
     name: str | None = None
     topic: str | None = None
 
     @classmethod
-    def of(cls, channel: Json) -> Place:
-        """From what conversations.info and users.conversations say."""
+    def of(cls, channel: Json) -> Chat:
+        """Parse a channel object of conversations.info or users.conversations."""
         topic = text_in(dict_in(channel, "topic"), "value")
         return cls(
             kind=_kind_of(channel), name=text_in(channel, "name") or None, topic=topic or None
@@ -61,20 +69,22 @@ class Place:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventContext:
     """
-    What was looked up for one event. What kind of chat it is some events say themselves.
+    Results of the lookups for one event. `chat` is None if the event itself states the type.
 
-    `takes_part`: the bot has said something in this thread, or was called. `is_assistants`: the thread is one of the
-    assistant's pane. `names`: what people are called, by id.
+    `takes_part`: the bot wrote in this thread or was mentioned there. `is_assistant`: the thread
+    belongs to the assistant pane. `names`: display names by user id.
     """
 
-    place: Place | None = None
+    chat: Chat | None = None
     takes_part: bool = False
-    is_assistants: bool = False
+    is_assistant: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
 
 
 def _teams_of(body: Json) -> Iterator[str]:
-    """An event names those that hear it; where it was written counts only if it names none."""
+    """
+    Yield the workspaces that receive the event; without a list, the workspace it was written in.
+    """
     authorizations = dicts_in(body, "authorizations")
     for each in authorizations:
         is_whole = each.get("is_enterprise_install") or not text_in(each, "team_id")

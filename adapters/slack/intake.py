@@ -1,7 +1,7 @@
 """
-From what Slack sends to the gateway: it is stored before Slack is told that it is.
+Passing events from Slack to the gateway: an event is stored before it is acknowledged.
 
-Chats wait for no other chat; within one chat everything comes in the order in which it arrived.
+Chats are handled concurrently; events of one chat are handled in order of arrival.
 """
 
 from __future__ import annotations
@@ -13,44 +13,50 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from turngate.adapters.slack.account import Account
-from turngate.adapters.slack.api import Api, word
-from turngate.adapters.slack.cache import Memory
+from turngate.adapters.slack.api import Api, required_text
+from turngate.adapters.slack.cache import Cache
 from turngate.adapters.slack.directory import Directory
-from turngate.adapters.slack.identity import Me
+from turngate.adapters.slack.identity import BotIdentity
 from turngate.adapters.slack.json_fields import Json, text_in
-from turngate.adapters.slack.lookup_keys import about, assistants_thread
+from turngate.adapters.slack.lookup_keys import assistant_thread_in, keys_of
 from turngate.adapters.slack.normalise import normalise
-from turngate.gateway.domain.errors import Refused, Retryable, TurngateError
+from turngate.gateway.domain.errors import (
+    Refused,
+    Retryable,
+    TurngateError,
+)
 from turngate.gateway.domain.messages import InboundMessage
-from turngate.gateway.domain.ports.adapter import Clock, Receive
+from turngate.gateway.domain.ports.adapter import Receive
+from turngate.gateway.domain.ports.clock import Clock
 
 Value = TypeVar("Value")
 
 _LONGEST_TITLE = 60
 _MOST_AT_ONCE = 1000
-# https://docs.slack.dev/apis/events-api/#rate-limiting: what happens in such a minute is in no event.
-_LEFT_OUT = "app_rate_limited"
+# https://docs.slack.dev/apis/events-api/#rate-limiting: events of such a minute are not sent.
+_EVENTS_DROPPED = "app_rate_limited"
 
 _log = logging.getLogger(__name__)
 
 
 class Busy(TurngateError):
-    """More has come than can be stored now. Slack keeps it and hands it out again."""
+    """Too many events are being stored. Slack resends this one later."""
 
 
 class OtherWorkspace(TurngateError):
-    """It is for another workspace that has the same app: Slack may try another connection."""
+    """The event is for another workspace with the same app; Slack may try another connection."""
 
 
-async def who_we_are(api: Api, account: Account) -> Me:
-    """Asked of Slack. Raises Unauthorized if it does not know us."""
-    said = await api.answer(api.client.auth_test())
-    return Me(
-        user=word(said, "user_id"),
-        bot=word(said, "bot_id", "user_id"),
-        team=text_in(said, "team_id"),
+async def identify_bot(api: Api, account: Account) -> BotIdentity:
+    """Ask Slack for the bot's identity. Raises Unauthorized if the token is not valid."""
+    answer = await api.answer(api.client.auth_test())
+
+    return BotIdentity(
+        user=required_text(answer, "user_id"),
+        bot=required_text(answer, "bot_id", "user_id"),
+        team=text_in(answer, "team_id"),
         account=account.name,
-        enterprise=text_in(said, "enterprise_id") or None,
+        enterprise=text_in(answer, "enterprise_id") or None,
         commands=frozenset(entry.name for entry in account.commands),
         dm_threads=account.dm_threads,
         follow_threads=account.follow_threads,
@@ -58,26 +64,41 @@ async def who_we_are(api: Api, account: Account) -> Me:
 
 
 class Intake:
-    """Of one life of a bot. `failed` is set by what could not be stored: then everything has to be read again."""
+    """
+    Receives events during one run of an account.
+
+    `failed` gets the error when an event could not be stored: the account then has to restart with
+    a catch-up.
+    """
 
     def __init__(
-        self, api: Api, me: Me, memory: Memory, lookups: Directory, clock: Clock, receive: Receive
+        self,
+        api: Api,
+        me: BotIdentity,
+        cache: Cache,
+        directory: Directory,
+        clock: Clock,
+        receive: Receive,
     ) -> None:
         self._api = api
         self._me = me
-        self._memory = memory
-        self._lookups = lookups
+        self._cache = cache
+        self._directory = directory
         self._clock = clock
         self._receive = receive
-        self._lines: dict[str, _Line] = {}
-        self._errands: set[asyncio.Task[None]] = set()
+        self._chat_locks: dict[str, _ChatLock] = {}
+        self._background: set[asyncio.Task[None]] = set()
         self._taken = 0
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def take(self, body: Json) -> None:
-        """Returning means that it is stored, or never will be. Raises what kept it from that."""
+        """
+        Handle one event. Returns once it is stored or will never be; raises if it could not be
+        stored.
+        """
         if self._taken >= _MOST_AT_ONCE:
-            raise Busy("too much at once")
+            raise Busy("too many events at once")
+
         self._taken += 1
         try:
             await self._take(body)
@@ -90,107 +111,119 @@ class Intake:
             self._taken -= 1
 
     async def close(self) -> None:
-        """Nobody waits for errands."""
-        for errand in self._errands:
-            errand.cancel()
-        if self._errands:
-            await asyncio.wait(self._errands)
+        """Cancel background calls."""
+        for task in self._background:
+            task.cancel()
+        if self._background:
+            await asyncio.wait(self._background)
         if self.failed.done() and not self.failed.cancelled():
-            self.failed.exception()  # whoever ended this life knows it, or had another reason
+            # Mark the error as retrieved; it was reported where the run ended.
+            self.failed.exception()
 
     def _fail(self, reason: Exception) -> None:
         if not self.failed.done():
             self.failed.set_exception(reason)
 
     async def _take(self, body: Json) -> None:
-        if body.get("type") == _LEFT_OUT:
-            return self._fail(
-                Retryable("Slack has left out events, because there were too many of them")
-            )
-        if not self._me.is_meant_by(body):
-            raise OtherWorkspace("it is for another workspace")
-        self._note_pane(body)
-        found = _understood(lambda: about(body))
+        if body.get("type") == _EVENTS_DROPPED:
+            return self._fail(Retryable("Slack dropped events because of its rate limit"))
+        # An app in several workspaces receives the events of all of them.
+        if not self._me.is_addressed_by(body):
+            raise OtherWorkspace("the event is for another workspace")
+
+        self._note_assistant_thread(body)
+        found = _parsed_or_none(lambda: keys_of(body))
         if found is None:
             return None
-        async with self._in_line(found.chat):
-            known = await self._lookups.known(found, self._me)
-            message = _understood(lambda: normalise(body, self._me, known, self._clock.now()))
+
+        # In order of arrival within a chat, while other chats continue.
+        async with self._chat_lock(found.chat):
+            known = await self._directory.known(found, self._me)
+            message = _parsed_or_none(lambda: normalise(body, self._me, known, self._clock.now()))
             if message is not None:
                 self._note_response_url(body, message)
-                with suppress(Refused):  # never taken, whoever asks: what comes after it is
+                # A refused event will never be stored, so it counts as handled.
+                with suppress(Refused):
                     await self._receive(message)
                 self._join(message)
                 self._give_title(message)
+
         return None
 
     @asynccontextmanager
-    async def _in_line(self, chat: str) -> AsyncIterator[None]:
-        """The place in the line is taken before anything is waited for."""
-        line = self._lines.setdefault(chat, _Line())
-        line.length += 1
+    async def _chat_lock(self, chat: str) -> AsyncIterator[None]:
+        """
+        Hold the chat's lock. The waiting position is taken synchronously, before the first await.
+        """
+        entry = self._chat_locks.setdefault(chat, _ChatLock())
+        entry.users += 1
+
         try:
-            async with line.lock:
+            async with entry.lock:
                 yield
         finally:
-            line.length -= 1
-            if not line.length:
-                del self._lines[chat]
+            entry.users -= 1
+            if not entry.users:
+                del self._chat_locks[chat]
 
-    def _note_pane(self, body: Json) -> None:
-        opened = _understood(lambda: assistants_thread(body))
+    def _note_assistant_thread(self, body: Json) -> None:
+        opened = _parsed_or_none(lambda: assistant_thread_in(body))
         if opened is not None:
-            self._memory.assistants.put((opened.chat, opened.thread), True)
-            self._memory.untitled.put((opened.chat, opened.thread), True)
+            self._cache.assistants.put((opened.chat, opened.thread), True)
+            self._cache.untitled.put((opened.chat, opened.thread), True)
 
     def _note_response_url(self, body: Json, message: InboundMessage) -> None:
         url = body.get("response_url")
         if isinstance(url, str):
-            self._memory.response_urls.put(message.id, url)
+            self._cache.response_urls.put(message.id, url)
 
     def _join(self, message: InboundMessage) -> None:
-        """Who calls the bot into a thread need not call it again, not even before it has said anything."""
+        """
+        Remember the thread, so that later messages need no mention even before the bot has
+        answered.
+        """
         if message.addressed_to_bot:
-            self._memory.join(message.source.chat_id, message.source.thread_id)
+            self._cache.join(message.source.chat_id, message.source.thread_id)
 
     def _give_title(self, message: InboundMessage) -> None:
-        """A new thread of the assistant's pane is called by what was asked first."""
+        """Title a new thread of the assistant pane with the first message."""
         source = message.source
+
         if (
-            self._memory.untitled.take((source.chat_id, source.thread_id))
+            self._cache.untitled.take((source.chat_id, source.thread_id))
             and source.chat_id
             and source.thread_id
         ):
             title = " ".join(message.text.split())[:_LONGEST_TITLE] or "…"
-            asking = self._api.client.assistant_threads_setTitle(
+            request = self._api.client.assistant_threads_setTitle(
                 channel_id=source.chat_id, thread_ts=source.thread_id, title=title
             )
-            self._run_errand(self._api.answer(asking))
+            self._start_in_background(self._api.answer(request))
 
-    def _run_errand(self, call: Coroutine[Any, Any, object]) -> None:
-        errand = asyncio.create_task(_harmless(call))
-        self._errands.add(errand)
-        errand.add_done_callback(self._errands.discard)
+    def _start_in_background(self, call: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.create_task(_ignoring_errors(call))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
 
-class _Line:
-    """Those of one chat, one after the other; gone with the last of them."""
+class _ChatLock:
+    """Lock of one chat, removed after its last user."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        self.length = 0
+        self.users = 0
 
 
-def _understood(read: Callable[[], Value | None]) -> Value | None:
-    """One that nobody understands must not keep the others from being heard."""
+def _parsed_or_none(read: Callable[[], Value | None]) -> Value | None:
+    """Return None for an event that cannot be parsed, so that later events are still handled."""
     try:
         return read()
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-        _log.warning("an event was left out: nobody understands it")
+        _log.warning("an event was skipped: it cannot be parsed")
         return None
 
 
-async def _harmless(call: Coroutine[Any, Any, object]) -> None:
-    """A thread without a title is a thread."""
+async def _ignoring_errors(call: Coroutine[Any, Any, object]) -> None:
+    """Run a call whose failure has no consequences (a thread without a title)."""
     with suppress(TurngateError):
         await call

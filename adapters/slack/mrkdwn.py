@@ -1,24 +1,26 @@
 """
-Slack's own way of writing, read: what stands between `<` and `>` is a mention, a chat or a link, the rest is text.
+Conversion of Slack's mrkdwn to Markdown. Text between `<` and `>` is a mention, a channel or a
+link.
 
-Mentions of people stay as they are, `<@U1>`: that is the form in which the gateway hides and restores them.
+User mentions stay as `<@U1>`: redaction replaces and restores them in this form.
 """
 
 from __future__ import annotations
 
 import re
 
-# Anything else between brackets was never escaped: then it is text, as it stands.
+# Other text between brackets was not escaped by Slack and stays as it is.
 _BRACKETS = re.compile(r"<([@#!][^<>]+|[A-Za-z][A-Za-z0-9+.-]*:[^<>]+)>")
 _ESCAPED = re.compile(r"&(amp|lt|gt);")
-_SIGNS = {"amp": "&", "lt": "<", "gt": ">"}
-_CROWDS = ("!here", "!channel", "!everyone")
+_CHARACTERS = {"amp": "&", "lt": "<", "gt": ">"}
+_BROADCASTS = ("!here", "!channel", "!everyone")
 _SCHEMES = ("https://", "http://", "mailto:", "tel:")
 
 
-def readable(mrkdwn: str) -> str:
-    """As people see it: `#name` for a chat, `[label](address)` for a link, and each sign as itself."""
-    pieces, end = list[str](), 0
+def to_markdown(mrkdwn: str) -> str:
+    """Convert mrkdwn: `#name` for a channel, `[label](address)` for a link, entities unescaped."""
+    pieces = list[str]()
+    end = 0
     for found in _BRACKETS.finditer(mrkdwn):
         pieces += [unescaped(mrkdwn[end : found.start()]), _read(found[1])]
         end = found.end()
@@ -26,27 +28,25 @@ def readable(mrkdwn: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """Each sign as itself, once: what was typed as `&lt;` stays that."""
-    return _ESCAPED.sub(lambda found: _SIGNS[found[1]], text)
+    """Unescape entities once: text typed as `&lt;` stays `&lt;`."""
+    return _ESCAPED.sub(lambda found: _CHARACTERS[found[1]], text)
 
 
-def person(user: str) -> str:
-    """A mention of somebody."""
+def user_mention(user: str) -> str:
     return f"<@{user}>"
 
 
-def chat(channel: str, name: str | None) -> str:
-    """A mention of a chat: its name, if that is known."""
+def chat_mention(channel: str, name: str | None) -> str:
+    """Return the channel's name if it is known, otherwise the mention."""
     return f"#{name}" if name else f"<#{channel}>"
 
 
-def group(id_: str, name: str | None) -> str:
-    """A mention of a group of people."""
+def group_mention(id_: str, name: str | None) -> str:
     return f"@{name.removeprefix('@')}" if name else f"<!subteam^{id_}>"
 
 
-def link(url: str, label: str) -> str:
-    """In Markdown; the address alone where the label says nothing more."""
+def markdown_link(url: str, label: str) -> str:
+    """Return a Markdown link, or the address alone if the label repeats it."""
     shown = url.removeprefix("mailto:").removeprefix("tel:")
     same = {url, shown, *(shown.removeprefix(scheme) for scheme in _SCHEMES)}
     if not label or label.rstrip("/") in {each.rstrip("/") for each in same}:
@@ -58,11 +58,12 @@ def _read(inside: str) -> str:
     what, _, label = inside.partition("|")
     label = unescaped(label)
     if what.startswith("@"):
-        return person(what[1:])
+        return user_mention(what[1:])
     if what.startswith("#"):
-        return chat(what[1:], label)
+        return chat_mention(what[1:], label)
     if what.startswith("!subteam^"):
-        return group(what.removeprefix("!subteam^"), label)
+        return group_mention(what.removeprefix("!subteam^"), label)
     if what.startswith("!"):
-        return f"@{what[1:]}" if what in _CROWDS else label or f"<{what}>"
-    return link(unescaped(what), label)
+        return f"@{what[1:]}" if what in _BROADCASTS else label or f"<{what}>"
+
+    return markdown_link(unescaped(what), label)

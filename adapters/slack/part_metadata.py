@@ -1,27 +1,33 @@
-"""The name that a message of ours carries unseen, so that it can be known again."""
+"""Message metadata that identifies a sent part. Users do not see it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from turngate.gateway.domain.messages import Part
+from turngate.gateway.domain.outbox import Part
 
 EVENT_TYPE = "turngate_part"
 
 
 def metadata_of(part: Part) -> dict[str, Any]:
-    """Of a part its number and its age: numbers begin anew with a new installation. Of a preview the turn's number."""
+    """
+    Return the metadata: part id and creation time (ids restart with a new installation); for a
+    preview the turn id.
+    """
     return {"event_type": EVENT_TYPE, "event_payload": _payload(part)}
 
 
-def carries(message: Mapping[str, Any], part: Part) -> bool:
-    """Whether a message of a history is this part."""
+def is_part(message: Mapping[str, Any], part: Part) -> bool:
+    """Whether the message is this part."""
     return _payload_in(message) == _payload(part)
 
 
-def shows(message: Mapping[str, Any], part: Part) -> bool:
-    """Whether it is a preview of the same turn, or of an earlier try to answer the same message."""
+def is_preview_of(message: Mapping[str, Any], part: Part) -> bool:
+    """
+    Whether the message is a preview of the same turn, or of an earlier attempt to answer the same
+    message.
+    """
     payload = _payload_in(message)
     if not isinstance(payload, Mapping) or "turn" not in payload:
         return False
@@ -30,8 +36,8 @@ def shows(message: Mapping[str, Any], part: Part) -> bool:
     )
 
 
-def is_unnamed(message: Mapping[str, Any]) -> bool:
-    """Whether it carries no name at all, as a stream does until it ends. Files never do."""
+def has_no_metadata(message: Mapping[str, Any]) -> bool:
+    """Whether the message has neither metadata nor files, like a stream that has not ended."""
     return not message.get("metadata") and not message.get("files") and not message.get("subtype")
 
 

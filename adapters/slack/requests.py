@@ -1,8 +1,8 @@
 """
-The HTTP Events API: Slack calls, at an address that a reverse proxy leads here.
+The HTTP Events API: Slack sends requests to an address that a reverse proxy forwards here.
 
-bolt checks the signature over the raw body and its age. The same request twice is harmless: it carries the same event,
-and that is known. 200 means stored; everything else makes Slack call again.
+bolt checks the signature over the raw body and its age. A replayed request is harmless: it carries
+the same event id and is deduped. Status 200 means stored; any other makes Slack retry.
 """
 
 from __future__ import annotations
@@ -16,69 +16,75 @@ from aiohttp import web
 from slack_bolt.adapter.aiohttp import to_aiohttp_response, to_bolt_request
 from slack_bolt.async_app import AsyncApp
 
-from turngate.adapters.slack.account import Http, Patience
+from turngate.adapters.slack.account import Http, Timeouts
 from turngate.adapters.slack.api import Api
 from turngate.gateway.domain.errors import AddressTaken
 
-_SIGNED_AT, _SIGNATURE = "X-Slack-Request-Timestamp", "X-Slack-Signature"
-_MOMENT = re.compile(r"[0-9]{1,12}")
+_SIGNED_AT = "X-Slack-Request-Timestamp"
+_SIGNATURE = "X-Slack-Signature"
+_TIMESTAMP = re.compile(r"[0-9]{1,12}")
 _LARGEST_REQUEST = 4 * 1024 * 1024
-_TO_END = 1.0
+_SHUTDOWN_TIMEOUT = 1.0
 
 
 async def listen_by_http(
-    http: Http, api: Api, app: AsyncApp, patience: Patience, progress: Callable[[], None]
+    http: Http, api: Api, app: AsyncApp, timeouts: Timeouts, progress: Callable[[], None]
 ) -> None:
     """
-    Until cancelled. `progress` is called with every request that Slack signed, and when Slack says who we are: it tells
-    nobody whether it reaches him.
+    Serve requests until cancelled.
 
-    Raises Unauthorized, Retryable, and AddressTaken if another program listens there.
+    `progress` is called for every signed request and every successful auth.test: Slack does not
+    report whether its requests get through.
+
+    Raises Unauthorized, Retryable, or AddressTaken if the port is in use.
     """
-    async with _open_door(http, app, progress):
+    async with _serving(http, app, progress):
         while True:
             await api.answer(api.client.auth_test())
             progress()
-            await asyncio.sleep(patience.look)
+            await asyncio.sleep(timeouts.look)
 
 
 @asynccontextmanager
-async def _open_door(
-    http: Http, app: AsyncApp, progress: Callable[[], None]
-) -> AsyncIterator[None]:
-    async def called(request: web.Request) -> web.Response:
-        if not _can_be_checked(request):
+async def _serving(http: Http, app: AsyncApp, progress: Callable[[], None]) -> AsyncIterator[None]:
+    async def handle(request: web.Request) -> web.Response:
+        if not _is_verifiable(request):
             return web.Response(status=401)
+
         try:
             asked = await to_bolt_request(request)
-        except (
-            ValueError,
-            TypeError,
-            AttributeError,
-        ):  # signed or not, it is neither an object nor a form
+        except (ValueError, TypeError, AttributeError):
+            # The body is neither a JSON object nor a form.
             return web.Response(status=400)
+
         answer = await app.async_dispatch(asked)
         if answer.status == 200:
             progress()
+
         return await to_aiohttp_response(answer)
 
-    rooms = web.Application(client_max_size=_LARGEST_REQUEST)
-    rooms.router.add_post(http.path, called)
-    runner = web.AppRunner(rooms, access_log=None, shutdown_timeout=_TO_END)
+    application = web.Application(client_max_size=_LARGEST_REQUEST)
+    application.router.add_post(http.path, handle)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_SHUTDOWN_TIMEOUT)
     await runner.setup()
+
     try:
         try:
             await web.TCPSite(runner, http.host, http.port).start()
         except OSError as exc:
             raise AddressTaken(
-                f"Slack's requests cannot arrive at {http.host}:{http.port}: {exc.strerror}"
+                f"cannot listen for Slack's requests on {http.host}:{http.port}: {exc.strerror}"
             ) from exc
         yield
     finally:
         await runner.cleanup()
 
 
-def _can_be_checked(request: web.Request) -> bool:
-    """slack_sdk counts with the time and compares the signature, and breaks down over what is no number or no ASCII."""
-    at, signature = request.headers.get(_SIGNED_AT, ""), request.headers.get(_SIGNATURE, "")
-    return _MOMENT.fullmatch(at) is not None and signature.isascii()
+def _is_verifiable(request: web.Request) -> bool:
+    """
+    Whether slack_sdk can check the headers: it raises on a timestamp that is not a number and on a
+    signature that is not ASCII.
+    """
+    at = request.headers.get(_SIGNED_AT, "")
+    signature = request.headers.get(_SIGNATURE, "")
+    return _TIMESTAMP.fullmatch(at) is not None and signature.isascii()

@@ -1,5 +1,6 @@
 """
-Blocks as Markdown: what people write is kept there whole, while the text beside it has lost quotations and lists.
+Conversion of blocks to Markdown. Blocks hold the complete message, while `text` loses quotations
+and lists.
 
 Slack: https://docs.slack.dev/reference/block-kit/blocks/rich-text-block.
 """
@@ -8,26 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from turngate.adapters.slack.json_fields import Json, dict_in, dicts_in, number_in, text_in
-from turngate.adapters.slack.mrkdwn import chat, group, link, person, readable
+from turngate.adapters.slack.json_fields import (
+    Json,
+    dict_in,
+    dicts_in,
+    number_in,
+    text_in,
+)
+from turngate.adapters.slack.mrkdwn import (
+    chat_mention,
+    group_mention,
+    markdown_link,
+    to_markdown,
+    user_mention,
+)
 
 _STYLES = (("code", "`"), ("strike", "~~"), ("italic", "_"), ("bold", "**"))
 _DEEPEST_LIST = 8
-# Blocks that say nothing: what stands in the others must not get lost because of them.
-_WORDLESS = frozenset({"divider", "actions"})
-_WORDY = frozenset({"rich_text", "section", "header", "context", "markdown", "image", "table"})
+# Blocks without text do not count as unknown, so that the text of the others is kept.
+_WITHOUT_TEXT = frozenset({"divider", "actions"})
+_WITH_TEXT = frozenset({"rich_text", "section", "header", "context", "markdown", "image", "table"})
 
 
 def markdown_of(blocks: Sequence[Json]) -> str | None:
-    """What is said in the blocks; None if some of them are of a kind whose words are unknown, or if there are none."""
-    written = [block for block in blocks if text_in(block, "type") not in _WORDLESS]
-    if not written or any(text_in(block, "type") not in _WORDY for block in written):
+    """Return the text of the blocks; None if there are none or if one is of an unknown type."""
+    written = [block for block in blocks if text_in(block, "type") not in _WITHOUT_TEXT]
+    if not written or any(text_in(block, "type") not in _WITH_TEXT for block in written):
         return None
     return "\n\n".join(filter(None, map(_block, written))) or None
 
 
 def mentioned_in(blocks: Sequence[Json]) -> Iterator[str]:
-    """The ids of the people who are mentioned in rich text, wherever it is."""
+    """Yield the ids of users mentioned in rich text, at any depth."""
     for block in blocks:
         if block.get("type") == "user":
             yield text_in(block, "user_id")
@@ -50,11 +63,12 @@ def _block(block: Json) -> str:
             return _text(block)
         case "table":
             return "\n".join(_rows(block))
+
     return text_in(block, "text")
 
 
 def _rows(table: Json) -> Iterator[str]:
-    """The first row is taken for the names of the columns: Markdown knows no table without any."""
+    """Yield table rows. The first row becomes the header, which Markdown requires."""
     rows = table.get("rows")
     for number, row in enumerate(rows if isinstance(rows, list) else ()):
         cells = [
@@ -70,7 +84,7 @@ def _text(text: Json) -> str:
     if text.get("type") == "image":
         return f"[{text_in(text, 'alt_text')}]" if text_in(text, "alt_text") else ""
     written = text_in(text, "text")
-    return readable(written) if text.get("type") == "mrkdwn" else written
+    return to_markdown(written) if text.get("type") == "mrkdwn" else written
 
 
 def _paragraph(element: Json) -> str:
@@ -86,6 +100,7 @@ def _paragraph(element: Json) -> str:
 
 def _fenced(code: str) -> str:
     fence = "```"
+    # The fence must be longer than any backtick run in the code.
     while fence in code:
         fence += "`"
     return f"{fence}\n{code}\n{fence}"
@@ -112,37 +127,40 @@ def _piece(piece: Json, *, marked: bool) -> str:
             written = text_in(piece, "text")
             return _styled(written, dict_in(piece, "style")) if marked else written
         case "link":
-            url, label = text_in(piece, "url"), text_in(piece, "text")
-            return link(url, label) if marked else label or url
+            url = text_in(piece, "url")
+            label = text_in(piece, "text")
+            return markdown_link(url, label) if marked else label or url
         case "user":
-            return person(text_in(piece, "user_id"))
+            return user_mention(text_in(piece, "user_id"))
         case "channel":
-            return chat(text_in(piece, "channel_id"), None)
+            return chat_mention(text_in(piece, "channel_id"), None)
         case "usergroup":
-            return group(text_in(piece, "usergroup_id"), None)
+            return group_mention(text_in(piece, "usergroup_id"), None)
         case "broadcast":
             return f"@{text_in(piece, 'range')}"
         case "emoji":
             return _emoji(piece)
+
     return text_in(piece, "text", "fallback", "value")
 
 
 def _styled(text: str, style: Json) -> str:
-    """Marks hug the words: blanks at the ends stay outside of them. A line break ends what they mark."""
-    signs = [sign for name, sign in _STYLES if style.get(name)]
-    return "\n".join(_line(line, signs) for line in text.split("\n")) if signs else text
+    """Add Markdown marks around each line, leaving surrounding blanks outside of the marks."""
+    marks = [mark for name, mark in _STYLES if style.get(name)]
+    return "\n".join(_line(line, marks) for line in text.split("\n")) if marks else text
 
 
-def _line(text: str, signs: Sequence[str]) -> str:
+def _line(text: str, marks: Sequence[str]) -> str:
     words = text.strip()
     if not words:
         return text
     start = text.index(words)
-    return f"{text[:start]}{''.join(reversed(signs))}{words}{''.join(signs)}{text[start + len(words) :]}"
+    end = start + len(words)
+    return f"{text[:start]}{''.join(reversed(marks))}{words}{''.join(marks)}{text[end:]}"
 
 
 def _emoji(piece: Json) -> str:
-    """The picture, where Slack says which one it is; a workspace's own has a name only."""
+    """Return the character if Slack reports it; a custom emoji has only a name."""
     codes = text_in(piece, "unicode").split("-")
     try:
         picture = "".join(chr(int(code, 16)) for code in codes)

@@ -1,8 +1,9 @@
 """
-Everything that goes out as a message: answers, edits, questions with buttons, status and reactions.
+Outgoing messages: answers, edits, questions with buttons, status and reactions.
 
-A message goes once. If Slack finds fault with a part of it that can be left out (the formatting, a thread that is gone)
-it was not sent, and goes without that. Whoever may not write in a chat answers a command where the command says.
+A message is sent once. If Slack rejects an optional part of it (the formatting, a deleted thread),
+it was not sent and is sent again without that part. Where the bot cannot write, a command is
+answered through its response URL.
 """
 
 from __future__ import annotations
@@ -13,54 +14,61 @@ from typing import Any
 
 from turngate.adapters.slack.api import (
     Api,
+    ChatNotWritable,
     FormattingRefused,
-    NotThere,
     ThreadGone,
-    our_errors,
-    word,
+    required_text,
+    translated_errors,
 )
-from turngate.adapters.slack.cache import Memory
+from turngate.adapters.slack.cache import Cache
 from turngate.adapters.slack.emoji import name_of
 from turngate.adapters.slack.markup import (
     LARGEST_MARKDOWN,
     LARGEST_UPDATE,
     marked,
     plain,
-    question,
+    question_blocks,
     size,
 )
 from turngate.adapters.slack.part_metadata import metadata_of
 from turngate.gateway.domain.errors import Undeliverable, Unreachable
-from turngate.gateway.domain.messages import Part, Sent, SessionSource
-from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.ports.clock import Clock
 
 _STATUS = "is working on it…"
 
 
 class Sender:
-    """Of one bot."""
+    """Sends messages of one bot."""
 
-    def __init__(self, api: Api, memory: Memory, clock: Clock) -> None:
+    def __init__(self, api: Api, cache: Cache, clock: Clock) -> None:
         self._api = api
-        self._memory = memory
+        self._cache = cache
         self._clock = clock
 
     async def send(self, part: Part) -> Sent:
-        """As a message of its own, with its buttons if it has any."""
-        _check(part)
+        """Send the part as a new message, with its buttons if it has any."""
+        _check_size(part)
+
         try:
             sent = await self._posted(part)
-        except NotThere:
-            url = self._memory.response_urls.get(part.reply_to)
+        except ChatNotWritable:
+            url = self._cache.response_urls.get(part.reply_to)
             if url is None:
                 raise
             return await self._respond(part, url)
-        self._memory.join(part.target.chat_id, part.target.thread_id)
+
+        self._cache.join(part.target.chat_id, part.target.thread_id)
         return sent
 
     async def edit(self, part: Part, message_id: str) -> Sent:
-        """In place. A stream that somebody else has begun takes no edit until it is ended."""
-        _check(part)
+        """
+        Replace a message. A stream started by another process has to be stopped before it can be
+        edited.
+        """
+        _check_size(part)
+
         try:
             return await self._updated(part, message_id)
         except Undeliverable as exc:
@@ -71,32 +79,33 @@ class Sender:
             return await self._updated(part, message_id)
 
     async def stop(self, part: Part, message_id: str, **more: Any) -> None:
-        """No more is added to a stream. Undeliverable if it is none, or none any more."""
-        asking = self._api.client.chat_stopStream(
+        """Stop a stream. Raises Undeliverable if the message is not an open stream."""
+        request = self._api.client.chat_stopStream(
             channel=chat_of(part.target), ts=message_id, metadata=metadata_of(part), **more
         )
-        await self._api.answer(asking)
+        await self._api.answer(request)
 
     async def show_status(self, target: SessionSource, status: str = _STATUS) -> None:
-        """Below what is being answered. Only a thread has a place for that; an empty one takes it away."""
+        """Show a status in a thread (chats have none); an empty status removes it."""
         if target.thread_id is not None:
-            asking = self._api.client.assistant_threads_setStatus(
+            request = self._api.client.assistant_threads_setStatus(
                 channel_id=chat_of(target), thread_ts=target.thread_id, status=status
             )
-            await self._api.answer(asking)
+            await self._api.answer(request)
 
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
-        """A message that is gone, or that has this sign already, needs none."""
+        """Add a reaction. A deleted message and a duplicate reaction are ignored."""
         with suppress(Undeliverable):
-            asking = self._api.client.reactions_add(
+            request = self._api.client.reactions_add(
                 channel=chat_of(target), timestamp=message_id, name=name_of(emoji)
             )
-            await self._api.answer(asking)
+            await self._api.answer(request)
 
     async def _posted(self, part: Part) -> Sent:
         try:
             return await self._post(part, _formatted(part))
         except FormattingRefused:
+            # Nothing was sent, so sending it again as plain text cannot repeat it.
             return await self._post(part, _unformatted(part))
 
     async def _post(self, part: Part, words: Mapping[str, Any]) -> Sent:
@@ -107,14 +116,15 @@ class Sender:
                 self._api.client.chat_postMessage(**what, thread_ts=part.target.thread_id)
             )
         except ThreadGone:
+            # Nothing was posted: post to the chat itself.
             answer = await self._api.answer(self._api.client.chat_postMessage(**what))
-        return Sent(message_id=word(answer, "ts"), at=self._clock.now())
+        return Sent(message_id=required_text(answer, "ts"), at=self._clock.now())
 
     async def _updated(self, part: Part, message_id: str) -> Sent:
         try:
             return await self._update(part, message_id, _edited(part))
         except FormattingRefused:
-            return await self._update(part, message_id, _edited_plainly(part))
+            return await self._update(part, message_id, _edited_as_plain(part))
 
     async def _update(self, part: Part, message_id: str, words: Mapping[str, Any]) -> Sent:
         answer = await self._api.answer(
@@ -122,56 +132,71 @@ class Sender:
                 channel=chat_of(part.target), ts=message_id, metadata=metadata_of(part), **words
             )
         )
-        return Sent(message_id=word(answer, "ts"), at=self._clock.now())
+        return Sent(message_id=required_text(answer, "ts"), at=self._clock.now())
 
     async def _respond(self, part: Part, url: str) -> Sent:
-        """For the one who gave the command alone. Slack says no name for it, and nobody can look for it."""
+        """
+        Answer a command through its response URL, visible to its user only.
+
+        Slack returns no message id, so the answer cannot be found again.
+        """
         said = {"text": plain(part.text), "response_type": "ephemeral"}
-        with our_errors():
+        with translated_errors():
             async with self._api.session.post(url, json=said, allow_redirects=False) as response:
                 status = response.status
+
         if status >= 500:
-            raise Unreachable("Slack has trouble of its own")
+            raise Unreachable("Slack reported an internal error")
         if status != 200:
-            raise NotThere(
-                "the bot may not write there, and the command was given too long ago to be answered"
+            raise ChatNotWritable(
+                "the bot may not write there, and the response URL of the command has expired"
             )
+
         return Sent(message_id=f"response-{part.id}", at=self._clock.now())
 
 
 def chat_of(target: SessionSource) -> str:
-    """Where to write."""
+    """Return the chat to send to."""
     if not target.chat_id:
         raise Undeliverable("there is no chat to write to")
     return target.chat_id
 
 
-def _check(part: Part) -> None:
-    """Slack would cut it."""
+def _check_size(part: Part) -> None:
+    """Reject text that Slack would truncate."""
     if size(part.text) > LARGEST_MARKDOWN:
         raise Undeliverable("it is too long for Slack")
 
 
 def _formatted(part: Part) -> Mapping[str, Any]:
-    """Markdown as it is; beside buttons it stands in a block, and the text is for notifications."""
+    """Return Markdown; with buttons it goes into a block, and `text` is for notifications."""
     if not part.buttons:
         return {"markdown_text": marked(part.text)}
-    return {"blocks": question(part.text, part.buttons), "text": plain(part.text)}
+    return {"blocks": question_blocks(part.text, part.buttons), "text": plain(part.text)}
 
 
 def _unformatted(part: Part) -> Mapping[str, Any]:
     if not part.buttons:
         return {"text": plain(part.text), "mrkdwn": False}
-    return {"blocks": question(part.text, part.buttons, plainly=True), "text": plain(part.text)}
+    return {
+        "blocks": question_blocks(part.text, part.buttons, as_plain=True),
+        "text": plain(part.text),
+    }
 
 
 def _edited(part: Part) -> Mapping[str, Any]:
-    """Never as text alone: blocks that an edit does not mention stay then, buttons with them."""
+    """
+    Return the fields of an edit. Text alone would leave the old blocks, and their buttons, in
+    place.
+    """
     if not part.buttons:
         return {"markdown_text": marked(part.text)}
-    return {"blocks": question(part.text, part.buttons), "text": plain(part.text)[:LARGEST_UPDATE]}
+    return {
+        "blocks": question_blocks(part.text, part.buttons),
+        "text": plain(part.text)[:LARGEST_UPDATE],
+    }
 
 
-def _edited_plainly(part: Part) -> Mapping[str, Any]:
-    blocks = question(part.text, part.buttons, plainly=True)
+def _edited_as_plain(part: Part) -> Mapping[str, Any]:
+    blocks = question_blocks(part.text, part.buttons, as_plain=True)
     return {"blocks": blocks, "text": plain(part.text)[:LARGEST_UPDATE]}

@@ -1,9 +1,9 @@
 """
-Socket Mode: one connection after the other, each for a few hours.
+Socket Mode: one connection after the other, each lasting a few hours.
 
-An envelope is acknowledged when what it carries is stored, and not at all if it could not be: then Slack sends it
-again. A socket that is open and carries nothing is found out by pings. Slack's own wish for a new connection is
-followed at once; whatever else ends one ends this life of the account, and the next begins by reading what was missed.
+An envelope is acknowledged once its event is stored; without acknowledgement Slack resends it. A
+silent socket is detected by pings. When Slack asks for a new connection, it is opened at once; any
+other disconnect ends the run of the account, and the next run starts with a catch-up.
 """
 
 from __future__ import annotations
@@ -22,44 +22,57 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
-from turngate.adapters.slack.account import Account, Patience
-from turngate.adapters.slack.api import Api, our_errors, word
-from turngate.gateway.domain.errors import Retryable, Throttled, Undeliverable, Unreachable
+from turngate.adapters.slack.account import Account, Timeouts
+from turngate.adapters.slack.api import (
+    Api,
+    required_text,
+    translated_errors,
+)
+from turngate.gateway.domain.errors import (
+    Retryable,
+    Throttled,
+    Undeliverable,
+    Unreachable,
+)
 
 Progress = Callable[[], None]
 
-_SWITCHED_ON = "is Socket Mode switched on in the app's settings, and has the app token the scope connections:write?"
+_SOCKET_MODE_HINT = (
+    "is Socket Mode switched on in the app's settings, and has the app token the "
+    "scope connections:write?"
+)
 _LARGEST_FRAME = 16 * 1024 * 1024
-_TO_FINISH = 2.0
+_CLOSE_TIMEOUT = 2.0
 _LONGEST_PAUSE = 30.0
-_WHY_NOT = {
-    "link_disabled": f"Slack has ended the connection; {_SWITCHED_ON}",
-    "too_many_websockets": "the app has too many connections; stop other programs that use its app token",
+_DISCONNECT_REASONS = {
+    "link_disabled": f"Slack closed the connection; {_SOCKET_MODE_HINT}",
+    "too_many_websockets": "the app has too many connections; stop other programs that use its "
+    "app token",
 }
 
 _log = logging.getLogger(__name__)
 
 
 async def listen_by_socket(
-    account: Account, api: Api, app: AsyncApp, patience: Patience, progress: Progress
+    account: Account, api: Api, app: AsyncApp, timeouts: Timeouts, progress: Progress
 ) -> None:
     """
-    Until cancelled. `progress` is called with everything that comes over the socket.
+    Receive events until cancelled. `progress` is called for every frame received.
 
-    Raises Unauthorized, and Retryable when a connection could not be made or ended without being asked to.
+    Raises Unauthorized, and Retryable when a connection fails or ends unexpectedly.
     """
     while True:
         url = await _address(account, api)
-        async with _connected(api, url, patience) as socket:
+        async with _connected(api, url, timeouts) as socket:
             try:
-                await _Connection(socket, app, patience, progress).last()
+                await _Connection(socket, app, timeouts, progress).run_until_replaced()
             except Unreachable:
-                await _check_welcome(api)
+                await _check_authorized(api)
                 raise
 
 
 async def _address(account: Account, api: Api) -> str:
-    """Of the next connection. It is good for one."""
+    """Request the URL of the next connection. It can be used once."""
     try:
         answer = await api.answer(
             api.client.apps_connections_open(app_token=account.app_token or "")
@@ -67,38 +80,42 @@ async def _address(account: Account, api: Api) -> str:
     except Throttled as exc:
         await asyncio.sleep(min(exc.retry_after, _LONGEST_PAUSE))
         raise
-    return word(answer, "url")
+    return required_text(answer, "url")
 
 
-async def _check_welcome(api: Api) -> None:
-    """Of a bot that was removed nothing but its connections is ended; raises Unauthorized if that is why."""
+async def _check_authorized(api: Api) -> None:
+    """Raise Unauthorized if the bot was removed: Slack only closes its connections in that case."""
     with suppress(Retryable, Undeliverable):
         await api.answer(api.client.auth_test())
 
 
 @asynccontextmanager
 async def _connected(
-    api: Api, url: str, patience: Patience
+    api: Api, url: str, timeouts: Timeouts
 ) -> AsyncIterator[ClientWebSocketResponse]:
-    """The old connection is gone before there is a new one: Slack gives each event to any one of them."""
+    """
+    Open a socket. The previous one is closed first, because Slack sends each event to any one of
+    them.
+    """
     try:
-        async with asyncio.timeout(patience.connect):
-            with our_errors():
+        async with asyncio.timeout(timeouts.connect):
+            with translated_errors():
                 socket = await api.session.ws_connect(
                     url, autoping=False, max_msg_size=_LARGEST_FRAME, proxy=api.client.proxy
                 )
     except TimeoutError as exc:
-        raise Unreachable(f"Slack let nobody connect; {_SWITCHED_ON}") from exc
+        raise Unreachable(f"no connection to Slack could be opened; {_SOCKET_MODE_HINT}") from exc
+
     try:
         yield socket
     finally:
-        await _hang_up(socket)
+        await _close(socket)
 
 
-async def _hang_up(socket: ClientWebSocketResponse) -> None:
-    """A socket that went silent does not say good-bye either."""
+async def _close(socket: ClientWebSocketResponse) -> None:
+    """Close the socket without waiting long: a silent one does not answer."""
     with suppress(TimeoutError, aiohttp.ClientError, OSError):
-        async with asyncio.timeout(_TO_FINISH):
+        async with asyncio.timeout(_CLOSE_TIMEOUT):
             await socket.close()
 
 
@@ -106,63 +123,73 @@ class _Connection:
     """One socket from its hello to its end."""
 
     def __init__(
-        self, socket: ClientWebSocketResponse, app: AsyncApp, patience: Patience, progress: Progress
+        self, socket: ClientWebSocketResponse, app: AsyncApp, timeouts: Timeouts, progress: Progress
     ) -> None:
         self._socket = socket
         self._app = app
-        self._patience = patience
+        self._timeouts = timeouts
         self._progress = progress
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._leaves = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_replaced = False
 
-    async def last(self) -> None:
-        """Until Slack asks for another one. Raises Retryable if it ends in any other way."""
+    async def run_until_replaced(self) -> None:
+        """
+        Receive until Slack asks for a new connection. Raises Retryable if it ends in any other way.
+        """
         pings = asyncio.create_task(self._ping())
+
         try:
-            await self._hear_hello()
-            while not self._leaves:
-                await self._handle(await self._next(self._patience.ping + self._patience.answer))
+            await self._await_hello()
+            while not self._is_replaced:
+                await self._handle(await self._next(self._timeouts.ping + self._timeouts.answer))
+            # Slack keeps the old connection open for a moment for this.
             await self._finish()
         finally:
-            for task in (pings, *self._under_way):
+            for task in (pings, *self._tasks):
                 task.cancel()
-            await asyncio.wait({pings, *self._under_way})
+            await asyncio.wait({pings, *self._tasks})
 
-    async def _hear_hello(self) -> None:
+    async def _await_hello(self) -> None:
         try:
-            async with asyncio.timeout(self._patience.connect):
-                while not await self._is_hello(await self._next(self._patience.connect)):
+            async with asyncio.timeout(self._timeouts.connect):
+                while not await self._is_hello(await self._next(self._timeouts.connect)):
                     pass
         except TimeoutError as exc:
             raise Unreachable(
-                f"Slack took the connection and said nothing; {_SWITCHED_ON}"
+                f"Slack accepted the connection but sent no hello; {_SOCKET_MODE_HINT}"
             ) from exc
 
     async def _is_hello(self, frame: WSMessage) -> bool:
         if frame.type is WSMsgType.PING:
             await self._send(self._socket.pong(frame.data))
+
         if frame.type is not WSMsgType.TEXT:
-            return False  # a line on which only pings are heard is no line
-        said = _parsed(frame.data)
-        if said.get("type") == "disconnect":
-            self._leave(said)
-            raise Retryable("Slack wants another connection")
-        request = _request(said)
-        if request is None and said.get("type") != "hello":
+            # Pings alone do not prove that events arrive.
             return False
+
+        message = _parsed(frame.data)
+        if message.get("type") == "disconnect":
+            self._on_disconnect(message)
+            raise Retryable("Slack asked for another connection")
+
+        request = _request(message)
+        if request is None and message.get("type") != "hello":
+            return False
+
         self._progress()
         if request is not None:
-            self._take(request)
+            self._start(request)
+
         return True
 
-    async def _next(self, patience: float) -> WSMessage:
+    async def _next(self, seconds: float) -> WSMessage:
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(seconds):
                 frame = await self._socket.receive()
         except TimeoutError as exc:
-            raise Unreachable("the socket went silent") from exc
+            raise Unreachable("the socket timed out") from exc
         if frame.type in (WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED, WSMsgType.ERROR):
-            raise Unreachable("Slack ended the connection")
+            raise Unreachable("Slack closed the connection")
         return frame
 
     async def _handle(self, frame: WSMessage) -> None:
@@ -172,68 +199,80 @@ class _Connection:
             self._progress()
             await self._send(self._socket.pong(frame.data))
         elif frame.type is WSMsgType.TEXT:
-            said = _parsed(frame.data)
-            if said.get("type") == "disconnect":
-                self._leave(said)
-            elif (request := _request(said)) is not None:
+            message = _parsed(frame.data)
+            if message.get("type") == "disconnect":
+                self._on_disconnect(message)
+            elif (request := _request(message)) is not None:
                 self._progress()
-                self._take(request)
+                self._start(request)
 
-    def _leave(self, said: dict[str, Any]) -> None:
-        reason = str(said.get("reason"))
-        if reason in _WHY_NOT:
-            raise Retryable(_WHY_NOT[reason])
-        self._leaves = True
+    def _on_disconnect(self, message: dict[str, Any]) -> None:
+        reason = str(message.get("reason"))
+        # A new connection would be closed for the same reason.
+        if reason in _DISCONNECT_REASONS:
+            raise Retryable(_DISCONNECT_REASONS[reason])
+        self._is_replaced = True
 
-    def _take(self, request: SocketModeRequest) -> None:
-        """Tasks begin in the order in which they are made, so each takes its place in the line of its chat."""
-        task = asyncio.create_task(self._taken(request))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+    def _start(self, request: SocketModeRequest) -> None:
+        """
+        Handle an envelope in a task. Tasks start in creation order, so each enters its chat's queue
+        in order of arrival.
+        """
+        task = asyncio.create_task(self._acknowledge_once_stored(request))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _taken(self, request: SocketModeRequest) -> None:
-        if await self._is_over(request):
+    async def _acknowledge_once_stored(self, request: SocketModeRequest) -> None:
+        if await self._is_settled(request):
             acknowledgement = SocketModeResponse(envelope_id=request.envelope_id)
             await self._send(self._socket.send_str(json.dumps(acknowledgement.to_dict())))
 
-    async def _is_over(self, request: SocketModeRequest) -> bool:
-        """Whether it is stored, or never will be: what bolt cannot even read would come again and again."""
+    async def _is_settled(self, request: SocketModeRequest) -> bool:
+        """
+        Whether the event is stored or never will be. An event that bolt cannot parse is
+        acknowledged, or it would be resent endlessly.
+        """
         try:
             response = await run_async_bolt_app(self._app, request)
         except (AttributeError, KeyError, TypeError, ValueError):
-            _log.warning("an event was left out: nobody understands it")
+            _log.warning("an event was skipped: it cannot be parsed")
             return True
         return bool(response.status == 200)
 
     async def _send(self, sending: Awaitable[object]) -> None:
-        """What cannot be told any more is found out where the socket is read, and comes again."""
+        """
+        Send a frame and ignore a closed socket: the reader detects that, and unacknowledged events
+        are resent.
+        """
         with suppress(ConnectionError, aiohttp.ClientError, RuntimeError):
             await sending
 
     async def _ping(self) -> None:
         while True:
             await self._send(self._socket.ping(b"turngate"))
-            await asyncio.sleep(self._patience.ping)
+            await asyncio.sleep(self._timeouts.ping)
 
     async def _finish(self) -> None:
-        """What is being stored now is still acknowledged where it came from."""
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=_TO_FINISH)
+        """Let events that are being stored be acknowledged on this connection."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_CLOSE_TIMEOUT)
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """A frame that nobody can read carries something that comes again."""
+    """Parse a frame; empty if it is not a JSON object. Slack resends an event that was in it."""
     try:
-        said = json.loads(text)
+        message = json.loads(text)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return message if isinstance(message, dict) else {}
 
 
-def _request(said: dict[str, Any]) -> SocketModeRequest | None:
-    is_whole = isinstance(said.get("envelope_id"), str) and isinstance(said.get("payload"), dict)
+def _request(message: dict[str, Any]) -> SocketModeRequest | None:
+    is_whole = isinstance(message.get("envelope_id"), str) and isinstance(
+        message.get("payload"), dict
+    )
     return (
-        SocketModeRequest.from_dict(said)
-        if is_whole and isinstance(said.get("type"), str)
+        SocketModeRequest.from_dict(message)
+        if is_whole and isinstance(message.get("type"), str)
         else None
     )

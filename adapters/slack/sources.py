@@ -1,11 +1,19 @@
-"""Where something was said and by whom, in the gateway's words: the chat, the thread if it is one, the person."""
+"""The source of a message in the gateway's terms: chat, thread and user."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turngate.adapters.slack.identity import EventContext, Kind, Me
-from turngate.adapters.slack.json_fields import Json, dict_in, text_in
+from turngate.adapters.slack.identity import (
+    BotIdentity,
+    EventContext,
+    Kind,
+)
+from turngate.adapters.slack.json_fields import (
+    Json,
+    dict_in,
+    text_in,
+)
 from turngate.gateway.domain.messages import ChatType, SessionSource
 
 PLATFORM = "slack"
@@ -28,17 +36,20 @@ CHAT_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRef:
-    """A message in a chat. `thread` is that of a reply: a message whose thread is itself begins one."""
+    """
+    Position of a message. `thread` is set for replies only, not for the message that starts a
+    thread.
+    """
 
     chat: str
     ts: str = ""
     thread: str | None = None
     kind: Kind | None = None
-    in_assistants: bool = False
+    in_assistant: bool = False
 
     @classmethod
     def of(cls, message: Json, chat: str, *, kind: str = "", ts: str = "") -> MessageRef:
-        """As a message says it; what an event says around it counts more."""
+        """Parse a message; fields of the surrounding event take precedence."""
         own = ts or text_in(message, "ts")
         thread = text_in(message, "thread_ts")
         return cls(
@@ -46,18 +57,18 @@ class MessageRef:
             ts=own,
             thread=thread if thread not in ("", own) else None,
             kind=_KINDS.get(kind or text_in(message, "channel_type")),
-            in_assistants="assistant_thread" in message,
+            in_assistant="assistant_thread" in message,
         )
 
     def kind_by(self, known: EventContext) -> Kind:
-        """What the event says, or what was looked up, or what the id looks like."""
-        looked_up = None if known.place is None else known.place.kind
+        """Return the chat type from the event, from the lookup, or guessed from the id."""
+        looked_up = None if known.chat is None else known.chat.kind
         return self.kind or looked_up or (Kind.IM if self.chat.startswith("D") else Kind.CHANNEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Author:
-    """Whoever did it: a person, or a bot, of this workspace or of one that shares the chat."""
+    """Author of an event: a user or bot of this workspace or of one that shares the channel."""
 
     user: str | None = None
     bot: str | None = None
@@ -67,8 +78,13 @@ class Author:
 
     @classmethod
     def of(cls, message: Json) -> Author:
-        """Of a message or a reaction. An old bot has no user, and a name that it chose; people always are users."""
-        user, bot = text_in(message, "user"), text_in(message, "bot_id")
+        """
+        Parse the author of a message or reaction. A legacy bot has a chosen name and no user id;
+        people always have one.
+        """
+        user = text_in(message, "user")
+        bot = text_in(message, "bot_id")
+
         return cls(
             user=user or None,
             bot=bot or None,
@@ -84,39 +100,49 @@ class Author:
 
     @property
     def id(self) -> str | None:
-        """As this workspace calls it."""
+        """The id in this workspace."""
         return self.user or self.bot
 
-    def is_(self, me: Me) -> bool:
+    def is_self(self, me: BotIdentity) -> bool:
         """Whether it is the bot itself."""
         return self.user == me.user or (self.bot is not None and self.bot == me.bot)
 
-    def is_foreign_to(self, me: Me) -> bool:
-        """Whether the id is that of another workspace, where it may mean somebody else."""
+    def is_foreign_to(self, me: BotIdentity) -> bool:
+        """Whether the id belongs to another workspace, where it may mean another user."""
         return bool(self.team and me.team) and self.team not in (me.team, me.enterprise)
 
 
-def source_of(spot: MessageRef, author: Author, me: Me, known: EventContext) -> SessionSource:
-    """The place and the person. Somebody of another workspace is nobody that the config could name by a bare id."""
-    kind, place = spot.kind_by(known), known.place
+def source_of(
+    ref: MessageRef, author: Author, me: BotIdentity, known: EventContext
+) -> SessionSource:
+    """
+    Return the source. A user of another workspace gets `user_id_alt`, so that a bare id in the
+    config does not match.
+    """
+    kind = ref.kind_by(known)
+    chat = known.chat
+
     return SessionSource(
         platform=PLATFORM,
         account=me.account,
         chat_type=CHAT_TYPES[kind],
-        chat_id=spot.chat,
+        chat_id=ref.chat,
         user_id=author.id,
         user_id_alt=f"{author.id}.{author.team}" if author.is_foreign_to(me) else None,
-        thread_id=_thread(spot, kind, me, known),
+        thread_id=_thread(ref, kind, me, known),
         scope=me.team or None,
-        chat_name=place.name if place is not None and kind is not Kind.IM else None,
-        chat_topic=place.topic if place is not None else None,
+        chat_name=chat.name if chat is not None and kind is not Kind.IM else None,
+        chat_topic=chat.topic if chat is not None else None,
         user_name=known.names.get(author.id or "") or author.name,
     )
 
 
-def _thread(spot: MessageRef, kind: Kind, me: Me, known: EventContext) -> str | None:
-    """In a channel every message begins a thread, and is answered there; a direct chat is one conversation."""
+def _thread(ref: MessageRef, kind: Kind, me: BotIdentity, known: EventContext) -> str | None:
+    """
+    Return the thread of the session. In a channel every message starts a thread; a direct chat is
+    one conversation.
+    """
     if kind is Kind.IM and not me.dm_threads:
-        return spot.thread if known.is_assistants or spot.in_assistants else None
+        return ref.thread if known.is_assistant or ref.in_assistant else None
     begins = kind is not Kind.MPIM
-    return spot.thread or (spot.ts or None if begins else None)
+    return ref.thread or (ref.ts or None if begins else None)

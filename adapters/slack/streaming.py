@@ -1,8 +1,9 @@
 """
-Slack's own way of showing an answer while it grows, with the tools at work as tasks. It needs a thread to grow in.
+Slack's native streaming of answers, with tools shown as tasks. Works in threads only.
 
-What was added stays, so nothing is added that the next word could still change. The end of a stream brings the rest and
-the name by which the answer is known; where what was shown is not how the answer begins, the answer replaces it.
+Appended text cannot be changed, so text is held back while later text could change its meaning.
+Stopping a stream adds the rest and the metadata; if the final answer does not start with the
+streamed text, the message is replaced.
 """
 
 from __future__ import annotations
@@ -11,13 +12,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from turngate.adapters.slack.api import Api, NotOffered, word
-from turngate.adapters.slack.cache import Memory, OpenStream
+from turngate.adapters.slack.api import (
+    Api,
+    Unsupported,
+    required_text,
+)
+from turngate.adapters.slack.cache import Cache, OpenStream
 from turngate.adapters.slack.markup import marked, unfinished
 from turngate.adapters.slack.sending import Sender, chat_of
+from turngate.gateway.domain.agent_events import Tool, ToolStatus
 from turngate.gateway.domain.errors import Undeliverable, Unreachable
-from turngate.gateway.domain.messages import ChatType, Part, Sent, SessionSource, Tool, ToolStatus
-from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.ports.clock import Clock
 
 _STATUSES = {
     ToolStatus.STARTED: "in_progress",
@@ -28,82 +35,100 @@ _LONGEST_TITLE = 200
 
 
 class Streams:
-    """Of one bot."""
+    """Open streams of one bot."""
 
-    def __init__(self, api: Api, memory: Memory, sender: Sender, clock: Clock) -> None:
+    def __init__(self, api: Api, cache: Cache, sender: Sender, clock: Clock) -> None:
         self._api = api
-        self._memory = memory
+        self._cache = cache
         self._sender = sender
         self._clock = clock
 
     def can_stream(self, target: SessionSource) -> bool:
-        """In threads, as far as is known; outside of direct chats it must be clear for whom."""
-        is_for_somebody = target.chat_type is ChatType.DM or bool(target.scope and target.user_id)
+        """
+        Whether a stream can be started: in threads, and outside of direct chats for a known user
+        only.
+        """
+        has_recipient = target.chat_type is ChatType.DM or bool(target.scope and target.user_id)
         return (
             bool(target.thread_id)
-            and is_for_somebody
-            and not self._memory.without_streams.get(target.chat_id)
+            and has_recipient
+            and not self._cache.without_streams.get(target.chat_id)
         )
 
     async def begin(self, part: Part, tools: Sequence[Tool]) -> Sent:
-        """A new message, and the first words of it."""
-        target, text = part.target, _sure(part.text)
-        asking = self._api.client.chat_startStream(
+        """Start a stream with the first text."""
+        target = part.target
+        text = _stable(part.text)
+
+        request = self._api.client.chat_startStream(
             channel=chat_of(target),
             thread_ts=target.thread_id or "",
             **_recipient(target),
             **_chunks(text, tools),
         )
         try:
-            answer = await self._api.answer(asking)
-        except NotOffered:
-            self._memory.without_streams.put(target.chat_id, True)
+            answer = await self._api.answer(request)
+        except Unsupported:
+            # Do not try again for every answer in this chat.
+            self._cache.without_streams.put(target.chat_id, True)
             raise
-        ts = word(answer, "ts")
-        self._memory.streams.put((target.chat_id, ts), OpenStream(text=text).with_tools(tools))
-        self._memory.join(target.chat_id, target.thread_id)
+
+        ts = required_text(answer, "ts")
+        self._cache.streams.put((target.chat_id, ts), OpenStream(text=text).add_tools(tools))
+        self._cache.join(target.chat_id, target.thread_id)
+
         return Sent(message_id=ts, at=self._clock.now())
 
     async def grow(self, part: Part, message_id: str, tools: Sequence[Tool]) -> None:
-        """What it says now begins with what it said before; else it stays as it is until the answer replaces it."""
-        growing, text = (
-            self._memory.streams.get((part.target.chat_id, message_id)),
-            _sure(part.text),
-        )
-        if growing is None or not growing.sure:
-            raise Undeliverable("this stream cannot go on")
-        added = text[len(growing.text) :] if text.startswith(growing.text) else ""
+        """
+        Append new text. If the text no longer starts with what was sent, only tools are updated;
+        the final answer replaces the message.
+        """
+        stream = self._cache.streams.get((part.target.chat_id, message_id))
+        text = _stable(part.text)
+        if stream is None or not stream.in_sync:
+            raise Undeliverable("the stream is no longer open")
+
+        added = text[len(stream.text) :] if text.startswith(stream.text) else ""
         if not added and not tools:
             return
-        asking = self._api.client.chat_appendStream(
+
+        request = self._api.client.chat_appendStream(
             channel=chat_of(part.target), ts=message_id, **_chunks(added, tools)
         )
         try:
-            await self._api.answer(asking)
+            await self._api.answer(request)
         except Unreachable:
-            growing.sure = False
+            # Whether the text was appended is unknown, so the next append could repeat it.
+            stream.in_sync = False
             raise
-        growing.text += added
-        growing.with_tools(tools)
+
+        stream.text += added
+        stream.add_tools(tools)
 
     async def end(self, part: Part, message_id: str) -> Sent | None:
-        """The answer, in place of a stream that was begun here. None if it is none, or can no longer be ended so."""
-        growing, text = (
-            self._memory.streams.take((part.target.chat_id, message_id)),
-            marked(part.text),
-        )
-        if growing is None:
+        """
+        Finish a stream with the final answer. None if it is not open here or has to be replaced by
+        an edit.
+        """
+        stream = self._cache.streams.take((part.target.chat_id, message_id))
+        text = marked(part.text)
+        if stream is None:
             return None
-        fits = growing.sure and text.startswith(growing.text) and not part.buttons
-        with suppress(Undeliverable):  # Slack has ended it already
-            rest = text[len(growing.text) :] if fits else ""
-            await self._sender.stop(part, message_id, **_chunks(rest, growing.finished_tools))
+
+        # Otherwise the stream is stopped and the message replaced by an edit.
+        fits = stream.in_sync and text.startswith(stream.text) and not part.buttons
+        # Undeliverable: Slack has ended the stream already.
+        with suppress(Undeliverable):
+            rest = text[len(stream.text) :] if fits else ""
+            await self._sender.stop(part, message_id, **_chunks(rest, stream.finished_tools))
             if fits:
                 return Sent(message_id=message_id, at=self._clock.now())
+
         return None
 
 
-def _sure(markdown: str) -> str:
+def _stable(markdown: str) -> str:
     return marked(markdown[: len(markdown) - unfinished(markdown)])
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from turngate.adapters.telling import MenuEntry
 from turngate.gateway.domain.messages import MAIN_ACCOUNT
+from turngate.gateway.domain.ports.adapter import MenuEntry
 
 CLOUD = "https://api.telegram.org"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """Where Telegram calls (`url`), where that arrives here, and the word by which it is known to be Telegram."""
+    """
+    Where Telegram calls (`url`), where that arrives here, and the word by which it is known to be
+    Telegram.
+    """
 
     url: str
     host: str
@@ -38,11 +41,12 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """
-    Seconds. `poll`: how long Telegram keeps a poll open that has nothing to say. `answer`: how long any answer may take
-    beyond that, `upload` if a file goes with the question. `pause`: the rest after a failed poll, growing. `deaf`: the
-    silence after which nothing would be heard any more. `look`: between two looks at a webhook.
+    Seconds. `poll`: how long Telegram keeps a poll open that has nothing to say. `answer`: how long
+    any answer may take beyond that, `upload` if a file goes with the question. `pause`: the rest
+    after a failed poll, growing. `deaf`: the silence after which nothing would be heard any more.
+    `look`: between two looks at a webhook.
     """
 
     poll: int = 30

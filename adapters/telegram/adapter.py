@@ -1,13 +1,13 @@
-"""One Telegram bot as the gateway sees it."""
+"""The adapter of one Telegram bot."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
-from turngate.adapters.telegram.account import Account, Patience
+from turngate.adapters.telegram.account import Account, Timeouts
 from turngate.adapters.telegram.api import Api
-from turngate.adapters.telegram.cache import Memory
+from turngate.adapters.telegram.cache import Cache
 from turngate.adapters.telegram.downloads import Downloader
 from turngate.adapters.telegram.intake import Intake
 from turngate.adapters.telegram.markup import LARGEST_TEXT, marked
@@ -15,35 +15,49 @@ from turngate.adapters.telegram.normalise import PLATFORM
 from turngate.adapters.telegram.polling import poll
 from turngate.adapters.telegram.sending import Sender
 from turngate.adapters.telegram.webhook import listen
-from turngate.gateway.domain.messages import Attachment, ChatType, Part, Sent, SessionSource
-from turngate.gateway.domain.ports.adapter import Clock, Limits, Moment, Places, Rate, Receive
+from turngate.gateway.domain.messages import (
+    Attachment,
+    ChatType,
+    SessionSource,
+)
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.ports.adapter import (
+    CatchUpChats,
+    Limits,
+    Rate,
+    Receive,
+)
+from turngate.gateway.domain.ports.clock import Clock, Moment
 
-# https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this: a message a second in one chat, with
-# short bursts, twenty a minute in a group, and thirty a second in all.
+# https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this: a message a
+# second in one chat, with short bursts, twenty a minute in a group, and thirty a second in all.
 _PER_CHAT = Rate(count=3, per=timedelta(seconds=3))
 _PER_GROUP = Rate(count=5, per=timedelta(seconds=15))
 _PER_ACCOUNT = Rate(count=30, per=timedelta(seconds=1))
 
 
 class TelegramAdapter:
-    """Receives, sends, edits, asks, and fetches files. Whether a message arrived it cannot find out afterwards."""
+    """
+    Receives, sends, edits, asks and fetches files. Telegram offers no way to find a sent message.
+    """
 
     def __init__(
         self,
         account: Account,
         clock: Clock,
-        patience: Patience = Patience(),  # noqa: B008 - frozen
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
     ) -> None:
         self.platform = PLATFORM
         self.progress: Moment | None = None
-        self.deaf_after = patience.deaf_after
+        self.deaf_after = timeouts.deaf_after
         self._account = account
         self._clock = clock
-        self._patience = patience
-        self._memory = Memory()
-        self._api = Api(account, patience)
-        self._sender = Sender(self._api, self._memory, clock)
-        self._downloader = Downloader(self._api, account, patience)
+        self._timeouts = timeouts
+        self._cache = Cache()
+        self._api = Api(account, timeouts)
+        self._sender = Sender(self._api, self._cache, clock)
+        self._downloader = Downloader(self._api, account, timeouts)
+
         self.limits = Limits(
             largest_part=LARGEST_TEXT,
             measure=self._measure,
@@ -54,49 +68,40 @@ class TelegramAdapter:
         )
 
     async def run(self, receive: Receive) -> None:
-        """As the port has it."""
-        async with Intake(self._api, self._account, self._memory, self._clock, receive) as intake:
+        async with Intake(self._api, self._account, self._cache, self._clock, receive) as intake:
             if self._account.webhook is None:
-                await poll(self._api, intake, self._patience, self._progressed)
+                await poll(self._api, intake, self._timeouts, self._progressed)
             else:
                 await listen(
-                    self._api, intake, self._account.webhook, self._patience, self._progressed
+                    self._api, intake, self._account.webhook, self._timeouts, self._progressed
                 )
 
     async def send(self, part: Part) -> Sent:
-        """As the port has it."""
         return await self._sender.send(part)
 
     async def edit(self, part: Part, message_id: str) -> Sent:
-        """As the port has it."""
         return await self._sender.edit(part, message_id)
 
     async def ask(self, part: Part) -> Sent:
-        """As the port has it."""
         return await self._sender.send(part)
 
     async def show_draft(self, part: Part) -> None:
-        """As the port has it."""
         await self._sender.draft(part)
 
     async def send_file(self, part: Part) -> Sent:
-        """As the port has it."""
         return await self._sender.send_file(part)
 
     def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """As the port has it."""
         return self._downloader.fetch(attachment)
 
     async def show_typing(self, target: SessionSource) -> None:
-        """As the port has it."""
         await self._sender.type(target)
 
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
-        """As the port has it."""
         await self._sender.react(target, message_id, emoji)
 
     def place(self, chat: str, thread: str | None) -> SessionSource:
-        """As the port has it: a person has the number of his chat, groups have negative ones."""
+        """Build the source of a chat: users have positive ids, groups negative ones."""
         is_group = not chat.isdecimal()
         return SessionSource(
             platform=PLATFORM,
@@ -108,16 +113,16 @@ class TelegramAdapter:
         )
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         await self._api.close()
 
     def _measure(self, markdown: str) -> int:
-        return marked(markdown, self._memory.name_of).size
+        return marked(markdown, self._cache.name_of).size
 
     def _progressed(self) -> None:
         self.progress = Moment.now(self._clock)
 
 
-def connect(account: Account, places: Places, clock: Clock) -> TelegramAdapter:
-    """Telegram keeps for us what was said meanwhile, so that nobody need remember where."""
+def connect(account: Account, places: CatchUpChats, clock: Clock) -> TelegramAdapter:
+    """Create the adapter. `places` is unused: Telegram queues updates for an offline bot."""
     return TelegramAdapter(account, clock)

@@ -1,8 +1,8 @@
 """
-The Bot API through aiogram. Whatever happens there, only our own errors leave.
+The Bot API through aiogram; raises only the gateway's own errors.
 
-Before there is a connection nothing can have happened; after a question was written, and without an answer that can be
-read, nobody knows.
+Before a connection exists nothing can have been sent (NotSent); after a request was written and
+without a readable answer the outcome is unknown (Unreachable).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from aiogram.exceptions import (
 from aiogram.methods.base import TelegramMethod
 from aiogram.utils.token import TokenValidationError
 
-from turngate.adapters.telegram.account import Account, Patience
+from turngate.adapters.telegram.account import Account, Timeouts
 from turngate.gateway.domain.errors import (
     NotSent,
     Retryable,
@@ -45,7 +45,7 @@ from turngate.gateway.domain.errors import (
 
 Result = TypeVar("Result")
 
-_TO_CONNECT = 10.0
+_CONNECT_TIMEOUT = 10.0
 _PAUSE_IF_ASKED = 1.0
 _FORMATTING = "can't parse entities", "entity", "entities", "rich_message"
 _THREAD = "thread not found", "topic_closed", "topic_deleted", "topic_id_invalid"
@@ -60,23 +60,23 @@ _FILE = (
 
 
 class FormattingRefused(Undeliverable):
-    """The words may be right, their entities are not."""
+    """Telegram rejects the entities of the message."""
 
 
 class ThreadGone(Undeliverable):
-    """There is no such topic any more."""
+    """The topic does not exist any more."""
 
 
-class NotAsThis(Undeliverable):
-    """The file cannot be shown as what it was taken for."""
+class FileRefused(Undeliverable):
+    """Telegram rejects the file as this kind of media."""
 
 
 class NothingChanged(Undeliverable):
-    """The message says that already."""
+    """The message already has this content."""
 
 
 class ChatMoved(Undeliverable):
-    """The group became a supergroup, which has another id."""
+    """The group became a supergroup with the id `to`."""
 
     def __init__(self, message: str, *, to: int) -> None:
         super().__init__(message)
@@ -84,44 +84,45 @@ class ChatMoved(Undeliverable):
 
 
 class Conflict(Retryable):
-    """Somebody else receives with this token."""
+    """Another program receives with this token."""
 
 
 class WebhookIsSet(Conflict):
-    """Telegram calls an address instead of being asked."""
+    """A webhook is set, so getUpdates is refused."""
 
 
 class Api:
-    """One bot's line to Telegram. It is opened by the first call, and by the first call after `close` again."""
+    """The connection of one bot. The first call opens it, also after `close`."""
 
-    def __init__(self, account: Account, patience: Patience) -> None:
+    def __init__(self, account: Account, timeouts: Timeouts) -> None:
         self._account = account
-        self._patience = patience
+        self._timeouts = timeouts
         self._bot: Bot | None = None
 
     async def call(
         self, method: TelegramMethod[Result], *, wait: float = 0.0, upload: bool = False
     ) -> Result:
         """
-        Ask once. `wait` is how much longer than usual the answer may take.
+        Send one request, without retries. `wait` is added to the timeout of the answer.
 
-        Raises NotSent, Unreachable, Throttled, Unauthorized or Undeliverable, and of the last the kinds above.
+        Raises NotSent, Unreachable, Throttled, Unauthorized or a kind of Undeliverable.
         """
-        patience = self._patience.upload if upload else self._patience.answer
+        timeouts = self._timeouts.upload if upload else self._timeouts.answer
         timeout = aiohttp.ClientTimeout(
-            total=wait + patience, sock_connect=min(_TO_CONNECT, patience)
+            total=wait + timeouts, sock_connect=min(_CONNECT_TIMEOUT, timeouts)
         )
-        with _our_errors():
-            # aiogram hands the timeout on to aiohttp as it is, and promises seconds only.
-            return await self._line()(method, request_timeout=timeout)  # type: ignore[arg-type]
+
+        with _translate_errors():
+            # aiogram declares a number of seconds and passes any timeout on to aiohttp.
+            return await self._connected()(method, request_timeout=timeout)  # type: ignore[arg-type]
 
     async def close(self) -> None:
-        """Hang up."""
         if self._bot is not None:
-            bot, self._bot = self._bot, None
+            bot = self._bot
+            self._bot = None
             await bot.session.close()
 
-    def _line(self) -> Bot:
+    def _connected(self) -> Bot:
         if self._bot is None:
             server = TelegramAPIServer.from_base(self._account.api_url.rstrip("/"))
             self._bot = Bot(self._account.token, session=AiohttpSession(api=server))
@@ -129,7 +130,7 @@ class Api:
 
 
 @contextmanager
-def _our_errors() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except TokenValidationError as exc:
@@ -156,7 +157,8 @@ def _error_of(exc: TelegramAPIError) -> TurngateError:
             return FormattingRefused("this Bot API server is too old for that")
         case TelegramNotFound():
             return Unauthorized(
-                "Telegram does not know this token; copy it again from BotFather, and look at api_url"
+                "Telegram does not know this token; copy it again from BotFather, and look at "
+                "api_url"
             )
         case TelegramConflictError():
             return _conflict(exc.message)
@@ -169,13 +171,14 @@ def _error_of(exc: TelegramAPIError) -> TurngateError:
         case TelegramServerError():
             return Unreachable("Telegram has trouble of its own")
         case TelegramNetworkError():
-            return _broken_line(exc)
+            return _network_error(exc)
         case _ if "too many requests" in exc.message.lower():
             return Throttled("Telegram asks for a pause", retry_after=_PAUSE_IF_ASKED)
+
     return Unreachable("Telegram gave no proper answer")
 
 
-def _broken_line(exc: TelegramNetworkError) -> TurngateError:
+def _network_error(exc: TelegramNetworkError) -> TurngateError:
     never_connected = aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError
     if isinstance(exc.__cause__, never_connected):
         return NotSent("Telegram cannot be reached")
@@ -192,15 +195,16 @@ def _conflict(words: str) -> Conflict:
     )
 
 
-def _refusal(words: str) -> Undeliverable:
-    """Telegram has one error for a hundred mistakes; only its words tell them apart."""
-    said = words.lower()
-    if "message is not modified" in said:
+def _refusal(description: str) -> Undeliverable:
+    """Classify a 400 by its description: Telegram has no error codes for it."""
+    text = description.lower()
+    if "message is not modified" in text:
         return NothingChanged("it says that already")
-    if any(each in said for each in _THREAD):
+    if any(each in text for each in _THREAD):
         return ThreadGone("the topic is gone")
-    if any(each in said for each in _FORMATTING):
+    if any(each in text for each in _FORMATTING):
         return FormattingRefused("Telegram does not understand the formatting")
-    if any(each in said for each in _FILE):
-        return NotAsThis("Telegram does not take the file", words=words)
-    return Undeliverable("Telegram does not take it (400)", words=words)
+    if any(each in text for each in _FILE):
+        return FileRefused("Telegram does not take the file", words=description)
+
+    return Undeliverable("Telegram does not take it (400)", words=description)

@@ -1,4 +1,4 @@
-"""What Telegram says of a bot before anything depends on it: for `turngate check --online`."""
+"""Checks of one bot for `turngate check --online`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import AsyncIterator
 
 from aiogram.methods import GetMe, GetWebhookInfo
 
-from turngate.adapters.telegram.account import Account, Patience
+from turngate.adapters.telegram.account import Account, Timeouts
 from turngate.adapters.telegram.api import Api, Conflict
 from turngate.adapters.telegram.normalise import HANDLED
 from turngate.adapters.telegram.polling import GetRawUpdates
-from turngate.adapters.telling import Finding
 from turngate.gateway.domain.errors import TurngateError
+from turngate.gateway.domain.ports.adapter import Finding
 
-# Another program that polls comes back within this time, and Telegram then lets one of us know of the other.
-_TO_MEET_ANOTHER = 3
+# Another polling program repeats its request within this time, and Telegram then reports the
+# conflict to one of the two.
+_POLL_SECONDS = 3
 
 
-async def examine(account: Account, patience: Patience = Patience()) -> list[Finding]:  # noqa: B008 - frozen
-    """Everything that can be found out without receiving or sending anything."""
-    api = Api(account, patience)
+async def examine(account: Account, timeouts: Timeouts = Timeouts()) -> list[Finding]:  # noqa: B008 - frozen
+    """Check everything that needs neither receiving nor sending messages."""
+    api = Api(account, timeouts)
     try:
         return [finding async for finding in _findings(api, account)]
     except TurngateError as exc:
@@ -32,10 +33,15 @@ async def _findings(api: Api, account: Account) -> AsyncIterator[Finding]:
     me = await api.call(GetMe())
     yield Finding(words=f"the token is right: this is @{me.username}, id {me.id}")
     if not me.can_read_all_group_messages:
-        cure = "for groups: all, switch it off with /setprivacy at BotFather and add the bot to the group again"
-        yield Finding(
-            words=f"privacy mode is on: in groups it hears only commands, mentions and answers; {cure}"
+        cure = (
+            "for groups: all, switch it off with /setprivacy at BotFather and add the bot to "
+            "the group again"
         )
+        yield Finding(
+            words="privacy mode is on: in groups it hears only commands, mentions and answers; "
+            f"{cure}"
+        )
+
     webhook = await api.call(GetWebhookInfo())
     if account.webhook is None:
         yield await _polled(api, webhook.url)
@@ -43,25 +49,29 @@ async def _findings(api: Api, account: Account) -> AsyncIterator[Finding]:
         yield Finding(
             words="another address is set as its webhook; a start of the gateway replaces it"
         )
+
     if account.webhook is not None and webhook.last_error_message and webhook.pending_update_count:
         words = f"Telegram could not deliver to the webhook lately: {webhook.last_error_message}"
         yield Finding(words=words, is_error=True)
+
     if webhook.pending_update_count:
         yield Finding(words=f"{webhook.pending_update_count} updates wait to be received")
 
 
 async def _polled(api: Api, webhook: str) -> Finding:
-    """Nothing is confirmed by this: what is read here is handed out again."""
+    """Poll without an offset, which confirms nothing: the updates are delivered again."""
     if webhook:
         return Finding(
             words="a webhook is left over from elsewhere; a start of the gateway removes it"
         )
+
     try:
-        asking = GetRawUpdates(limit=1, timeout=_TO_MEET_ANOTHER, allowed_updates=list(HANDLED))
-        await api.call(asking, wait=_TO_MEET_ANOTHER)
+        request = GetRawUpdates(limit=1, timeout=_POLL_SECONDS, allowed_updates=list(HANDLED))
+        await api.call(request, wait=_POLL_SECONDS)
     except Conflict:
         words = (
             "another program receives with this token; unless that is your running gateway, stop it"
         )
         return Finding(words=words, is_error=True)
+
     return Finding(words="updates can be received by polling")

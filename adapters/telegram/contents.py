@@ -1,4 +1,4 @@
-"""What a message of Telegram holds besides its words: files to be fetched, and things that can be told in words."""
+"""Content of a Telegram message besides its text: files, and things described in words."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Iterator
 
 from aiogram.types import Message
 
-from turngate.gateway.domain.messages import Attachment, MediaType
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.transcript import MediaType
 
 _KINDS = {"image": MediaType.IMAGE, "audio": MediaType.AUDIO}
 
 
-def words_of(message: Message) -> str:
-    """Its text or caption, and in brackets what else there is to read in it. Empty: nothing was said."""
+def text_of(message: Message) -> str:
+    """
+    Return the text or caption, and descriptions of other content in brackets. Empty if there is
+    none.
+    """
     return "\n".join(
         filter(
             None, (message.text or message.caption, *(f"[{thing}]" for thing in _things(message)))
@@ -21,7 +25,7 @@ def words_of(message: Message) -> str:
 
 
 def attachments_of(message: Message) -> tuple[Attachment, ...]:
-    """Its files. Of a picture Telegram has several sizes; the largest is the picture."""
+    """List the files. Telegram offers several sizes of a picture; the largest is used."""
     return tuple(_attachments(message))
 
 
@@ -30,26 +34,40 @@ def _things(message: Message) -> Iterator[str]:
         yield " ".join(
             filter(None, ("sticker", message.sticker.emoji, _named(message.sticker.set_name)))
         )
+
     if message.contact is not None:
         contact = message.contact
         name = " ".join(filter(None, (contact.first_name, contact.last_name)))
         yield f"contact: {name}, {_international(contact.phone_number)}"
+
     if message.venue is not None:
-        place = message.venue.location
-        yield f"place: {message.venue.title}, {message.venue.address} ({place.latitude}, {place.longitude})"
+        location = message.venue.location
+        yield (
+            f"place: {message.venue.title}, {message.venue.address} ({location.latitude}, "
+            f"{location.longitude})"
+        )
     elif message.location is not None:
         yield f"location: {message.location.latitude}, {message.location.longitude}"
+
     if message.poll is not None:
-        yield f"poll: {message.poll.question} {' / '.join(option.text for option in message.poll.options)}"
+        yield (
+            f"poll: {message.poll.question} "
+            f"{' / '.join(option.text for option in message.poll.options)}"
+        )
+
     if message.checklist is not None:
         tasks = " / ".join(task.text for task in message.checklist.tasks)
         yield f"checklist: {message.checklist.title} {tasks}"
+
     if message.dice is not None:
         yield f"dice {message.dice.emoji}: {message.dice.value}"
+
     if message.game is not None:
         yield f"game: {message.game.title}"
+
     if message.story is not None:
         yield "a story, which bots cannot see"
+
     if message.paid_media is not None:
         yield "paid media, which bots cannot see"
 
@@ -59,7 +77,7 @@ def _named(name: str | None) -> str | None:
 
 
 def _international(number: str) -> str:
-    """Telegram leaves out the plus, by which a number is known to be one."""
+    """Add the plus that Telegram omits, so that the number is recognised as one."""
     return number if number.startswith("+") else f"+{number}"
 
 
@@ -69,6 +87,7 @@ def _attachments(message: Message) -> Iterator[Attachment]:
         yield Attachment(
             type=MediaType.IMAGE, ref=photo.file_id, mime="image/jpeg", size=photo.file_size
         )
+
     if message.voice is not None:
         voice = message.voice
         yield Attachment(
@@ -77,12 +96,14 @@ def _attachments(message: Message) -> Iterator[Attachment]:
             mime=voice.mime_type or "audio/ogg",
             size=voice.file_size,
         )
+
     if message.video_note is not None:
         note = message.video_note
         yield Attachment(
             type=MediaType.FILE, ref=note.file_id, mime="video/mp4", size=note.file_size
         )
-    # Of an animation there is a document too, for clients that know no animations.
+
+    # An animation is also sent as a document, for clients without animations.
     files = (message.audio, message.video, message.animation or message.document)
     for file in (each for each in files if each is not None):
         kind = _KINDS.get((file.mime_type or "").partition("/")[0], MediaType.FILE)

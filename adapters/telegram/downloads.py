@@ -1,4 +1,6 @@
-"""What people sent: Telegram is asked where a file is, and from there it is fetched, and from nowhere else."""
+"""
+Downloads of users' files: getFile returns the path, the file comes from the Bot API server only.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,18 @@ from urllib.parse import quote
 from aiogram.methods import GetFile
 
 from turngate.adapters.download import Downloads
-from turngate.adapters.telegram.account import CLOUD, Account, Patience
+from turngate.adapters.telegram.account import (
+    CLOUD,
+    Account,
+    Timeouts,
+)
 from turngate.adapters.telegram.api import Api
-from turngate.gateway.domain.errors import NotSent, Refused, Undeliverable, Unreachable
+from turngate.gateway.domain.errors import (
+    NotSent,
+    Refused,
+    Undeliverable,
+    Unreachable,
+)
 from turngate.gateway.domain.messages import Attachment
 
 LARGEST_IN_CLOUD = 20_000_000
@@ -22,22 +33,22 @@ _CHUNK = 256 * 1024
 
 
 class Downloader:
-    """Of one bot."""
+    """Downloads for one bot."""
 
-    def __init__(self, api: Api, account: Account, patience: Patience) -> None:
+    def __init__(self, api: Api, account: Account, timeouts: Timeouts) -> None:
         self._api = api
         self._account = account
         own_server = None if account.is_in_cloud else account.api_url
         hosts = frozenset({CLOUD.removeprefix("https://")})
-        self._downloads = Downloads(hosts=hosts, own_server=own_server, silence=patience.answer)
+        self._downloads = Downloads(hosts=hosts, own_server=own_server, silence=timeouts.answer)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """As the port has it. Fewer or more bytes than Telegram announced are not the file."""
+        """Yield the file. A size other than the announced one is an incomplete download."""
         if self._account.is_in_cloud and (attachment.size or 0) > LARGEST_IN_CLOUD:
             raise Refused("Telegram gives bots no files of more than 20 MB")
-        place, announced = await self._find(attachment)
+        path, announced = await self._find(attachment)
         count = 0
-        async for piece in self._pieces(place):
+        async for piece in self._pieces(path):
             count += len(piece)
             yield piece
         if announced is not None and count != announced:
@@ -54,12 +65,12 @@ class Downloader:
             raise Refused("Telegram does not have the file any more")
         return file.file_path, file.file_size
 
-    def _pieces(self, place: str) -> AsyncIterator[bytes]:
-        """A server of the operator's own may put files on the disk, and then tells their whole path."""
-        if PurePosixPath(place).is_absolute() and not self._account.is_in_cloud:
-            return _read(Path(place))
+    def _pieces(self, path: str) -> AsyncIterator[bytes]:
+        """Download, or read from disk: a local Bot API server may return an absolute path."""
+        if PurePosixPath(path).is_absolute() and not self._account.is_in_cloud:
+            return _read(Path(path))
         base = self._account.api_url.rstrip("/")
-        return self._downloads.fetch(f"{base}/file/bot{self._account.token}/{quote(place)}")
+        return self._downloads.fetch(f"{base}/file/bot{self._account.token}/{quote(path)}")
 
 
 async def _read(path: Path) -> AsyncIterator[bytes]:

@@ -1,9 +1,9 @@
 """
-From updates to the gateway: everything of a batch is stored before anybody is told that it is.
+From updates to stored messages: a batch is confirmed to Telegram only after all of it is stored.
 
-Chats wait for no other chat; within one chat everything comes in the order in which it was done. What was said there in
-one go is stored side by side: Telegram has one line for all chats, and whoever stored the words of a noisy one after
-each other would let all others wait for the disk.
+Chats do not wait for each other; within one chat the order is kept. Consecutive new messages of a
+chat are stored concurrently: Telegram has one stream for all chats, and storing the messages of a
+busy chat one by one would delay the others.
 """
 
 from __future__ import annotations
@@ -21,34 +21,39 @@ from pydantic import ValidationError
 
 from turngate.adapters.telegram.account import Account
 from turngate.adapters.telegram.api import Api
-from turngate.adapters.telegram.cache import Memory
+from turngate.adapters.telegram.cache import Cache
 from turngate.adapters.telegram.normalise import Me, normalise
-from turngate.gateway.domain.errors import Refused, TurngateError, Unreachable
+from turngate.gateway.domain.errors import (
+    Refused,
+    TurngateError,
+    Unreachable,
+)
 from turngate.gateway.domain.messages import InboundMessage, MessageKind
-from turngate.gateway.domain.ports.adapter import Clock, Receive
+from turngate.gateway.domain.ports.adapter import Receive
+from turngate.gateway.domain.ports.clock import Clock
 
 Raw = Mapping[str, Any]
 
 _log = logging.getLogger(__name__)
-_SAID = MessageKind.NEW, MessageKind.COMMAND
+_NEW_MESSAGES = MessageKind.NEW, MessageKind.COMMAND
 
 
 class Intake:
-    """Of one life of a bot. Leaving the block ends what it still does on the side."""
+    """Receives for one run of a bot. Leaving the block cancels its background calls."""
 
     def __init__(
-        self, api: Api, account: Account, memory: Memory, clock: Clock, receive: Receive
+        self, api: Api, account: Account, cache: Cache, clock: Clock, receive: Receive
     ) -> None:
         self._api = api
         self._account = account
-        self._memory = memory
+        self._cache = cache
         self._clock = clock
         self._receive = receive
         self._me: Me | None = None
-        self._errands: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Intake:
-        """Ask Telegram who we are. Raises Unauthorized if it does not know us."""
+        """Ask Telegram for the bot's identity. Raises Unauthorized if the token is unknown."""
         user = await self._api.call(GetMe())
         self._me = Me(
             id=user.id,
@@ -59,21 +64,23 @@ class Intake:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Nobody waits for errands."""
-        for errand in self._errands:
-            errand.cancel()
-        if self._errands:
-            await asyncio.wait(self._errands)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     def offer_commands(self) -> None:
-        """The menu, on the side: it can take Telegram long, and nothing depends on it."""
+        """Set the command menu in the background: it may be slow, and nothing depends on it."""
         offered = [entry for entry in self._account.commands if entry.offered]
         commands = [BotCommand(command=entry.name, description=entry.summary) for entry in offered]
         if commands:
-            self._run_errand(self._api.call(SetMyCommands(commands=commands)))
+            self._run_in_background(self._api.call(SetMyCommands(commands=commands)))
 
     async def take(self, batch: Iterable[Raw]) -> None:
-        """Returning means that all of it is stored, or never will be. Raises what the first that could not be did."""
+        """
+        Store all updates, or skip what is refused. Raises the first error of a message that could
+        not be stored.
+        """
         updates = [
             update for raw in sorted(batch, key=number_of) if (update := _parsed(raw)) is not None
         ]
@@ -82,7 +89,8 @@ class Intake:
             message = normalise(update, self._known, self._clock.now())
             if message is not None:
                 chats.setdefault(message.source.chat_id, []).append((update, message))
-        await _all_of(self._take_chat(said) for said in chats.values())
+
+        await _all_of(self._take_chat(messages) for messages in chats.values())
 
     @property
     def _known(self) -> Me:
@@ -90,33 +98,37 @@ class Intake:
             raise Unreachable("Telegram has not said yet who we are")
         return self._me
 
-    async def _take_chat(self, said: Sequence[tuple[Update, InboundMessage]]) -> None:
-        """What is done to a message must find it stored; words need not wait for each other, each has its place."""
-        for is_said, together in groupby(said, lambda each: each[1].kind in _SAID):
-            if is_said:
+    async def _take_chat(self, messages: Sequence[tuple[Update, InboundMessage]]) -> None:
+        """
+        Store in order: edits and presses must find their message stored. New messages run
+        concurrently, since each keeps its place in the queue.
+        """
+        for is_new, together in groupby(messages, lambda each: each[1].kind in _NEW_MESSAGES):
+            if is_new:
                 await _all_of(starmap(self._take, together))
             else:
                 for update, message in together:
                     await self._take(update, message)
 
     async def _take(self, update: Update, message: InboundMessage) -> None:
-        self._memory.heard(message)
-        with suppress(Refused):  # never taken, whoever asks: what comes after it is
+        self._cache.note_message(message)
+        # A refused message is never stored; those after it must not wait.
+        with suppress(Refused):
             await self._receive(message)
         if update.callback_query is not None:
-            # Until it is answered, the button looks as if it were still being pressed.
-            self._run_errand(
+            # Clients show the button as loading until the query is answered.
+            self._run_in_background(
                 self._api.call(AnswerCallbackQuery(callback_query_id=update.callback_query.id))
             )
 
-    def _run_errand(self, call: Coroutine[Any, Any, bool]) -> None:
-        errand = asyncio.create_task(_harmless(call))
-        self._errands.add(errand)
-        errand.add_done_callback(self._errands.discard)
+    def _run_in_background(self, call: Coroutine[Any, Any, bool]) -> None:
+        task = asyncio.create_task(_ignore_errors(call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 async def _all_of(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Begun in this order. Raises what the first of them raised, and lets go of the rest."""
+    """Run all, started in this order. Raises the first error and cancels the rest."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         await asyncio.gather(*tasks)
@@ -126,7 +138,7 @@ async def _all_of(work: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 def number_of(raw: Raw) -> int:
-    """By which an update is confirmed. Without one nothing can be."""
+    """Return the update id, by which an update is confirmed."""
     number = raw.get("update_id")
     if not isinstance(number, int):
         raise Unreachable("Telegram sent something that is no update")
@@ -134,7 +146,7 @@ def number_of(raw: Raw) -> int:
 
 
 def _parsed(raw: Raw) -> Update | None:
-    """One that nobody understands must not keep the others from being heard, for ever."""
+    """Parse an update, or skip it: a malformed one must not block the others."""
     try:
         return Update.model_validate(raw)
     except ValidationError:
@@ -142,7 +154,7 @@ def _parsed(raw: Raw) -> Update | None:
         return None
 
 
-async def _harmless(call: Coroutine[Any, Any, bool]) -> None:
-    """Whoever pressed too long ago is not waiting, and a menu is set again with the next start."""
+async def _ignore_errors(call: Coroutine[Any, Any, bool]) -> None:
+    """Ignore failures: an old press needs no answer, and the menu is set at the next start."""
     with suppress(TurngateError):
         await call

@@ -1,10 +1,10 @@
 """
-aiogram's types, each built when it is first used.
+Import aiogram so that each of its types is built on first use.
 
-While it is imported, aiogram builds the validators of all its types, one after the other, and many hold most of the
-others: without this, four fifths of the time and a hundred megabytes of what a daemon with a bot takes to start would
-go into types that it never meets. pydantic builds a model on its first use if told to; all that is missing by then are
-the names of the other types, which aiogram hands out only while it is imported. So they are kept here.
+On import, aiogram builds the validators of all its types, and many contain most of the others: that
+would take four fifths of the start time and a hundred megabytes for types that are never used.
+pydantic can build a model on first use; it then lacks only the names of the other types, which
+aiogram passes while it is imported. They are kept here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 
 def import_aiogram() -> None:
-    """To be called before anything else imports it; where something did, all is built already and this does nothing."""
+    """Import aiogram lazily. Call it before any other import of aiogram; later it does nothing."""
     if "aiogram" in sys.modules:
         return
     build = BaseModel.__dict__["model_rebuild"]
@@ -35,9 +35,10 @@ def import_aiogram() -> None:
         import_module("aiogram")
     finally:
         BaseModel.model_rebuild = build  # type: ignore[method-assign]
-    methods, types = import_module("aiogram.methods.base"), import_module("aiogram.types.base")
+    methods = import_module("aiogram.methods.base")
+    types = import_module("aiogram.types.base")
     for kind in (types.TelegramObject, methods.TelegramMethod, methods.Response):
         kind.model_rebuild = classmethod(build_late)
-    # What every bot meets; better now than while people wait for their first answer.
+    # Every bot uses these two: build them now and not during the first message.
     for name in ("Update", "Message"):
         getattr(import_module("aiogram.types"), name).model_rebuild()

@@ -1,8 +1,9 @@
 """
-Markdown as Telegram shows it: plain words, and entities that say which of them are bold, code or a link.
+Markdown as Telegram shows it: plain text, and entities that mark bold, code and links.
 
-No word gets lost on the way. What the converter would leave out (HTML, links that lead nowhere) stands there as it was
-written. An agent's "@somebody" is text: only `<@ID>`, which the gateway itself has put there, calls a person.
+No text is lost. What the converter would drop (HTML, links without a valid target) is kept as
+written. "@name" from an agent is plain text: only `<@ID>`, which the gateway itself inserts,
+mentions a user.
 """
 
 from __future__ import annotations
@@ -22,37 +23,37 @@ LARGEST_CAPTION = 1024
 """Both in UTF-16 units, counted after conversion."""
 
 _MOST_PASSES = 8
-_CALL = re.compile(r"<@(\d{1,19})>")
-# A name right behind an @ that no letter stands before: Telegram would call whoever has it.
+_MENTION = re.compile(r"<@(\d{1,19})>")
+# "@name" that Telegram would turn into a mention.
 _NAME = re.compile(r"(?<![\w@])@(?=\w)")
-_QUIET_AT = "@\u2060"
+_DEFUSED_AT = "@\u2060"
 _LINKS = ("http://", "https://")
 _CODE = ("pre", "code")
 
 NameOf = Callable[[str], str | None]
-"""What a person is called, by id; None if nobody knows."""
+"""Returns the name of a user by id; None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """Words, and what is special about them; positions are in UTF-16 units."""
+    """Text and its entities; positions are in UTF-16 units."""
 
     text: str
     entities: tuple[dict[str, Any], ...] = ()
 
     @property
     def size(self) -> int:
-        """As Telegram counts."""
+        """Length in UTF-16 units, as Telegram counts."""
         return units(self.text)
 
 
 def units(text: str) -> int:
-    """How many UTF-16 units a text has."""
+    """Count the UTF-16 units of a text."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def marked(markdown: str, name_of: NameOf = lambda _: None) -> Marked:
-    """Convert. What would be nothing after that stays as it was written."""
+    """Convert. A text that would be empty after conversion stays as written."""
     text, entities = convert(_without_html(_scrubbed(markdown)), latex_escape=False, config=_CONFIG)
     rewritten = _rewritten(text, entities, name_of)
     return rewritten if rewritten.text else plain(markdown)
@@ -60,12 +61,13 @@ def marked(markdown: str, name_of: NameOf = lambda _: None) -> Marked:
 
 def needs_rich(markdown: str) -> bool:
     """
-    Whether there is a table in it, which words and entities show poorly.
+    Check for a table, which text and entities show poorly.
 
-    Not with a person to be called: a rich message would call whomever the agent names, or nobody.
+    False if it mentions a user: a rich message would mention any name that the agent writes.
     """
-    if "|" not in markdown or _CALL.search(markdown) or "tg://" in markdown:
+    if "|" not in markdown or _MENTION.search(markdown) or "tg://" in markdown:
         return False
+
     events: Iterable[tuple[Any, Any]] = pyromark.events_with_range(
         _scrubbed(markdown), options=STANDARD_OPTIONS
     )
@@ -74,18 +76,19 @@ def needs_rich(markdown: str) -> bool:
 
 
 def plain(markdown: str) -> Marked:
-    """As it was written, every character of it."""
+    """Return the text as written."""
     return Marked(_scrubbed(markdown).strip())
 
 
 def _scrubbed(text: str) -> str:
-    """Half of a character is none: Telegram takes valid Unicode only."""
+    """Replace lone surrogates: Telegram accepts valid Unicode only."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _without_html(markdown: str) -> str:
-    """The same text with a backslash before every < that would begin HTML: tags would be left out."""
+    """Escape every < that would begin HTML, because the converter drops tags."""
     text = markdown
+    # An escaped tag can turn what follows it into another tag, so parse again until there is none.
     for _ in range(_MOST_PASSES):
         if "<" not in text:
             break
@@ -97,11 +100,12 @@ def _without_html(markdown: str) -> str:
             break
         bounds = [0, *places, len(source)]
         text = b"\\".join(source[start:end] for start, end in pairwise(bounds)).decode()
+
     return text
 
 
 def _tags(source: bytes, events: Iterable[tuple[Any, Any]]) -> Iterable[int]:
-    """Where in the bytes tags begin."""
+    """Yield the byte offsets of tags."""
     for event, place in events:
         if isinstance(event, dict) and ("InlineHtml" in event or "Html" in event):
             tags = source[place["start"] : place["end"]]
@@ -110,7 +114,7 @@ def _tags(source: bytes, events: Iterable[tuple[Any, Any]]) -> Iterable[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """Of so many characters of the text; `url` is what the new words lead to."""
+    """A replacement of characters `start` to `end`; `url` is the link target of the new text."""
 
     start: int
     end: int
@@ -119,17 +123,18 @@ class _Change:
 
 
 def _rewritten(text: str, entities: Sequence[MessageEntity], name_of: NameOf) -> Marked:
-    """Mentions made harmless or real, links that lead nowhere written out, blanks at both ends left out."""
-    at = _Places(text)
+    """Defuse or resolve mentions, write out links without a valid target, and strip the text."""
+    at = _Offsets(text)
     code = [at.stretch(each) for each in entities if each.type in _CODE]
     dead = [
         each for each in entities if each.type == "text_link" and not _leads_somewhere(each.url)
     ]
     changes = [_written_out(each, at) for each in dead]
-    for pattern, change in ((_CALL, lambda found: _call(found, name_of)), (_NAME, _quiet)):
+    for pattern, change in ((_MENTION, lambda found: _mention(found, name_of)), (_NAME, _defused)):
         changes += [
             change(found) for found in pattern.finditer(text) if not _inside(found.start(), code)
         ]
+
     changes += (
         [_Change(start=0, end=len(text) - len(text.lstrip()), words="")]
         if text[:1].isspace()
@@ -140,6 +145,7 @@ def _rewritten(text: str, entities: Sequence[MessageEntity], name_of: NameOf) ->
         [_Change(start=kept, end=len(text), words="")] if kept < len(text) and text.strip() else []
     )
     living = [each for each in entities if each not in dead]
+
     return _applied(
         text, living, sorted(changes, key=lambda change: (change.start, change.end)), at
     )
@@ -149,12 +155,12 @@ def _leads_somewhere(url: str | None) -> bool:
     return url is not None and url.lower().startswith(_LINKS)
 
 
-def _written_out(link: MessageEntity, at: _Places) -> _Change:
+def _written_out(link: MessageEntity, at: _Offsets) -> _Change:
     _, end = at.stretch(link)
     return _Change(start=end, end=end, words=f" ({link.url})")
 
 
-def _call(found: re.Match[str], name_of: NameOf) -> _Change:
+def _mention(found: re.Match[str], name_of: NameOf) -> _Change:
     person = found[1]
     return _Change(
         start=found.start(),
@@ -164,19 +170,23 @@ def _call(found: re.Match[str], name_of: NameOf) -> _Change:
     )
 
 
-def _quiet(found: re.Match[str]) -> _Change:
-    return _Change(start=found.start(), end=found.end(), words=_QUIET_AT)
+def _defused(found: re.Match[str]) -> _Change:
+    return _Change(start=found.start(), end=found.end(), words=_DEFUSED_AT)
 
 
-def _inside(place: int, stretches: Iterable[tuple[int, int]]) -> bool:
-    return any(start <= place < end for start, end in stretches)
+def _inside(offset: int, stretches: Iterable[tuple[int, int]]) -> bool:
+    return any(start <= offset < end for start, end in stretches)
 
 
 def _applied(
-    text: str, entities: Iterable[MessageEntity], changes: Sequence[_Change], at: _Places
+    text: str, entities: Iterable[MessageEntity], changes: Sequence[_Change], at: _Offsets
 ) -> Marked:
-    """The new text; every entity stands where its words went."""
-    pieces, done, size, shifts, links = list[str](), 0, 0, list[_Shift](), list[dict[str, Any]]()
+    """Apply the changes and move the entities with their text."""
+    pieces = list[str]()
+    done = 0
+    size = 0
+    shifts = list[_Shift]()
+    links = list[dict[str, Any]]()
     for change in changes:
         if change.start < done:
             continue
@@ -197,13 +207,14 @@ def _applied(
             _Shift(at.unit(change.start), at.unit(change.end), size - units(change.words), size)
         )
         done = change.end
+
     pieces.append(text[done:])
     moved = [_moved(entity, shifts) for entity in entities]
     return Marked("".join(pieces), (*(each for each in moved if each["length"] > 0), *links))
 
 
 class _Shift(NamedTuple):
-    """A stretch of the old text, and the one that stands there now; in units."""
+    """A range of the old text and the range that replaces it, in UTF-16 units."""
 
     start: int
     end: int
@@ -218,7 +229,7 @@ def _moved(entity: MessageEntity, shifts: Sequence[_Shift]) -> dict[str, Any]:
 
 
 def _shifted(unit: int, shifts: Sequence[_Shift], *, begins: bool) -> int:
-    """Where an entity begins or ends now. It does not grow over words that were put in beside it."""
+    """Return the new start or end of an entity. It does not grow over text inserted beside it."""
     by = 0
     for shift in shifts:
         if shift.start < unit < shift.end:
@@ -228,8 +239,8 @@ def _shifted(unit: int, shifts: Sequence[_Shift], *, begins: bool) -> int:
     return unit + by
 
 
-class _Places:
-    """Of a text: which unit a character begins with, and the other way round."""
+class _Offsets:
+    """Converts between character offsets and UTF-16 offsets of one text."""
 
     def __init__(self, text: str) -> None:
         self._units = None if text.isascii() else _units_before(text)
@@ -243,15 +254,23 @@ class _Places:
     def _character(self, unit: int) -> int:
         if self._units is None:
             return unit
-        low, high = 0, len(self._units) - 1
+
+        low = 0
+        high = len(self._units) - 1
+
         while low < high:
             middle = (low + high) // 2
-            low, high = (middle + 1, high) if self._units[middle] < unit else (low, middle)
+            if self._units[middle] < unit:
+                low = middle + 1
+            else:
+                high = middle
+
         return low
 
 
 def _units_before(text: str) -> list[int]:
-    counts, total = [0], 0
+    counts = [0]
+    total = 0
     for character in text:
         total += 2 if character > "\uffff" else 1
         counts.append(total)
@@ -259,14 +278,15 @@ def _units_before(text: str) -> list[int]:
 
 
 def _config() -> RenderConfig:
-    """Of our own, with marks that people know: headings are bold and need no pictures."""
+    """Build a render config of our own: plain bold headings without emoji."""
     config = RenderConfig.isolated()
     symbols = config.markdown_symbol
     symbols.heading_level_1 = symbols.heading_level_2 = symbols.heading_level_3 = (
         symbols.heading_level_4
     ) = ""
     symbols.unordered_list_item = "•"
-    symbols.task_completed, symbols.task_uncompleted = "☑", "☐"
+    symbols.task_completed = "☑"
+    symbols.task_uncompleted = "☐"
     return config
 
 

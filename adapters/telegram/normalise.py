@@ -1,7 +1,9 @@
 """
-From an update of Telegram to what a person did. Pure: `tests/golden/telegram` has an update of every kind.
+From an update of Telegram to an inbound message. Pure: `tests/golden/telegram` has an update of
+every kind.
 
-Entities say what is a mention, a command or a name, never the text alone: `foo@bot.example` calls nobody.
+Mentions, commands and names are recognised by entities and never by the text alone:
+`foo@bot.example` mentions nobody.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from aiogram.types import (
     User,
 )
 
-from turngate.adapters.telegram.contents import attachments_of, words_of
+from turngate.adapters.telegram.contents import attachments_of, text_of
 from turngate.gateway.domain.messages import (
     ChatType,
     InboundMessage,
@@ -43,7 +45,7 @@ HANDLED = (
     "message_reaction",
     "stopped_message_generation",
 )
-"""The kinds of updates that are asked for, and no others."""
+"""The kinds of updates that are requested."""
 
 _CHAT_TYPES = {
     "private": ChatType.DM,
@@ -55,7 +57,7 @@ _CHAT_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Me:
-    """The bot itself: what Telegram calls it, what the config calls it, and the commands that it knows."""
+    """The bot: its id and name on Telegram, its account name, and its commands."""
 
     id: int
     username: str
@@ -64,42 +66,52 @@ class Me:
 
 
 def normalise(update: Update, me: Me, now: datetime) -> InboundMessage | None:
-    """What was done, or None if it concerns no bot: somebody joined, a title changed, another bot was called."""
+    """
+    Convert an update. None if it is not for the bot: a user joined, a title changed, another bot
+    was addressed.
+    """
     number = f"update:{update.update_id}"
     if (said := update.message or update.channel_post) is not None:
         if said.migrate_to_chat_id is not None:
             return _moved(said, said.migrate_to_chat_id, me, number)
-        return _said(
+        return _message(
             said, me, (number, f"message:{said.chat.id}:{said.message_id}"), MessageKind.NEW
         )
+
     if (edited := update.edited_message or update.edited_channel_post) is not None:
-        # A person can change a message twice in a second, so that the time alone does not tell the changes apart.
-        version = f"{edited.edit_date}:{crc32(words_of(edited).encode('utf-8', 'replace'))}"
-        return _said(
+        # A message can be edited twice within a second: the time alone identifies no edit.
+        version = f"{edited.edit_date}:{crc32(text_of(edited).encode('utf-8', 'replace'))}"
+        return _message(
             edited,
             me,
             (number, f"edit:{edited.chat.id}:{edited.message_id}:{version}"),
             MessageKind.EDIT,
         )
+
     if update.callback_query is not None:
         return _pressed(update.callback_query, me, number, now)
     if update.message_reaction is not None:
         return _reacted(update.message_reaction, me, number)
     if update.stopped_message_generation is not None:
         return _stopped(update.stopped_message_generation, me, number, now)
+
     return None
 
 
-def _said(
+def _message(
     message: Message, me: Me, event_ids: tuple[str, ...], kind: MessageKind
 ) -> InboundMessage | None:
-    text, attachments, command = words_of(message), attachments_of(message), _command(message)
+    text = text_of(message)
+    attachments = attachments_of(message)
+    command = _command(message)
     is_own = message.from_user is not None and message.from_user.id == me.id
     if is_own or not (text or attachments) or (command is not None and not command.is_for(me)):
         return None
+
     if command is not None:
         text = command.without_name(text)
         kind = MessageKind.COMMAND if kind is MessageKind.NEW else kind
+
     return InboundMessage(
         id=str(message.message_id),
         event_ids=event_ids,
@@ -120,13 +132,16 @@ def _said(
 def _stopped(
     stopped: MessageGenerationStopped, me: Me, number: str, now: datetime
 ) -> InboundMessage:
-    """The stop button of a draft. There are drafts in direct chats only, whose id is the person's."""
-    place = _place(stopped.chat, me, str(stopped.chat.id), stopped.chat.full_name)
+    """
+    Convert the stop button of a draft. Drafts exist in direct chats only, whose id is the user's.
+    """
+    source = _chat_source(stopped.chat, me, str(stopped.chat.id), stopped.chat.full_name)
     thread = None if stopped.message_thread_id is None else str(stopped.message_thread_id)
+
     return InboundMessage(
         id=f"stop-{stopped.draft_id}",
         event_ids=(number,),
-        source=replace(place, thread_id=thread),
+        source=replace(source, thread_id=thread),
         sent_at=now,
         text="/stop",
         kind=MessageKind.COMMAND,
@@ -135,7 +150,7 @@ def _stopped(
 
 
 def _moved(message: Message, to: int, me: Me, number: str) -> InboundMessage:
-    """A group became a supergroup, which has another id."""
+    """Convert the upgrade of a group to a supergroup, which has another id."""
     return InboundMessage(
         id=str(message.message_id),
         event_ids=(number, f"message:{message.chat.id}:{message.message_id}"),
@@ -147,17 +162,22 @@ def _moved(message: Message, to: int, me: Me, number: str) -> InboundMessage:
 
 
 def _source(message: Message, me: Me) -> SessionSource:
-    place = _place(message.chat, me, *_sender(message))
-    return replace(place, thread_id=_thread(message), chat_topic=_topic(message))
+    source = _chat_source(message.chat, me, *_sender(message))
+    return replace(source, thread_id=_thread(message), chat_topic=_topic(message))
 
 
 def _thread(message: Message) -> str | None:
-    """The number of a thread stands on plain replies too; only a flag says that there is a topic. General is none."""
+    """
+    Return the topic. Plain replies have a thread id too; only the flag marks a topic. The general
+    topic is none.
+    """
     return str(message.message_thread_id) if message.is_topic_message else None
 
 
 def _sender(message: Message) -> tuple[str | None, str | None]:
-    """Whoever speaks. Behind a chat that speaks (an anonymous admin, a channel) there is a person nobody is told of."""
+    """
+    Return id and name of the sender. Anonymous admins and channels send as a chat, without a user.
+    """
     if message.chat.type == "channel":
         return None, message.author_signature
     if message.sender_chat is not None:
@@ -170,23 +190,28 @@ def _person(user: User | None) -> tuple[str | None, str | None]:
 
 
 def _topic(message: Message) -> str | None:
-    """Telegram tells the name of a topic only with what answers the topic's beginning."""
+    """Return the name of the topic, which only replies to its first message carry."""
     begun = message.reply_to_message and message.reply_to_message.forum_topic_created
     return begun.name if begun and message.is_topic_message else None
 
 
 def _reply_to(message: Message, me: Me) -> ReplyTo | None:
-    """What is answered. Whatever is said in a topic answers, on paper, the message with which the topic began."""
+    """
+    Return the message that is replied to. All messages in a topic formally reply to its first one,
+    which does not count.
+    """
     quoted = message.quote.text if message.quote is not None else None
     answered = message.reply_to_message
     if answered is not None and answered.forum_topic_created is None:
         to_bot = answered.from_user is not None and answered.from_user.id == me.id
         return ReplyTo(
-            message_id=str(answered.message_id), text=quoted or words_of(answered), to_bot=to_bot
+            message_id=str(answered.message_id), text=quoted or text_of(answered), to_bot=to_bot
         )
+
     elsewhere = message.external_reply
     if elsewhere is not None and (quoted or elsewhere.message_id):
         return ReplyTo(message_id=str(elsewhere.message_id or ""), text=quoted or "")
+
     return None
 
 
@@ -204,19 +229,21 @@ class _Command:
         return bool(self.bot) or self.name in me.commands
 
     def without_name(self, text: str) -> str:
-        """`/new@bot title` is `/new title`."""
-        called, rest = text[: len(self.name) + 1], text[len(self.name) + 1 :]
+        """Remove the bot's name: `/new@bot title` becomes `/new title`."""
+        called = text[: len(self.name) + 1]
+        rest = text[len(self.name) + 1 :]
         return called + rest[len(self.bot) + 1 :] if self.bot else text
 
 
 def _command(message: Message) -> _Command | None:
-    """What was forwarded is somebody else's word."""
+    """Return the command at the beginning, unless the message is forwarded."""
     first = next(
         (each for each in _entities(message) if each.type == "bot_command" and each.offset == 0),
         None,
     )
     if first is None or message.forward_origin is not None:
         return None
+
     name, _, bot = (
         first.extract_from(message.text or message.caption or "").removeprefix("/").partition("@")
     )
@@ -232,7 +259,7 @@ def _is_addressed(message: Message, me: Me, command: _Command | None) -> bool:
 
 
 def _mentions(entity: MessageEntity, message: Message, me: Me) -> bool:
-    """By name, or, of those who have none, by id."""
+    """Check for a mention of the bot, by username or by id."""
     if entity.type == "text_mention":
         return entity.user is not None and entity.user.id == me.id
     called = entity.extract_from(message.text or message.caption or "").lower()
@@ -247,16 +274,21 @@ def _entities(message: Message) -> Iterator[MessageEntity]:
 
 
 def _pressed(press: CallbackQuery, me: Me, number: str, now: datetime) -> InboundMessage | None:
-    """Its id is that of the message with the button: that is what an answer is an answer to."""
+    """
+    Convert a button press. Its id is that of the message with the button, which the answer replies
+    to.
+    """
     asked = press.message
     if asked is None or press.data is None:
         return None
+
     who, name = _person(press.from_user)
     thread = None if isinstance(asked, InaccessibleMessage) else _thread(asked)
+
     return InboundMessage(
         id=str(asked.message_id),
         event_ids=(number, f"press:{press.id}"),
-        source=replace(_place(asked.chat, me, who, name), thread_id=thread),
+        source=replace(_chat_source(asked.chat, me, who, name), thread_id=thread),
         sent_at=now,
         text=press.data,
         kind=MessageKind.BUTTON,
@@ -266,14 +298,16 @@ def _pressed(press: CallbackQuery, me: Me, number: str, now: datetime) -> Inboun
 
 
 def _reacted(reaction: MessageReactionUpdated, me: Me, number: str) -> InboundMessage:
-    """All that is there now, without what was there before; nothing if it was taken back."""
+    """Convert a reaction: all current emoji, none if they were removed."""
     who, name = _person(reaction.user)
     if reaction.actor_chat is not None:
-        who, name = str(reaction.actor_chat.id), reaction.actor_chat.title
+        who = str(reaction.actor_chat.id)
+        name = reaction.actor_chat.title
+
     return InboundMessage(
         id=str(reaction.message_id),
         event_ids=(number,),
-        source=_place(reaction.chat, me, who, name),
+        source=_chat_source(reaction.chat, me, who, name),
         sent_at=reaction.date,
         text="".join(
             each.emoji for each in reaction.new_reaction if isinstance(each, ReactionTypeEmoji)
@@ -283,7 +317,7 @@ def _reacted(reaction: MessageReactionUpdated, me: Me, number: str) -> InboundMe
     )
 
 
-def _place(chat: Chat, me: Me, who: str | None, name: str | None) -> SessionSource:
+def _chat_source(chat: Chat, me: Me, who: str | None, name: str | None) -> SessionSource:
     return SessionSource(
         platform=PLATFORM,
         account=me.account,

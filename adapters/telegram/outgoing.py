@@ -1,4 +1,4 @@
-"""A message on its way out, in Telegram's terms."""
+"""An outgoing message in Telegram's terms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from turngate.adapters.telegram.markup import Marked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A message on its way: where to, what of it, and what may be left out of it. `rich` is Markdown as it came."""
+    """
+    An outgoing message: its chat, its content, and what may be dropped. `rich` is the original
+    Markdown.
+    """
 
     chat: int | str
     words: Marked
@@ -22,24 +25,23 @@ class Outgoing:
 
     @property
     def less_marked(self) -> Outgoing | None:
-        """With one kind of formatting less; None if it has none."""
+        """Return it with one level of formatting less; None if there is none left."""
         if self.rich is not None:
             return replace(self, rich=None)
         return replace(self, words=self.unmarked) if self.words != self.unmarked else None
 
     @property
     def rich_message(self) -> InputRichMessage:
-        """An agent's "@somebody" is text there too."""
+        """Return the rich message; an agent's "@name" stays text."""
         return InputRichMessage(markdown=self.rich, skip_entity_detection=True)
 
     @property
     def entities(self) -> list[MessageEntity] | None:
-        """In aiogram's words."""
         return [MessageEntity(**each) for each in self.words.entities] or None
 
     @property
     def reply(self) -> ReplyParameters | None:
-        """What it answers may be gone by now; then it answers nothing."""
+        """Return the reply parameters; a deleted message is not replied to."""
         if self.answers is None:
             return None
         return ReplyParameters(message_id=self.answers, allow_sending_without_reply=True)

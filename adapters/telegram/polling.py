@@ -1,8 +1,9 @@
 """
-Asking Telegram for updates.
+Long polling with getUpdates.
 
-The number that is sent with a question confirms everything before it. So it is sent only after all of that was stored,
-and only once: numbers begin anew after a week of silence, and an old one would then confirm what nobody has read.
+The offset of a request confirms all updates before it. So it is sent only after they are stored,
+and only once: update ids restart after a week without updates, and an old offset would then confirm
+unread ones.
 """
 
 from __future__ import annotations
@@ -14,9 +15,17 @@ from typing import Any
 from aiogram.methods import DeleteWebhook
 from aiogram.methods.base import TelegramMethod
 
-from turngate.adapters.telegram.account import Patience
-from turngate.adapters.telegram.api import Api, Conflict, WebhookIsSet
-from turngate.adapters.telegram.intake import Intake, Raw, number_of
+from turngate.adapters.telegram.account import Timeouts
+from turngate.adapters.telegram.api import (
+    Api,
+    Conflict,
+    WebhookIsSet,
+)
+from turngate.adapters.telegram.intake import (
+    Intake,
+    Raw,
+    number_of,
+)
 from turngate.adapters.telegram.normalise import HANDLED
 from turngate.gateway.domain.errors import Retryable, Throttled
 
@@ -26,7 +35,7 @@ _FAILURES_IN_A_ROW = 3
 
 
 class GetRawUpdates(TelegramMethod[list[dict[str, Any]]]):
-    """getUpdates, without looking into the updates: one that aiogram does not know would spoil all of them."""
+    """getUpdates without parsing: one update unknown to aiogram would fail the whole batch."""
 
     __returning__ = list[dict[str, Any]]
     __api_method__ = "getUpdates"
@@ -37,18 +46,19 @@ class GetRawUpdates(TelegramMethod[list[dict[str, Any]]]):
     allowed_updates: list[str]
 
 
-async def poll(api: Api, intake: Intake, patience: Patience, progress: Callable[[], None]) -> None:
+async def poll(api: Api, intake: Intake, timeouts: Timeouts, progress: Callable[[], None]) -> None:
     """
-    Until cancelled. `progress` is called with every answer.
+    Poll until cancelled. `progress` is called after every answer.
 
-    Raises Unauthorized, Conflict, what a store raises, and Retryable when Telegram has failed several times in a row.
+    Raises Unauthorized, Conflict, errors of the store, and Retryable after several failures in a
+    row.
     """
-    offset, wait, failures = (
-        None,
-        0,
-        0,
-    )  # the first question does not wait, so that one is known to receive at once
+    offset = None
+    failures = 0
+    # The first request does not wait, so that progress is reported at once.
+    wait = 0
     is_new = True
+
     while True:
         try:
             updates = await _ask(api, offset, wait)
@@ -61,7 +71,7 @@ async def poll(api: Api, intake: Intake, patience: Patience, progress: Callable[
             failures += 1
             if failures > _FAILURES_IN_A_ROW:
                 raise
-            await asyncio.sleep(patience.pause * failures)
+            await asyncio.sleep(timeouts.pause * failures)
             continue
         numbers = [number_of(update) for update in updates]
         progress()
@@ -69,14 +79,16 @@ async def poll(api: Api, intake: Intake, patience: Patience, progress: Callable[
             intake.offer_commands()
             is_new = False
         await intake.take(updates)
-        offset, wait, failures = max(numbers) + 1 if numbers else None, patience.poll, 0
+        offset = max(numbers) + 1 if numbers else None
+        wait = timeouts.poll
+        failures = 0
 
 
 async def _ask(api: Api, offset: int | None, wait: int) -> list[Raw]:
-    asking = GetRawUpdates(offset=offset, timeout=wait, allowed_updates=list(HANDLED))
+    request = GetRawUpdates(offset=offset, timeout=wait, allowed_updates=list(HANDLED))
     try:
-        return [*await api.call(asking, wait=wait)]
+        return [*await api.call(request, wait=wait)]
     except WebhookIsSet:
-        # The operator says that we are to ask. What waits for the webhook stays, and is handed out here.
+        # The config says polling. Updates queued for the webhook are kept and delivered here.
         await api.call(DeleteWebhook(drop_pending_updates=False))
-        return [*await api.call(asking, wait=wait)]
+        return [*await api.call(request, wait=wait)]

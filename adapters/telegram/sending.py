@@ -1,8 +1,9 @@
 """
-Everything that goes out: messages, edits, questions with buttons, files, typing, reactions.
+Everything that is sent: messages, edits, questions with buttons, files, typing, reactions.
 
-A message goes once. If Telegram finds fault with a part of it that can be left out (the formatting, a topic that is
-gone) or says where its chat has moved to, it was not sent, and goes without that.
+A message is sent once. If Telegram rejects an optional part of it (the formatting, a deleted topic)
+or reports the new id of its chat, it was not sent, and is sent again without that part or to that
+id.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from aiogram.types import (
 from turngate.adapters.telegram.api import (
     Api,
     ChatMoved,
+    FileRefused,
     FormattingRefused,
-    NotAsThis,
     NothingChanged,
     Result,
     ThreadGone,
 )
-from turngate.adapters.telegram.cache import Memory
+from turngate.adapters.telegram.cache import Cache
 from turngate.adapters.telegram.markup import (
     LARGEST_CAPTION,
     LARGEST_TEXT,
@@ -49,12 +50,13 @@ from turngate.adapters.telegram.markup import (
     plain,
 )
 from turngate.adapters.telegram.outgoing import Outgoing
-from turngate.adapters.telegram.uploads import Way, ways_to_send
+from turngate.adapters.telegram.uploads import MakeRequest, requests_for
 from turngate.gateway.domain.errors import Undeliverable
-from turngate.gateway.domain.messages import ChatType, Part, Sent, SessionSource
-from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.ports.clock import Clock
 
-# Telegram calls the topic that every forum has 1, and does not take that name for it.
+# The general topic has the id 1, which Telegram does not accept in requests.
 _GENERAL = "1"
 _MOST_REPAIRS = 4
 _LONGEST_ROW = 24
@@ -62,45 +64,48 @@ _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 
 class Sender:
-    """Of one bot."""
+    """Sends for one bot."""
 
-    def __init__(self, api: Api, memory: Memory, clock: Clock) -> None:
+    def __init__(self, api: Api, cache: Cache, clock: Clock) -> None:
         self._api = api
-        self._memory = memory
+        self._cache = cache
         self._clock = clock
 
     async def send(self, part: Part) -> Sent:
-        """As a message of its own, with its buttons if it has any."""
+        """Send a message, with its buttons if it has any."""
         out = self._outgoing(part, LARGEST_TEXT)
         return self._sent(await self._repaired(out, partial(self._send, _keyboard(part))))
 
     async def edit(self, part: Part, message_id: str) -> Sent:
-        """In place. Its topic and what it answers stay as they are."""
-        out, attempt = (
-            self._outgoing(part, LARGEST_TEXT),
-            partial(self._edit, _keyboard(part), _number(message_id)),
-        )
+        """Edit a message. Its topic and the message it replies to stay."""
+        out = self._outgoing(part, LARGEST_TEXT)
+        attempt = partial(self._edit, _keyboard(part), _number(message_id))
         with suppress(NothingChanged):
             await self._repaired(out, attempt)
         return Sent(message_id=message_id, at=self._clock.now())
 
     async def send_file(self, part: Part) -> Sent:
-        """As what it is, if Telegram agrees; a file that it does not agree about goes as a document."""
+        """
+        Send a file as photo, voice or video if Telegram accepts that, otherwise as a document.
+        """
         if part.file is None:
             raise Undeliverable("this part has no file")
+
         path = Path(part.file.path)
         if not await asyncio.to_thread(path.is_file):
             raise Undeliverable("the file cannot be read")
+
         size = (await asyncio.to_thread(path.stat)).st_size
         out = self._outgoing(part, LARGEST_CAPTION)
-        *closer, as_document = ways_to_send(path, part.file.name, size)
-        for way in closer:
-            with suppress(NotAsThis):
-                return self._sent(await self._repaired(out, partial(self._upload, way)))
+        *closer, as_document = requests_for(path, part.file.name, size)
+        for make in closer:
+            with suppress(FileRefused):
+                return self._sent(await self._repaired(out, partial(self._upload, make)))
+
         return self._sent(await self._repaired(out, partial(self._upload, as_document)))
 
     async def draft(self, part: Part) -> None:
-        """With a button that stops the turn. Telegram tells drafts apart by a number, which is the turn's."""
+        """Show a draft with a stop button. Telegram identifies drafts by a number: the turn's."""
         out = self._outgoing(part, LARGEST_TEXT)
         await self._api.call(
             SendMessageDraft(
@@ -114,18 +119,18 @@ class Sender:
         )
 
     async def type(self, target: SessionSource) -> None:
-        """For five seconds, or until a message comes."""
+        """Show typing for five seconds or until a message is sent."""
         thread = _thread(target)
         await self._api.call(
             SendChatAction(
-                chat_id=self._memory.chat(target), action="typing", message_thread_id=thread
+                chat_id=self._cache.chat(target), action="typing", message_thread_id=thread
             )
         )
 
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
-        """A message that is gone, or that takes no such sign, needs none."""
+        """React. A deleted message or a refused emoji is not an error."""
         reaction = SetMessageReaction(
-            chat_id=self._memory.chat(target),
+            chat_id=self._cache.chat(target),
             message_id=_number(message_id),
             reaction=[ReactionTypeEmoji(emoji=emoji)],
         )
@@ -142,6 +147,7 @@ class Sender:
             return await self._api.call(
                 SendRichMessage(rich_message=out.rich_message, reply_markup=keyboard, **where)  # type: ignore[arg-type]
             )
+
         return await self._api.call(
             SendMessage(
                 text=out.words.text,
@@ -158,22 +164,25 @@ class Sender:
         edit = EditMessageText(chat_id=out.chat, message_id=number, reply_markup=keyboard)
         if out.rich is not None:
             return await self._api.call(edit.model_copy(update={"rich_message": out.rich_message}))
-        words = {
+
+        content = {
             "text": out.words.text,
             "entities": out.entities,
             "link_preview_options": _NO_PREVIEW,
         }
-        return await self._api.call(edit.model_copy(update=words))
+        return await self._api.call(edit.model_copy(update=content))
 
-    async def _upload(self, way: Way, out: Outgoing) -> Message:
-        return await self._api.call(way(out), upload=True)
+    async def _upload(self, make: MakeRequest, out: Outgoing) -> Message:
+        return await self._api.call(make(out), upload=True)
 
     def _outgoing(self, part: Part, largest: int) -> Outgoing:
-        words, unmarked = marked(part.text, self._memory.name_of), plain(part.text)
+        words = marked(part.text, self._cache.name_of)
+        unmarked = plain(part.text)
         if unmarked.size > largest:
             unmarked = Marked(words.text)
+
         return Outgoing(
-            chat=self._memory.chat(part.target),
+            chat=self._cache.chat(part.target),
             words=words,
             unmarked=unmarked,
             rich=part.text if largest == LARGEST_TEXT and needs_rich(part.text) else None,
@@ -182,10 +191,12 @@ class Sender:
         )
 
     def _answered(self, part: Part) -> int | None:
-        """In a direct chat an answer to what was said last needs no quotation."""
+        """
+        Return the message to reply to. In a direct chat the newest message needs no quotation.
+        """
         if part.reply_to is None or not part.reply_to.isdecimal():
             return None
-        is_plain = part.target.chat_type is ChatType.DM and self._memory.is_newest(
+        is_plain = part.target.chat_type is ChatType.DM and self._cache.is_newest(
             part.target, part.reply_to
         )
         return None if is_plain else _number(part.reply_to)
@@ -206,15 +217,16 @@ class Sender:
                     raise
                 out = replace(out, thread=None)
             except ChatMoved as exc:
-                self._memory.moved(out.chat, exc.to)
+                self._cache.moved(out.chat, exc.to)
                 out = replace(out, chat=exc.to, thread=None, answers=None)
             except NothingChanged:
                 raise
             except Undeliverable:
-                # An older server sees an empty message where a rich one stands.
+                # Older servers ignore rich messages and report an empty message.
                 if out.rich is None:
                     raise
                 out = replace(out, rich=None)
+
         return await attempt(out)
 
     def _sent(self, message: Message) -> Sent:
@@ -233,13 +245,18 @@ def _thread(target: SessionSource) -> int | None:
 
 
 def _keyboard(part: Part) -> InlineKeyboardMarkup | None:
-    """Short labels stand side by side, long ones below each other. All that a button carries is its nonce."""
+    """
+    Build the buttons: short labels in one row, long ones below each other. A button carries only
+    its nonce.
+    """
     buttons = [
         InlineKeyboardButton(text=each.label, callback_data=each.nonce) for each in part.buttons
     ]
     if not buttons:
         return None
+
     in_one_row = sum(len(each.label) for each in part.buttons) <= _LONGEST_ROW
+
     return InlineKeyboardMarkup(
         inline_keyboard=[buttons] if in_one_row else [[each] for each in buttons]
     )

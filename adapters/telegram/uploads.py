@@ -1,4 +1,4 @@
-"""Which kind of message a file becomes: people want to see a picture and to hear a voice, not to download them."""
+"""The kind of message that a file is sent as: pictures and voice are shown, not downloaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiogram.types import FSInputFile, Message
 
 from turngate.adapters.telegram.outgoing import Outgoing
 
-Way = Callable[[Outgoing], TelegramMethod[Message]]
+MakeRequest = Callable[[Outgoing], TelegramMethod[Message]]
 
 _LARGEST_PHOTO = 10_000_000
 _PHOTOS = {"image/jpeg", "image/png", "image/webp"}
@@ -21,15 +21,15 @@ _VOICES = {"audio/ogg", "audio/opus"}
 _LONGEST_NAME = 128
 
 
-def ways_to_send(path: Path, name: str | None, size: int) -> list[Way]:
-    """The best way first. The last one, as a document, is always there."""
+def requests_for(path: Path, name: str | None, size: int) -> list[MakeRequest]:
+    """List the requests to try, best first; the last one, a document, always exists."""
     shown = _clean(name or path.name)
     kind = mimetypes.guess_type(shown)[0] or ""
     file = FSInputFile(path, filename=shown)
     return [*_closer(file, kind, size), lambda out: SendDocument(document=file, **_common(out))]
 
 
-def _closer(file: FSInputFile, kind: str, size: int) -> list[Way]:
+def _closer(file: FSInputFile, kind: str, size: int) -> list[MakeRequest]:
     if kind in _PHOTOS and size <= _LARGEST_PHOTO:
         return [lambda out: SendPhoto(photo=file, **_common(out))]
     if kind == "image/gif":
@@ -40,6 +40,7 @@ def _closer(file: FSInputFile, kind: str, size: int) -> list[Way]:
         return [lambda out: SendAudio(audio=file, **_common(out))]
     if kind == "video/mp4":
         return [lambda out: SendVideo(video=file, **_common(out))]
+
     return []
 
 
@@ -54,8 +55,6 @@ def _common(out: Outgoing) -> dict[str, Any]:
 
 
 def _clean(name: str) -> str:
-    """It goes into a header of the request: one line, and no path."""
-    printable = "".join(character for character in name if character.isprintable()).rpartition("/")[
-        2
-    ]
-    return printable[-_LONGEST_NAME:] or "file"
+    """Make a name safe for a request header: one line, no path."""
+    printable = "".join(character for character in name if character.isprintable())
+    return printable.rpartition("/")[2][-_LONGEST_NAME:] or "file"

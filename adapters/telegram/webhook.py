@@ -1,7 +1,8 @@
 """
-Being called by Telegram, at an address that a reverse proxy leads here.
+Receiving by webhook, at an address that a reverse proxy forwards here.
 
-Whoever does not know the secret is not even listened to. 200 means stored; everything else makes Telegram call again.
+Requests without the secret are rejected unread. 200 means stored; Telegram repeats any other
+request.
 """
 
 from __future__ import annotations
@@ -16,26 +17,30 @@ from aiogram.methods import GetWebhookInfo, SetWebhook
 from aiohttp import web
 from yarl import URL
 
-from turngate.adapters.telegram.account import Patience, Webhook
+from turngate.adapters.telegram.account import Timeouts, Webhook
 from turngate.adapters.telegram.api import Api
 from turngate.adapters.telegram.intake import Intake, number_of
 from turngate.adapters.telegram.normalise import HANDLED
-from turngate.gateway.domain.errors import AddressTaken, Retryable, TurngateError
+from turngate.gateway.domain.errors import (
+    AddressTaken,
+    Retryable,
+    TurngateError,
+)
 
 _SECRET = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header
 _LARGEST_UPDATE = 4 * 1024 * 1024
-_TO_END = 1.0
+_SHUTDOWN_TIMEOUT = 1.0
 
 
 async def listen(
-    api: Api, intake: Intake, webhook: Webhook, patience: Patience, progress: Callable[[], None]
+    api: Api, intake: Intake, webhook: Webhook, timeouts: Timeouts, progress: Callable[[], None]
 ) -> None:
     """
-    Until cancelled. `progress` is called whenever Telegram says that it reaches us.
+    Serve until cancelled. `progress` is called whenever Telegram reports successful delivery.
 
-    Raises Unauthorized, Retryable, and AddressTaken if another program listens there.
+    Raises Unauthorized, Retryable, and AddressTaken if the port is in use.
     """
-    async with _open_door(intake, webhook):
+    async with _serving(intake, webhook):
         await api.call(
             SetWebhook(
                 url=webhook.url,
@@ -46,33 +51,35 @@ async def listen(
         )
         progress()
         intake.offer_commands()
+
         while True:
-            await asyncio.sleep(patience.look)
-            if await _is_reached(api, webhook, patience):
+            await asyncio.sleep(timeouts.look)
+            if await _is_delivering(api, webhook, timeouts):
                 progress()
 
 
-async def _is_reached(api: Api, webhook: Webhook, patience: Patience) -> bool:
-    """Whether Telegram calls us, and nothing waits that it could not deliver."""
+async def _is_delivering(api: Api, webhook: Webhook, timeouts: Timeouts) -> bool:
+    """Check that the webhook is ours and Telegram has no undelivered updates."""
     info = await api.call(GetWebhookInfo())
     if info.url != webhook.url:
         raise Retryable(
-            "another program has changed the webhook of this bot; stop it, or give this one its own bot"
+            "another program has changed the webhook of this bot; stop it, or give this one its "
+            "own bot"
         )
     return info.last_error_date is None or info.pending_update_count == 0
 
 
 @asynccontextmanager
-async def _open_door(intake: Intake, webhook: Webhook) -> AsyncIterator[None]:
-    async def called(request: web.Request) -> web.Response:
+async def _serving(intake: Intake, webhook: Webhook) -> AsyncIterator[None]:
+    async def handle(request: web.Request) -> web.Response:
         given = request.headers.get(_SECRET, "")
         if not hmac.compare_digest(given.encode(errors="replace"), webhook.secret.encode()):
             return web.Response(status=403)
         return await _take(intake, request)
 
     app = web.Application(client_max_size=_LARGEST_UPDATE)
-    app.router.add_post(URL(webhook.url).path or "/", called)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_TO_END)
+    app.router.add_post(URL(webhook.url).path or "/", handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_TIMEOUT)
     await runner.setup()
     try:
         try:

@@ -1,24 +1,35 @@
-"""Whatever answers: one kind of agent, one file. Each is loaded when the config names its kind."""
+"""The kinds of agents, one file each, imported when the config names the kind."""
 
 from importlib import import_module
+from importlib.metadata import entry_points
 
 from turngate.gateway.agents.spec import AgentSpec
 from turngate.gateway.domain.errors import ConfigError
-from turngate.gateway.domain.ports.adapter import Agent
+from turngate.gateway.domain.ports.agent import Agent
 
 __all__ = ["AgentSpec", "load_agent"]
 
+ENTRY_POINTS = "turngate.agents"
+
 
 def load_agent(spec: AgentSpec) -> Agent:
-    """An agent as the operator describes it; every kind has a `make`. Raises ConfigError for what it cannot be."""
+    """
+    Make the agent that the operator describes. Raises ConfigError if it cannot be made.
+
+    A kind is a module here with a function `make`, or a function that another package names in the
+    entry point group `turngate.agents`.
+    """
+    outside = entry_points(group=ENTRY_POINTS, name=spec.kind)
+    module = f"turngate.gateway.agents.{spec.kind}"
     try:
-        kind = import_module(f"turngate.gateway.agents.{spec.kind}")
+        make = next(iter(outside)).load() if outside else import_module(module).make
     except ModuleNotFoundError as exc:
-        if exc.name == f"turngate.gateway.agents.{spec.kind}":
+        if exc.name == module:
             raise ConfigError(f"agents.{spec.name}: there is no kind {spec.kind}") from exc
-        cure = f"install turngate[{spec.kind}]"
+        cure = "install what its package needs" if outside else f"install turngate[{spec.kind}]"
         raise ConfigError(
             f"agents.{spec.name}: its library {exc.name} is not installed; {cure}"
         ) from exc
-    agent: Agent = kind.make(spec)
+
+    agent: Agent = make(spec)
     return agent

@@ -1,4 +1,6 @@
-"""A model behind Anthropic's Messages API, or a server that speaks it: POST /v1/messages, streamed."""
+"""
+A model behind Anthropic's Messages API, or a server that speaks it: POST /v1/messages, streamed.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,47 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 
-from turngate.gateway.agents.blocks import Content, Words
-from turngate.gateway.agents.chunk_assembly import Calls, TextAssembler, mended
-from turngate.gateway.agents.dialogue import Call, Utterance, dialogue, has_files
-from turngate.gateway.agents.endpoint import check_options, endpoint, model_of
-from turngate.gateway.agents.model_call import ModelServer, Patience, Refusal, kind_of, words_of
-from turngate.gateway.agents.model_stream import Message, answered, child, number, parsed, word
+from turngate.gateway.agents.blocks import Content, TextBlock
+from turngate.gateway.agents.chunk_assembly import (
+    Calls,
+    TextAssembler,
+    mended,
+)
+from turngate.gateway.agents.dialogue import (
+    Call,
+    Utterance,
+    dialogue,
+    has_files,
+)
+from turngate.gateway.agents.endpoint import (
+    check_options,
+    endpoint,
+    model_of,
+)
+from turngate.gateway.agents.model_call import (
+    CallTimeouts,
+    ModelServer,
+    ServerRefusal,
+    kind_of,
+    words_of,
+)
+from turngate.gateway.agents.model_stream import (
+    Message,
+    answered,
+    child,
+    number,
+    parsed,
+    word,
+)
 from turngate.gateway.agents.spec import AgentSpec
-from turngate.gateway.domain.messages import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    ToolStatus,
+    Turn,
+    Usage,
+)
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.transcript import Reasoning, Text
 
 _HOME = "https://api.anthropic.com"
 _VERSION = "2023-06-01"
@@ -48,7 +82,7 @@ Quote = Callable[[str], str]
 class AnthropicAgent:
     """Asks one model."""
 
-    def __init__(self, spec: AgentSpec, patience: Patience | None = None) -> None:
+    def __init__(self, spec: AgentSpec, timeouts: CallTimeouts | None = None) -> None:
         check_options(spec, _OURS)
         self._spec = spec
         self._model = model_of(spec, "claude-sonnet-4-5")
@@ -57,7 +91,7 @@ class AnthropicAgent:
             spec, default=_HOME, below="/v1/messages", headers=headers, key_as="x-api-key: "
         )
         self._quote = place.quoted
-        self._server = ModelServer(place, patience)
+        self._server = ModelServer(place, timeouts)
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         """As the port has it."""
@@ -69,7 +103,7 @@ class AnthropicAgent:
             ):
                 async for event in events:
                     yield event
-        except Refusal as refusal:
+        except ServerRefusal as refusal:
             raise refusal.as_error() from refusal
 
     async def close(self) -> None:
@@ -89,6 +123,7 @@ class AnthropicAgent:
         }
         if system := _system(turn):
             body["system"] = system
+
         return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
@@ -98,7 +133,10 @@ def make(spec: AgentSpec) -> AnthropicAgent:
 
 
 def _system(turn: Turn) -> list[Json]:
-    """The prompt is the same in every turn, and what was said of the place is not: what may be cached ends between."""
+    """
+    The prompt is the same in every turn, and what was said of the place is not: what may be cached
+    ends between.
+    """
     texts = list(filter(None, (turn.system, turn.context)))
     blocks: list[Json] = [{"type": "text", "text": text} for text in texts]
     return [{"type": "text", "text": texts[0], **_CACHED}, *blocks[1:]] if texts else []
@@ -118,9 +156,10 @@ def _tools(said: Sequence[Utterance]) -> Message:
 
 
 def _messages(said: Sequence[Utterance]) -> list[Json]:
-    """What tools gave back is said by the person here, before what he says next himself."""
+    """Build the messages. Tool results belong to the user's side, before the user's next text."""
     messages: list[Json] = []
     results: list[Json] = []
+
     for each in said:
         content = [_block(block) for block in each.content]
         if each.by_person:
@@ -138,6 +177,7 @@ def _messages(said: Sequence[Utterance]) -> list[Json]:
             {"type": "tool_result", "tool_use_id": call.id, "content": call.result or "(empty)"}
             for call in each.calls
         ]
+
     return messages
 
 
@@ -150,7 +190,7 @@ def _thinking(each: Utterance) -> list[Json]:
 
 
 def _block(block: Content) -> Json:
-    if isinstance(block, Words):
+    if isinstance(block, TextBlock):
         return {"type": "text", "text": block.text}
     return {
         "type": "image",
@@ -168,7 +208,8 @@ class _Message:
 
     def __init__(self, quote: Quote) -> None:
         self._quote = quote
-        self._words, self._thoughts = TextAssembler(), TextAssembler()
+        self._words = TextAssembler()
+        self._thoughts = TextAssembler()
         self._calls = Calls()
         self._signature = ""
         self._stop = ""
@@ -177,16 +218,16 @@ class _Message:
 
     @property
     def is_complete(self) -> bool:
-        """As `Answer` has it."""
+        """As `ModelStream` has it."""
         return self.is_over or bool(self._stop)
 
     @property
     def shortcoming(self) -> str | None:
-        """As `Answer` has it."""
+        """As `ModelStream` has it."""
         return _ENDED_EARLY.get(self._stop)
 
     def hear(self, data: str) -> Iterator[AgentEvent]:
-        """As `Answer` has it. What is not known is skipped, as the API asks for."""
+        """As `ModelStream` has it. What is not known is skipped, as the API asks for."""
         event = parsed(data)
         match event.get("type"):
             case "message_start":
@@ -220,7 +261,9 @@ class _Message:
         )
 
     def usage(self) -> Iterator[AgentEvent]:
-        """What was read from a cache or written into it is not part of the input here, as with us."""
+        """
+        What was read from a cache or written into it is not part of the input here, as with us.
+        """
         if self._usage:
             yield Usage(
                 input=number(self._usage.get("input_tokens")),
@@ -270,7 +313,9 @@ class _Message:
         self._stop = word(message.get("stop_reason")) or self._stop
         self.is_over = True
 
-    def _failure(self, error: Json) -> Refusal:
+    def _failure(self, error: Json) -> ServerRefusal:
         """As if it had been the status of the answer."""
         kind = word(error.get("type")) if isinstance(error, dict) else ""
-        return Refusal(_STATUS.get(kind, 500), self._quote(words_of(error)), kind=kind_of(error))
+        return ServerRefusal(
+            _STATUS.get(kind, 500), self._quote(words_of(error)), kind=kind_of(error)
+        )

@@ -1,8 +1,10 @@
 """
-Files as blocks that a model takes: pictures inline, short texts as text, anything else as a line that names it.
+Files as blocks that a model takes: pictures inline, short texts as text, anything else as a line
+that names it.
 
-Reads files, so it is called in a thread. What a file is, its first bytes say: names and types are other people's words,
-and a server refuses a whole request for one picture that is not what it claims to be.
+Reads files, so it is called in a thread. What a file is, its first bytes say: names and types are
+other people's words, and a server refuses a whole request for one picture that is not what it
+claims to be.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ import stat
 from dataclasses import dataclass, replace
 
 from turngate.gateway.agents.plain_text import stand_in
-from turngate.gateway.domain.messages import Attachment, MediaType
-from turngate.gateway.stores.session_files import written_size
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.text import written_size
+from turngate.gateway.domain.transcript import MediaType
 
 LARGEST_PICTURE = 3_750_000
 """In bytes: five million of base64, the least that is taken by those whose limits are known."""
@@ -40,7 +43,7 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TextBlock:
     """Text, never blank."""
 
     text: str
@@ -54,7 +57,7 @@ class Picture:
     content: str
 
 
-Content = Words | Picture
+Content = TextBlock | Picture
 
 
 class Opener:
@@ -67,13 +70,13 @@ class Opener:
     def block(self, file: Attachment) -> Content:
         """What the model is shown of it. A file that cannot be read is a stand-in, not an error."""
         if file.path is None:
-            return Words(stand_in(file, "it is not here"))
+            return TextBlock(stand_in(file, "it is not here"))
         if file.type is MediaType.AUDIO:
-            return Words(stand_in(file, "this model is not given sound"))
+            return TextBlock(stand_in(file, "this model is not given sound"))
         try:
             start, size = read_start(file.path, min(LARGEST_PICTURE, self._left) + 1)
         except OSError:
-            return Words(stand_in(file, "it is no longer here"))
+            return TextBlock(stand_in(file, "it is no longer here"))
         return self._shown(file, start, size)
 
     def _shown(self, file: Attachment, start: bytes, size: int) -> Content:
@@ -83,21 +86,26 @@ class Opener:
         text = as_text(start, file.mime) if size <= min(LARGEST_TEXT, self._left) else None
         if text is not None:
             self._left -= size
-            return Words(f"{stand_in(file)}\n{text}\n[end of the file]")
-        return Words(stand_in(file, f"{written_size(size)}, not shown: this model cannot open it"))
+            return TextBlock(f"{stand_in(file)}\n{text}\n[end of the file]")
+        return TextBlock(
+            stand_in(file, f"{written_size(size)}, not shown: this model cannot open it")
+        )
 
     def _picture(self, file: Attachment, start: bytes, size: int) -> Content:
         if not self._images:
-            return Words(stand_in(file, "not shown: this model is not given pictures"))
+            return TextBlock(stand_in(file, "not shown: this model is not given pictures"))
+
         most = min(LARGEST_PICTURE, self._left)
         if size > most:
-            return Words(
+            return TextBlock(
                 stand_in(
                     file,
                     f"not shown: {written_size(size)}, and {written_size(most)} is the most here",
                 )
             )
+
         self._left -= size
+
         return Picture(mime=file.mime or "", content=base64.b64encode(start).decode("ascii"))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from turngate.gateway.domain.agent_events import LONGEST_ANSWER
 from turngate.gateway.domain.errors import AgentError
-from turngate.gateway.stores.session_files import written_size
-from turngate.gateway.turns.answer import LONGEST_ANSWER
+from turngate.gateway.domain.text import written_size
 
 LONGEST_LINE = 4 * LONGEST_ANSWER
 """In bytes. No event may say more than an answer may, and a character has four bytes at most."""
@@ -28,7 +28,10 @@ class Output:
         self._looked_at = 0
 
     async def piece(self) -> bytes:
-        """The next; nothing at the end. Raises AgentError. Even who always has more to say lets the others work."""
+        """
+        The next; nothing at the end. Raises AgentError. Even who always has more to say lets the
+        others work.
+        """
         await asyncio.sleep(0)
         piece = await self._read()
         self._size += len(piece)
@@ -48,6 +51,7 @@ class Output:
             if not piece:
                 return self._take(self._looked_at) if self._held else None
             self._held += piece
+
         return self._take(end)
 
     async def rest(self) -> bytes:

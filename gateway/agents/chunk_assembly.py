@@ -1,5 +1,6 @@
 """
-What comes in pieces and must be whole before it goes on: characters that a server cut in two, and calls of tools.
+What comes in pieces and must be whole before it goes on: characters that a server cut in two, and
+calls of tools.
 
 Pure. Both protocols need both.
 """
@@ -8,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from turngate.gateway.domain.agent_events import Tool, ToolStatus
 from turngate.gateway.domain.errors import AgentError
-from turngate.gateway.domain.messages import Tool, ToolStatus
 
 _LONGEST_CALL = 1_000_000
 _HIGH, _LOW = "\ud800", "\udc00"
@@ -52,21 +53,29 @@ class _Call:
 
 
 class Calls:
-    """The calls that a server tells of, by the place it gives each. They are over when it talks again, or has ended."""
+    """
+    The calls that a server tells of, by the place it gives each. They are over when it talks again,
+    or has ended.
+    """
 
     def __init__(self) -> None:
         self._open: dict[int, _Call] = {}
         self._count = 0
 
     def begin(self, place: int, id: str | None, name: str | None) -> list[Tool]:  # noqa: A002
-        """A call, unless it is the one that is known there. Some servers give all of them one place."""
-        known, named = self._open.get(place), mended(id or "")
+        """
+        A call, unless it is the one that is known there. Some servers give all of them one place.
+        """
+        known = self._open.get(place)
+        named = mended(id or "")
         if known is not None and named in ("", known.id):
             return []
+
         self._count += 1
         call = _Call(id=named or f"call_{self._count}", name=mended(name or "") or "tool")
         over = self.finish(ToolStatus.DONE, place=place)
         self._open[place] = call
+
         return [*over, call.tool(ToolStatus.STARTED)]
 
     def add(self, place: int, more: str) -> None:

@@ -1,8 +1,10 @@
 """
-An agent that is any program: started for each turn, in the folder of the session, and ended with it.
+An agent that is any program: started for each turn, in the folder of the session, and ended with
+it.
 
-In the format `text` it reads what people wrote and writes the answer. In the format `jsonl` it reads the whole turn and
-writes events, one per line, and hears answers, more words and that it should stop while it works.
+In the format `text` it reads what people wrote and writes the answer. In the format `jsonl` it
+reads the whole turn and writes events, one per line, and hears answers, more words and that it
+should stop while it works.
 """
 
 from __future__ import annotations
@@ -23,23 +25,27 @@ from turngate.gateway.agents.json_protocol import (
     turn_document,
     written,
 )
-from turngate.gateway.agents.program import Program, said_status, start
-from turngate.gateway.agents.spec import AgentSpec
-from turngate.gateway.domain.errors import AgentError, ConfigError
-from turngate.gateway.domain.messages import (
-    AgentEvent,
-    Attachment,
-    Done,
-    InboundMessage,
-    SessionEnded,
-    Text,
-    Turn,
-    TurnId,
+from turngate.gateway.agents.program import (
+    Program,
+    said_status,
+    start,
 )
+from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    Done,
+    Turn,
+)
+from turngate.gateway.domain.errors import AgentError, ConfigError
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.messages import Attachment, InboundMessage
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.session import SessionEnded
+from turngate.gateway.domain.transcript import Text
 
 _READ = 16_384
-# For a program that has closed its stdout to tell how it ended; that is done to put its things away; that is stopped.
+# For a program that has closed its stdout to tell how it ended; that is done to put its things
+# away; that is stopped.
 _SECONDS_TO_END = 2.0
 _SECONDS_TO_LEAVE = 0.4
 _SECONDS_TO_STOP = 0.2
@@ -69,8 +75,10 @@ class TextCommand:
             while piece := await output.piece():
                 if text := decoder.decode(piece):
                     yield Text(text)
+
             if rest := decoder.decode(b"", final=True):
                 yield Text(rest)
+
             await _check_status(program)
             yield Done()
         finally:
@@ -91,6 +99,7 @@ class JsonlCommand:
         program = await _started(self._spec, turn.workdir)
         self._running[turn.id] = program
         is_done = False
+
         try:
             _say(program, turn_document(turn))
             output = Output(partial(program.stdout.read, _READ))
@@ -122,13 +131,17 @@ class JsonlCommand:
         return True
 
     async def _session_end(self, ending: SessionEnded) -> None:
-        """Started for it as for a turn: one line, and the status tells. Nobody listens to what it says."""
+        """
+        Started for it as for a turn: one line, and the status tells. Nobody listens to what it
+        says.
+        """
         program = await _started(self._spec, ending.workdir)
         try:
             _say(program, ending_document(ending))
             program.stdin.close()
             while await program.stdout.read(_READ):
                 pass
+
             status = await program.status()
             if status != 0:
                 raise AgentError(said_status(status))
@@ -159,21 +172,27 @@ def _say(program: Program, document: Mapping[str, Json]) -> None:
 
 
 async def _check_status(program: Program) -> None:
-    """Of one that has closed its stdout. One that stays on has said all the same what it had to say."""
+    """
+    Of one that has closed its stdout. One that stays on has said all the same what it had to say.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(_SECONDS_TO_END):
             status = await program.status()
             if status != 0:
                 raise AgentError(
-                    f"{said_status(status)}; its last words are in the log, at level debug, where log.quote is on"
+                    f"{said_status(status)}; its last words are in the log, at level debug, "
+                    "where log.quote is on"
                 )
 
 
 async def _leave(program: Program, *, is_done: bool) -> None:
-    """Nothing more comes from us; it may put its things away, for longer if it was not told to stop."""
+    """
+    Nothing more comes from us; it may put its things away, for longer if it was not told to stop.
+    """
     try:
         if not is_done:
             _say(program, STOP)
+
         program.stdin.close()
         async with asyncio.timeout(_SECONDS_TO_LEAVE if is_done else _SECONDS_TO_STOP):
             await program.status()

@@ -1,6 +1,7 @@
 """
-A turn as a dialogue that every model takes: it begins and ends with a person, the two sides alternate, and every call
-of a tool has its result right after it. Each kind then writes it in the words of its own protocol.
+A turn as a dialogue that every model takes: it begins and ends with a person, the two sides
+alternate, and every call of a tool has its result right after it. Each kind then writes it in the
+words of its own protocol.
 """
 
 from __future__ import annotations
@@ -9,26 +10,33 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from turngate.gateway.agents.blocks import Content, Opener, Words
+from turngate.gateway.agents.blocks import (
+    Content,
+    Opener,
+    TextBlock,
+)
 from turngate.gateway.agents.plain_text import recalled, spoken
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import Turn
+from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.transcript import (
     Entry,
-    InboundMessage,
     Origin,
     Reasoning,
     Role,
     ToolCall,
-    Turn,
 )
-from turngate.gateway.domain.serialization import Json
 
-_WE_BEGAN = Words("(You wrote first.)")
+_WE_BEGAN = TextBlock("(You wrote first.)")
 _NO_RESULT = "[result unavailable]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A tool that was used in an earlier turn, and what it gave back. Ids are made anew: some repeat, some are odd."""
+    """
+    A tool that was used in an earlier turn, and what it gave back. Ids are made anew: some repeat,
+    some are odd.
+    """
 
     id: str
     name: str
@@ -62,7 +70,7 @@ def dialogue(turn: Turn, *, images: bool) -> list[Utterance]:
 def _heard(message: InboundMessage, opener: Opener, *, shared: bool) -> Utterance:
     files = tuple(opener.block(each) for each in message.attachments)
     has_words = bool(message.text.strip()) or not files or shared
-    words = (Words(spoken(message, shared=shared)),) if has_words else ()
+    words = (TextBlock(spoken(message, shared=shared)),) if has_words else ()
     return Utterance(by_person=True, content=(*words, *files))
 
 
@@ -82,6 +90,7 @@ class _Numbers:
 def _recall(history: Iterable[Entry], *, shared: bool) -> list[Utterance]:
     said: list[Utterance] = []
     numbers = _Numbers()
+
     for entry in history:
         if entry.role is Role.TOOL:
             place = numbers.open.pop(entry.tool_call_id or "", None)
@@ -92,13 +101,14 @@ def _recall(history: Iterable[Entry], *, shared: bool) -> list[Utterance]:
         utterance = _recalled(entry, numbers, shared=shared)
         if utterance.content or utterance.calls:
             said.append(utterance)
+
     return said
 
 
 def _recalled(entry: Entry, numbers: _Numbers, *, shared: bool) -> Utterance:
     """A summary is nobody's answer: it is told, as a person would."""
     words = recalled(entry, shared=shared)
-    content = (Words(words),) if words.strip() else ()
+    content = (TextBlock(words),) if words.strip() else ()
     if entry.role is not Role.ASSISTANT or entry.origin is Origin.SUMMARY:
         return Utterance(by_person=True, content=content)
     calls = tuple(numbers.call(call, place) for place, call in enumerate(entry.tool_calls))

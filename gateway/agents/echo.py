@@ -1,8 +1,8 @@
 """
 The agent that needs nothing: it streams back what it understood.
 
-What it was told, which session this is and how many turns it has seen, so that a person can watch resets, isolation
-and history at work before there is a model behind them.
+What it was told, which session this is and how many turns it has seen, so that a person can watch
+resets, isolation and history at work before there is a model behind them.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import re
 from collections.abc import AsyncGenerator
 
 from turngate.gateway.agents.spec import AgentSpec
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
-    Attachment,
     Done,
-    Origin,
-    Role,
-    Text,
     Turn,
     Usage,
 )
-from turngate.gateway.stores.session_files import written_size
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.text import written_size
+from turngate.gateway.domain.transcript import (
+    Origin,
+    Role,
+    Text,
+)
 
 # Words with the blanks after them. A long text comes in as many pieces, each of more words.
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
@@ -34,7 +36,9 @@ class EchoAgent:
     """Says what it heard."""
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        """The answer in pieces, with a short pause between them so that the streaming can be seen."""
+        """
+        The answer in pieces, with a short pause between them so that the streaming can be seen.
+        """
         answer = _answer(turn)
         for piece in _pieces(answer):
             yield Text(piece)
@@ -50,7 +54,10 @@ def make(spec: AgentSpec) -> EchoAgent:
 
 
 def _answer(turn: Turn) -> str:
-    """The text comes last and as it was, so that whatever it holds (an open code block) spoils nothing after it."""
+    """
+    The text comes last and as it was, so that whatever it holds (an open code block) spoils nothing
+    after it.
+    """
     heard = (
         "\n\n".join(filter(None, (message.text for message in turn.messages)))
         or "(nothing in words)"

@@ -1,7 +1,9 @@
 """
-Where a model is asked: an address, what is sent along with every request, and what must never be repeated to anybody.
+Where a model is asked: an address, what is sent along with every request, and what must never be
+repeated to anybody.
 
-Made once from the config, so that a mistake there is found at the start and not by the first person who writes.
+Made once from the config, so that a mistake there is found at the start and not by the first person
+who writes.
 """
 
 from __future__ import annotations
@@ -43,17 +45,21 @@ def endpoint(
     spec: AgentSpec, *, default: str, below: str, headers: Mapping[str, str], key_as: str
 ) -> Endpoint:
     """
-    The address `below` what the operator wrote, or below the `default`; it may be written whole as well.
+    The address `below` what the operator wrote, or below the `default`; it may be written whole as
+    well.
 
     `key_as` says how the key is sent, such as "Authorization: Bearer". Raises ConfigError.
     """
     if spec.url is None and spec.api_key is None:
         raise ConfigError(
-            f"agents.{spec.name}: api_key is missing; {urlsplit(default).netloc} answers nobody without"
+            f"agents.{spec.name}: api_key is missing; {urlsplit(default).netloc} answers nobody "
+            "without"
         )
+
     name, _, before = key_as.partition(": ")
     key = _key(spec)
     credentials = {name: f"{before} {key}".strip()} if key else {}
+
     return Endpoint(
         url=_below(spec, spec.url or default, below),
         headers={**_ALWAYS, **headers, **credentials},
@@ -100,17 +106,23 @@ def _below(spec: AgentSpec, written: str, below: str) -> str:
         raise ConfigError(
             f"agents.{spec.name}: base_url is no address; write https://host/v1"
         ) from exc
+
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"agents.{spec.name}: base_url is no address; write https://host/v1")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(
-            f"agents.{spec.name}: base_url holds a name or a password; take it out, and write api_key"
+            f"agents.{spec.name}: base_url holds a name or a password; take it out, and write "
+            "api_key"
         )
+
     return urlunsplit((parts.scheme, parts.netloc, _joined(parts.path, below), parts.query, ""))
 
 
 def _joined(path: str, below: str) -> str:
-    """Whatever of the lower part is already written is not written twice: /v1 + /v1/messages is /v1/messages."""
+    """
+    Whatever of the lower part is already written is not written twice: /v1 + /v1/messages is
+    /v1/messages.
+    """
     path = path.rstrip("/")
     steps = below.split("/")[1:]
     written = next(

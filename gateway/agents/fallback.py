@@ -1,28 +1,43 @@
 """
 An agent that is asked again while it has said nothing, and those that stand in for it.
 
-Another try is free as long as nobody has heard a word of the first. After that there is none: half of one answer and
-half of another would be neither.
+Another try is free as long as nobody has heard a word of the first. After that there is none: half
+of one answer and half of another would be neither.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from turngate.gateway.domain.messages import AgentEvent, Turn, TurnId, Usage
-from turngate.gateway.domain.ports.adapter import Agent, HearsOfEndings, TakesWords
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    Turn,
+    Usage,
+)
+from turngate.gateway.domain.backoff import Backoff
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+)
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.ports.agent import (
+    Agent,
+    HearsOfEndings,
+    TakesWords,
+)
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_BACKOFF = Backoff(first=0.5, longest=30.0, jitter=0.5)
 
 
 class Tell(Protocol):
-    """Who is told that an agent of that name could not answer, why, and whether it is asked again."""
+    """
+    Who is told that an agent of that name could not answer, why, and whether it is asked again.
+    """
 
     def __call__(self, name: str, error: AgentError, *, again: bool) -> None: ...
 
@@ -45,7 +60,8 @@ class FallbackAgent:
         self._tell = tell
         self._at_work: dict[TurnId, Agent] = {}
         self._asked_last: dict[TurnId, str] = {}
-        # The session is the first one's. Those who only stand in for it need not know what they were never asked.
+        # The session is the first one's. Those who only stand in for it need not know what they
+        # were never asked.
         first: object = self._links[0].agent if self._links else None
         if isinstance(first, HearsOfEndings):
             self.session_end = first.session_end
@@ -74,6 +90,7 @@ class FallbackAgent:
                 if pause is None:
                     break
                 await asyncio.sleep(pause)
+
         raise failure or AgentError("there is no agent to ask")
 
     async def _ask(self, link: Link, turn: Turn) -> AsyncGenerator[AgentEvent]:
@@ -100,10 +117,12 @@ class FallbackAgent:
 
 
 def _pause(failure: AgentError | None, attempt: int) -> float | None:
-    """Before the next try: as long as it asks for, else growing, with jitter. None: there is no point in one."""
+    """
+    Before the next try: as long as it asks for, else growing, with jitter. None: there is no point
+    in one.
+    """
     if not isinstance(failure, AgentUnavailable):
         return None
-    longest = min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE)
     if failure.retry_after is not None:
-        return failure.retry_after if failure.retry_after <= _LONGEST_PAUSE else None
-    return random.uniform(longest / 2, longest)  # noqa: S311 - jitter, no secret
+        return failure.retry_after if failure.retry_after <= _BACKOFF.longest else None
+    return _BACKOFF.pause(attempt)

@@ -1,10 +1,11 @@
 """
 Stands between the gateway and one program of an agent, so that nothing of it is left behind.
 
-It is a process of its own, started without the gateway's packages, and knows one thing: its lifeline, a socket to the
-gateway. While that is open the program may run. When it closes, because the gateway wants so or was killed, the program
-and all that ever came out of it is ended; when the program ends by itself, so is whatever it left running. Orphans come
-to their nearest subreaper, which is this process: no fork, no new session and no new group leads past it.
+It is a process of its own, started without the gateway's packages, and knows one thing: its
+lifeline, a socket to the gateway. While that is open the program may run. When it closes, because
+the gateway wants so or was killed, the program and all that ever came out of it is ended; when the
+program ends by itself, so is whatever it left running. Orphans come to their nearest subreaper,
+which is this process: no fork, no new session and no new group leads past it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ GRACE = 0.3
 """Seconds from "please end" to "end"."""
 
 LENGTH_DIGITS = 10
-"""The order on the lifeline: its length in that many digits, then fields with a NUL between them."""
+"""
+The order on the lifeline: its length in that many digits, then fields with a NUL between them.
+"""
 
 # For what a program leaves to end by itself: the last stage of a pipeline still has to write.
 _LINGER = 0.2
@@ -42,17 +45,20 @@ def main(lifeline: int) -> None:
         signal.signal(
             number, signal.SIG_IGN
         )  # systemd ends a whole group: whoever has to tidy up goes last
+
     changes = _listen_for_children()
     _control_process(_PR_SET_CHILD_SUBREAPER, 1)
     argv, environment, memory = _read_order(lifeline)
     program = _start(argv, environment, memory, lifeline)
     for descriptor in (0, 1, 2):
         os.close(descriptor)
+
     status = _watch(program, lifeline, changes)
     if status is not None:
         _tell(lifeline, f"ended {status}")
     if status is None or not _wait_until_alone(_LINGER):
         _end_everybody(program)
+
     _tell(lifeline, "over")
     os._exit(0)  # there is nothing to put away, and somebody waits
 
@@ -68,7 +74,10 @@ def _listen_for_children() -> int:
 
 
 def _control_process(option: int, value: int) -> None:
-    """Elsewhere than on Linux there is nothing like it: there, a program that leaves its group is not found."""
+    """
+    Elsewhere than on Linux there is nothing like it: there, a program that leaves its group is not
+    found.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), *(ctypes.c_ulong(0),) * 3)
 
@@ -78,7 +87,8 @@ def _read_order(lifeline: int) -> tuple[list[str], dict[str, str], int]:
     memory, words, *fields = (
         _read_exactly(lifeline, length).decode("utf-8", "surrogateescape").split("\0")
     )
-    argv, variables = fields[: int(words)], fields[int(words) :]
+    argv = fields[: int(words)]
+    variables = fields[int(words) :]
     return argv, dict(each.split("=", 1) for each in variables if each), int(memory)
 
 
@@ -115,8 +125,10 @@ def _become(
             os._exit(1)
         if memory:
             _limit_memory(memory)
+
         for number in _RESTORED:
             signal.signal(number, signal.SIG_DFL)
+
         os.execvpe(argv[0], argv, environment)  # noqa: S606 - the operator's own words, and no shell between
     except OSError as exc:
         os.write(failure, str(exc.errno or 0).encode())
@@ -135,6 +147,7 @@ def _watch(program: int, lifeline: int, changes: int) -> int | None:
     waiting = select.poll()
     waiting.register(lifeline, select.POLLIN)
     waiting.register(changes, select.POLLIN)
+
     while True:
         ready = [descriptor for descriptor, _ in waiting.poll()]
         if changes in ready:
@@ -157,7 +170,8 @@ def _reap() -> dict[int, int]:
 
 
 def _wait_until_alone(seconds: float) -> bool:
-    deadline, pause = time.monotonic() + seconds, 0.001
+    deadline = time.monotonic() + seconds
+    pause = 0.001
     while 0 not in _reap():
         if time.monotonic() >= deadline:
             return False
@@ -168,7 +182,8 @@ def _wait_until_alone(seconds: float) -> bool:
 
 def _end_everybody(program: int) -> None:
     _signal_all(program, signal.SIGTERM)
-    pause, alone = 0.001, _wait_until_alone(GRACE)
+    pause = 0.001
+    alone = _wait_until_alone(GRACE)
     while not alone:
         _signal_all(program, signal.SIGKILL)
         alone = _hunt() or _wait_until_alone(pause)
@@ -177,13 +192,14 @@ def _end_everybody(program: int) -> None:
 
 def _hunt() -> bool:
     """
-    One that only forks and exits is gone before a look at all processes is over. Its child becomes ours at that moment,
-    and our own can be looked up faster than they fork.
+    One that only forks and exits is gone before a look at all processes is over. Its child becomes
+    ours at that moment, and our own can be looked up faster than they fork.
     """
     try:
         children = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False  # not every kernel has it
+
     try:
         for _ in range(_LOOKS):
             for process in os.pread(children, 65536, 0).split():
@@ -192,6 +208,7 @@ def _hunt() -> bool:
                 return True
     finally:
         os.close(children)
+
     return False
 
 

@@ -1,9 +1,10 @@
 """
 An agent behind an address: the turn is posted to it, and its answer is the events, as they happen.
 
-The events come as SSE, as lines of JSON, or all at once as one JSON document. What is said to the agent while it works
-(answers, more words, that it should stop) is posted to the `answer_url` that stands in the turn: that of the config, or
-the one below the agent's own address, unless the agent names another of its own (`X-Answer-Url`, or an event `hello`).
+The events come as SSE, as lines of JSON, or all at once as one JSON document. What is said to the
+agent while it works (answers, more words, that it should stop) is posted to the `answer_url` that
+stands in the turn: that of the config, or the one below the agent's own address, unless the agent
+names another of its own (`X-Answer-Url`, or an event `hello`).
 """
 
 from __future__ import annotations
@@ -28,20 +29,36 @@ from turngate.gateway.agents.json_protocol import (
     turn_document,
     written,
 )
-from turngate.gateway.agents.model_call import ModelServer, Patience, Refusal
+from turngate.gateway.agents.model_call import (
+    CallTimeouts,
+    ModelServer,
+    ServerRefusal,
+)
 from turngate.gateway.agents.spec import AgentSpec
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
-from turngate.gateway.domain.messages import AgentEvent, Done, SessionEnded, Turn, TurnId
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    Done,
+    Turn,
+)
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+    ConfigError,
+)
+from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.session import SessionEnded
 from turngate.gateway.observability.logs import Action
 
 _BUSY = frozenset({408, 425, 429})
 _ANSWER_TRIES = 3
 _SECONDS_BETWEEN = 0.5
 _SECONDS_TO_STOP = 0.3
-# How long an agent may be silent is decided elsewhere, and who waits for an answer may be silent for days.
-_PATIENCE = Patience(connect=15.0, silence=30 * 24 * 3600.0)
-_PATIENCE_WITH_ANSWERS = Patience(connect=5.0, silence=10.0)
+# How long an agent may be silent is decided elsewhere, and who waits for an answer may be silent
+# for days.
+_PATIENCE = CallTimeouts(connect=15.0, silence=30 * 24 * 3600.0)
+_PATIENCE_WITH_ANSWERS = CallTimeouts(connect=5.0, silence=10.0)
 
 
 def make(spec: AgentSpec) -> HttpAgent:
@@ -84,14 +101,19 @@ class HttpAgent:
         self._running: dict[TurnId, _Call] = {}
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        """Its events. Closing it hangs up, and says so at the address for answers, if somebody listens there."""
+        """
+        Its events. Closing it hangs up, and says so at the address for answers, if somebody listens
+        there.
+        """
         call = _Call(turn=turn.id, answer_url=self._answer_url)
         self._running[turn.id] = call
         has_begun = is_done = False
+
         try:
             async with aclosing(self._asked(call, turn)) as events:
                 async for event in events:
-                    has_begun, is_done = True, isinstance(event, Done)
+                    has_begun = True
+                    is_done = isinstance(event, Done)
                     yield event
                     if is_done:
                         return
@@ -109,14 +131,19 @@ class HttpAgent:
             self._running.pop(turn.id, None)
 
     async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
-        """Posted to the agent, more than once if it cannot be reached. A turn that cannot be told is given up."""
+        """
+        Posted to the agent, more than once if it cannot be reached. A turn that cannot be told is
+        given up.
+        """
         call = self._running.get(turn)
         if call is None:
             return
+
         for attempt in range(_ANSWER_TRIES):
             await asyncio.sleep(attempt * _SECONDS_BETWEEN)
             if await self._say(call, answer_document(ask, option)):
                 return
+
         call.give_up("the agent could not be told the answer")
 
     async def steer(self, turn: TurnId, text: str) -> bool:
@@ -129,7 +156,7 @@ class HttpAgent:
         try:
             async with self._server.asked(written(ending_document(ending))):
                 return
-        except Refusal as exc:
+        except ServerRefusal as exc:
             if not 200 <= exc.status < 300:
                 raise _refused(exc) from exc
 
@@ -149,7 +176,7 @@ class HttpAgent:
                             self._hear_address(call, each.get("answer_url"))
                         elif (event := event_of(each)) is not None:
                             yield event
-        except Refusal as exc:
+        except ServerRefusal as exc:
             raise _refused(exc) from exc
         except AgentUnavailable as exc:
             if call.response is None:
@@ -175,10 +202,11 @@ class HttpAgent:
         server = ModelServer(
             replace(self._endpoint, url=call.answer_url, headers=headers), _PATIENCE_WITH_ANSWERS
         )
+
         try:
             async with server.asked(written({"turn": call.turn, **document})):
                 return True
-        except Refusal as exc:
+        except ServerRefusal as exc:
             return 200 <= exc.status < 300
         except AgentError:
             return False
@@ -193,8 +221,9 @@ class HttpAgent:
             return  # hanging up has said it
 
 
-def _refused(refusal: Refusal) -> AgentError:
-    why, words = refusal.why, refusal.words
+def _refused(refusal: ServerRefusal) -> AgentError:
+    why = refusal.why
+    words = refusal.words
     if refusal.status in _BUSY or refusal.status >= 500:
         return AgentUnavailable(
             f"the agent is busy or broken{why}", retry_after=refusal.retry_after, words=words

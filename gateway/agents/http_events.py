@@ -1,4 +1,7 @@
-"""What a service says, whichever way it comes: as server-sent events, as lines of JSON, or as one document."""
+"""
+What a service says, whichever way it comes: as server-sent events, as lines of JSON, or as one
+document.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,17 @@ from collections.abc import AsyncGenerator
 import aiohttp
 
 from turngate.gateway.agents.bounded_output import Output
-from turngate.gateway.agents.sse import EventReader, EventTooLong, ServerEvent
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from turngate.gateway.domain.messages import Text
+from turngate.gateway.agents.sse import (
+    EventReader,
+    EventTooLong,
+    ServerEvent,
+)
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+)
+from turngate.gateway.domain.transcript import Text
 
 _LINES = frozenset(
     {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
@@ -22,10 +33,12 @@ async def said(response: aiohttp.ClientResponse) -> AsyncGenerator[object]:
     """
     The JSON documents of an answer, as they come.
 
-    Raises AgentUnavailable if the connection breaks, AgentRefused if it is no answer at all, AgentError if it is wrong.
+    Raises AgentUnavailable if the connection breaks, AgentRefused if it is no answer at all,
+    AgentError if it is wrong.
     """
     output = Output(lambda: _read(response))
     kind = response.content_type
+
     if kind in _LINES:
         while (line := await output.line()) is not None:
             if line.strip():
@@ -56,7 +69,10 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _check_end(response: aiohttp.ClientResponse) -> None:
-    """Where only the end of the connection ends an answer, a service that has died looks like one that is done."""
+    """
+    Where only the end of the connection ends an answer, a service that has died looks like one that
+    is done.
+    """
     if "Transfer-Encoding" not in response.headers and "Content-Length" not in response.headers:
         raise AgentUnavailable("the connection ended before the agent said that it is done")
 

@@ -1,8 +1,8 @@
 """
 The agent's side of the contract, as JSON: a turn as one document, an event as another.
 
-What is written here was redacted before, but holds only what an agent needs; what is read here was written by somebody
-else's program, so it is believed only where it has the right shape.
+What is written here was redacted before, but holds only what an agent needs; what is read here was
+written by somebody else's program, so it is believed only where it has the right shape.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from collections.abc import Callable, Iterable, Iterator
 
 import structlog
 
-from turngate.gateway.domain.errors import AgentError
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Ask,
     Done,
-    Entry,
     File,
-    InboundMessage,
-    Origin,
-    Reasoning,
-    Role,
     Send,
-    Session,
-    SessionEnded,
-    SessionSource,
-    Text,
     Tool,
     ToolStatus,
     Turn,
     Usage,
 )
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.messages import InboundMessage, SessionSource
 from turngate.gateway.domain.serialization import Json, to_dict
+from turngate.gateway.domain.session import Session, SessionEnded
 from turngate.gateway.domain.text import cut, folded
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Origin,
+    Reasoning,
+    Role,
+    Text,
+)
 from turngate.gateway.observability.logs import Action
 
 _MOST_MONEY = 1e12
@@ -96,15 +96,20 @@ STOP: dict[str, Json] = {"type": "stop"}
 
 
 def read_event(line: str | bytes) -> AgentEvent | None:
-    """One line; None for one that is empty, or of a type that this version does not know. Raises AgentError."""
+    """
+    One line; None for one that is empty, or of a type that this version does not know. Raises
+    AgentError.
+    """
     if not line.strip():
         return None
+
     try:
         document = json.loads(line)
     except (ValueError, RecursionError) as exc:
         raise AgentError(
             "the agent said something that is not JSON, where each line is one event"
         ) from exc
+
     return event_of(document)
 
 
@@ -114,11 +119,13 @@ def event_of(document: object) -> AgentEvent | None:
         raise AgentError(
             f"the agent said something that is not an event: a {type(document).__name__}"
         )
+
     fields = _Fields(document)
     read = _READERS.get(fields.text("type"))
     if read is None:
         structlog.get_logger().debug("an unknown event was left out", action=Action.AGENT)
         return None
+
     return read(fields)
 
 
@@ -148,6 +155,7 @@ class _Fields:
             or not -math.inf < value < math.inf
         ):
             raise self._mistake(name, "must be a number")
+
         return int(value)
 
     def money(self, name: str) -> float | None:
@@ -239,6 +247,7 @@ _READERS: dict[str, Callable[[_Fields], AgentEvent]] = {
 def _session(turn: Turn) -> Json:
     session: Session = turn.session
     notice = session.notice
+
     return {
         "id": session.id,
         "title": session.title,
@@ -288,6 +297,7 @@ def _entry(entry: Entry) -> Json:
         document["tool_call_id"] = entry.tool_call_id
     if entry.sender is not None:
         document["sender"] = entry.sender
+
     return document
 
 

@@ -1,8 +1,9 @@
 """
-One request to a model server. Whatever goes wrong before its answer begins becomes an error of ours here.
+One request to a model server. Whatever goes wrong before its answer begins becomes an error of ours
+here.
 
-Nothing is asked twice: who wraps the agent does that. Leaving the answer closes the connection, so that a model that is
-no longer listened to stops working.
+Nothing is asked twice: who wraps the agent does that. Leaving the answer closes the connection, so
+that a model that is no longer listened to stops working.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from email.utils import parsedate_to_datetime
 import aiohttp
 
 from turngate.gateway.agents.endpoint import Endpoint
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, TurngateError
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+    TurngateError,
+)
 from turngate.gateway.domain.serialization import Json
 
 _LONGEST_COMPLAINT = 64_000
@@ -25,25 +31,29 @@ _LONGEST_PAUSE = 24 * 3600.0
 _BUSY = {408, 409, 425, 429}
 # fmt: off
 _KINDS = frozenset((
-    "context_length_exceeded", "insufficient_quota", "rate_limit_exceeded", "invalid_api_key", "model_not_found",
-    "content_filter", "overloaded_error", "invalid_request_error", "authentication_error", "permission_error",
-    "not_found_error", "request_too_large", "rate_limit_error", "billing_error", "timeout_error", "api_error",
+    "context_length_exceeded", "insufficient_quota", "rate_limit_exceeded", "invalid_api_key",
+    "model_not_found", "content_filter", "overloaded_error", "invalid_request_error",
+    "authentication_error", "permission_error", "not_found_error", "request_too_large",
+    "rate_limit_error", "billing_error", "timeout_error", "api_error",
 ))
 # fmt: on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """In seconds: until there is a connection, and between two signs of life. A model may read for long."""
+class CallTimeouts:
+    """
+    In seconds: until there is a connection, and between two signs of life. A model may read for
+    long.
+    """
 
     connect: float = 15.0
     silence: float = 600.0
 
 
-class Refusal(TurngateError):
+class ServerRefusal(TurngateError):
     """
-    The server answered with a status that is no success, or with an error. What it says is for the operator alone, and
-    may quote people; its `kind` is a word of a list, and may be told.
+    The server answered with a status that is no success, or with an error. What it says is for the
+    operator alone, and may quote people; its `kind` is a word of a list, and may be told.
     """
 
     def __init__(
@@ -60,7 +70,10 @@ class Refusal(TurngateError):
         return f" ({', '.join(filter(None, (str(self.status), self.kind)))})"
 
     def as_error(self) -> AgentError:
-        """By the reaction that it earns. People are shown what is unavailable: those words are ours alone."""
+        """
+        By the reaction that it earns. People are shown what is unavailable: those words are ours
+        alone.
+        """
         if self.status in _BUSY or self.status >= 500:
             busy = f"the model cannot answer now ({self.status})"
             return AgentUnavailable(busy, retry_after=self.retry_after, words=self.words)
@@ -79,14 +92,14 @@ class Refusal(TurngateError):
 class ModelServer:
     """The connections to one endpoint. Made when first asked, closed once."""
 
-    def __init__(self, endpoint: Endpoint, patience: Patience | None = None) -> None:
-        patience = patience or Patience()
+    def __init__(self, endpoint: Endpoint, timeouts: CallTimeouts | None = None) -> None:
+        timeouts = timeouts or CallTimeouts()
         self._endpoint = endpoint
         self._timeout = aiohttp.ClientTimeout(
             total=None,
-            connect=patience.connect,
-            sock_connect=patience.connect,
-            sock_read=patience.silence,
+            connect=timeouts.connect,
+            sock_connect=timeouts.connect,
+            sock_read=timeouts.silence,
         )
         self._session: aiohttp.ClientSession | None = None
 
@@ -98,11 +111,15 @@ class ModelServer:
 
     @asynccontextmanager
     async def asked(self, body: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer to a request, from its head on. Raises Refusal if it is none, AgentUnavailable, AgentRefused."""
+        """
+        The answer to a request, from its head on. Raises Refusal if it is none, AgentUnavailable,
+        AgentRefused.
+        """
         response = await self._posted(body)
         try:
             if response.status != 200:
                 raise await self._refusal(response)
+
             yield response
         finally:
             response.close()
@@ -112,6 +129,7 @@ class ModelServer:
             # How many turns run at once is decided elsewhere.
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
+
         headers = self._endpoint.headers
         try:
             # A redirect would carry the key to wherever it points.
@@ -127,13 +145,14 @@ class ModelServer:
         except (aiohttp.ClientError, OSError) as exc:
             raise AgentUnavailable("the model cannot be reached") from exc
 
-    async def _refusal(self, response: aiohttp.ClientResponse) -> Refusal:
+    async def _refusal(self, response: aiohttp.ClientResponse) -> ServerRefusal:
         try:
             complaint = await response.content.read(_LONGEST_COMPLAINT)
         except (aiohttp.ClientError, OSError):
             complaint = b""  # the status says enough
+
         pause = _retry_after(response.headers)
-        return Refusal(
+        return ServerRefusal(
             response.status,
             self._endpoint.quoted(words_of(complaint)),
             pause,
@@ -153,20 +172,26 @@ def kind_of(complaint: bytes | Json) -> str | None:
 
 
 def words_of(complaint: bytes | Json) -> str:
-    """The sentence in an error, in whichever of the usual shapes it comes; the beginning of anything else."""
+    """
+    The sentence in an error, in whichever of the usual shapes it comes; the beginning of anything
+    else.
+    """
     try:
         said: Json = json.loads(complaint) if isinstance(complaint, bytes) else complaint
     except (ValueError, RecursionError):
         return complaint.decode("utf-8", "replace") if isinstance(complaint, bytes) else ""
+
     for key in ("error", "message", "detail"):
         if isinstance(said, dict) and said.get(key):
             said = said[key]
+
     return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """In seconds, however it is written: a number, a number of milliseconds, a date."""
-    milliseconds, written = _number(headers.get("retry-after-ms")), headers.get("retry-after")
+    milliseconds = _number(headers.get("retry-after-ms"))
+    written = headers.get("retry-after")
     seconds = milliseconds / 1000 if milliseconds is not None else _number(written)
     if seconds is None and written is not None:
         seconds = _until(written, headers.get("date") or "")
@@ -182,7 +207,9 @@ def _number(written: str | None) -> float | None:
 
 
 def _until(date: str, now: str) -> float | None:
-    """By the clock of whoever wrote both: ours may be wrong, and what the server means is a while."""
+    """
+    By the clock of whoever wrote both: ours may be wrong, and what the server means is a while.
+    """
     try:
         return (parsedate_to_datetime(date) - parsedate_to_datetime(now)).total_seconds()
     except (

@@ -1,5 +1,6 @@
 """
-A model's answer as it comes: as a stream of events, or as one document from a server that does not stream.
+A model's answer as it comes: as a stream of events, or as one document from a server that does not
+stream.
 
 Half an answer is not a whole one: a stream counts as finished only if the server says so.
 """
@@ -14,10 +15,18 @@ from typing import Protocol
 
 import aiohttp
 
-from turngate.gateway.agents.model_call import Refusal
-from turngate.gateway.agents.sse import EventReader, EventTooLong, ServerEvent
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from turngate.gateway.domain.messages import AgentEvent, Done
+from turngate.gateway.agents.model_call import ServerRefusal
+from turngate.gateway.agents.sse import (
+    EventReader,
+    EventTooLong,
+    ServerEvent,
+)
+from turngate.gateway.domain.agent_events import AgentEvent, Done
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+)
 from turngate.gateway.domain.serialization import Json
 
 LONGEST_WHOLE = 16_000_000
@@ -29,7 +38,7 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 Message = dict[str, Json]
 
 
-class Answer(Protocol):
+class ModelStream(Protocol):
     """What a kind makes of what its server sends."""
 
     @property
@@ -45,7 +54,10 @@ class Answer(Protocol):
         """Why the answer is less than it should be, though nothing broke."""
 
     def hear(self, data: str) -> Iterable[AgentEvent]:
-        """One message of the stream, or an answer that came whole. Raises Refusal for an error that it tells of."""
+        """
+        One message of the stream, or an answer that came whole. Raises Refusal for an error that it
+        tells of.
+        """
 
     def rest(self) -> Iterable[AgentEvent]:
         """What was held back until the end."""
@@ -54,11 +66,14 @@ class Answer(Protocol):
         """What the server said that it cost; nothing if it did not."""
 
 
-async def answered(response: aiohttp.ClientResponse, answer: Answer) -> AsyncGenerator[AgentEvent]:
+async def answered(
+    response: aiohttp.ClientResponse, answer: ModelStream
+) -> AsyncGenerator[AgentEvent]:
     """
     The whole answer, `Done` included.
 
-    Raises Refusal, AgentUnavailable or AgentRefused only while nothing was said, and AgentError after that.
+    Raises Refusal, AgentUnavailable or AgentRefused only while nothing was said, and AgentError
+    after that.
     """
     has_begun = False
     try:
@@ -69,32 +84,40 @@ async def answered(response: aiohttp.ClientResponse, answer: Answer) -> AsyncGen
                     yield event
         if not answer.is_complete:
             raise AgentUnavailable("it ended before it was finished")
-    except (AgentError, Refusal) as exc:
+    except (AgentError, ServerRefusal) as exc:
         for event in answer.usage():
             yield event
         if has_begun:
             raise AgentError(f"the answer was cut off: {_why(exc)}") from exc
         raise
+
     for event in (*answer.rest(), *answer.usage()):
         yield event
+
     if answer.shortcoming is not None:
         raise AgentError(answer.shortcoming)
+
     yield Done()
 
 
-def _why(exc: AgentError | Refusal) -> str:
+def _why(exc: AgentError | ServerRefusal) -> str:
     """For people: they are not shown what a server says to its operator."""
-    return "the model failed" if isinstance(exc, AgentRefused | Refusal) else str(exc)
+    return "the model failed" if isinstance(exc, AgentRefused | ServerRefusal) else str(exc)
 
 
 def parsed(data: str) -> Message:
-    """One message. Raises AgentUnavailable for what is none: something between us and the model may be broken."""
+    """
+    One message. Raises AgentUnavailable for what is none: something between us and the model may be
+    broken.
+    """
     try:
         message: Json = json.loads(data)
     except (ValueError, RecursionError) as exc:
         raise AgentUnavailable("what the model server sends cannot be read") from exc
+
     if not isinstance(message, dict):
         raise AgentUnavailable("what the model server sends is no answer")
+
     return message
 
 
@@ -114,13 +137,15 @@ def word(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-async def _messages(response: aiohttp.ClientResponse, answer: Answer) -> AsyncGenerator[str]:
+async def _messages(response: aiohttp.ClientResponse, answer: ModelStream) -> AsyncGenerator[str]:
     if response.content_type == "text/html":
         raise AgentRefused("a page came instead of an answer; check base_url")
+
     chunk = await _beginning(response)
     if chunk.lstrip(_BLANK).startswith(b"{"):
         yield await _whole(response, chunk)
         return
+
     reader = EventReader()
     while chunk:
         for event in _read(reader, chunk):
@@ -129,6 +154,7 @@ async def _messages(response: aiohttp.ClientResponse, answer: Answer) -> AsyncGe
             await _let_end(response)
             return
         chunk = await _next(response)
+
     for event in reader.end():
         yield event.data
 
@@ -140,13 +166,16 @@ async def _beginning(response: aiohttp.ClientResponse) -> bytes:
         chunk = await _next(response)
         if not chunk:
             break
-        # Of blanks, by which some servers say that they are alive, no more is kept than half a byte order mark needs.
+        # Of blanks, by which some servers say that they are alive, no more is kept than half a byte
+        # order mark needs.
         beginning = beginning[-2:] + chunk
     return beginning
 
 
 async def _whole(response: aiohttp.ClientResponse, beginning: bytes) -> str:
-    pieces, size, chunk = [beginning], len(beginning), beginning
+    pieces = [beginning]
+    size = len(beginning)
+    chunk = beginning
     while chunk and size <= LONGEST_WHOLE:
         chunk = await _next(response)
         pieces.append(chunk)
@@ -174,7 +203,9 @@ async def _next(response: aiohttp.ClientResponse) -> bytes:
 
 
 async def _let_end(response: aiohttp.ClientResponse) -> None:
-    """A stream that ends properly leaves a connection for the next request. It is not waited for."""
+    """
+    A stream that ends properly leaves a connection for the next request. It is not waited for.
+    """
     try:
         async with asyncio.timeout(_SECONDS_TO_END):
             while await response.content.readany():

@@ -1,8 +1,8 @@
 """
 A model behind any server that speaks OpenAI's chat completions: POST /chat/completions, streamed.
 
-Servers differ in what they take and in what they send. What one of them refuses is left out for as long as the daemon
-runs; what one of them adds is skipped.
+Servers differ in what they take and in what they send. What one of them refuses is left out for as
+long as the daemon runs; what one of them adds is skipped.
 """
 
 from __future__ import annotations
@@ -13,16 +13,43 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 
-from turngate.gateway.agents.blocks import Content, Words
+from turngate.gateway.agents.blocks import Content, TextBlock
 from turngate.gateway.agents.chunk_assembly import Calls, TextAssembler
-from turngate.gateway.agents.dialogue import Utterance, dialogue, has_files
-from turngate.gateway.agents.endpoint import check_options, endpoint, model_of
-from turngate.gateway.agents.model_call import ModelServer, Patience, Refusal, kind_of, words_of
-from turngate.gateway.agents.model_stream import Message, answered, child, number, parsed, word
+from turngate.gateway.agents.dialogue import (
+    Utterance,
+    dialogue,
+    has_files,
+)
+from turngate.gateway.agents.endpoint import (
+    check_options,
+    endpoint,
+    model_of,
+)
+from turngate.gateway.agents.model_call import (
+    CallTimeouts,
+    ModelServer,
+    ServerRefusal,
+    kind_of,
+    words_of,
+)
+from turngate.gateway.agents.model_stream import (
+    Message,
+    answered,
+    child,
+    number,
+    parsed,
+    word,
+)
 from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    ToolStatus,
+    Turn,
+    Usage,
+)
 from turngate.gateway.domain.errors import AgentRefused
-from turngate.gateway.domain.messages import AgentEvent, Reasoning, Text, ToolStatus, Turn, Usage
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.transcript import Reasoning, Text
 
 _HOME = "https://api.openai.com/v1"
 _OURS = ("messages", "model", "stream")
@@ -42,7 +69,7 @@ Quote = Callable[[str], str]
 class OpenAiAgent:
     """Asks one model."""
 
-    def __init__(self, spec: AgentSpec, patience: Patience | None = None) -> None:
+    def __init__(self, spec: AgentSpec, timeouts: CallTimeouts | None = None) -> None:
         check_options(spec, _OURS)
         self._spec = spec
         self._model = model_of(spec, "gpt-5")
@@ -54,7 +81,8 @@ class OpenAiAgent:
             key_as="Authorization: Bearer",
         )
         self._quote = place.quoted
-        self._server = ModelServer(place, patience)
+        self._server = ModelServer(place, timeouts)
+
         self._refused: set[str] = set()
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
@@ -71,16 +99,17 @@ class OpenAiAgent:
                     async for event in events:
                         yield event
                     return
-            except Refusal as refusal:
+            except ServerRefusal as refusal:
                 if not self._leaves_out_what_is_refused(refusal):
                     raise refusal.as_error() from refusal
+
         raise AgentRefused("the model server does not take the request")
 
     async def close(self) -> None:
         """As the port has it."""
         await self._server.close()
 
-    def _leaves_out_what_is_refused(self, refusal: Refusal) -> bool:
+    def _leaves_out_what_is_refused(self, refusal: ServerRefusal) -> bool:
         """True if another try, without a field that this server does not know, may do better."""
         if refusal.status not in (400, 422):
             return False
@@ -100,14 +129,19 @@ class OpenAiAgent:
         return json.dumps({**self._extras(), **ours}, ensure_ascii=False).encode("utf-8", "replace")
 
     def _extras(self) -> Message:
-        """Newer models of OpenAI's own want another word for the longest answer than everybody else does."""
+        """
+        Newer models of OpenAI's own want another word for the longest answer than everybody else
+        does.
+        """
         extras: Message = {"stream_options": {"include_usage": True}}
         if self._spec.max_tokens is not None:
             word = "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens"
             extras[word] = self._spec.max_tokens
+
         extras |= self._spec.options
         if "stream_options" in self._refused:
             extras.pop("stream_options", None)
+
         return extras
 
 
@@ -120,6 +154,7 @@ def _written(utterance: Utterance) -> Iterator[Json]:
     if utterance.by_person:
         yield {"role": "user", "content": _content(utterance.content)}
         return
+
     calls: list[Json] = [
         {
             "id": call.id,
@@ -140,12 +175,13 @@ def _written(utterance: Utterance) -> Iterator[Json]:
 def _content(blocks: Iterable[Content]) -> Json:
     """Text alone is a plain string: not every server knows the other form."""
     blocks = tuple(blocks)
-    words = [block.text for block in blocks if isinstance(block, Words)]
+    words = [block.text for block in blocks if isinstance(block, TextBlock)]
     if len(words) == len(blocks):
         return "\n\n".join(words)
+
     return [
         {"type": "text", "text": block.text}
-        if isinstance(block, Words)
+        if isinstance(block, TextBlock)
         else {
             "type": "image_url",
             "image_url": {"url": f"data:{block.mime};base64,{block.content}"},
@@ -159,7 +195,8 @@ class _Completion:
 
     def __init__(self, quote: Quote) -> None:
         self._quote = quote
-        self._words, self._thoughts = TextAssembler(), TextAssembler()
+        self._words = TextAssembler()
+        self._thoughts = TextAssembler()
         self._calls = Calls()
         self._finish = ""
         self._usage: Message = {}
@@ -167,22 +204,24 @@ class _Completion:
 
     @property
     def is_complete(self) -> bool:
-        """As `Answer` has it."""
+        """As `ModelStream` has it."""
         return self.is_over or bool(self._finish)
 
     @property
     def shortcoming(self) -> str | None:
-        """As `Answer` has it."""
+        """As `ModelStream` has it."""
         return _ENDED_EARLY.get(self._finish)
 
     def hear(self, data: str) -> Iterator[AgentEvent]:
-        """As `Answer` has it."""
+        """As `ModelStream` has it."""
         if data.strip() == "[DONE]":
             self.is_over = True
             return
+
         message = parsed(data)
         if message.get("error"):
             raise self._failure(message["error"])
+
         self._usage = child(message, "usage") or self._usage
         choices = message.get("choices")
         first = choices[0] if isinstance(choices, list) and choices else None
@@ -200,6 +239,7 @@ class _Completion:
         """What was read from a cache is part of the prompt here, and counted apart by us."""
         if not self._usage:
             return
+
         prompt = number(self._usage.get("prompt_tokens"))
         cached = min(
             number(child(self._usage, "prompt_tokens_details").get("cached_tokens")), prompt
@@ -223,17 +263,18 @@ class _Completion:
             yield from self._hear_call(at, call if isinstance(call, dict) else {})
 
     def _hear_call(self, at: int, call: Message) -> Iterator[AgentEvent]:
-        place, function = call.get("index"), child(call, "function")
+        place = call.get("index")
+        function = child(call, "function")
         place = place if isinstance(place, int) else at
         yield from self._calls.begin(place, word(call.get("id")), word(function.get("name")))
         self._calls.add(place, word(function.get("arguments")))
 
-    def _failure(self, error: Json) -> Refusal:
+    def _failure(self, error: Json) -> ServerRefusal:
         """As if it had been the status of the answer; what says nothing of itself may go by."""
         code = str(error.get("code")) if isinstance(error, dict) else ""
         kind = word(error.get("type")) if isinstance(error, dict) else ""
         status = int(code) if _IS_STATUS.fullmatch(code) else _STATUS.get(kind, 500)
-        return Refusal(status, self._quote(words_of(error)), kind=kind_of(error))
+        return ServerRefusal(status, self._quote(words_of(error)), kind=kind_of(error))
 
 
 def _text(content: Json) -> str:

@@ -1,16 +1,23 @@
 """
-A person's message in words, for agents that read nothing but text: who speaks, what it answers, what was forwarded.
+A person's message in words, for agents that read nothing but text: who speaks, what it answers,
+what was forwarded.
 
-One place for all kinds. What stands before the words is ours, in brackets; what people wrote comes after it, as it was,
-but for brackets by which one of several people could pass for another.
+One place for all kinds. What stands before the words is ours, in brackets; what people wrote comes
+after it, as it was, but for brackets by which one of several people could pass for another.
 """
 
 from __future__ import annotations
 
 import re
 
-from turngate.gateway.domain.messages import Attachment, Entry, InboundMessage, Media, Origin, Role
+from turngate.gateway.domain.messages import Attachment, InboundMessage
 from turngate.gateway.domain.text import cut, folded
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Media,
+    Origin,
+    Role,
+)
 from turngate.gateway.rules.history_cleaning import SUMMARY_MARK
 
 NOTHING_SAID = "(nothing in words)"
@@ -20,7 +27,10 @@ _LIKE_A_MARK = re.compile(r"([\n\r\v\f\x85\u2028\u2029][ \t]*)\[")
 
 
 def spoken(message: InboundMessage, *, shared: bool) -> str:
-    """A new message. Where several people may speak it begins with who does, under the name the agent knows him by."""
+    """
+    A new message. Where several people may speak it begins with who does, under the name the agent
+    knows them by.
+    """
     marks = [
         f"[{message.source.participant_id}]" if shared and message.source.participant_id else "",
         _answered(message),
@@ -54,7 +64,7 @@ def stand_in(file: Attachment | Media, why: str | None = None) -> str:
 
 
 def _own_words(words: str) -> str:
-    """Nobody begins a line as we begin a message: he could speak for somebody else."""
+    """Keep text from starting a line like a message header: it could impersonate another user."""
     return _LIKE_A_MARK.sub(r"\1\\[", words)
 
 

@@ -1,5 +1,6 @@
 """
-Programs of agents: started with the environment and the folder they are given, and ended with all that came of them.
+Programs of agents: started with the environment and the folder they are given, and ended with all
+that came of them.
 
 Between us and a program stands its guardian (`guardian.py`), which ends it even when we are killed.
 """
@@ -19,10 +20,15 @@ from pathlib import Path
 import structlog
 
 from turngate.gateway.agents.guardian import LENGTH_DIGITS
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+)
 from turngate.gateway.observability.logs import Action
 
-# Its guardian asks a program to end, and a moment later ends it. What takes longer than this hangs in the kernel.
+# Its guardian asks a program to end, and a moment later ends it. What takes longer than this hangs
+# in the kernel.
 _LONGEST_END = 0.9
 _READ = 65_536
 _KEPT_OF_STDERR = 8192
@@ -48,13 +54,15 @@ async def start(
     longest_line: int = _READ,
 ) -> Program:
     """
-    A program that runs. `env` is all it sees of the environment, `memory`, in bytes, all that each of its processes may
-    take. `longest_line` is for those who read with asyncio's `readline`.
+    A program that runs. `env` is all it sees of the environment, `memory`, in bytes, all that each
+    of its processes may take. `longest_line` is for those who read with asyncio's `readline`.
 
-    Raises AgentRefused if it cannot be started until the operator changes something, AgentUnavailable if that may pass.
+    Raises AgentRefused if it cannot be started until the operator changes something,
+    AgentUnavailable if that may pass.
     """
     order = _order(argv, env, memory)
     ours, its = socket.socketpair()
+
     with its:
         words, lifeline = await asyncio.open_connection(sock=ours)
         try:
@@ -64,13 +72,16 @@ async def start(
             if isinstance(exc, OSError):
                 raise _cannot_start(argv[0], exc.errno) from exc
             raise
+
     program = Program(process, words, lifeline, name=Path(argv[0]).name, secrets=_secrets(env))
     lifeline.write(order)
+
     try:
         await program.until_started()
     except BaseException:
         await program.end()
         raise
+
     return program
 
 
@@ -88,6 +99,7 @@ class Program:
     ) -> None:
         if guardian.stdin is None or guardian.stdout is None or guardian.stderr is None:
             raise ValueError("a program has three pipes")
+
         self.stdin = guardian.stdin
         self.stdout = guardian.stdout
         self.name = name
@@ -127,28 +139,37 @@ class Program:
         return status
 
     def last_words(self) -> list[str]:
-        """The last lines on its stderr, each cut, with nothing in them that it was given to keep secret."""
+        """
+        The last lines on its stderr, each cut, with nothing in them that it was given to keep
+        secret.
+        """
         text = self._errors.decode("utf-8", "replace")
         for secret in self._secrets:
             text = text.replace(secret, "***")
+
         if len(self._errors) == _KEPT_OF_STDERR and self._secrets:
             text = text[len(self._secrets[0]) :]  # it may begin in the middle of one
+
         lines = (
             "".join(char if char.isprintable() else " " for char in line).strip()
             for line in text.splitlines()
         )
+
         return [line[:_LONGEST_LINE] for line in lines if line][-_LAST_LINES:]
 
     async def end(self) -> None:
         """
-        Ask it to end, then end it: within a second nothing of it is left, whatever it started or became. Nobody else
-        may be reading its stdout. Harmless when it has ended, or was ended before.
+        Ask it to end, then end it: within a second nothing of it is left, whatever it started or
+        became. Nobody else may be reading its stdout. Harmless when it has ended, or was ended
+        before.
         """
         if self._is_over:
             return
+
         self._is_over = True
         with contextlib.suppress(OSError):  # it has gone, which is what is wanted
             self._lifeline.write_eof()
+
         try:
             await asyncio.wait({self._listening}, timeout=_LONGEST_END)
             if self._listening.done() and not self._over.done():
@@ -163,13 +184,17 @@ class Program:
             self._draining.cancel()
             self._listening.cancel()
             await _close(self._lifeline)
+
         if last := self.last_words():
             structlog.get_logger().debug(
                 "a program complained", action=Action.AGENT, where=self.name, said=" / ".join(last)
             )
 
     async def _let_go(self) -> None:
-        """What is left in the pipes goes to nobody, and the guardian is waited for, or it would stay as a zombie."""
+        """
+        What is left in the pipes goes to nobody, and the guardian is waited for, or it would stay
+        as a zombie.
+        """
         self.stdin.close()
         while await self.stdout.read(_READ):
             continue
@@ -221,6 +246,7 @@ async def _guardian(
         str(Path(__file__).parent),
         str(lifeline.fileno()),
     ]
+
     return await asyncio.create_subprocess_exec(
         *python,
         stdin=asyncio.subprocess.PIPE,
@@ -242,8 +268,8 @@ async def _close(lifeline: asyncio.StreamWriter) -> None:
 
 def _end_session(leader: int) -> None:
     """
-    Somebody killed a guardian. The kernel then kills its program, but not what came of that: found are those who have
-    left their group and not those who have left their session.
+    Somebody killed a guardian. The kernel then kills its program, but not what came of that: found
+    are those who have left their group and not those who have left their session.
     """
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has just ended
@@ -262,7 +288,9 @@ def _order(argv: Sequence[str], env: Mapping[str, str], memory: int | None) -> b
         raise AgentRefused(
             f"{argv[0]!r} cannot be started: no argument or variable may hold a NUL character"
         )
+
     order = os.fsencode("\0".join(fields))
+
     return str(len(order)).zfill(LENGTH_DIGITS).encode() + order
 
 

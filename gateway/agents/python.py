@@ -1,9 +1,10 @@
 """
 An agent that is the operator's own Python, inside the gateway's process.
 
-`object: package.module:factory` names a function that is called once with the `options` of the config and returns the
-agent: anything with a `run(turn)` that yields events. Texts and the contract's dicts will do in place of our types. One
-that has a `session_end(ending)` is told when a session is over.
+`object: package.module:factory` names a function that is called once with the `options` of the
+config and returns the agent: anything with a `run(turn)` that yields events. Texts and the
+contract's dicts will do in place of our types. One that has a `session_end(ending)` is told when a
+session is over.
 """
 
 from __future__ import annotations
@@ -19,10 +20,21 @@ from typing import get_args
 
 from turngate.gateway.agents.json_protocol import event_of
 from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    Done,
+    Turn,
+)
 from turngate.gateway.domain.errors import AgentError, ConfigError
-from turngate.gateway.domain.messages import AgentEvent, Done, SessionEnded, Text, Turn
-from turngate.gateway.domain.ports.adapter import Agent, Closes, TakesAnswers, TakesWords
+from turngate.gateway.domain.ports.agent import (
+    Agent,
+    Closes,
+    TakesAnswers,
+    TakesWords,
+)
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.session import SessionEnded
+from turngate.gateway.domain.transcript import Text
 
 _EVENTS = get_args(AgentEvent)
 
@@ -30,18 +42,24 @@ Factory = Callable[[dict[str, Json]], object]
 
 
 def make(spec: AgentSpec) -> PythonAgent:
-    """What the factory makes of the options. Raises ConfigError with the cure if there is nothing that could run."""
+    """
+    What the factory makes of the options. Raises ConfigError with the cure if there is nothing that
+    could run.
+    """
     place = f"agents.{spec.name}"
     if not spec.object:
         raise ConfigError(f"{place}: which object? write object: package.module:factory")
+
     factory = _factory(place, spec.object)
     try:
         agent = factory(dict(spec.options))
     except (Exception, SystemExit) as exc:
         raise ConfigError(f"{place}: {spec.object} failed", words=_told(exc)) from exc
+
     if not callable(getattr(agent, "run", None)):
         what = f"{spec.object} returned a {type(agent).__name__} without run(turn)"
         raise ConfigError(f"{place}: {what}; return an object with an async generator of that name")
+
     return PythonAgent(agent)  # type: ignore[arg-type]
 
 
@@ -75,6 +93,7 @@ class PythonAgent:
             raise AgentError(
                 f"its run(turn) gave a {type(said).__name__}, and not an async generator"
             )
+
         yield Done()
 
     async def _session_end(self, ending: SessionEnded) -> None:
@@ -93,14 +112,17 @@ def _factory(place: str, name: str) -> Factory:
     module, _, attribute = name.partition(":")
     if not module or not attribute:
         raise ConfigError(f"{place}: {name} is not package.module:factory")
+
     try:
         found: object = reduce(getattr, attribute.split("."), _module(place, module))
     except AttributeError as exc:
         raise ConfigError(f"{place}: the module {module} has no {attribute}") from exc
+
     if not callable(found):
         raise ConfigError(
             f"{place}: {name} is a {type(found).__name__}; name a function that returns the agent"
         )
+
     return found
 
 

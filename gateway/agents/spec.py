@@ -1,4 +1,4 @@
-"""What the operator says of one agent, in the words that every kind understands."""
+"""The settings of one agent, the same for every kind."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from turngate.gateway.domain.serialization import Json
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSpec:
     """
-    One agent of the config. A kind reads what concerns it and leaves the rest alone.
+    One agent of the config. A kind uses the settings that concern it and ignores the others.
 
-    `url` is where a model or a service is reached. `env` is all that a program sees of the environment. `images`: they
-    may be shown inline. `memory`, in bytes, bounds every program of the agent. `attempts` is how often a model may be
-    asked before it has said anything. `timeout` bounds a whole turn. `session_end`: it knows what to do when it is told
-    that a session is over.
+    `url` is the address of a model server or a service. `env` is the whole environment of a
+    program. `images`: images may be passed inline. `memory` limits every program of the agent, in
+    bytes. `attempts` is the number of model calls before any output. `timeout` limits a whole turn.
+    `session_end`: the agent is notified when a session ends.
     """
 
     name: str

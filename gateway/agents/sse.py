@@ -1,8 +1,9 @@
 """
 Server-sent events, read as bytes come in. Pure: who has the connection feeds it.
 
-As the standard says (https://html.spec.whatwg.org/multipage/server-sent-events.html), but for what only browsers need;
-and an event that the stream ends on counts even without the blank line after it, since some servers forget it.
+As the standard says (https://html.spec.whatwg.org/multipage/server-sent-events.html), but for what
+only browsers need; and an event that the stream ends on counts even without the blank line after
+it, since some servers forget it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ class ServerEvent:
 
 
 class EventReader:
-    """Takes bytes however they were cut, and gives whole events. Bytes that are no UTF-8 become U+FFFD."""
+    """
+    Takes bytes however they were cut, and gives whole events. Bytes that are no UTF-8 become
+    U+FFFD.
+    """
 
     def __init__(self) -> None:
         self._unfinished: list[bytes] = []
@@ -63,13 +67,16 @@ class EventReader:
         self._after_return = buffer.endswith(b"\r")
         self._unfinished = [] if buffer.endswith((b"\n", b"\r")) else [lines.pop()]
         events: list[ServerEvent] = []
+
         for line in lines:
             bare = line.rstrip(b"\r\n")
             if bare:
                 self._take(bare)
             else:
                 events += self._dispatched()
+
         self._size = sum(map(len, self._unfinished)) + sum(map(len, self._data))
+
         return events
 
     def _without_mark(self, buffer: bytes) -> bytes:
@@ -80,7 +87,9 @@ class EventReader:
         return buffer.removeprefix(_BOM)
 
     def _take(self, line: bytes) -> None:
-        """A line without a colon is a field without a value; one that begins with it is a comment."""
+        """
+        A line without a colon is a field without a value; one that begins with it is a comment.
+        """
         field, _, value = line.partition(b":")
         if field == b"data":
             self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
@@ -89,7 +98,8 @@ class EventReader:
 
     def _dispatched(self) -> list[ServerEvent]:
         """A name alone is no event."""
-        name, data = self._name or "message", "\n".join(self._data)
+        name = self._name or "message"
+        data = "\n".join(self._data)
         is_event = bool(self._data)
         self._name = ""
         self._data.clear()

@@ -1,4 +1,6 @@
-"""The commands, one file per family, each thin: parse, call, print. What a command needs it imports when it runs."""
+"""
+CLI commands, one file per family: parse, call, print. A command imports what it needs when it runs.
+"""
 
 import typer
 
@@ -21,14 +23,16 @@ from turngate.gateway.cli import (
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_enable=False,  # a plain traceback shows no variables, which may hold secrets
-    help="A messaging gateway daemon: people write to a bot, any AI agent answers, no message is lost.",
+    # A plain traceback shows no variables, which may contain secrets.
+    pretty_exceptions_enable=False,
+    help="A messaging gateway daemon: people write to a bot, any AI agent answers, no message is "
+    "lost.",
 )
 
 
 @app.callback()
 def turngate() -> None:
-    """Keeps `check` a command of its own, however few there are."""
+    """Root callback: without it, typer would make a single command the program itself."""
 
 
 app.command()(run.run)

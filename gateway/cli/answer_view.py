@@ -1,8 +1,8 @@
 """
-An answer on the terminal while it grows, as Markdown.
+Live view of an answer on the terminal, as Markdown.
 
-Blocks that are finished are printed for good; only the last one is drawn again and again, and never more of it than
-fits the screen. So nothing flickers, nothing is printed twice, and what has scrolled away stays as it was.
+Finished blocks are printed permanently; only the last block is redrawn, cropped to the screen. This
+avoids flicker and repeated output, and keeps the scrollback correct.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from rich.segment import Segment
 from rich.text import Text
 
 from turngate.gateway.cli.printable import printable, printable_line
-from turngate.gateway.domain.messages import Tool, ToolStatus
+from turngate.gateway.domain.agent_events import Tool, ToolStatus
 
 _CODE_THEME = "ansi_dark"
 _WAITING = "…"
-_BETWEEN_DRAWINGS = 0.05
+_SECONDS_BETWEEN_DRAWS = 0.05
 
 
 class AnswerView:
-    """One answer after the other; each begins when the one before is finished."""
+    """Shows one answer after the other; each begins when the previous one is finished."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -38,22 +38,22 @@ class AnswerView:
         self.is_behind = False
 
     def wait(self) -> None:
-        """Nothing yet, but something will come."""
+        """Show that an answer is expected."""
         self._draw(Text(_WAITING, style="dim"))
 
     def add(self, text: str) -> None:
-        """More of the answer. Drawn at the next refresh, however many pieces come until then."""
+        """Add streamed text. It is drawn at the next refresh."""
         self._streamed.append(text)
         self._unfinished += text
         self.is_behind = True
 
     def keep_up(self) -> None:
-        """Draw if there is something new and the last drawing is long enough ago to be seen."""
-        if self.is_behind and time.monotonic() - self._drawn_at >= _BETWEEN_DRAWINGS:
+        """Draw new text, but not more often than the draw interval allows."""
+        if self.is_behind and time.monotonic() - self._drawn_at >= _SECONDS_BETWEEN_DRAWS:
             self.refresh()
 
     def refresh(self) -> None:
-        """Print what is finished, draw what is not."""
+        """Print finished blocks and draw the unfinished one."""
         self.is_behind = False
         self._drawn_at = time.monotonic()
         finished, last = split_last_block(printable(self._unfinished))
@@ -64,7 +64,7 @@ class AnswerView:
             self._draw(_markdown(last))
 
     def tool(self, tool: Tool) -> None:
-        """A step on the way; a tool that ends well needs no second line."""
+        """Show a tool call. A tool that succeeds gets no second line."""
         if tool.id in self._tools and tool.status is not ToolStatus.FAILED:
             return
         self._tools.add(tool.id)
@@ -74,43 +74,49 @@ class AnswerView:
         )
 
     def note(self, text: str, style: str) -> None:
-        """A line of our own, below what was said so far."""
+        """Print a line of our own below the answer so far."""
         self._flush()
         self._print(Text(text, style=style), apart=False)
 
     def arrived(self, text: str) -> None:
         """
-        The answer as it is kept. Usually it was all seen already, or its end is new; what has nothing to do with what
-        is being shown waits until that is finished.
+        Show the stored answer: usually all or most of it was streamed already.
+
+        An answer that does not match the streamed text is held back until that is finished.
         """
         rest = rest_after(text, "".join(self._streamed))
+        # Another answer: printed after the current one.
         if rest is None:
             self._held.append(text)
             return
+
         self._unfinished += rest
         self._streamed = []
         self._flush()
 
     def finish(self) -> None:
-        """Nothing more comes of this answer."""
+        """End the current answer."""
         self._flush()
         self._streamed = []
-        held, self._held = self._held, []
-        for text in held:
+        for text in self._held:
             self._print(_markdown(printable(text)))
+        self._held = []
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def _flush(self) -> None:
-        """Print all there is for good."""
+        """Print all remaining text permanently."""
         self.is_behind = False
-        text, self._unfinished = printable(self._unfinished), ""
+        text = printable(self._unfinished)
+        self._unfinished = ""
         if text.strip():
             self._print(_markdown(text))
 
     def _print(self, shown: ConsoleRenderable, *, apart: bool = True) -> None:
-        """Above whatever is still drawn, which is gone with it: it was the beginning of the same."""
+        """
+        Print permanently, replacing the live drawing: it showed the beginning of the same text.
+        """
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -130,16 +136,17 @@ class AnswerView:
                 vertical_overflow="crop",
             )
             self._live.start()
-        # What does not fit the screen cannot be drawn over.
-        last = _SafeRenderable(shown, most=max(self._console.height - 2, 1))
+
+        # Lines that scrolled off the screen cannot be redrawn, so draw only what fits.
+        last = _SafeRenderable(shown, max_lines=max(self._console.height - 2, 1))
         self._live.update(Group(Text(), last) if self._is_begun else last, refresh=True)
 
 
 def split_last_block(text: str) -> tuple[str, str]:
     """
-    The blocks of a Markdown text that nothing can change any more, and the one that may still grow.
+    Split Markdown into the blocks that are final and the last one, which may still grow.
 
-    A block of which not even one line is whole may yet turn out to belong to the one before.
+    A block without one complete line may still turn out to belong to the block before it.
     """
     starts = [token.map[0] for token in Markdown(text).parsed if token.level == 0 and token.map]
     lines = text.split("\n")
@@ -147,21 +154,28 @@ def split_last_block(text: str) -> tuple[str, str]:
     last = "\n".join(lines[at:])
     if at == 0 or "\n" not in last:
         return "", text
+
     return "\n".join(lines[:at]), last
 
 
 def rest_after(whole: str, streamed: str) -> str | None:
-    """What a text has beyond what was streamed of it, blanks aside; None if it is another text."""
+    """
+    Return what the text has beyond the streamed part, ignoring whitespace; None if it is a
+    different text.
+    """
     seen = "".join(streamed.split())
     at = 0
+
     for index, char in enumerate(whole):
         if at == len(seen):
             return whole[index:]
+        # Rendering and storing may change whitespace.
         if char.isspace():
             continue
         if char != seen[at]:
             return None
         at += 1
+
     return "" if at == len(seen) else None
 
 
@@ -171,19 +185,19 @@ def _markdown(text: str) -> Markdown:
 
 class _SafeRenderable:
     """
-    Without blank lines around it, which some blocks bring along and others do not, and without anything that could harm
-    the terminal: Markdown can spell characters out (`&#x202E;`), so what it becomes is looked at again.
+    Renders without blank lines at the ends and without terminal control characters.
 
-    With `most`, no more than so many lines, the last ones.
+    Markdown can encode such characters (`&#x202E;`), so they are removed after rendering.
+    `max_lines` keeps the last lines only.
     """
 
-    def __init__(self, shown: ConsoleRenderable, most: int | None = None) -> None:
+    def __init__(self, shown: ConsoleRenderable, max_lines: int | None = None) -> None:
         self._shown = shown
-        self._most = most
+        self._max_lines = max_lines
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = _without_blank_ends(console.render_lines(self._shown, options, pad=False))
-        for line in lines if self._most is None else lines[-self._most :]:
+        for line in lines if self._max_lines is None else lines[-self._max_lines :]:
             for segment in line:
                 yield (
                     segment if segment.control else Segment(printable(segment.text), segment.style)
@@ -192,5 +206,5 @@ class _SafeRenderable:
 
 
 def _without_blank_ends(lines: list[list[Segment]]) -> list[list[Segment]]:
-    said = [at for at, line in enumerate(lines) if any(segment.text.strip() for segment in line)]
-    return lines[said[0] : said[-1] + 1] if said else []
+    filled = [at for at, line in enumerate(lines) if any(segment.text.strip() for segment in line)]
+    return lines[filled[0] : filled[-1] + 1] if filled else []

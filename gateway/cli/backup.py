@@ -1,23 +1,33 @@
-"""`turngate backup` and `turngate restore`: the database as one file, and back."""
+"""`turngate backup` and `turngate restore`: copy the database into one file, and back."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from turngate.gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import (
+    ConfigFile,
+    Json,
+    StateDir,
+)
 
-_MOVED = "Nothing has run since the backup was made: go on with its open work, and read what was written since."
+_MOVED = (
+    "No daemon has run since the backup was made: continue its open work, and catch up on "
+    "messages since then."
+)
 
 
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,
 ) -> None:
-    """Copy the database into one file, verified, while the daemon works or without it. Holds no keys, no secrets."""
+    """
+    Copy the database into one file, verified, while the daemon works or without it. Holds no keys,
+    no secrets.
+    """
     from turngate.gateway.cli.backup_text import print_backup, refuse_target
     from turngate.gateway.cli.progress import Progress
     from turngate.gateway.cli.state_access import state_of
@@ -26,9 +36,10 @@ def backup(
 
     state = Folder(state_of(config, state_dir).folder.absolute())
     refuse_target(file, state.path, force=force)
-    # Through a connection of our own that only reads: the daemon need not do anything, nor know of it.
+    # Copied through a read-only connection of our own: the daemon is not involved.
     with Progress() as progress:
         contents = back_up(state.database, file, progress)
+
     print_backup(file, contents, state, as_json=json)
 
 
@@ -39,7 +50,10 @@ def restore(
     state_dir: StateDir = None,
     json: Json = False,
 ) -> None:
-    """Put a backup in the place of the database once it is verified; what was there is kept. Stop the daemon first."""
+    """
+    Put a backup in the place of the database once it is verified; what was there is kept. Stop the
+    daemon first.
+    """
     from turngate.gateway.cli.backup_text import print_restored
     from turngate.gateway.cli.progress import Progress
     from turngate.gateway.cli.state_access import state_of
@@ -47,11 +61,9 @@ def restore(
     from turngate.gateway.daemon.system_clock import SystemClock
     from turngate.gateway.stores.sqlite.restore import restore as put_back
 
-    with (
-        take_lock(state_of(config, state_dir).folder, patience=1.0) as lock,
-        Progress() as progress,
-    ):
+    with take_lock(state_of(config, state_dir).folder, timeout=1.0) as lock, Progress() as progress:
         restored = put_back(
             file, lock.state.database, SystemClock().now(), moved=moved, tell=progress
         )
+
     print_restored(file, restored, lock.state, moved=moved, as_json=json)

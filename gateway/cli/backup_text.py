@@ -1,4 +1,4 @@
-"""What a backup holds, what it leaves out, and what a restore means, for people to read."""
+"""Text output of `backup` and `restore`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from turngate.gateway.stores.sqlite.verify import Contents
 
 
 def refuse_target(file: Path, state: Path, *, force: bool) -> None:
-    """The state folder holds the database and the keys: nothing there may be taken for a place to write to."""
+    """
+    Reject a backup target in the state folder, which holds the database and the keys, and existing
+    files.
+    """
     if file.absolute().parent.resolve() == state.resolve():
-        raise Refused(f"{file} would lie among the files that are backed up; choose another folder")
+        raise Refused(f"{file} is in the state folder; choose another folder")
     if not file.exists() and not file.is_symlink():
         return
+    # A link could lead into the state folder.
     if not file.is_file() or file.is_symlink():
-        raise Refused(f"{file} is there and is no regular file; choose another name")
+        raise Refused(f"{file} exists and is not a regular file; choose another name")
     if not force:
-        raise Refused(
-            f"{file} is already there; choose another name, or pass --force to replace it"
-        )
+        raise Refused(f"{file} already exists; choose another name, or pass --force to replace it")
 
 
 def print_backup(file: Path, contents: Contents, state: StateDir, *, as_json: bool) -> None:
-    """What was written, and what was not."""
+    """Print what was written and what was left out."""
     left_out = [str(path) for path in (state.privacy_key, state.web_key, state.files)]
     if as_json:
         print_document(
@@ -41,6 +43,7 @@ def print_backup(file: Path, contents: Contents, state: StateDir, *, as_json: bo
             }
         )
         return
+
     checked = (
         "verified"
         if contents.rows_checked
@@ -48,42 +51,50 @@ def print_backup(file: Path, contents: Contents, state: StateDir, *, as_json: bo
     )
     typer.echo(f"Wrote {file}: {_words(contents)}, {checked}.")
     typer.echo(
-        "It holds the database alone. Left out: privacy.key, web.key, the config with its secrets, and the folder of"
-        " files that people sent. Where privacy.key is another one, agents know everybody by another pseudonym; keep"
-        " a copy of it apart from the backups: both together tell who is who."
+        "It contains the database only. Left out: privacy.key, web.key, the config with its "
+        "secrets, and the folder of files that users sent. With another privacy.key, agents see "
+        "other pseudonyms; keep a copy of it apart from the backups: both together reveal who "
+        "is who."
     )
 
 
 def print_restored(
     file: Path, restored: Restored, state: StateDir, *, moved: bool, as_json: bool
 ) -> None:
-    """What is in place now, where the rest went, and what nobody can know."""
-    contents, aside = restored.contents, restored.aside
+    """
+    Print what was restored, where the old database is, and what may have changed since the backup.
+    """
+    contents = restored.contents
+    aside = restored.aside
     if as_json:
         replaced = None if aside is None else str(aside)
         print_document({"file": str(file), **_json(contents), "replaced": replaced, "moved": moved})
         return
+
     typer.echo(
         f"Restored {file}: {_words(contents)}, verified; last used {age(_moment(contents))}."
     )
     if aside is not None:
-        typer.echo(f"What was there is kept as {aside}; delete it when you no longer need it.")
+        typer.echo(
+            f"The previous database is kept as {aside}; delete it when you no longer need it."
+        )
+
     if contents.open_work and not moved:
         typer.echo(
-            f"Open when it was made: {counted(contents.open_work, 'message')}. They may have been answered since,"
-            " so nothing is done about them: `turngate queue list` shows them, `turngate queue retry` takes one up."
+            f"Open when it was made: {counted(contents.open_work, 'message')}. They may have "
+            "been answered since, so they are not processed: `turngate queue list` shows them, "
+            "`turngate queue retry` retries one."
         )
+
     typer.echo(
-        "Whoever was let in or shut out since (`turngate pair list`) is again as the backup says."
+        "Pairings (`turngate pair list`) are again as they were in the backup."
         f" Start the daemon with `turngate run --state-dir {state.path}` or as a service."
     )
 
 
 def _words(contents: Contents) -> str:
-    sessions, entries = (
-        counted(contents.sessions, "session"),
-        counted(contents.entries, "entry", "entries"),
-    )
+    sessions = counted(contents.sessions, "session")
+    entries = counted(contents.entries, "entry", "entries")
     return f"{sessions}, {entries}, {contents.size / 1_000_000:,.1f} MB"
 
 

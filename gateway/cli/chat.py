@@ -36,19 +36,21 @@ def chat(
     """
     Talk to the agent. Ctrl-C stops an answer, Ctrl-D leaves.
 
-    Without a terminal, all of standard input is one message, and the answer alone goes to standard output; a line that
-    is a command (/new) stands for itself.
+    Without a terminal, all of standard input is one message, and the answer alone goes to standard
+    output; a line that is a command (/new) stands for itself.
     """
     from turngate.config.load import load
-    from turngate.gateway.cli.chat_connection import chat_line
-    from turngate.gateway.cli.chat_piped import answer_piped, read_piped
-    from turngate.gateway.cli.chat_terminal import converse
+    from turngate.gateway.cli.chat_connection import open_chat
+    from turngate.gateway.cli.chat_piped import read_piped, send_piped
+    from turngate.gateway.cli.chat_terminal import run_chat
 
+    # Secrets are read only if a gateway has to be started here.
     folder = load(config, state_dir, secrets=False).config.state_dir
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     piped = "" if is_terminal else read_piped(sys.stdin.buffer)
-    with chat_line(folder, lambda: load(config, state_dir).config, session) as line:
+
+    with open_chat(folder, lambda: load(config, state_dir).config, session) as line:
         if is_terminal:
-            converse(line, folder)
+            run_chat(line, folder)
         else:
-            answer_piped(line, piped)
+            send_piped(line, piped)

@@ -1,4 +1,4 @@
-"""`turngate chat` in a pipe: everything that comes in is said, the answers alone go out."""
+"""`turngate chat` in a pipe: stdin is sent as messages, only the answers go to stdout."""
 
 from __future__ import annotations
 
@@ -11,39 +11,51 @@ from turngate.gateway.cli.chat_connection import ChatConnection
 from turngate.gateway.cli.printable import printable
 from turngate.gateway.daemon.control.chat_events import LARGEST_MESSAGE, NotStored
 from turngate.gateway.domain.errors import Refused, Unreachable
-from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Settled
-from turngate.gateway.domain.messages import Part, TurnId
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.live_view import (
+    Arrived,
+    Began,
+    FellBehind,
+    Settled,
+)
+from turngate.gateway.domain.outbox import Part
 
 _COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:\s.*)?")
 
 
 def read_piped(stream: BinaryIO) -> str:
-    """All of it, unless that is more than anybody would send."""
+    """Read all of stdin, up to the largest message."""
     piped = stream.read(LARGEST_MESSAGE + 1)
     if len(piped) > LARGEST_MESSAGE:
         raise Refused(
-            f"more than {LARGEST_MESSAGE:,} bytes were piped in; send less, or name a file instead"
+            f"the input has more than {LARGEST_MESSAGE:,} bytes; send less, or name a file instead"
         )
+
     try:
         text = piped.decode()
     except UnicodeDecodeError as exc:
-        raise Refused(
-            "what was piped in is not UTF-8 text; convert it, or name a file instead"
-        ) from exc
+        raise Refused("the input is not UTF-8 text; convert it, or name a file instead") from exc
+
     if not text.strip():
-        raise Refused("nothing was piped in; write the message to standard input")
+        raise Refused("the input is empty; write the message to standard input")
+
     return text
 
 
-def answer_piped(line: ChatConnection, piped: str) -> None:
-    """Say one message after the other, each when the one before is settled."""
+def send_piped(line: ChatConnection, piped: str) -> None:
+    """Send one message after the other, each once the previous one is settled."""
     for message in messages_in(piped, {command.name for command in line.commands}):
         _exchange(line, message)
 
 
 def messages_in(text: str, commands: Collection[str]) -> list[str]:
-    """The whole text as one message, but for lines that are commands: they stand alone, and split the rest."""
-    messages, lines = list[str](), list[str]()
+    """
+    Split the input: lines that are commands are messages of their own, the text between them is one
+    message each.
+    """
+    messages = list[str]()
+    lines = list[str]()
+
     for each in text.split("\n"):
         form = _COMMAND.fullmatch(each)
         if form is None or form["name"].lower() not in commands:
@@ -51,6 +63,7 @@ def messages_in(text: str, commands: Collection[str]) -> list[str]:
             continue
         messages += ["\n".join(lines), each.strip()]
         lines = []
+
     return [
         message
         for message in (each.strip("\n") for each in [*messages, "\n".join(lines)])
@@ -59,7 +72,9 @@ def messages_in(text: str, commands: Collection[str]) -> list[str]:
 
 
 def _exchange(line: ChatConnection, text: str) -> None:
-    message, turns = line.say(text), set[TurnId]()
+    message = line.say(text)
+    turns = set[TurnId]()
+
     while True:
         match line.next():
             case NotStored(id=refused, reason=reason) if refused in (message, ""):
@@ -72,17 +87,17 @@ def _exchange(line: ChatConnection, text: str) -> None:
                 return
             case FellBehind():
                 raise Unreachable(
-                    "this terminal fell behind; `turngate sessions list` and `show` have the answer"
+                    "this terminal read too slowly; `turngate sessions show` has the answer"
                 )
 
 
 def _answers(part: Part, message: str, turns: Collection[TurnId]) -> bool:
-    """Somebody else may be talking in the same conversation."""
+    """Whether the part answers our message: others may write in the same conversation."""
     return part.reply_to == message or part.turn in turns
 
 
 def _write(text: str) -> None:
-    """To a program as it is; to a terminal without what could harm it."""
+    """Write an answer: unchanged to a program, without control characters to a terminal."""
     shown = printable(text) if sys.stdout.isatty() else text
     sys.stdout.buffer.write(f"{shown}\n".encode(errors="replace"))
     sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""`turngate chat` at a terminal: a prompt, the answer as it comes, the prompt again."""
+"""`turngate chat` on a terminal: a prompt, the streamed answer, the prompt again."""
 
 from __future__ import annotations
 
@@ -19,24 +19,31 @@ from turngate.gateway.cli.line_editor import LineEditor
 from turngate.gateway.cli.printable import printable_line
 from turngate.gateway.daemon.control.chat_events import ChatEvent, NotStored
 from turngate.gateway.daemon.state_dir import StateDir
+from turngate.gateway.domain.agent_events import Tool
 from turngate.gateway.domain.errors import Unreachable
-from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
-from turngate.gateway.domain.messages import Text as Words
-from turngate.gateway.domain.messages import Tool
+from turngate.gateway.domain.live_view import (
+    Arrived,
+    Began,
+    FellBehind,
+    Happened,
+    Settled,
+)
+from turngate.gateway.domain.transcript import Text as Words
 
-_BETWEEN_LOOKS = 0.05
+_POLL_SECONDS = 0.05
 _STOP = "/stop"
 
 
-def converse(line: ChatConnection, folder: Path) -> None:
-    """Until Ctrl-D, or Ctrl-C at the prompt."""
+def run_chat(line: ChatConnection, folder: Path) -> None:
+    """Run the prompt until Ctrl-D, or Ctrl-C at the prompt."""
     console = Console(markup=False, highlight=False, emoji=False)
     console.print(Text(_welcome(line), style="dim"))
+
     with LineEditor(
         StateDir(folder).chat_history, [f"/{command.name}" for command in line.commands]
     ) as editor:
         while True:
-            _show_what_came(line, console)
+            _show_unseen(line, console)
             try:
                 message = editor.read(f"{line.session or 'chat'}> ")
             except (EOFError, KeyboardInterrupt):
@@ -49,12 +56,12 @@ def converse(line: ChatConnection, folder: Path) -> None:
 
 def _welcome(line: ChatConnection) -> str:
     named = f", conversation “{line.session}”" if line.session else ""
-    where = " No daemon runs, so the gateway works inside this command." if line.is_inside else ""
+    where = " No daemon runs, so the gateway runs inside this command." if line.in_process else ""
     return f"Turngate chat{named}. /help lists the commands, Ctrl-D leaves.{where}"
 
 
-def _show_what_came(line: ChatConnection, console: Console) -> None:
-    """What somebody else said to this conversation, or what was delivered, while nobody looked."""
+def _show_unseen(line: ChatConnection, console: Console) -> None:
+    """Show messages that arrived while the prompt was open."""
     view = AnswerView(console)
     while (event := line.next(timeout=0)) is not None:
         _show(view, event)
@@ -62,25 +69,26 @@ def _show_what_came(line: ChatConnection, console: Console) -> None:
 
 
 def _answer(line: ChatConnection, console: Console, message: str) -> bool:
-    """Show what comes until everything said is settled. False if somebody would not wait for that."""
-    waiting, view = {line.say(message)}, AnswerView(console)
+    """Send a message and show events until all are settled. False if the user left earlier."""
+    waiting = {line.say(message)}
+    view = AnswerView(console)
     view.wait()
+
     try:
         with _without_echo(), _stopping_on_interrupt(line, waiting):
             while waiting:
-                event = line.next(timeout=_BETWEEN_LOOKS if view.is_behind else None)
+                event = line.next(timeout=_POLL_SECONDS if view.is_behind else None)
                 if event is not None:
                     _show(view, event)
                     waiting -= _settled(event)
                 view.keep_up()
     except KeyboardInterrupt:
         view.finish()
-        console.print(
-            Text("Left before the end; the answer will be in the transcript.", style="dim")
-        )
+        console.print(Text("Left early; the answer will be in the transcript.", style="dim"))
         return False
     finally:
         view.finish()
+
     return True
 
 
@@ -109,17 +117,22 @@ def _show(view: AnswerView, event: ChatEvent) -> None:
             view.wait()
         case FellBehind():
             raise Unreachable(
-                "this terminal fell behind; `turngate sessions list` and `show` have the rest"
+                "this terminal read too slowly; `turngate sessions show` has the rest"
             )
 
 
 @contextmanager
 def _without_echo() -> Iterator[None]:
-    """What is typed ahead waits for the prompt, and does not get between the lines of the answer."""
+    """
+    Turn off echo, so that typed-ahead text does not mix with the answer; it stays in the input
+    buffer.
+    """
     before = termios.tcgetattr(sys.stdin)
     silent = [*before]
+    # Index 3 holds the local flags.
     silent[3] &= ~termios.ECHO
     termios.tcsetattr(sys.stdin, termios.TCSADRAIN, silent)
+
     try:
         yield
     finally:
@@ -128,9 +141,10 @@ def _without_echo() -> Iterator[None]:
 
 @contextmanager
 def _stopping_on_interrupt(line: ChatConnection, waiting: set[str]) -> Iterator[None]:
-    """The first Ctrl-C asks the agent to stop; the second leaves."""
+    """Make the first Ctrl-C stop the agent; the second leaves."""
 
     def stop(number: int, frame: FrameType | None) -> None:
+        # The next Ctrl-C raises KeyboardInterrupt.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         waiting.add(line.say(_STOP))
 

@@ -37,10 +37,14 @@ def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online 
 
 
 def _under_strict_unit(loaded: "Loaded") -> tuple[str, ...]:
-    from turngate.config.load import too_strict
+    from turngate.config.load import strict_unit_warnings
     from turngate.gateway.cli.systemd_units import is_strict
 
-    return too_strict(loaded.config) if loaded.file and is_strict(loaded.file.absolute()) else ()
+    return (
+        strict_unit_warnings(loaded.config)
+        if loaded.file and is_strict(loaded.file.absolute())
+        else ()
+    )
 
 
 def _make_agents(loaded: "Loaded") -> None:
@@ -51,9 +55,9 @@ def _make_agents(loaded: "Loaded") -> None:
     from turngate.gateway.observability.observer import Observer
 
     async def make() -> None:
-        staff = AgentPool(Observer())
-        await staff.employ(loaded.config)
-        await staff.close()
+        pool = AgentPool(Observer())
+        await pool.load(loaded.config)
+        await pool.close()
 
     try:
         asyncio.run(make())
@@ -92,4 +96,7 @@ def _who_may_talk(access: "Access") -> str:
     }
     answered = {"mention": "what is addressed to the bot", "all": "everything", "off": "nothing"}
     named = f"{len(access.allow)} allowed, {len(access.admins)} admins"
-    return f"Who may talk: {named}; {direct[access.direct]}; in allowed chats {answered[access.groups]} is answered."
+    return (
+        f"Who may talk: {named}; {direct[access.direct]}; in allowed chats "
+        f"{answered[access.groups]} is answered."
+    )

@@ -1,8 +1,12 @@
-"""`turngate config`: what is in effect, and what may be written."""
+"""`turngate config`: show the effective config and the schema."""
 
 import typer
 
-from turngate.gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import (
+    ConfigFile,
+    Json,
+    StateDir,
+)
 
 app = typer.Typer(
     name="config", no_args_is_help=True, help="Show the config, or the schema it follows."

@@ -1,4 +1,4 @@
-"""What the exit status says. Unit files and scripts hold on to these."""
+"""Exit codes. Unit files and scripts depend on them."""
 
 from enum import IntEnum
 
@@ -32,5 +32,5 @@ _BY_ERROR: tuple[tuple[type[TurngateError], Exit], ...] = (
 
 
 def exit_of(error: TurngateError) -> Exit:
-    """What an error that ended a command says to the shell."""
+    """Return the exit code for an error that ended a command."""
     return next((code for cls, code in _BY_ERROR if isinstance(error, cls)), Exit.FAILED)

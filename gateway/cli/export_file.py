@@ -1,4 +1,4 @@
-"""Where an export goes: to standard output as it comes, or into a file that is there only when it is whole."""
+"""Target of an export: standard output, or a file that appears only once it is complete."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from turngate.gateway.domain.serialization import Json
 
 @contextmanager
 def exported_to(output: Path | None) -> Iterator[Callable[[Json], None]]:
-    """Takes the lines of an export one by one."""
+    """Return a function that writes one line of the export."""
     if output is None:
         yield _to_standard_output
         sys.stdout.flush()
         return
+
     draft = output.with_name(output.name + ".part")
     written = 0
 
@@ -35,6 +36,7 @@ def exported_to(output: Path | None) -> Iterator[Callable[[Json], None]]:
     try:
         with _opened(draft) as file:
             yield write
+        # Atomic: readers see the complete file or none.
         draft.replace(output)
     except OSError as exc:
         raise Refused(
@@ -42,11 +44,12 @@ def exported_to(output: Path | None) -> Iterator[Callable[[Json], None]]:
         ) from exc
     finally:
         draft.unlink(missing_ok=True)
+
     typer.echo(f"Wrote {counted(written, 'line')} to {output}.")
 
 
 def _opened(draft: Path) -> TextIO:
-    """For the owner alone: it holds what people said."""
+    """Open the draft for its owner only: it holds messages."""
     draft.unlink(missing_ok=True)
     return os.fdopen(
         os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600),
@@ -56,6 +59,6 @@ def _opened(draft: Path) -> TextIO:
 
 
 def _to_standard_output(exported: Json) -> None:
-    """On a terminal as ASCII: the same to a program, harmless to the terminal."""
+    """Write a line; as ASCII on a terminal, where control characters could do harm."""
     text = str(exported)
     sys.stdout.write(f"{json.dumps(json.loads(text)) if sys.stdout.isatty() else text}\n")

@@ -1,4 +1,4 @@
-"""Typing at the prompt: line editing, what was typed before on the arrow keys, commands on Tab."""
+"""Line editing at the prompt: history on the arrow keys, commands on Tab."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ _CONTINUED = "\\"
 
 class LineEditor:
     """
-    Lasts for one chat. The history is a file of our own, a JSON string per line: what GNU readline and libedit write is
-    not the same, and neither keeps a message of several lines.
+    Line editor of one chat.
+
+    The history file has one JSON string per line: GNU readline and libedit use different formats,
+    and neither supports messages of several lines.
     """
 
     def __init__(self, history: Path, commands: Sequence[str]) -> None:
@@ -27,25 +29,28 @@ class LineEditor:
     def __enter__(self) -> LineEditor:
         readline.clear_history()
         readline.set_auto_history(False)
-        for said in self._remembered():
-            readline.add_history(said)
+        for message in self._load_history():
+            readline.add_history(message)
+
         readline.set_completer_delims(" \t\n")
         readline.set_completer(self._complete)
         is_libedit = "libedit" in (readline.__doc__ or "")
         readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-        # Python turns it off for its own prompt. With it, lines that are pasted together are one message.
+        # Python disables it for its own prompt. With it, several pasted lines are one message.
         readline.parse_and_bind("set enable-bracketed-paste on")
+
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
         readline.set_completer(None)
-        with suppress(OSError):  # a history that cannot be kept is no reason to fail at leaving
-            self._remember()
+        # A history that cannot be written must not turn the exit into a failure.
+        with suppress(OSError):
+            self._save_history()
 
     def read(self, prompt: str) -> str:
-        """One message; a line that ends in a backslash goes on in the next."""
+        """Read one message; a line that ends in a backslash continues on the next."""
         lines = [input(prompt)]
         while lines[-1].endswith(_CONTINUED):
             lines[-1] = lines[-1].removesuffix(_CONTINUED)
@@ -55,33 +60,35 @@ class LineEditor:
             readline.add_history(message)
         return message
 
-    def _complete(self, begun: str, number: int) -> str | None:
-        if readline.get_begidx() > 0 or not begun.startswith("/"):
+    def _complete(self, prefix: str, number: int) -> str | None:
+        # Commands are completed at the beginning of the line only.
+        if readline.get_begidx() > 0 or not prefix.startswith("/"):
             return None
-        fitting = [f"{command} " for command in self._commands if command.startswith(begun)]
-        return fitting[number] if number < len(fitting) else None
+        matching = [f"{command} " for command in self._commands if command.startswith(prefix)]
+        return matching[number] if number < len(matching) else None
 
-    def _remembered(self) -> list[str]:
+    def _load_history(self) -> list[str]:
         try:
-            written = self._file.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = self._file.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             return []
-        return [said for said in map(_read, written[-_LONGEST_HISTORY:]) if said]
+        return [message for message in map(_read, lines[-_LONGEST_HISTORY:]) if message]
 
-    def _remember(self) -> None:
-        said = [
+    def _save_history(self) -> None:
+        message = [
             readline.get_history_item(at + 1) for at in range(readline.get_current_history_length())
         ]
         draft = self._file.with_name(f"{self._file.name}.{os.getpid()}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(each)}\n" for each in said[-_LONGEST_HISTORY:])
+            file.writelines(f"{json.dumps(each)}\n" for each in message[-_LONGEST_HISTORY:])
+        # Atomic, because several chats may end at the same time.
         draft.replace(self._file)
 
 
-def _read(written: str) -> str | None:
+def _read(lines: str) -> str | None:
     try:
-        said = json.loads(written)
+        message = json.loads(lines)
     except ValueError:
         return None
-    return said if isinstance(said, str) and "\0" not in said else None
+    return message if isinstance(message, str) and "\0" not in message else None

@@ -1,4 +1,4 @@
-"""The options that every command takes, and the kinds of values that several do."""
+"""Options that every command takes, and shared value types."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 def duration(written: str) -> timedelta:
-    """As in the config: 90s, 30m, 24h, 7d."""
+    """Parse a duration as in the config: 90s, 30m, 24h, 7d."""
     from turngate.config.fields import duration_of
 
     try:

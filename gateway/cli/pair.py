@@ -6,19 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turngate.gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import (
+    ConfigFile,
+    Json,
+    StateDir,
+)
 
 if TYPE_CHECKING:
     from turngate.gateway.domain.serialization import Json as Document
 
 app = typer.Typer(
-    name="pair", no_args_is_help=True, help="See who asks to talk to the bot; let people in or out."
+    name="pair", no_args_is_help=True, help="List pairing requests; approve or revoke users."
 )
 
 
 @app.command("list")
 def list_(config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
-    """Everybody who was let in by a pairing code, and everybody who waits for it."""
+    """List the users approved by pairing, and the pending requests."""
     from turngate.gateway.cli.pair_text import print_people
 
     _print("pair.list", {}, print_people, config, state_dir, json)
@@ -26,14 +30,12 @@ def list_(config: ConfigFile = None, state_dir: StateDir = None, json: Json = Fa
 
 @app.command()
 def approve(
-    code: Annotated[
-        str, typer.Argument(metavar="CODE", help="The code that the person was given.")
-    ],
+    code: Annotated[str, typer.Argument(metavar="CODE", help="The code that the user was given.")],
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,
 ) -> None:
-    """Let in whoever was given this code. Five wrong ones lock this command for an hour."""
+    """Approve the user who was given this code. Five wrong codes lock this command for an hour."""
     from turngate.gateway.cli.pair_text import print_approved
 
     _print("pair.approve", {"code": code}, print_approved, config, state_dir, json)
@@ -42,13 +44,13 @@ def approve(
 @app.command()
 def revoke(
     who: Annotated[
-        str, typer.Argument(metavar="WHO", help="As `pair list` says it: telegram:12345.")
+        str, typer.Argument(metavar="WHO", help="As `pair list` shows it: PLATFORM:ID.")
     ],
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,
 ) -> None:
-    """Let somebody in no longer. Who is in the config stays allowed by it."""
+    """Revoke a pairing. Users allowed by the config stay allowed."""
     from turngate.gateway.cli.pair_text import print_revoked
 
     _print("pair.revoke", {"who": who}, print_revoked, config, state_dir, json)
@@ -57,7 +59,7 @@ def revoke(
 def _print(
     verb: str,
     args: dict[str, str],
-    show_people: "Callable[[Document], None]",
+    print_text: "Callable[[Document], None]",
     config: Path | None,
     state_dir: Path | None,
     json: bool,
@@ -69,4 +71,4 @@ def _print(
     if json:
         print_document(found)
     else:
-        show_people(found)
+        print_text(found)

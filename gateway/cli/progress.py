@@ -1,4 +1,4 @@
-"""How far something long is: on the terminal only, and only when it takes more than two seconds."""
+"""A progress bar, on a terminal only and only after two seconds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-_SILENCE = 2.0
+_SECONDS_BEFORE_SHOWN = 2.0
 
 
 class Progress:
-    """Told what is being done, how much of it is done, and how much there is; 0 where nobody knows."""
+    """
+    Progress bar that is called with a description, the amount done and the total (0 if unknown).
+    """
 
     def __init__(self) -> None:
         self._bar: Bar | None = None
@@ -27,17 +29,22 @@ class Progress:
         return self
 
     def __call__(self, what: str, done: int, whole: int) -> None:
-        """So far."""
-        if not self._is_wanted or time.monotonic() - self._began < _SILENCE:
+        """Report progress."""
+        # Short operations show no bar.
+        if not self._is_wanted or time.monotonic() - self._began < _SECONDS_BEFORE_SHOWN:
             return
+
         if self._bar is None:
-            columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+            columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
             self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
             self._bar.start()
+
         if self._task is None or what != self._what:
             if self._task is not None:
                 self._bar.remove_task(self._task)
-            self._task, self._what = self._bar.add_task(what, total=whole or None), what
+            self._task = self._bar.add_task(what, total=whole or None)
+            self._what = what
+
         self._bar.update(self._task, completed=done)
 
     def __exit__(

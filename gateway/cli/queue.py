@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turngate.gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import (
+    ConfigFile,
+    Json,
+    StateDir,
+)
 
 if TYPE_CHECKING:
     from turngate.gateway.domain.serialization import Json as Document
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="queue",
     no_args_is_help=True,
-    help="See work that waits or was given up; retry or drop it.",
+    help="List waiting work and dead letters; retry or drop them.",
 )
 
 Row = Annotated[str, typer.Argument(metavar="ID", help="As `queue list` calls it: in12 or out7.")]
@@ -22,7 +26,7 @@ Row = Annotated[str, typer.Argument(metavar="ID", help="As `queue list` calls it
 
 @app.command("list")
 def list_(config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
-    """Everything that is on its way, failed, was refused or has died."""
+    """List everything that is waiting, failed, refused or dead."""
     from turngate.gateway.cli.queue_text import print_queue
 
     _print("queue.list", print_queue, config, state_dir, json)
@@ -32,7 +36,7 @@ def list_(config: ConfigFile = None, state_dir: StateDir = None, json: Json = Fa
 def show(
     row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False
 ) -> None:
-    """One of them, with its words and what happened to it."""
+    """Show one of them, with its text and its steps."""
     from turngate.gateway.cli.queue_text import print_row
 
     _print("queue.show", print_row, config, state_dir, json, row)
@@ -42,7 +46,7 @@ def show(
 def retry(
     row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False
 ) -> None:
-    """Take something that failed, died or was refused back to work."""
+    """Retry something that failed, is dead or was refused."""
     from turngate.gateway.cli.queue_text import print_retried
 
     _print("queue.retry", print_retried, config, state_dir, json, row)
@@ -52,7 +56,7 @@ def retry(
 def drop(
     row: Row, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False
 ) -> None:
-    """Give something up for good. A message loses its words."""
+    """Drop something for good. The text of a message is deleted."""
     from turngate.gateway.cli.queue_text import print_dropped
 
     _print("queue.drop", print_dropped, config, state_dir, json, row)
@@ -60,13 +64,13 @@ def drop(
 
 def trace(
     message: Annotated[
-        str, typer.Argument(metavar="ID", help="in12, or the platform's own id of the message.")
+        str, typer.Argument(metavar="ID", help="in12, or the platform's message id.")
     ],
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,
 ) -> None:
-    """Tell one message's life, step by step, with times."""
+    """Show the steps of one message, with times."""
     from turngate.gateway.cli.queue_text import print_trace
 
     _print("trace", print_trace, config, state_dir, json, message)
@@ -74,7 +78,7 @@ def trace(
 
 def _print(
     verb: str,
-    show_people: "Callable[[Document], None]",
+    print_text: "Callable[[Document], None]",
     config: Path | None,
     state_dir: Path | None,
     json: bool,
@@ -87,4 +91,4 @@ def _print(
     if json:
         print_document(found)
     else:
-        show_people(found)
+        print_text(found)

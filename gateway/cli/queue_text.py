@@ -1,4 +1,4 @@
-"""Work and its steps, for people to read."""
+"""Text output of `queue` and `trace`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from rich.console import Console
 from rich.text import Text
 
 from turngate.gateway.cli.printable import printable
-from turngate.gateway.cli.tables import line, place, table, terminal
+from turngate.gateway.cli.tables import (
+    chat_of,
+    line,
+    table,
+    terminal,
+)
 from turngate.gateway.domain.serialization import Json
 
 _STYLES = {
@@ -22,54 +27,59 @@ _STYLES = {
 
 
 def print_queue(queue: Json) -> None:
-    """Both directions, or that there is nothing."""
+    """Print both directions, or that the queue is empty."""
     found = _fields(queue)
     rows = [_fields(row) for name in ("inbox", "outbox") for row in _rows(found.get(name))]
     if not rows:
-        typer.echo("Nothing waits, and nothing was given up.")
+        typer.echo("No waiting work and no dead letters.")
         return
-    shown = table("ID", "STATE", "WHERE", "AGE", "TRIES", "REASON", yielding="REASON")
+
+    shown = table("ID", "STATE", "WHERE", "AGE", "TRIES", "REASON", flexible="REASON")
     for row in rows:
         state = str(row["state"])
         shown.add_row(
             line(row["id"], "bold"),
             Text(state, style=_STYLES.get(state, "")),
-            line(place(row["key"]) if row["key"] else "-"),
+            line(chat_of(row["key"]) if row["key"] else "-"),
             _age(row["age_s"]),
             str(row["attempts"]),
             line(row["reason"] or ""),
         )
+
     terminal().print(shown)
 
 
 def print_row(row: Json) -> None:
-    """Its facts, its words, its steps."""
-    found, console = _fields(row), terminal()
+    """Print its fields, its text and its steps."""
+    found = _fields(row)
+    console = terminal()
+
     for name in ("id", "state", "key", "attempts", "reason"):
         if found.get(name) is not None:
             console.print(Text.assemble((f"{name:<9}", "dim"), line(found[name])), soft_wrap=True)
+
     if found.get("text"):
         console.print()
         console.print(Text(printable(str(found["text"]))), soft_wrap=True)
+
     if found.get("steps"):
         console.print()
         _print_steps(console, found["steps"])
 
 
 def print_retried(row: Json) -> None:
-    """What it is now."""
     found = _fields(row)
-    typer.echo(f"{found.get('id')} is back at work ({found.get('state')}).")
+    typer.echo(f"{found.get('id')} is queued again ({found.get('state')}).")
 
 
 def print_dropped(row: Json) -> None:
-    """That it is gone."""
     typer.echo(f"{_fields(row).get('id')} was dropped.")
 
 
 def print_trace(trace: Json) -> None:
-    """The message in a line, then its steps."""
-    found, console = _fields(trace), terminal()
+    """Print the message in one line, then its steps."""
+    found = _fields(trace)
+    console = terminal()
     message = _fields(found.get("message"))
     session = f", session {message.get('session')}" if message.get("session") else ""
     head = f"{message.get('id')} ({message.get('message_id')}) is {message.get('state')}{session}"
@@ -78,12 +88,15 @@ def print_trace(trace: Json) -> None:
 
 
 def _print_steps(console: Console, steps: Json) -> None:
-    """Each with its time, and how long after the one before."""
+    """Print each step with its time and the time since the previous one."""
     before: datetime | None = None
+
     for step in map(_fields, _rows(steps)):
         at = datetime.fromisoformat(str(step["at"]))
+        # The gap shows where a message spent its time.
         later = "" if before is None else f"+{(at - before).total_seconds():.3f} s"
         word = str(step["step"])
+
         console.print(
             Text.assemble(
                 (f"{at.astimezone():%Y-%m-%d %H:%M:%S.%f}  ", "dim"),

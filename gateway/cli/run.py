@@ -21,28 +21,33 @@ from turngate.gateway.domain.errors import ConfigError, TurngateError
 if TYPE_CHECKING:
     from turngate.config.load import Loaded, Service
 
-_PATIENCE = 2.0  # a short command may be at work in the state folder
+# A short command may be using the state folder.
+_LOCK_TIMEOUT = 2.0
 
 
 def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
-    """Run the gateway until Ctrl-C or SIGTERM. Without a config: the echo agent, and a web chat on this machine."""
+    """
+    Run the gateway until Ctrl-C or SIGTERM. Without a config: the echo agent, and a web chat on
+    this machine.
+    """
     for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, _leave)
-    signal.pthread_sigmask(
-        signal.SIG_BLOCK, {signal.SIGHUP}
-    )  # the daemon hears of it when it can do something
+        signal.signal(each, _exit_now)
+
+    # Blocked until the daemon can handle it; the default would end the process.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
 
     from turngate.config.load import load, service
-    from turngate.gateway.daemon.sd_notify import is_journal
+    from turngate.gateway.observability.journal import is_journal
 
-    surroundings = service()
-    to_journal = is_journal(sys.stderr.fileno(), surroundings.journal)
+    environment = service()
+    to_journal = is_journal(sys.stderr.fileno(), environment.journal)
+
     try:
-        _run(partial(load, config, state_dir), surroundings, to_journal=to_journal)
+        _run(partial(load, config, state_dir), environment, to_journal=to_journal)
     except TurngateError as exc:
         if not to_journal:
             raise
-        _tell_journal(str(exc), priority=3)
+        _write_to_journal(str(exc), priority=3)
         raise typer.Exit(exit_of(exc)) from exc
 
 
@@ -50,11 +55,12 @@ def _run(load: Callable[[], Loaded], service: Service, *, to_journal: bool) -> N
     loaded = load()
     for warning in loaded.warnings:
         if to_journal:
-            _tell_journal(warning, priority=4)
+            _write_to_journal(warning, priority=4)
         else:
             typer.echo(warning, err=True)
-    # What comes next takes a second to load. Whoever is not the first need not wait for it.
-    with take_lock(loaded.config.state_dir, patience=_PATIENCE) as lock:
+
+    # Take the lock before the slow imports, so that a second daemon fails at once.
+    with take_lock(loaded.config.state_dir, timeout=_LOCK_TIMEOUT) as lock:
         import asyncio
 
         from turngate.gateway.daemon.process import Daemon
@@ -63,19 +69,26 @@ def _run(load: Callable[[], Loaded], service: Service, *, to_journal: bool) -> N
         try:
             asyncio.run(daemon.run())
         except ConfigError as exc:
+            # Found while starting: add the position in the config file.
             raise loaded.located(exc) from exc
         finally:
             daemon.log_to_the_end()
 
 
-def _tell_journal(text: str, *, priority: int) -> None:
-    """Others read it, too: where the mistakes are, and not what the file says there, which `turngate check` shows."""
+def _write_to_journal(text: str, *, priority: int) -> None:
+    """
+    Write to the journal without config values: others can read it. `turngate check` shows the
+    values.
+    """
     from turngate.config.problems import without_values
 
     for line in without_values(text).splitlines():
         typer.echo(f"<{priority}>{printable(line)}", err=True)
 
 
-def _leave(number: int, frame: FrameType | None) -> Never:
-    """As long as nothing is open there is nothing to finish. At once: an exception can get lost where it is raised."""
+def _exit_now(number: int, frame: FrameType | None) -> Never:
+    """
+    Exit on a signal before anything is open. At once, because an exception from a signal handler
+    can be swallowed.
+    """
     os._exit(0)

@@ -16,7 +16,7 @@ User = Annotated[
     bool | None,
     typer.Option(
         "--user/--system",
-        help="A service of yours or of the machine.",
+        help="A service of the user or of the machine.",
         show_default="of the machine for root",
     ),
 ]
@@ -29,7 +29,7 @@ RunAs = Annotated[
     typer.Option(
         "--run-as",
         metavar="USER",
-        help="Whose logins agents that are programs (command, acp, python) use.",
+        help="The user whose logins program agents (command, acp, python) use.",
     ),
 ]
 Into = Annotated[
@@ -51,7 +51,7 @@ def print_(
     instances: Instances = False,
     run_as: RunAs = None,
 ) -> None:
-    """Print the unit, with the paths of this installation and whatever its agents need."""
+    """Print the unit, with the paths of this installation and what its agents need."""
     unit = _unit(config, state_dir, _flavour(user, instances=instances), run_as)
     typer.echo(unit.text() + (f"\n{extra}" if (extra := unit.drop_in()) else ""), nl=False)
 
@@ -65,29 +65,31 @@ def install(
     run_as: RunAs = None,
     into: Into = None,
 ) -> None:
-    """Write the unit where systemd finds it, and say what to do next."""
-    from turngate.gateway.cli import systemd_units as units
+    """Write the unit where systemd finds it, and print the next steps."""
+    from turngate.gateway.cli import systemd_units
 
     flavour = _flavour(user, instances=instances)
     unit = _unit(config, state_dir, flavour, run_as)
-    for path in units.install(unit, into or _folder(flavour)):
+    for path in systemd_units.install(unit, into or _folder(flavour)):
         typer.echo(f"Wrote {path}.")
+
     name = flavour.file_name.replace("@.service", "@NAME").removesuffix(".service")
-    control, log = (
-        ("systemctl --user", "journalctl --user")
-        if _is_user(flavour)
-        else ("sudo systemctl", "journalctl")
-    )
+    control = "systemctl --user" if _is_user(flavour) else "sudo systemctl"
+    log = "journalctl --user" if _is_user(flavour) else "journalctl"
     typer.echo("Next:")
+
     for name_of_secret, path in unit.credentials.items():
         typer.echo(
-            f"  put the secret {name_of_secret}, and nothing else, into {path}, readable by its owner alone"
+            f"  put the secret {name_of_secret}, and nothing else, into {path}, readable by its "
+            "owner alone"
         )
+
     typer.echo(f"  {control} daemon-reload")
     typer.echo(f"  {control} enable --now {name}")
     typer.echo(f"  {log} -u {name} -f")
+
     if _is_user(flavour):
-        typer.echo("  loginctl enable-linger      # to go on when you log out")
+        typer.echo("  loginctl enable-linger      # to keep running when you log out")
 
 
 @app.command()
@@ -99,15 +101,17 @@ def uninstall(
     into: Into = None,
 ) -> None:
     """Remove what `install` wrote. The config and the state folder stay, wherever they are."""
-    from turngate.gateway.cli import systemd_units as units
+    from turngate.gateway.cli import systemd_units
 
     flavour = _flavour(user, instances=instances)
-    removed = units.uninstall(flavour, into or _folder(flavour))
+    removed = systemd_units.uninstall(flavour, into or _folder(flavour))
     for path in removed:
         typer.echo(f"Removed {path}.")
+
     if not removed:
-        typer.echo("There is nothing that `turngate service install` wrote.")
+        typer.echo("Nothing to remove: no unit was written by `turngate service install`.")
         return
+
     control = "systemctl --user" if _is_user(flavour) else "sudo systemctl"
     name = flavour.file_name.replace("@.service", "@NAME").removesuffix(".service")
     typer.echo("Next:")
@@ -122,11 +126,13 @@ def _unit(
     from turngate.gateway.cli.systemd_units import Flavour, Unit
 
     loaded = load(config, state_dir, secrets=False)
+    # A system service has its own user, without the logins that such programs use.
     if loaded.config.programs() and not _is_user(flavour) and run_as is None:
         names = ", ".join(loaded.config.programs())
         raise typer.BadParameter(
-            f"{names}: a program needs somebody's logins; say whose", param_hint="--run-as"
+            f"{names}: a program agent needs a user's logins; name the user", param_hint="--run-as"
         )
+
     folder = loaded.file.absolute().parent if loaded.file else Path()
     unit = Unit(
         flavour=flavour,
@@ -143,12 +149,14 @@ def _unit(
             f"warning: the service cannot see {path}: move it, say to /opt or /etc, or use --user",
             err=True,
         )
+
     if state_dir is not None and run_as is None and not _is_user(flavour):
-        own = "the service has a user of its own, who must be able to write there"
+        own = "the service has its own user, who must be able to write there"
         typer.echo(
-            f"warning: --state-dir: {own}; without it systemd makes a folder for that user",
+            f"warning: --state-dir: {own}; without it systemd creates a folder for that user",
             err=True,
         )
+
     return unit
 
 

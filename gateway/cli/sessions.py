@@ -1,4 +1,4 @@
-"""`turngate sessions`: look at conversations, tidy them up, take them along."""
+"""`turngate sessions`: list, read, search, change and export conversations."""
 
 import sys
 from datetime import timedelta
@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turngate.gateway.cli.options import ConfigFile, Json, StateDir, duration
+from turngate.gateway.cli.options import (
+    ConfigFile,
+    Json,
+    StateDir,
+    duration,
+)
 
 if TYPE_CHECKING:
     from turngate.gateway.domain.serialization import Json as JsonValue
 
 app = typer.Typer(
-    name="sessions", no_args_is_help=True, help="List, read, search and tidy up conversations."
+    name="sessions", no_args_is_help=True, help="List, read, search and manage conversations."
 )
 
-_SHOWN_TO_PEOPLE = 50
+_DEFAULT_LIMIT = 50
 
 Id = Annotated[
-    str, typer.Argument(metavar="ID", help="The session's id, or as much of it as is unique.")
+    str, typer.Argument(metavar="ID", help="The session's id, or a unique prefix of it.")
 ]
 
 
@@ -30,20 +35,20 @@ def list_(
         typer.Option(
             parser=duration,
             metavar="DURATION",
-            help="Only with a message in that time (90s, 24h, 7d).",
+            help="Only sessions with a message in that time (90s, 24h, 7d).",
         ),
     ] = None,
     archived: Annotated[
         bool | None,
-        typer.Option(help="Only those put away, or only the others.", show_default="both"),
+        typer.Option(help="Only archived sessions, or only the others.", show_default="both"),
     ] = None,
-    key: Annotated[str | None, typer.Option(help="Only of this session key.")] = None,
-    owner: Annotated[str | None, typer.Option(help="Only of this person (PLATFORM:ID).")] = None,
+    key: Annotated[str | None, typer.Option(help="Only sessions of this key.")] = None,
+    owner: Annotated[
+        str | None, typer.Option(help="Only sessions of this user (PLATFORM:ID).")
+    ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="At most so many.", show_default="50; all with --json"
-        ),
+        typer.Option(min=1, metavar="N", help="At most N.", show_default="50; all with --json"),
     ] = None,
     config: ConfigFile = None,
     state_dir: StateDir = None,
@@ -53,7 +58,8 @@ def list_(
     from turngate.gateway.cli.sessions_text import print_document, print_sessions
     from turngate.gateway.cli.state_access import state_of
 
-    most = limit or (None if json else _SHOWN_TO_PEOPLE + 1)
+    # One more than shown tells whether there are more.
+    most = limit or (None if json else _DEFAULT_LIMIT + 1)
     wanted = {
         "active_within": active_within,
         "archived": archived,
@@ -62,11 +68,12 @@ def list_(
         "limit": most,
     }
     found = state_of(config, state_dir).items("sessions.list", wanted)
+
     if json:
         print_document({"sessions": found})
     else:
         print_sessions(
-            found[: limit or _SHOWN_TO_PEOPLE], more=limit is None and len(found) > _SHOWN_TO_PEOPLE
+            found[: limit or _DEFAULT_LIMIT], more=limit is None and len(found) > _DEFAULT_LIMIT
         )
 
 
@@ -89,6 +96,7 @@ def show(
         "sessions.show", {"id": session, "last": last}, entries.append
     )
     assert isinstance(shown, dict)  # noqa: S101 - narrows the type for mypy
+
     if json:
         print_document(shown | {"entries": entries})
     else:
@@ -98,9 +106,9 @@ def show(
 @app.command()
 def search(
     words: Annotated[
-        list[str], typer.Argument(metavar="WORDS", help="All of them must be in the message.")
+        list[str], typer.Argument(metavar="WORDS", help="Words that the message must contain.")
     ],
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most N.")] = 20,
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,
@@ -124,7 +132,11 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Where to.", show_default="standard output"
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The file to write.",
+            show_default="standard output",
         ),
     ] = None,
     config: ConfigFile = None,
@@ -134,15 +146,17 @@ def export(
     from turngate.gateway.cli.export_file import exported_to
     from turngate.gateway.cli.state_access import state_of
 
-    is_seen = output is None and sys.stdout.isatty()
+    prints_items = output is None and sys.stdout.isatty()
     with exported_to(output) as write:
-        state_of(config, state_dir).ask("sessions.export", {"id": session}, write, is_seen=is_seen)
+        state_of(config, state_dir).ask(
+            "sessions.export", {"id": session}, write, prints_items=prints_items
+        )
 
 
 @app.command()
 def rename(
     session: Id,
-    title: Annotated[str, typer.Argument(metavar="TITLE", help='The new title; "" takes it away.')],
+    title: Annotated[str, typer.Argument(metavar="TITLE", help='The new title; "" removes it.')],
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,
@@ -154,15 +168,15 @@ def rename(
 @app.command()
 def archive(
     session: Id,
-    undo: Annotated[bool, typer.Option("--undo", help="Take it back.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Unarchive it.")] = False,
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,
 ) -> None:
-    """Put a session away. It stays readable and searchable."""
+    """Archive a session. It stays readable and searchable."""
     _do(
         "sessions.archive",
-        "Taken back" if undo else "Put away",
+        "Unarchived" if undo else "Archived",
         config,
         state_dir,
         json,
@@ -175,15 +189,15 @@ def archive(
 def reset(
     session: Id, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False
 ) -> None:
-    """Let the conversation of this session start anew. What was said is kept."""
-    _do("sessions.reset", "Started anew", config, state_dir, json, id=session)
+    """Reset this conversation: the next message starts a new session. Messages are kept."""
+    _do("sessions.reset", "Reset", config, state_dir, json, id=session)
 
 
 @app.command()
 def resume(
     session: Id, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False
 ) -> None:
-    """Go back to this session: the next message in its conversation continues it."""
+    """Resume this session: the next message in its conversation continues it."""
     _do("sessions.resume", "Resumed", config, state_dir, json, id=session)
 
 
@@ -195,20 +209,21 @@ def delete(
     state_dir: StateDir = None,
     json: Json = False,
 ) -> None:
-    """Delete a session with everything that was said in it. Nothing brings it back."""
+    """Delete a session with all its messages. This cannot be undone."""
     from turngate.gateway.cli.sessions_text import described
     from turngate.gateway.cli.state_access import state_of
 
     if not yes and not sys.stdin.isatty():
-        raise typer.BadParameter(
-            "there is no terminal to ask on; pass --yes if it shall be deleted"
-        )
+        raise typer.BadParameter("there is no terminal to confirm on; pass --yes to delete")
+
     if not yes:
         found = state_of(config, state_dir).ask("sessions.show", {"id": session, "last": 0})
-        typer.confirm(f"Delete {described(found)} for ever?", abort=True, err=True)
+        # Show which session the prefix means before anything is deleted.
+        typer.confirm(f"Delete {described(found)} permanently?", abort=True, err=True)
         session = (
             found["id"] if isinstance(found, dict) and isinstance(found["id"], str) else session
         )
+
     _do("sessions.delete", "Deleted", config, state_dir, json, id=session)
 
 
@@ -217,32 +232,33 @@ def prune(
     empty_after: Annotated[
         timedelta | None,
         typer.Option(
-            parser=duration, metavar="DURATION", help="Delete sessions without a word after this."
+            parser=duration, metavar="DURATION", help="Delete sessions without messages after this."
         ),
     ] = None,
     archive_after: Annotated[
         timedelta | None,
         typer.Option(
-            parser=duration, metavar="DURATION", help="Put away those unused for this long."
+            parser=duration, metavar="DURATION", help="Archive sessions unused for this long."
         ),
     ] = None,
     forget_after: Annotated[
         timedelta | None,
-        typer.Option(parser=duration, metavar="DURATION", help="Forget settled work after this."),
+        typer.Option(
+            parser=duration, metavar="DURATION", help="Delete records of settled work after this."
+        ),
     ] = None,
     keep: Annotated[
         timedelta | None,
-        typer.Option(
-            parser=duration, metavar="DURATION", help="Delete what was said longer ago than this."
-        ),
+        typer.Option(parser=duration, metavar="DURATION", help="Delete messages older than this."),
     ] = None,
     config: ConfigFile = None,
     state_dir: StateDir = None,
     json: Json = False,
 ) -> None:
     """
-    Clean up now, as the sweep does every hour: delete empty sessions and what is not to be kept, put old ones away,
-    forget finished work. Important ones are spared. What is not given here is as the config says.
+    Clean up now, as the hourly sweep does: delete empty sessions and expired messages, archive old
+    sessions, delete records of settled work. Important sessions are kept. Ages that are not given
+    come from the config.
     """
     from turngate.gateway.cli.sessions_text import print_document, print_pruned
     from turngate.gateway.cli.state_access import state_of
@@ -268,7 +284,7 @@ def _do(
     json: bool,
     **args: str | bool | None,
 ) -> None:
-    """One change to one session, and what it is now."""
+    """Change one session and print it."""
     from turngate.gateway.cli.sessions_text import described, print_document
     from turngate.gateway.cli.state_access import state_of
 

@@ -1,4 +1,4 @@
-"""Sessions and what was said in them, for people to read."""
+"""Text output of `sessions`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rich.text import Text
 from turngate.gateway.cli.printable import printable, printable_line
 from turngate.gateway.cli.tables import (
     age,
+    chat_of,
     counted,
     line,
     local_time,
-    place,
     short_id,
     table,
     terminal,
@@ -27,12 +27,12 @@ _STYLES = {"user": "bold cyan", "assistant": "bold green"}
 
 
 def print_document(document: Json) -> None:
-    """One JSON document, in ASCII: any terminal takes it, and every program reads the same."""
+    """Print one JSON document, as ASCII: safe on any terminal and the same for every program."""
     typer.echo(json.dumps(document, indent=2))
 
 
 def described(session: Json) -> str:
-    """One session in a sentence."""
+    """Describe a session in one line."""
     found = _fields(session)
     named = printable_line(str(found.get("title") or found.get("preview") or ""))[:_TITLE]
     words = f" “{named}”" if named else ""
@@ -40,32 +40,36 @@ def described(session: Json) -> str:
 
 
 def print_sessions(sessions: list[Json], *, more: bool) -> None:
-    """As a table that fits."""
+    """Print a table that fits the terminal."""
     if not sessions:
-        typer.echo("There is no such session.")
+        typer.echo("No sessions found.")
         return
+
     console = terminal()
     is_narrow = console.width < _NARROW
     columns = (
         ("ID", "TITLE", "USED") if is_narrow else ("ID", "TITLE", "WHERE", "MESSAGES", "USED", "")
     )
-    shown = table(*columns, yielding="TITLE")
+    shown = table(*columns, flexible="TITLE")
+
     for session in map(_fields, sessions):
         cells = [line(short_id(session["id"])), _title(session)]
         if not is_narrow:
             messages = Text(f"{_number(session['messages']):,}", justify="right")
-            cells += [line(place(session["key"])), messages]
+            cells += [line(chat_of(session["key"])), messages]
         cells.append(Text(age(session["last_interaction_at"])))
         shown.add_row(*cells, *([] if is_narrow else [Text(_state(session), style="dim")]))
+
     console.print(shown)
     if more:
         typer.echo(f"There are more than {len(sessions)}; --limit shows them.", err=True)
 
 
 def print_conversation(session: dict[str, Json], entries: list[Json]) -> None:
-    """The session, then what was said."""
+    """Print the session's fields, then its entries."""
     console = terminal()
     console.print(_title(session), style="bold", soft_wrap=True)
+
     facts = [
         ("id", session["id"]),
         ("key", session["key"]),
@@ -79,19 +83,22 @@ def print_conversation(session: dict[str, Json], entries: list[Json]) -> None:
     ]
     for name, value in facts:
         console.print(Text.assemble((f"{name:<9}", "dim"), line(value)), soft_wrap=True)
+
     for entry in map(_fields, entries):
         _print_entry(console, entry)
+
     damaged = session.get("damaged")
     if isinstance(damaged, list) and damaged:
-        told = counted(len(damaged), "entry cannot", "entries cannot")
-        typer.echo(f"{told} be read any more; restore them from a backup.", err=True)
+        unreadable = counted(len(damaged), "entry cannot", "entries cannot")
+        typer.echo(f"{unreadable} be read; restore from a backup.", err=True)
 
 
 def print_hits(hits: list[Json]) -> None:
-    """Where each was said, and its first words."""
+    """Print where each hit is, and its beginning."""
     if not hits:
-        typer.echo("Nothing was found. Each word must begin a word of one and the same message.")
+        typer.echo("Nothing found. Each word must be the beginning of a word in the same message.")
         return
+
     console = terminal()
     for hit in map(_fields, hits):
         entry = _fields(hit["entry"])
@@ -105,12 +112,13 @@ def print_hits(hits: list[Json]) -> None:
 
 
 def print_pruned(pruned: Json) -> None:
-    """How many of each."""
+    """Print the counts."""
     found = {name: _number(number) for name, number in _fields(pruned).items()}
     typer.echo(
-        f"Deleted {counted(found['deleted'], 'session')} and {counted(found['entries'], 'message')}, "
-        f"put {counted(found['archived'], 'old session')} away, "
-        f"forgot {counted(found['forgotten'], 'settled piece')} of work."
+        f"Deleted {counted(found['deleted'], 'session')} and "
+        f"{counted(found['entries'], 'message')}, "
+        f"archived {counted(found['archived'], 'old session')}, "
+        f"deleted {counted(found['forgotten'], 'record')} of settled work."
     )
 
 
@@ -125,12 +133,13 @@ def _print_entry(console: Console, entry: dict[str, Json]) -> None:
     console.print()
     console.print(Text.assemble((who, _STYLES.get(role, "bold")), (f"  {about}", "dim")))
     text = _text(entry)
+
     if text:
         console.print(Text(printable(text)), soft_wrap=True)
 
 
 def _text(entry: dict[str, Json]) -> str:
-    """What was said, shown or called."""
+    """Return the entry's text, files and tool calls."""
     blocks = entry["content"] if isinstance(entry["content"], list) else []
     said = [_block(_fields(block)) for block in blocks]
     calls = entry.get("tool_calls")
@@ -152,7 +161,7 @@ def _title(session: dict[str, Json]) -> Text:
     if session["title"]:
         return line(session["title"])
     return (
-        line(session["preview"]) if session["preview"] else Text("(nothing said yet)", style="dim")
+        line(session["preview"]) if session["preview"] else Text("(no messages yet)", style="dim")
     )
 
 
@@ -166,7 +175,7 @@ def _state(session: dict[str, Json]) -> str:
 
 
 def _fields(value: Json) -> dict[str, Json]:
-    """Of an answer, which comes from a daemon of our own and has the shape of the contract."""
+    """Return the fields of an answer. It comes from our own daemon and has the contract's shape."""
     return value if isinstance(value, dict) else {}
 
 

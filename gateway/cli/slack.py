@@ -13,7 +13,8 @@ Url = Annotated[
     typer.Option(
         "--url",
         metavar="URL",
-        help="Where Slack reaches the gateway by HTTP, such as https://example.org/slack/events. Without: Socket Mode.",
+        help="Where Slack reaches the gateway by HTTP, such as https://example.org/slack/events. "
+        "Without: Socket Mode.",
     ),
 ]
 Name = Annotated[
@@ -31,7 +32,10 @@ def slack() -> None:
 def manifest(
     config: ConfigFile = None, state_dir: StateDir = None, url: Url = None, name: Name = "Turngate"
 ) -> None:
-    """Print the manifest that makes an app at https://api.slack.com/apps, with exactly the scopes and events in use."""
+    """
+    Print the manifest that makes an app at https://api.slack.com/apps, with exactly the scopes and
+    events in use.
+    """
     import json
 
     from turngate.adapters.slack.app.manifest import LONGEST_NAME, Command

@@ -1,4 +1,4 @@
-"""How a command reaches the state: it asks the daemon, and where none runs it opens the store itself."""
+"""Access of CLI commands to the state: through the daemon, or directly if none runs."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from turngate.gateway.daemon.state_dir import StateDir, read_or_make_key
 from turngate.gateway.daemon.sweep import clean_up
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.errors import Refused
-from turngate.gateway.domain.ports.store import Pruned
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.store_values import Pruned
 from turngate.gateway.inbound.pairing import Pairing
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.rules.session_lifecycle import CleanUpRules
-from turngate.gateway.stores.session_files import FileRules, Files
+from turngate.gateway.rules.retention import CleanUpRules
+from turngate.gateway.stores.session_files import FileRules, SessionFiles
 from turngate.gateway.stores.sqlite import SqliteStore
 
-_SILENCE = 2.0
+_SECONDS_BEFORE_SHOWN = 2.0
 
-Asked = Mapping[str, str | int | bool | timedelta | None]
+Arguments = Mapping[str, str | int | bool | timedelta | None]
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state folder of this installation, as a command sees it."""
+    """The state folder of this installation."""
 
     folder: Path
     rules: CleanUpRules = CleanUpRules()
@@ -52,26 +52,25 @@ class State:
     def ask(
         self,
         do: str,
-        args: Asked | None = None,
+        args: Arguments | None = None,
         on_item: Callable[[Json], None] = lambda item: None,
         *,
-        is_seen: bool = False,
+        prints_items: bool = False,
     ) -> Json:
-        """The result of one request; whatever takes longer than two seconds is seen to be at work."""
+        """Return the result of one request. Shows a spinner after two seconds."""
         plain = {name: _plain(value) for name, value in (args or {}).items() if value is not None}
-        with _sign_of_life(is_seen=is_seen):
+        with _spinner(prints_items=prints_items):
             return ask(self.folder, do, plain, alone=self._own_requests, on_item=on_item)
 
     @asynccontextmanager
     async def _own_requests(self, state: StateDir) -> AsyncIterator[Requests]:
-        """What can be asked when no daemon runs."""
+        """Open the store and yield the requests that work without a daemon."""
         clock = SystemClock()
-        store, files = (
-            await SqliteStore.connect(state.database, clock),
-            Files(state.files, FileRules(keep=self.keep_files)),
-        )
+        store = await SqliteStore.connect(state.database, clock)
+        files = SessionFiles(state.files, FileRules(keep=self.keep_files))
         clean = partial(self._clean, store, files, clock)
         sessions = session_requests(store, forget=files.forget, clean=clean)
+
         try:
             pairing = Pairing(store, read_or_make_key(state.privacy_key))
             work = {**queue_requests(store, clock), **pair_requests(pairing)}
@@ -80,26 +79,26 @@ class State:
             await store.close()
 
     async def _clean(
-        self, store: SqliteStore, files: Files, clock: SystemClock, change: Change
+        self, store: SqliteStore, files: SessionFiles, clock: SystemClock, change: Change
     ) -> Pruned:
         return await clean_up(store, files, clock, Observer(), change(self.rules))
 
     def ask_daemon(self, do: str) -> Json:
-        """The result of a request that only a running daemon can answer."""
+        """Return the result of a request that only a running daemon can answer."""
         with reach(self.folder) as reached:
             if isinstance(reached, ControlClient):
                 return reached.ask(do, {}, lambda item: None)
         raise Refused(f"no daemon runs for {self.folder}; start it with `turngate run`")
 
-    def items(self, do: str, args: Asked) -> list[Json]:
-        """All items of one request."""
+    def items(self, do: str, args: Arguments) -> list[Json]:
+        """Return all items of one request."""
         found: list[Json] = []
         self.ask(do, args, found.append)
         return found
 
 
 def state_of(config: Path | None, state_dir: Path | None) -> State:
-    """Where the options and the config say it is."""
+    """Return the state folder given by the options and the config."""
     loaded = load(config, state_dir, secrets=False)
     for warning in loaded.warnings:
         typer.echo(warning, err=True)
@@ -108,18 +107,24 @@ def state_of(config: Path | None, state_dir: Path | None) -> State:
 
 
 @contextmanager
-def _sign_of_life(*, is_seen: bool) -> Iterator[None]:
-    """On the terminal only, and only after two seconds of silence. What is printed as it comes is sign enough."""
-    if is_seen or not sys.stderr.isatty():
+def _spinner(*, prints_items: bool) -> Iterator[None]:
+    """
+    Show a spinner after two seconds, on a terminal only. Not needed if items are printed as they
+    arrive.
+    """
+    if prints_items or not sys.stderr.isatty():
         yield
         return
-    status = Status("at work ...", console=Console(stderr=True))
-    timer = threading.Timer(_SILENCE, status.start)
+
+    status = Status("working ...", console=Console(stderr=True))
+    timer = threading.Timer(_SECONDS_BEFORE_SHOWN, status.start)
     timer.start()
+
     try:
         yield
     finally:
         timer.cancel()
+        # The timer thread may be starting the spinner right now.
         timer.join()
         status.stop()
 

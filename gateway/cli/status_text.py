@@ -1,4 +1,4 @@
-"""How the daemon is, for people to read."""
+"""Text output of `status`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ from rich.table import Table
 from rich.text import Text
 
 from turngate.gateway.cli.printable import printable_line
-from turngate.gateway.cli.tables import age, line, table, terminal
+from turngate.gateway.cli.tables import (
+    age,
+    line,
+    table,
+    terminal,
+)
 from turngate.gateway.domain.serialization import Json
 
 
 def print_status(status: Json, folder: Path) -> None:
-    """The answer first, then the numbers behind it."""
+    """Print the state first, then the numbers behind it."""
     found = status if isinstance(status, dict) else {}
     console = terminal()
+
     for words in (_headline(found, folder), *_store_lines(found)):
         console.print(words, soft_wrap=True)
         console.print()
-    numbers = table("WORK", "", "", yielding="")
+
+    numbers = table("WORK", "", "", flexible="")
     for name, first, second in (
         ("lanes", "busy", "waiting"),
         ("inbox", "waiting", "dead"),
@@ -29,18 +36,20 @@ def print_status(status: Json, folder: Path) -> None:
         counts = found.get(name)
         if isinstance(counts, dict):
             numbers.add_row(name, _count(counts, first), _count(counts, second))
+
     console.print(numbers)
     accounts = found.get("accounts")
     if isinstance(accounts, list) and accounts:
         console.print()
         console.print(_accounts(accounts))
+
     _print_backup(found.get("backup"))
 
 
-def print_that_none_can_run(folder: Path) -> None:
-    """Why, is told as every error is."""
+def print_store_unusable(folder: Path) -> None:
+    """Print the headline; the error itself is printed to stderr like any other."""
     terminal().print(
-        f"No daemon runs for {printable_line(str(folder))}, and none can with its store as it is:"
+        f"No daemon runs for {printable_line(str(folder))}, and none can start with this store:"
     )
 
 
@@ -52,7 +61,7 @@ def _headline(status: dict[str, Json], folder: Path) -> str:
 
 
 def _accounts(accounts: list[Json]) -> Table:
-    shown = table("ACCOUNT", "STATE", "PROGRESS", "REASON", yielding="REASON")
+    shown = table("ACCOUNT", "STATE", "PROGRESS", "REASON", flexible="REASON")
     for account in accounts:
         if isinstance(account, dict):
             name = f"{account.get('platform')}/{account.get('account')}"
@@ -63,6 +72,7 @@ def _accounts(accounts: list[Json]) -> Table:
                 progress,
                 Text(printable_line(str(account.get("reason") or ""))),
             )
+
     return shown
 
 
@@ -72,7 +82,7 @@ def _print_backup(backup: Json) -> None:
     last = f"Last backup {age(backup['last_at'])}" if backup.get("last_at") else "No backup yet"
     typer.echo(f"\n{last}, in {printable_line(str(backup.get('folder')))}.")
     if backup.get("reason"):
-        typer.echo(f"The last try failed: {printable_line(str(backup['reason']))}", err=True)
+        typer.echo(f"The last attempt failed: {printable_line(str(backup['reason']))}", err=True)
 
 
 def _count(counts: dict[str, Json], what: str) -> str:
@@ -80,7 +90,7 @@ def _count(counts: dict[str, Json], what: str) -> str:
     return f"{'?' if number is None else number} {what}"
 
 
-def _trouble(status: dict[str, Json]) -> str | None:
+def _store_error(status: dict[str, Json]) -> str | None:
     store = status.get("store")
     return (
         printable_line(str(store.get("reason")))
@@ -90,13 +100,15 @@ def _trouble(status: dict[str, Json]) -> str | None:
 
 
 def _store_lines(status: dict[str, Json]) -> list[str]:
-    """What is wrong and what to do; and, for whoever fears for the messages, where they are."""
-    trouble = _trouble(status)
-    if trouble is None:
+    """Return what is wrong with the store, and that no message is lost by it."""
+    error = _store_error(status)
+    if error is None:
         return []
-    lines = [f"THE STORE TAKES NO WRITES: {trouble}"]
+
+    lines = [f"THE STORE TAKES NO WRITES: {error}"]
     if status.get("pid") is not None:
         lines.append(
-            "Nothing is acknowledged meanwhile: the platforms keep what is written, and hand it over again."
+            "New messages are not acknowledged: the platforms keep them and deliver them again."
         )
+
     return lines

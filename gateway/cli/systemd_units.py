@@ -1,7 +1,8 @@
 """
-The units of systemd, as they are kept in `gateway/units`, with the paths and times of this installation.
+systemd units: the templates in `gateway/daemon/units` with the paths and times of this
+installation.
 
-Only the lines that differ from one machine to the next are changed, so that what is read there is what runs.
+Only lines that differ between machines are changed, so the templates show what runs.
 """
 
 import re
@@ -19,16 +20,19 @@ SYSTEM_FOLDER = Path("/etc/systemd/system")
 AGENTS = "agents.conf"
 STRICT = "TURNGATE_UNIT=strict"
 
-# The drain is followed by five seconds of closing, and whoever stops us must not be quicker than we are.
-_AFTER_DRAIN = timedelta(seconds=10)
-_HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - named here because they cannot be used
-_KEPT = Path(__file__).parents[1] / "units"
+# Closing takes up to five seconds after the drain; systemd must not kill the daemon before that.
+_CLOSE_TIME = timedelta(seconds=10)
+_HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - listed because they are hidden
+_UNITS_FOLDER = Path(__file__).parents[1] / "daemon" / "units"
 _CREDENTIALS = re.compile(r"^#LoadCredential=.*\n", re.MULTILINE)
-_WRITTEN_BY = "# Written by `turngate service install`; local changes belong into a drop-in (systemctl edit).\n"
+_WRITTEN_BY = (
+    "# Written by `turngate service install`; local changes belong into a drop-in "
+    "(systemctl edit).\n"
+)
 
 
 class Flavour(StrEnum):
-    """Which unit, by its file here."""
+    """Kind of unit, by its template file."""
 
     SYSTEM = "turngate.service"
     INSTANCES = "turngate@.service"
@@ -36,17 +40,17 @@ class Flavour(StrEnum):
 
     @property
     def file_name(self) -> str:
-        """What systemd is to call it."""
+        """The unit's file name for systemd."""
         return Flavour.SYSTEM.value if self is Flavour.USER else self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """
-    One unit of this machine. Without a state folder of its own it has the one that systemd makes for it.
+    One unit of this machine. Without `state_dir`, systemd creates a state folder for it.
 
-    `run_as`: whose logins those agents use that are programs; None: there are none. `credentials`: the names that the
-    config calls secrets by, and the files that hold them.
+    `run_as`: the user whose logins program agents use; None if there are no such agents.
+    `credentials`: names of secrets in the config, and the files that hold them.
     """
 
     flavour: Flavour
@@ -57,35 +61,36 @@ class Unit:
     credentials: Mapping[str, Path] = field(default_factory=dict)
 
     def text(self) -> str:
-        """The unit itself."""
+        """Return the unit file."""
         changes = {
             "ExecStart": f"{_program()} run{self._options()}",
             "ExecReload": f"{shutil.which('kill') or '/bin/kill'} -HUP $MAINPID",
-            "TimeoutStopSec": str(round((self.drain + _AFTER_DRAIN).total_seconds())),
+            "TimeoutStopSec": str(round((self.drain + _CLOSE_TIME).total_seconds())),
         }
         text = _CREDENTIALS.sub(self._load_credentials, _changed(self.flavour.value, changes))
         if self.state_dir is None or self.flavour is Flavour.USER:
             return text
-        return text.replace("\nUMask=", f"\nReadWritePaths={_word(str(self.state_dir))}\nUMask=")
+        return text.replace("\nUMask=", f"\nReadWritePaths={_quoted(str(self.state_dir))}\nUMask=")
 
     def drop_in(self) -> str | None:
-        """What agents that are programs need beside it."""
+        """Return the drop-in that program agents need, if any."""
         return None if self.run_as is None else _changed(AGENTS, {"User": self.run_as})
 
     def hidden(self, python: Path = Path(sys.executable)) -> list[Path]:
-        """The paths that it needs and that its own sandbox hides."""
+        """Return the needed paths that the unit's sandbox hides."""
         if self.flavour is Flavour.USER:
             return []
         hiding = _HIDDEN if self.run_as is None else _HIDDEN[3:]
-        # A virtual environment is links to a Python that may be in somebody's home; a package may be, too.
-        program = python, python.resolve(), _KEPT.resolve().parent
+        # A virtual environment links to a Python that may be in a home folder; so may the package.
+        program = (python, python.resolve(), _UNITS_FOLDER.resolve().parent)
         needed = dict.fromkeys(filter(None, (*program, self.config, self.state_dir)))
         return [path for path in needed if any(path.is_relative_to(folder) for folder in hiding)]
 
     def _options(self) -> str:
         config, state_dir = (
-            _word(str(path)) if path else None for path in (self.config, self.state_dir)
+            _quoted(str(path)) if path else None for path in (self.config, self.state_dir)
         )
+        # %i is the instance name.
         if self.flavour is Flavour.INSTANCES:
             config = "/etc/turngate/%i.yaml"
             state_dir = f"{state_dir}/%i" if state_dir else None
@@ -93,7 +98,7 @@ class Unit:
         return "".join(f" {name} {value}" for name, value in options if value)
 
     def _load_credentials(self, example: re.Match[str]) -> str:
-        """In the place of the example, if there are any."""
+        """Replace the template's example, if there are credentials."""
         lines = [
             f"LoadCredential={name}:{str(path).replace('%', '%%')}\n"
             for name, path in self.credentials.items()
@@ -102,45 +107,62 @@ class Unit:
 
 
 def install(unit: Unit, folder: Path) -> list[Path]:
-    """Write it there. Returns what was written. Raises Refused where somebody else's file would be lost."""
+    """
+    Write the unit and return the written files. Raises Refused if a file of another origin is in
+    the way.
+    """
     path = folder / unit.flavour.file_name
-    drop_in, extra = _drop_in_path(path), unit.drop_in()
+    drop_in = _drop_in_path(path)
+    extra = unit.drop_in()
+
+    # Check both before the first write.
     for each in (path, drop_in):
         if not _is_ours(each):
             raise Refused(
                 f"{each} was not written by `turngate service install`; move it away first"
             )
+
     _write(path, unit.text())
+    # A drop-in of an earlier installation would loosen the sandbox.
     if extra is None:
         drop_in.unlink(missing_ok=True)
         return [path]
+
     _write(drop_in, extra)
     return [path, drop_in]
 
 
 def uninstall(flavour: Flavour, folder: Path) -> list[Path]:
-    """Remove what `install` wrote there, and the links of those who enabled it. Returns what was removed."""
+    """
+    Remove what `install` wrote, and the links of `systemctl enable`. Returns the removed files.
+    """
     path = folder / flavour.file_name
     drop_in = _drop_in_path(path)
     removed = [each for each in (path, drop_in) if each.exists() and _is_ours(each)]
+
     if path in removed:
         removed += folder.glob(f"*.wants/{path.name.replace('@', '@*')}")
+
     for each in removed:
         each.unlink()
+
     if drop_in.parent.is_dir() and not any(drop_in.parent.iterdir()):
         drop_in.parent.rmdir()
+
     return removed
 
 
 def is_strict(config: Path, folder: Path = SYSTEM_FOLDER) -> bool:
-    """Whether a strict unit is installed for this very config."""
+    """Whether a strict unit is installed for this config."""
     path = folder / Flavour.SYSTEM.file_name
     try:
         lines = path.read_text().splitlines()
     except OSError:
         return False
-    is_for_it = any(line.startswith("ExecStart=") and _word(str(config)) in line for line in lines)
-    return is_for_it and not _drop_in_path(path).exists()
+    names_config = any(
+        line.startswith("ExecStart=") and _quoted(str(config)) in line for line in lines
+    )
+    return names_config and not _drop_in_path(path).exists()
 
 
 def _drop_in_path(unit: Path) -> Path:
@@ -148,7 +170,7 @@ def _drop_in_path(unit: Path) -> Path:
 
 
 def _is_ours(path: Path) -> bool:
-    """Or nobody's."""
+    """Whether the file is ours or does not exist."""
     return not path.exists() or path.read_text().startswith(_WRITTEN_BY)
 
 
@@ -161,7 +183,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _changed(name: str, changes: dict[str, str]) -> str:
-    lines = (_KEPT / name).read_text().splitlines()
+    lines = (_UNITS_FOLDER / name).read_text().splitlines()
     return "".join(f"{_line(line, changes)}\n" for line in lines)
 
 
@@ -171,12 +193,12 @@ def _line(line: str, changes: dict[str, str]) -> str:
 
 
 def _program() -> str:
-    """The command beside this Python; without one, the package itself."""
+    """Return the command beside this Python, or the package if there is none."""
     command = Path(sys.executable).with_name("turngate")
-    return _word(str(command)) if command.exists() else f"{_word(sys.executable)} -m turngate"
+    return _quoted(str(command)) if command.exists() else f"{_quoted(sys.executable)} -m turngate"
 
 
-def _word(path: str) -> str:
-    """As systemd reads it: `%` and `$` mean something, and blanks end a word."""
+def _quoted(path: str) -> str:
+    """Quote a path for systemd: `%` and `$` are special, and blanks separate words."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"' if re.search(r"[\s\"'\\]", path) else escaped

@@ -1,4 +1,4 @@
-"""How things look to people: short ids, ages instead of dates, tables that fit the terminal."""
+"""Formatting for people: short ids, ages instead of dates, tables that fit the terminal."""
 
 from __future__ import annotations
 
@@ -20,37 +20,39 @@ _DAYS_COUNTED = 60
 
 
 def terminal() -> Console:
-    """Standard output. In a pipe there is no width to keep to, so nothing is cut that need not be."""
+    """Return a console for standard output. In a pipe it is wide, so that little is cut off."""
     is_tty = sys.stdout.isatty()
     return Console(
         width=None if is_tty else _PIPED_WIDTH, markup=False, highlight=False, emoji=False
     )
 
 
-def table(*columns: str, yielding: str) -> Table:
-    """Without lines, which say nothing. Where the terminal is narrow, the yielding column is cut and no other."""
+def table(*columns: str, flexible: str) -> Table:
+    """Return a table without borders. On a narrow terminal only the flexible column wraps."""
     made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for column in columns:
-        made.add_column(column, no_wrap=column != yielding)
+        made.add_column(column, no_wrap=column != flexible)
     return made
 
 
 def line(text: Json, style: str = "") -> Text:
-    """Somebody's words on one line, cut where it ends."""
+    """Return untrusted text on one line, cropped at the end of the line."""
     return Text(printable_line(str(text)), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def short_id(session: Json) -> str:
-    """Enough of an id to name the session by."""
+    """Return a prefix that usually identifies the session."""
     return str(session)[:_SHORT_ID]
 
 
 def age(moment: Json, now: datetime | None = None) -> str:
-    """How long ago; a date when that says more."""
+    """Return how long ago it was; the date if that is more than 60 days."""
     if not isinstance(moment, str):
         return "-"
+
     then = datetime.fromisoformat(moment)
     seconds = int(((now or datetime.now(UTC)) - then).total_seconds())
+
     for size, unit in _UNITS:
         if seconds >= size:
             return (
@@ -58,20 +60,21 @@ def age(moment: Json, now: datetime | None = None) -> str:
                 if seconds < _DAYS_COUNTED * 86_400
                 else f"{then:%Y-%m-%d}"
             )
+
     return "just now"
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """`1 session`, `2 sessions`."""
+    """Return the number with its noun: `1 session`, `2 sessions`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def local_time(moment: Json) -> str:
-    """On the clock of this machine."""
+    """Return the time in this machine's time zone."""
     return f"{datetime.fromisoformat(str(moment)).astimezone():%Y-%m-%d %H:%M}"
 
 
-def place(key: Json) -> str:
-    """The platform and the kind of chat, out of a session key."""
+def chat_of(key: Json) -> str:
+    """Return the platform and chat type of a session key."""
     parts: Sequence[str] = str(key).split(":")
     return " ".join(parts[2:4]) if len(parts) >= 4 else str(key)

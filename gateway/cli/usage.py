@@ -4,12 +4,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from turngate.gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import (
+    ConfigFile,
+    Json,
+    StateDir,
+)
 
 
 def usage(
     by: Annotated[
-        Literal["user", "chat", "agent", "day"], typer.Option(help="What to tell apart.")
+        Literal["user", "chat", "agent", "day"], typer.Option(help="What to group by.")
     ] = "day",
     since: Annotated[
         str | None,

@@ -1,20 +1,24 @@
-"""`turngate web`: the way into the web chat."""
+"""`turngate web`: access to the web chat."""
 
 import typer
 
-from turngate.gateway.cli.options import ConfigFile, Json, StateDir
+from turngate.gateway.cli.options import (
+    ConfigFile,
+    Json,
+    StateDir,
+)
 
 app = typer.Typer(name="web", no_args_is_help=True, help="Open the web chat of the running daemon.")
 
 
 @app.callback()
 def web() -> None:
-    """Keeps `link` a command of its own."""
+    """Group callback: without it, typer would make `link` the group itself."""
 
 
 @app.command()
 def link(config: ConfigFile = None, state_dir: StateDir = None, json: Json = False) -> None:
-    """Print a fresh link that lets one browser in, once."""
+    """Print a new one-time link that gives one browser access."""
     from turngate.gateway.cli.sessions_text import print_document
     from turngate.gateway.cli.state_access import state_of
 

@@ -1,22 +1,28 @@
-"""What goes on here: /status."""
+"""/status: what runs and waits in this conversation."""
 
 from __future__ import annotations
 
-from turngate.gateway.commands.registry import Answer, Command, Request
+from turngate.gateway.commands.registry import (
+    Command,
+    CommandAnswer,
+    Request,
+)
 from turngate.gateway.domain.text import clean_label
 
 
-async def _status(request: Request) -> Answer:
+async def _status(request: Request) -> CommandAnswer:
     session = request.session
     title = f" “{clean_label(session.title)}”" if session.title else ""
     lines = [
         f"Session `{session.id}`{title}",
         f"- answered by the agent `{request.agent}`",
         f"- {session.messages} messages since {session.started_at:%Y-%m-%d %H:%M} UTC",
-        f"- {session.tokens.total:,} tokens: {session.tokens.input:,} in, {session.tokens.output:,} out",
+        f"- {session.tokens.total:,} tokens: {session.tokens.input:,} in, "
+        f"{session.tokens.output:,} out",
         f"- {_at_work(request)}",
     ]
-    return Answer(text="\n".join(lines), session=session.id)
+
+    return CommandAnswer(text="\n".join(lines), session=session.id)
 
 
 def _at_work(request: Request) -> str:

@@ -1,13 +1,17 @@
-"""Who answers here: /agent."""
+"""/agent: show or choose the agent that answers here."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 
-from turngate.gateway.commands.registry import Answer, Command, Request
+from turngate.gateway.commands.registry import (
+    Command,
+    CommandAnswer,
+    Request,
+)
 
 
-async def _agent(request: Request) -> Answer:
+async def _agent(request: Request) -> CommandAnswer:
     name = request.argument.strip().lower()
     if not name:
         text = _listing(request)
@@ -16,7 +20,7 @@ async def _agent(request: Request) -> Answer:
     else:
         await request.store.choose_agent(request.session.id, name)
         text = f"`{name}` answers in this conversation from now on."
-    return Answer(text=text, session=request.session.id)
+    return CommandAnswer(text=text, session=request.session.id)
 
 
 def _listing(request: Request) -> str:
@@ -24,6 +28,7 @@ def _listing(request: Request) -> str:
     others = [f"- `{name}`" for name in request.offered if name != request.agent]
     if not others:
         return f"{here} There is nobody else to choose."
+
     return "\n".join(
         [
             here,

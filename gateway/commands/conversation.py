@@ -1,76 +1,83 @@
 """
-Commands about conversations: /new, /resume, /sessions, /title, /compact. They reach only sessions of their own key.
+Commands about conversations: /new, /resume, /sessions, /title, /compact. They reach only sessions
+of their own key.
 """
 
 from __future__ import annotations
 
-from turngate.gateway.commands.registry import Answer, Command, Request
-from turngate.gateway.domain.messages import Session
-from turngate.gateway.domain.ports.store import SessionFilter
+from turngate.gateway.commands.registry import (
+    Command,
+    CommandAnswer,
+    Request,
+)
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.store_values import SessionFilter
 from turngate.gateway.domain.text import clean_label
 
 _MOST_LISTED = 20
 _MOST_SEARCHED = 200
 
 
-async def _new(request: Request) -> Answer:
+async def _new(request: Request) -> CommandAnswer:
     title = clean_label(request.argument) or None
     fresh = await request.store.reset(request.session.key, title=title)
     named = f" “{title}”" if title else ""
     back = " /resume brings the last one back." if request.session.has_talk else ""
-    return Answer(
+    return CommandAnswer(
         text=f"{_stopped(request)}A new conversation{named} has begun.{back}", session=fresh.id
     )
 
 
-async def _resume(request: Request) -> Answer:
+async def _resume(request: Request) -> CommandAnswer:
     earlier = await _earlier(request)
     if not earlier:
-        return Answer(
+        return CommandAnswer(
             text=f"{_stopped(request)}There is no earlier conversation here.",
             session=request.session.id,
         )
+
     found = _wanted(request.argument, earlier)
     if len(found) != 1:
         problem = "Several fit that" if found else "There is no such conversation here"
-        return Answer(
+        return CommandAnswer(
             text=f"{_stopped(request)}{problem}. /sessions lists them.", session=request.session.id
         )
+
     resumed = await request.store.switch(request.session.key, found[0].id)
     text = f"{_stopped(request)}Back in {_name(resumed)}, {resumed.messages} messages."
-    return Answer(text=text, session=resumed.id)
+    return CommandAnswer(text=text, session=resumed.id)
 
 
-async def _sessions(request: Request) -> Answer:
+async def _sessions(request: Request) -> CommandAnswer:
     earlier = (await _earlier(request))[:_MOST_LISTED]
     lines = [f"You are in {_name(request.session)}, {request.session.messages} messages."]
     if earlier:
         lines += ["", "Earlier:", ""]
         lines += [f"{at}. {_line(session)}" for at, session in enumerate(earlier, start=1)]
         lines += ["", "`/resume 1` goes back to the first of them."]
-    return Answer(text="\n".join(lines), session=request.session.id)
+    return CommandAnswer(text="\n".join(lines), session=request.session.id)
 
 
-async def _title(request: Request) -> Answer:
+async def _title(request: Request) -> CommandAnswer:
     title = clean_label(request.argument)
     if not title:
         text = f"This is {_name(request.session)}. `/title WORDS` names it."
     else:
         await request.store.rename(request.session.id, title)
         text = f"This conversation is now called “{title}”."
-    return Answer(text=text, session=request.session.id)
+    return CommandAnswer(text=text, session=request.session.id)
 
 
-async def _compact(request: Request) -> Answer:
+async def _compact(request: Request) -> CommandAnswer:
     if request.busy or request.compact is None:
         text = "A turn is running or waiting here. /stop it first, or wait for its answer."
     else:
         text = await request.compact()
-    return Answer(text=text, session=request.session.id)
+    return CommandAnswer(text=text, session=request.session.id)
 
 
 async def _earlier(request: Request) -> list[Session]:
-    """Sessions of this key that are not the current one, the last used first."""
+    """Return the sessions of this key other than the current one, last used first."""
     sessions = await request.store.sessions(
         SessionFilter(key=request.session.key, limit=_MOST_SEARCHED)
     )
@@ -80,12 +87,17 @@ async def _earlier(request: Request) -> list[Session]:
 
 
 def _wanted(argument: str, earlier: list[Session]) -> list[Session]:
-    """By its number in the list, by the beginning of its id, or by its name. Nothing asked for is the last one."""
+    """
+    Find a session by its number in the list, the beginning of its id, or its name; without an
+    argument the last one.
+    """
     if not argument:
         return earlier[:1]
+
     numbered = {str(number): session for number, session in enumerate(earlier, start=1)}
     if argument in numbered:
         return [numbered[argument]]
+
     words = argument.casefold()
     exact = [
         session
@@ -101,7 +113,10 @@ def _wanted(argument: str, earlier: list[Session]) -> list[Session]:
 
 
 def _line(session: Session) -> str:
-    return f"{_name(session)}, {session.messages} messages, {session.last_interaction_at:%Y-%m-%d %H:%M} UTC"
+    return (
+        f"{_name(session)}, {session.messages} messages, "
+        f"{session.last_interaction_at:%Y-%m-%d %H:%M} UTC"
+    )
 
 
 def _name(session: Session) -> str:
@@ -132,6 +147,9 @@ COMMANDS = (
     Command(name="sessions", summary="lists the conversations you had here", run=_sessions),
     Command(name="title", argument="[words]", summary="names this conversation", run=_title),
     Command(
-        name="compact", summary="summarises what was said so far", run=_compact, needs_quiet=True
+        name="compact",
+        summary="summarises what was said so far",
+        run=_compact,
+        needs_exclusive=True,
     ),
 )

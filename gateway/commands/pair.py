@@ -1,8 +1,12 @@
-"""Letting people in from a chat: /pair. For admins, and only where nobody else reads along."""
+"""/pair: approve users from a chat. For admins, and only in direct chats."""
 
 from __future__ import annotations
 
-from turngate.gateway.commands.registry import Answer, Command, Request
+from turngate.gateway.commands.registry import (
+    Command,
+    CommandAnswer,
+    Request,
+)
 from turngate.gateway.domain.errors import Refused
 from turngate.gateway.domain.messages import ChatType
 from turngate.gateway.domain.pairing_records import Approved, Pending
@@ -12,8 +16,8 @@ _USAGE = "`/pair list`, `/pair approve CODE` or `/pair revoke WHO`."
 _MOST_LISTED = 50
 
 
-async def _pair(request: Request) -> Answer:
-    return Answer(text=await _done(request), session=request.session.id)
+async def _pair(request: Request) -> CommandAnswer:
+    return CommandAnswer(text=await _done(request), session=request.session.id)
 
 
 async def _done(request: Request) -> str:
@@ -21,6 +25,7 @@ async def _done(request: Request) -> str:
         return "Only an admin can let people in or out."
     if request.message.source.chat_type is not ChatType.DM:
         return "Not here, where others read along: write to me directly."
+
     verb, _, argument = request.argument.partition(" ")
     try:
         match verb.lower(), argument.strip():
@@ -46,6 +51,7 @@ def _listing(approved: list[Approved], pending: list[Pending]) -> str:
     waiting = [f"- `{each.person}` with a code until {each.until:%H:%M} UTC" for each in pending]
     if not lines and not waiting:
         return "Nobody was paired, and nobody asks to be."
+
     heads = ["Let in by a code:", ""] if lines else []
     more = (
         [*([""] if lines else []), "Waiting, each with a code that only they know:", ""]

@@ -1,4 +1,4 @@
-"""What a chat command is, and how one is found in what somebody wrote."""
+"""What a chat command is, and how it is found in a message."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from turngate.gateway.domain.messages import (
-    Entry,
+from turngate.gateway.domain.ids import (
     EntryId,
-    InboundMessage,
     InboxId,
-    Session,
     SessionId,
 )
+from turngate.gateway.domain.messages import InboundMessage
 from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.transcript import Entry
 from turngate.gateway.inbound.pairing import Pairing
 from turngate.gateway.rules.budgets import Standing
 
@@ -26,12 +26,13 @@ _FORM = re.compile(r"/(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:\s+(?P<argument>.*))?",
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """
-    What a command knows: where it was given, what stands there, and what goes on there.
+    What a command is given.
 
-    `stopped`: a turn was running and has been stopped for this command. `waiting`: messages that wait for their turn.
-    `recovered`: an earlier run of the daemon may have done it already, and died before it could say so.
-    `is_admin`: given by somebody who may decide for others. `offered`: the agents that may be chosen here. `standing`:
-    what he has used today, and may still use. `compact` has the conversation summarised, and says what became of it.
+    `stopped`: a turn was running and has been stopped for this command. `waiting`: how many
+    messages wait for their turn. `recovered`: an earlier run of the daemon may have done it already
+    and died before it could answer. `is_admin`: the sender is an admin. `offered`: the agents that
+    may be chosen here. `standing`: the sender's usage and limits of today. `compact` summarises the
+    session and returns the result as a sentence.
     """
 
     argument: str
@@ -52,28 +53,32 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CommandAnswer:
     """
-    What to say, and the session that keeps it.
+    The answer to a command, and the session that keeps it.
 
-    `said` is what the command is kept as, if not as it was written; `edits` is a message that becomes the answer.
+    `kept_as` is the text that the transcript keeps for the command, if not as it was written;
+    `edits` is a message that becomes the answer.
     """
 
     text: str
     session: SessionId
-    said: str | None = None
+    kept_as: str | None = None
     edits: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Not an answer but a turn: these words once more, in place of everything from that entry on."""
+    """
+    A turn instead of an answer: run these entries again, in place of everything from `replacing`
+    on.
+    """
 
-    said: tuple[Entry, ...]
+    entries: tuple[Entry, ...]
     replacing: EntryId
 
 
-Run = Callable[[Request], Awaitable[Answer | Retry]]
+Run = Callable[[Request], Awaitable[CommandAnswer | Retry]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +86,8 @@ class Command:
     """
     One command. None of them waits for a running turn.
 
-    `stops_turn`: stop it first. `needs_quiet`: refuse while one runs, and let none begin meanwhile.
+    `stops_turn`: stop it first. `needs_exclusive`: refuse while one runs, and let none begin until
+    it is done.
     """
 
     name: str
@@ -90,17 +96,17 @@ class Command:
     argument: str = ""
     aliases: tuple[str, ...] = ()
     stops_turn: bool = False
-    needs_quiet: bool = False
+    needs_exclusive: bool = False
 
     @property
     def usage(self) -> str:
-        """As it is written."""
+        """The command with its argument, as users write it."""
         return f"/{self.name} {self.argument}".rstrip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A command as somebody gave it."""
+    """A command with its argument, as a user gave it."""
 
     command: Command
     argument: str
@@ -119,28 +125,30 @@ class Registry:
         }
 
     def find(self, text: str) -> Call | None:
-        """The command in a message, or None if it is just text. A word nobody knows is a call that says so."""
+        """
+        Return the command in a text, or None if it is plain text. An unknown name is a call that
+        says so.
+        """
         form = _FORM.fullmatch(text.strip())
         if form is None:
             return None
-        name, argument = form["name"].lower(), (form["argument"] or "").strip()
+
+        name = form["name"].lower()
+        argument = (form["argument"] or "").strip()
         known = self._by_name.get(name)
         if known is not None:
             return Call(command=known, argument=argument)
+
         return Call(command=Command(name="unknown", summary="", run=self._unknown), argument=name)
 
-    def call_in(self, message: InboundMessage) -> Call | None:
-        """The command that somebody gave. What he only passed on was another's word, and is text."""
-        return None if message.forwarded else self.find(message.text)
-
-    async def _help(self, request: Request) -> Answer:
+    async def _help(self, request: Request) -> CommandAnswer:
         lines = [f"- `{command.usage}` {command.summary}" for command in self.commands]
-        return Answer(text="\n".join(["Commands:", "", *lines]), session=request.session.id)
+        return CommandAnswer(text="\n".join(["Commands:", "", *lines]), session=request.session.id)
 
-    async def _unknown(self, request: Request) -> Answer:
+    async def _unknown(self, request: Request) -> CommandAnswer:
         close = get_close_matches(request.argument, self._by_name, n=1)
         meant = f"Did you mean /{close[0]}?" if close else "/help lists what there is."
-        return Answer(
+        return CommandAnswer(
             text=f"There is no command /{request.argument[:32]}. {meant}",
             session=request.session.id,
         )

@@ -5,47 +5,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import dropwhile, takewhile
 
-from turngate.gateway.commands.registry import Answer, Command, Request, Retry
-from turngate.gateway.domain.messages import Entry, Origin, Role
+from turngate.gateway.commands.registry import (
+    Command,
+    CommandAnswer,
+    Request,
+    Retry,
+)
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Origin,
+    Role,
+)
 
 _BUSY = "A turn is running or waiting here. /stop it first, or wait for its answer."
 
 _MAY_BE_UNDONE = "The gateway was restarted meanwhile. If it is still there, say /undo again."
 
 
-async def _stop(request: Request) -> Answer:
+async def _stop(request: Request) -> CommandAnswer:
     more = f" {_waiting(request.waiting)} next." if request.waiting else ""
     text = f"Stopped.{more}" if request.stopped else "Nothing is running."
-    return Answer(text=text, session=request.session.id)
+    return CommandAnswer(text=text, session=request.session.id)
 
 
-async def _undo(request: Request) -> Answer:
+async def _undo(request: Request) -> CommandAnswer:
     if request.busy:
-        return Answer(text=_BUSY, session=request.session.id)
+        return CommandAnswer(text=_BUSY, session=request.session.id)
     if request.recovered:
-        return Answer(text=_MAY_BE_UNDONE, session=request.session.id)
+        return CommandAnswer(text=_MAY_BE_UNDONE, session=request.session.id)
+
     entries = (await request.store.transcript(request.session.id)).entries
     asked = last_question(entries)
     if not asked:
-        return Answer(text="There is nothing to undo.", session=request.session.id)
+        return CommandAnswer(text="There is nothing to undo.", session=request.session.id)
+
     await request.store.truncate(
         request.session.id, sum(entry.seq < asked[0].seq for entry in entries)
     )
     text = f"Undone, and forgotten: “{_start(asked)}” and its answer."
-    return Answer(text=text, session=request.session.id)
+    return CommandAnswer(text=text, session=request.session.id)
 
 
-async def _retry(request: Request) -> Answer | Retry:
+async def _retry(request: Request) -> CommandAnswer | Retry:
     if request.busy:
-        return Answer(text=_BUSY, session=request.session.id)
+        return CommandAnswer(text=_BUSY, session=request.session.id)
     asked = last_question((await request.store.transcript(request.session.id)).entries)
     if not asked:
-        return Answer(text="There is nothing to ask again.", session=request.session.id)
-    return Retry(said=asked, replacing=asked[0].id)
+        return CommandAnswer(text="There is nothing to ask again.", session=request.session.id)
+    return Retry(entries=asked, replacing=asked[0].id)
 
 
 def last_question(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """What the last turn was asked: all the messages that it answered together, which nothing stands between."""
+    """Return what the last turn was asked: all the messages that it answered together."""
     since = list(dropwhile(lambda entry: not _is_question(entry), reversed(entries)))
     return tuple(reversed(list(takewhile(_is_question, since))))
 
@@ -71,7 +82,7 @@ COMMANDS = (
         name="undo",
         summary="takes back your last message and its answer",
         run=_undo,
-        needs_quiet=True,
+        needs_exclusive=True,
     ),
-    Command(name="retry", summary="asks your last message again", run=_retry, needs_quiet=True),
+    Command(name="retry", summary="asks your last message again", run=_retry, needs_exclusive=True),
 )

@@ -1,27 +1,39 @@
-"""What was used: /usage. Everybody sees his own; what all of them use together is for admins."""
+"""/usage: what was used. Users see their own usage; the total is for admins."""
 
 from __future__ import annotations
 
-from turngate.gateway.commands.registry import Answer, Command, Request
-from turngate.gateway.domain.messages import Cost, CostStatus, Tokens
+from turngate.gateway.commands.registry import (
+    Command,
+    CommandAnswer,
+    Request,
+)
+from turngate.gateway.domain.usage import (
+    Cost,
+    CostStatus,
+    Tokens,
+)
 from turngate.gateway.rules.budgets import money
 
 
-async def _usage(request: Request) -> Answer:
-    session, standing = request.session, request.standing
+async def _usage(request: Request) -> CommandAnswer:
+    session = request.session
+    standing = request.standing
     used = standing.used
     lines = [
-        f"- this conversation: {_tokens(session.tokens, is_estimated=session.tokens_estimated)}{_cost(session.cost)}",
-        f"- you, today: {_tokens(used.tokens, is_estimated=used.estimated > 0)}{_known(used.known_usd, used.unpriced)}",
+        "- this conversation: "
+        f"{_tokens(session.tokens, is_estimated=session.tokens_estimated)}{_cost(session.cost)}",
+        f"- you, today: {_tokens(used.tokens, is_estimated=used.estimated > 0)}"
+        f"{_known(used.known_usd, used.unpriced)}",
     ]
     shown = (*standing.allowances, *(standing.everybody if request.is_admin else ()))
     lines += [f"- left today: {allowance.left_in_words}" for allowance in shown]
     again = f"\n\nA new day begins at {standing.begins_again}." if shown else ""
-    return Answer(text="Used:\n\n" + "\n".join(lines) + again, session=session.id)
+
+    return CommandAnswer(text="Used:\n\n" + "\n".join(lines) + again, session=session.id)
 
 
 def _tokens(tokens: Tokens, *, is_estimated: bool) -> str:
-    """What was counted from the words says so."""
+    """Format tokens; estimates are marked."""
     about = "about " if is_estimated else ""
     return f"{about}{tokens.total:,} tokens ({tokens.input:,} in, {tokens.output:,} out)"
 

@@ -1,23 +1,23 @@
 """
-One account: runs its adapter, starts it again when it ends, and says how it is.
+Supervise one account: run its adapter, restart it when it ends, and report its state.
 
-"Connected" is not "receiving": health is when the platform itself last answered. An account that fails is restarted
-with growing pauses, never the daemon. Refused credentials are tried a few times and then left alone, across restarts
-too: platforms delete bots that insist.
+A connection alone does not mean that messages arrive, so health is the time of the platform's last
+response. An account that fails is restarted with growing pauses; the daemon is not. Refused
+credentials are retried a few times and then left alone, across restarts too, because platforms
+delete bots that insist.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import partial
 
+from turngate.gateway.domain.backoff import Backoff
 from turngate.gateway.domain.crashpoints import crashpoint
 from turngate.gateway.domain.errors import (
     GapRemains,
@@ -31,33 +31,31 @@ from turngate.gateway.domain.messages import InboundMessage
 from turngate.gateway.domain.ports.adapter import (
     Adapter,
     CatchesUp,
-    Clock,
-    Moment,
     Receive,
     TellsProgress,
 )
+from turngate.gateway.domain.ports.clock import Clock, Moment
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.observability.error_text import reason_of
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.stores.waiting_store import until_stored
 
 MOST_REFUSALS = 3
 REFUSALS_COUNT_FOR = timedelta(minutes=10)
 MOST_CAUGHT_UP = 10_000
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_BACKOFF = Backoff(first=1.0, longest=60.0, jitter=0.5)
 _LOOKS_EVERY = 1.0
-# The store's note of the last message lags behind, and clocks differ; what is read twice is known to be a duplicate.
+# The store's note of the last message lags behind, and clocks differ; what is read twice is known
+# to be a duplicate.
 _OVERLAP = timedelta(minutes=2)
-# How far back to read when the note of the last message lies in the future, so that nobody can know when it was.
+# How far back to read when the note of the last message lies in the future, so that nobody can know
+# when it was.
 _WHEN_UNSURE = timedelta(days=1)
 _GAP_TOLD_FOR = 3600.0
 _STORED_AT_ONCE = 32
 
 
 class AccountState(StrEnum):
-    """How an account is."""
-
     STARTING = "starting"
     RECEIVING = "receiving"
     DEGRADED = "degraded"
@@ -68,7 +66,7 @@ class AccountState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountReport:
-    """How an account is, why, and when its platform last answered."""
+    """The state of an account, the reason for it, and when its platform last responded."""
 
     platform: str
     account: str
@@ -83,7 +81,10 @@ TellOfGap = Callable[[str, str, datetime], Awaitable[None]]
 
 
 class Supervisor:
-    """Of one account. `tell_of_gap` is called with platform, account and the moment since when something is missing."""
+    """
+    Supervises one account. `tell_of_gap` is called with platform, account and the time since which
+    messages may be missing.
+    """
 
     def __init__(
         self,
@@ -109,13 +110,17 @@ class Supervisor:
 
     @property
     def report(self) -> AccountReport:
-        """As things are now."""
-        state, reason = self._state, self._reason
+        """Return the current state."""
+        state = self._state
+        reason = self._reason
         if state is AccountState.STARTING and self._heard_of(self._since):
             state = AccountState.RECEIVING
         if state is AccountState.RECEIVING and self._is_deaf(1):
-            state, reason = AccountState.DEGRADED, "the platform has not answered for some time"
+            state = AccountState.DEGRADED
+            reason = "the platform has not answered for some time"
+
         progress = _progress_of(self._adapter)
+
         return AccountReport(
             platform=self._adapter.platform,
             account=self._account,
@@ -126,7 +131,7 @@ class Supervisor:
         )
 
     async def run(self, receive: Receive) -> None:
-        """Until cancelled, or until the platform has refused our credentials too often."""
+        """Run until cancelled, or until the platform has refused the credentials too often."""
         try:
             await self._live(receive)
         except (
@@ -139,8 +144,10 @@ class Supervisor:
             raise
 
     async def _live(self, receive: Receive) -> None:
-        """One life of the adapter after the other."""
-        pause, name = _FIRST_PAUSE, (self._adapter.platform, self._account)
+        """Run the adapter again and again."""
+        name = (self._adapter.platform, self._account)
+        attempt = 0
+
         while not await self._is_refused():
             began = self._clock.monotonic()
             failure = await self._try(receive)
@@ -148,16 +155,16 @@ class Supervisor:
                 self._trouble = None
             self._become(AccountState.BACKING_OFF, reason_of(failure))
             if self._heard_of(began):
-                await until_stored(lambda: self._store.record_welcome(*name), self._observer)
-                pause = _FIRST_PAUSE
+                await self._store.record_welcome(*name)
+                attempt = 0
             if isinstance(failure, Unauthorized):
-                await until_stored(lambda: self._store.record_refused(*name), self._observer)
-            await asyncio.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - jitter, no secret
+                await self._store.record_refused(*name)
+            await asyncio.sleep(_BACKOFF.pause(attempt))
             self._observer.account_restarted()
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            attempt += 1
 
     async def _try(self, receive: Receive) -> BaseException:
-        """One life of the adapter; returns what ended it."""
+        """Run the adapter once; return what ended it."""
         self._become(AccountState.STARTING, None)
         try:
             await self._catch_up_and_listen(receive)
@@ -169,8 +176,12 @@ class Supervisor:
         return Retryable("the connection ended")
 
     async def _catch_up_and_listen(self, receive: Receive) -> None:
-        """What was missed comes first; then, once it is heard that we hear, what was said in between the two."""
-        adapter, began = self._adapter, self._clock.now()
+        """
+        Backfill what was missed, then listen. Once the platform confirms that events arrive,
+        backfill what was sent between the two.
+        """
+        adapter = self._adapter
+        began = self._clock.now()
         if not isinstance(adapter, CatchesUp):
             return await self._listen(receive)
         since = await self._behind_since()
@@ -187,11 +198,10 @@ class Supervisor:
     async def _listen(
         self, receive: Receive, heard: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """Run the adapter, and end it when the platform no longer answers though nothing seems wrong."""
-        listening, began = (
-            asyncio.ensure_future(self._adapter.run(receive)),
-            self._clock.monotonic(),
-        )
+        """Run the adapter, and end it when the platform stops responding without an error."""
+        listening = asyncio.ensure_future(self._adapter.run(receive))
+        began = self._clock.monotonic()
+
         try:
             while not listening.done():
                 await asyncio.wait({listening}, timeout=_LOOKS_EVERY)
@@ -207,22 +217,30 @@ class Supervisor:
             await asyncio.wait({listening})
 
     async def _behind_since(self) -> datetime | None:
-        """Since when something may have been missed. On the very first start there is nothing to go back to."""
-        name, now = (self._adapter.platform, self._account), self._clock.now()
+        """
+        Return since when messages may have been missed. The very first start has nothing to
+        backfill.
+        """
+        name = (self._adapter.platform, self._account)
+        now = self._clock.now()
         record = await self._store.account(*name)
         since = record.behind_since or record.received_at
+
         if since is not None and since > now:
             since = (
                 now - _WHEN_UNSURE
             )  # noted before the clock was set back; later than now nobody has said anything
+
         if record.behind_since is None:
-            # What is read again moves the note of the last message: a reading that breaks off is begun where it began.
-            # And whoever dies before the first message is stored goes back to the first start.
+            # What is read again moves the note of the last message: a reading that breaks off is
+            # begun where it began. And whoever dies before the first message is stored goes back to
+            # the first start.
             await self._store.record_behind(*name, since or now)
+
         return since
 
     async def _read_again(self, adapter: CatchesUp, receive: Receive, since: datetime) -> None:
-        """What was said while nobody listened."""
+        """Backfill the messages that were sent while the account was offline."""
         count = 0
         try:
             async with _Several(receive) as several:
@@ -238,29 +256,40 @@ class Supervisor:
                 self._gap_told = now
 
     async def _is_refused(self) -> bool:
-        """Asked before every try: the count survives restarts, and expires, also when the clock was set back."""
-        asking = partial(self._store.account, self._adapter.platform, self._account)
-        record = await until_stored(asking, self._observer)
+        """
+        Return whether to stop trying. Checked before each attempt: the count survives restarts, and
+        expires, also when the clock was set back.
+        """
+        record = await self._store.account(self._adapter.platform, self._account)
         if record.refused < MOST_REFUSALS or record.refused_at is None:
             return False
-        now, until = self._clock.now(), record.refused_at + REFUSALS_COUNT_FOR
+
+        now = self._clock.now()
+        until = record.refused_at + REFUSALS_COUNT_FOR
         if not record.refused_at <= now <= until:
             return False
+
         cure = f"correct them in the config and restart, not before {until:%H:%M} UTC"
         reason = f"the platform refuses our credentials; {cure}"
         self._become(AccountState.REFUSED, reason)
+
         return True
 
     def _become(self, state: AccountState, reason: str | None) -> None:
         if state is not AccountState.STOPPED or self._state is not AccountState.REFUSED:
-            self._state, self._reason, self._since = state, reason, self._clock.monotonic()
+            self._state = state
+        self._reason = reason
+        self._since = self._clock.monotonic()
         if self._is_news(state, reason):
             self._observer.account_changed(
                 self._adapter.platform, self._account, state.value, reason
             )
 
     def _is_news(self, state: AccountState, reason: str | None) -> bool:
-        """A trouble that stays is told once, not with every try; it is over when the platform has answered."""
+        """
+        Return whether to log a problem. One that persists is logged once, until the platform has
+        responded again.
+        """
         if state is AccountState.STARTING:
             return self._trouble is None
         is_new = reason is None or reason != self._trouble
@@ -268,7 +297,10 @@ class Supervisor:
         return is_new
 
     def _hears(self, since: float) -> bool:
-        """Whether the platform has answered since then; one that cannot tell is believed."""
+        """
+        Return whether the platform has responded since then. An adapter that cannot report it is
+        trusted.
+        """
         adapter: object = self._adapter
         return not isinstance(adapter, TellsProgress) or self._heard_of(since)
 
@@ -277,7 +309,7 @@ class Supervisor:
         return progress is not None and progress.elapsed >= since
 
     def _is_deaf(self, times: int) -> bool:
-        """Whether the platform has been silent for so many times the pause that is normal for it."""
+        """Return whether the platform has been silent for several times its normal interval."""
         adapter: object = self._adapter
         if not isinstance(adapter, TellsProgress):
             return False
@@ -289,8 +321,9 @@ class Supervisor:
 
 class _Several:
     """
-    Messages that are stored side by side, because each waits for the disk. They are begun in the order in which they
-    come, and `receive` gives each its place before it waits for anything. Leaving waits for all of them.
+    Stores several messages concurrently, because each waits for the disk. They start in order of
+    arrival, and `receive` gives each its place in the lane before its first await. Leaving the
+    block waits for all of them.
     """
 
     def __init__(self, receive: Receive) -> None:
@@ -310,7 +343,7 @@ class _Several:
             await asyncio.gather(*self._storing, return_exceptions=True)
 
     async def take(self, message: InboundMessage) -> None:
-        """Raises what one of those before it raised."""
+        """Start storing a message. Raises what an earlier one raised."""
         self._storing.append(asyncio.create_task(self._store(message)))
         if len(self._storing) > _STORED_AT_ONCE:
             await self._storing.popleft()

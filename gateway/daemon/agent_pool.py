@@ -10,33 +10,33 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit, urlunsplit
 
-from turngate.config.load import given_to_programs
+from turngate.config.load import program_environment
 from turngate.config.schema import Agent as AgentConfig
 from turngate.config.schema import Config
 from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.agents.fallback import FallbackAgent, Link
-from turngate.gateway.domain.messages import Model
-from turngate.gateway.domain.ports.adapter import Agent, Closes
+from turngate.gateway.domain.ports.agent import Agent, Closes
+from turngate.gateway.domain.usage import Model
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.policy import ConfiguredAgent
 from turngate.gateway.rules.pricing import Prices
 
-# Kinds that only talk: a turn may run again after a crash unless the config says otherwise, and they have no use for a
-# folder to work in.
+# Kinds that only talk: a turn may run again after a crash unless the config says otherwise, and
+# they have no use for a folder to work in.
 _MODELS = ("openai", "anthropic")
 _TALKERS = ("echo", *_MODELS)
 _SECONDS_TO_CLOSE = 3.0
 
 
 class AgentPool:
-    """Everybody who is employed, and those who are only there until their last turn is over."""
+    """Everybody who is configured, and those who are only there until their last turn is over."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._agents: dict[str, tuple[AgentSpec, Agent]] = {}
         self._leaving: list[Agent] = []
 
-    async def employ(self, config: Config) -> dict[str, ConfiguredAgent]:
+    async def load(self, config: Config) -> dict[str, ConfiguredAgent]:
         """
         The agents of a config by name. One of whom it says nothing new stays who he is.
 
@@ -51,11 +51,13 @@ class AgentPool:
         self._agents = staying | hired
         agents = {name: agent for name, (_, agent) in self._agents.items()}
         return {
-            name: _employed(config.agents, name, agents, self._observer) for name in config.agents
+            name: _configured(config.agents, name, agents, self._observer) for name in config.agents
         }
 
-    async def see_off(self) -> None:
-        """End whatever those keep open who are no longer employed. Nobody may ask them any more."""
+    async def close_replaced(self) -> None:
+        """
+        End whatever those keep open who are no longer configured. Nobody may ask them any more.
+        """
         leaving, self._leaving = self._leaving, []
         await _close_all(leaving, self._observer)
 
@@ -63,7 +65,7 @@ class AgentPool:
         """End whatever anybody keeps open between turns."""
         agents, self._agents = self._agents, {}
         await _close_all([agent for _, agent in agents.values()], self._observer)
-        await self.see_off()
+        await self.close_replaced()
 
 
 async def _load(
@@ -98,7 +100,7 @@ async def _close(agent: Closes) -> None:
     await agent.close()
 
 
-def _employed(
+def _configured(
     config: Mapping[str, AgentConfig], name: str, agents: Mapping[str, Agent], observer: Observer
 ) -> ConfiguredAgent:
     """
@@ -162,7 +164,7 @@ def _spec(name: str, agent: AgentConfig) -> AgentSpec:
         model=agent.model,
         argv=agent.argv,
         format=agent.format,
-        env=given_to_programs()
+        env=program_environment()
         | {name: value.get_secret_value() for name, value in agent.env.items()},
         object=agent.object,
         options=agent.options,

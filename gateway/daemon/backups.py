@@ -1,8 +1,9 @@
 """
-Backups on a schedule: when one is due, which of them stay, and what became of the last.
+Make backups on a schedule: when one is due, which are kept, and how the last one ended.
 
-The files' names say when they were made, so that a restart forgets nothing. Clocks are set, so what this run made is
-timed by what has passed; files are deleted by their number and never by their age, those from the future first.
+File names contain the time of the backup, so a restart needs no other record. Clocks can be set, so
+backups of this run are timed by the monotonic clock. Old files are deleted by number and never by
+age, those dated in the future first.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from turngate.gateway.domain.errors import StoreError, StoreUnavailable, TurngateError
-from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.errors import (
+    StoreError,
+    StoreUnavailable,
+    TurngateError,
+)
+from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.observability.error_text import reason_of
 from turngate.gateway.observability.observer import Observer
 
@@ -33,7 +38,7 @@ BackUp = Callable[[Path], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupRules:
-    """What the operator decided; no `every`, no backups."""
+    """What the operator configured. Without `every` there are no backups."""
 
     every: timedelta | None
     keep: int
@@ -42,7 +47,7 @@ class BackupRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupReport:
-    """The newest one there is, and why there is none after it, if one was tried."""
+    """The newest backup, and why a later attempt failed, if one did."""
 
     folder: Path
     last_at: datetime | None
@@ -50,7 +55,7 @@ class BackupReport:
 
 
 class Backups:
-    """Asks the rules each time, so that they can be changed."""
+    """Makes and rotates backups. Reads the rules each time, so that a reload can change them."""
 
     def __init__(
         self, rules: BackupRules, back_up: BackUp, clock: Clock, observer: Observer
@@ -63,10 +68,11 @@ class Backups:
         self._made_at: float | None = None
         self._last_at: datetime | None = None
         self._failure: str | None = None
+
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Until cancelled. What fails is tried again later."""
+        """Run until cancelled. A failed backup is retried later."""
         if self.rules.every is not None:
             await self._look()
         while True:
@@ -77,14 +83,14 @@ class Backups:
             await self.make_if_due()
 
     async def make_if_due(self) -> None:
-        """One, verified; then the oldest go."""
+        """Make and verify one backup if it is due, then delete the oldest."""
         if self.rules.every is None or self._clock.monotonic() < self._not_before:
             return
         if await self._look() and self._is_due(self.rules.every):
             await self._make()
 
     def change(self, rules: BackupRules) -> None:
-        """Live by other rules. What was made elsewhere is no backup here."""
+        """Replace the rules. Files in another folder do not count as backups here."""
         if rules.folder != self.rules.folder:
             self._made_at = self._last_at = None
         self.rules = rules
@@ -92,7 +98,7 @@ class Backups:
         self._changed.set()
 
     def report(self) -> BackupReport | None:
-        """How it stands; None where none are wanted."""
+        """Return the state of backups; None if they are disabled."""
         if self.rules.every is None:
             return None
         return BackupReport(folder=self.rules.folder, last_at=self._last_at, failure=self._failure)
@@ -101,7 +107,7 @@ class Backups:
         return self._clock.monotonic() + self._at_most(pause)
 
     def _at_most(self, pause: timedelta) -> float:
-        """Whoever wants them often does not want to wait for long."""
+        """Return the longest pause before a retry: shorter for a shorter interval."""
         return min(pause, self.rules.every or pause).total_seconds()
 
     def _is_due(self, every: timedelta) -> bool:
@@ -113,8 +119,10 @@ class Backups:
         )
 
     async def _make(self) -> None:
-        rules, now = self.rules, self._clock.now().replace(microsecond=0)  # as the name says it
+        rules = self.rules
+        now = self._clock.now().replace(microsecond=0)  # as the name says it
         target = rules.folder / f"turngate-{now:{_STAMP}}.db"
+
         try:
             await asyncio.to_thread(_prepare, rules.folder)
             await self._back_up(target)
@@ -122,22 +130,26 @@ class Backups:
         except TurngateError as exc:
             self._fail(exc)
             return
-        self._made_at, self._failure = self._clock.monotonic(), None
+
+        self._made_at = self._clock.monotonic()
+        self._failure = None
         self._last_at = now
         self._observer.backed_up(now)
 
     async def _look(self) -> bool:
-        """Which is the newest there; whether that can be known."""
+        """Find the newest backup in the folder. Returns whether the folder could be read."""
         try:
             made = await asyncio.to_thread(_made_in, self.rules.folder)
         except StoreError as exc:
             self._fail(exc)
             return False
+
         now = self._clock.now()
         past = [at for at in made.values() if at <= now]
         self._last_at = max(past or made.values(), default=None)
         if self._last_at is not None:
             self._observer.found_backup(self._last_at)
+
         return True
 
     def _fail(self, exc: TurngateError) -> None:
@@ -147,7 +159,7 @@ class Backups:
 
 
 def _prepare(folder: Path) -> None:
-    """The folder, without what a killed daemon may have left."""
+    """Create the folder and remove what a killed daemon may have left in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for leftover in folder.iterdir():
@@ -158,9 +170,12 @@ def _prepare(folder: Path) -> None:
 
 
 def _rotate(folder: Path, keep: int, made: Path, now: datetime) -> None:
-    """The one that was just made and verified stays, whatever the others are called."""
+    """
+    Delete the oldest files. The one just made and verified stays, whatever its name sorts like.
+    """
     others = {path: at for path, at in _made_in(folder).items() if path != made}
-    # A clock that was ahead for a while leaves names from the future, which would outlive all others.
+    # A clock that was ahead for a while leaves names from the future, which would outlive all
+    # others.
     oldest_first = sorted(others, key=lambda path: (others[path] <= now, others[path]))
     try:
         for path in oldest_first[: max(len(others) - keep + 1, 0)]:
@@ -170,7 +185,7 @@ def _rotate(folder: Path, keep: int, made: Path, now: datetime) -> None:
 
 
 def _made_in(folder: Path) -> dict[Path, datetime]:
-    """Ours by their names; whatever else lies there is somebody else's."""
+    """List our backups by name; other files in the folder are not touched."""
     try:
         found = (
             {path: _NAME.fullmatch(path.name) for path in folder.iterdir()}
@@ -179,6 +194,7 @@ def _made_in(folder: Path) -> dict[Path, datetime]:
         )
     except OSError as exc:
         raise _unusable(folder, exc) from exc
+
     made = {path: _moment(name["stamp"]) for path, name in found.items() if name is not None}
     return {path: at for path, at in made.items() if at is not None}
 
@@ -192,5 +208,6 @@ def _moment(stamp: str) -> datetime | None:
 
 def _unusable(folder: Path, exc: OSError) -> StoreUnavailable:
     return StoreUnavailable(
-        f"{folder} cannot be used for backups ({exc.strerror}); check its owner and permissions, or set backups.folder"
+        f"{folder} cannot be used for backups ({exc.strerror}); check its owner and permissions, "
+        "or set backups.folder"
     )

@@ -1,8 +1,8 @@
 """
-Where an account may have been written to while nobody listened.
+List the chats in which an account may have missed messages while it was offline.
 
-Some platforms keep nothing for a bot that is away, and do not even tell it which direct chats it has. The gateway
-knows: whoever has a conversation, whoever was let in, and whoever the config names.
+Some platforms keep nothing for an offline bot, and do not list its direct chats either. The gateway
+knows them: chats with a session, paired users, and users named in the config.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from turngate.gateway.domain.messages import ChatType, SessionSource
-from turngate.gateway.domain.ports.adapter import Places
-from turngate.gateway.domain.ports.store import SessionFilter, Store
+from turngate.gateway.domain.ports.adapter import CatchUpChats
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.store_values import SessionFilter
 from turngate.gateway.rules.authorization import Access, Allowed
 from turngate.gateway.rules.policy import Policy
 
@@ -20,8 +21,8 @@ _REMEMBERED_FOR = timedelta(days=90)
 _MOST_CONVERSATIONS = 10_000
 
 
-def places_of(store: Store, policy: Policy, platform: str, account: str) -> Places:
-    """Of one account, read anew with every call: once for each time that it connects."""
+def chats_to_catch_up(store: Store, policy: Policy, platform: str, account: str) -> CatchUpChats:
+    """Return the chats of one account. Reads the store at each call, once per connection."""
 
     async def places() -> Sequence[SessionSource]:
         lately = SessionFilter(
@@ -35,16 +36,17 @@ def places_of(store: Store, policy: Policy, platform: str, account: str) -> Plac
             for each in await store.approved()
         ]
         found = (*known, *let_in, *_named(policy.access, account))
-        ours = (
-            each.nameless for each in found if (each.platform, each.account) == (platform, account)
-        )
+        ours = (each.nameless for each in found if each.account_key == (platform, account))
+
         return tuple(dict.fromkeys(ours))
 
     return places
 
 
 def _named(access: Access, account: str) -> Iterator[SessionSource]:
-    """Those that the config names for this account, or for every account of their platform."""
+    """
+    Return the users that the config names for this account, or for all accounts of its platform.
+    """
     for entry in (*access.allow, *access.admins):
         if entry.account in (None, account):
             yield _place(entry, account)

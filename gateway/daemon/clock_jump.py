@@ -1,15 +1,16 @@
 """
-Whether the time of day can be believed by those who delete by it.
+Detect that the wall clock was set, before anything is deleted by age.
 
-A clock that was set, and a host that slept, look alike: the time of day has moved by something else than what passed.
-Then nothing is decided by it for an hour. What waited is done later; what was deleted would be gone.
+A clock that was set and a host that was suspended look alike: the wall clock moved by another
+amount than the monotonic clock. Nothing is deleted for an hour after that. Delayed work is done
+later; deleted data would be gone.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.clock import Clock
 
 WAIT_AFTER_JUMP = timedelta(hours=1)
 
@@ -18,7 +19,7 @@ _TOLERANCE = timedelta(seconds=5)
 
 
 class ClockJump:
-    """Compares the two clocks each time it is asked, which should be every minute or so."""
+    """Compares the two clocks at each call, which should come about once a minute."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -26,8 +27,10 @@ class ClockJump:
         self._doubted_until = self._seen[1]
 
     def holds(self) -> bool:
-        """Whether the time of day has gone as time has, for long enough."""
-        (day, passed), (now, passing) = self._seen, (self._clock.now(), self._clock.monotonic())
+        """Return whether the two clocks have agreed for long enough."""
+        day, passed = self._seen
+        now = self._clock.now()
+        passing = self._clock.monotonic()
         self._seen = now, passing
         jumped = (now - day) - timedelta(seconds=passing - passed)
         if abs(jumped) > _TOLERANCE:

@@ -1,4 +1,4 @@
-"""How the gateway is: whether it receives and stores, for probes, for people and for dashboards."""
+"""Report the health of the gateway (receiving, storing) to probes, users and dashboards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from turngate.gateway.daemon.account_supervisor import AccountReport, AccountState, Supervisor
+from turngate.gateway.daemon.account_supervisor import (
+    AccountReport,
+    AccountState,
+    Supervisor,
+)
 from turngate.gateway.daemon.backups import Backups
 from turngate.gateway.daemon.control.status import (
     AccountStatus,
@@ -17,7 +21,7 @@ from turngate.gateway.daemon.control.status import (
     StoreStatus,
 )
 from turngate.gateway.domain.errors import StoreError, StoreUnavailable
-from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.stores.sqlite import SqliteStore
 from turngate.gateway.turns.lanes import Lanes
@@ -30,7 +34,7 @@ _LONGEST_WAIT = 1.0
 
 @dataclass(slots=True, kw_only=True)
 class Health:
-    """Asks those who know; keeps nothing but the write that the store was last asked for."""
+    """Collects the state of accounts and store. Keeps only the last write probe."""
 
     store: SqliteStore
     lanes: Lanes
@@ -43,17 +47,17 @@ class Health:
     _probed_at: float = 0.0
 
     async def readiness(self) -> Readiness:
-        """Whether every account receives and the store takes writes."""
+        """Return whether every account receives and the store accepts writes."""
         await self._ask_store()
         return self._readiness()
 
     async def status(self) -> DaemonStatus:
-        """What only the daemon knows, the store asked just now."""
+        """Return what only the daemon knows, with a fresh probe of the store."""
         await self._ask_store()
         return self.last_known()
 
     def last_known(self) -> DaemonStatus:
-        """The same without asking anybody."""
+        """Return the same without a new probe."""
         busy, waiting = self.lanes.depth()
         return DaemonStatus(
             ready=self._readiness().ready,
@@ -67,13 +71,14 @@ class Health:
         )
 
     async def watch(self) -> None:
-        """Until cancelled: say when the store stops taking writes, find out whether it takes them again, and say so."""
+        """Log when the store stops accepting writes and when it recovers. Runs until cancelled."""
         while True:
             await asyncio.sleep(_PROBE_HOLDS)
             trouble = self.store.trouble
             if trouble is None:
                 self.observer.store_works()
                 continue
+
             self.observer.store_failed(StoreUnavailable(trouble))
             if self.store.damage is None:
                 await self._ask_store()
@@ -87,7 +92,7 @@ class Health:
         )
 
     async def store_takes_writes(self) -> bool:
-        """As far as can be known within a second."""
+        """Return whether the store accepts writes, as far as known within a second."""
         await self._ask_store()
         return self._store_status().reason is None
 
@@ -99,10 +104,13 @@ class Health:
             for each in deaf
         ]
         store = self._store_status()
+
         if store.reason is not None:
             reasons.append(
-                f"the store {'is damaged' if store.damaged else 'does not take writes'}: {store.reason}"
+                f"the store {'is damaged' if store.damaged else 'does not take writes'}: "
+                f"{store.reason}"
             )
+
         return Readiness(ready=not reasons, reasons=tuple(reasons))
 
     def _store_status(self) -> StoreStatus:
@@ -116,12 +124,17 @@ class Health:
         return StoreStatus(reason=self.store.trouble or slow, damaged=self.store.damage is not None)
 
     async def _ask_store(self) -> None:
-        """For a write that means nothing: at most once a second, however many want to know, and nobody waits long."""
+        """
+        Probe the store with a write without content: at most once a second for all callers, and
+        with a timeout for each.
+        """
         now = self.clock.monotonic()
         if self._probing is None or (
             self._probing.done() and now - self._probed_at >= _PROBE_HOLDS
         ):
-            self._probing, self._probed_at = asyncio.ensure_future(self._probe()), now
+            self._probing = asyncio.ensure_future(self._probe())
+            self._probed_at = now
+
         await asyncio.wait({self._probing}, timeout=_LONGEST_WAIT)
 
     async def _probe(self) -> None:

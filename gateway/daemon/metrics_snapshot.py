@@ -1,7 +1,7 @@
 """
-What the metrics show of this moment: asked of those who know, whenever somebody scrapes.
+Collect the gauges of the current moment when metrics are scraped.
 
-It answers whatever the store does: what cannot be known within a second is left out.
+A scrape is answered whatever the store does: a value that is not known within a second is left out.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _STATES = tuple(state.value for state in AccountState)
 
 
 def nothing_lost() -> int:
-    """For a log that loses nothing."""
+    """Stand in for a log that drops no lines."""
     return 0
 
 
 @dataclass(slots=True, kw_only=True)
 class MetricsSnapshot:
-    """`lines_lost`: how many lines of the log nobody took."""
+    """Renders the metrics. `lines_lost` returns the number of dropped log lines."""
 
     health: Health
     lines_lost: Callable[[], int] = nothing_lost
 
     async def text(self) -> bytes:
-        """For Prometheus."""
+        """Return the metrics in Prometheus's text format."""
         health = self.health
         busy, waiting = health.lanes.depth()
         now = Now(
@@ -47,6 +47,7 @@ class MetricsSnapshot:
             accounts=[_gauges(each.report) for each in health.supervisors],
             queues=await self._queues(),
         )
+
         return health.observer.metrics.text(now)
 
     async def _queues(self) -> Mapping[str, tuple[int, int, float]] | None:
@@ -73,5 +74,5 @@ def _gauges(report: AccountReport) -> AccountGauges:
 
 
 def _age(since: datetime | None, now: datetime) -> float:
-    """In seconds; nothing is older than nothing."""
+    """Return the age in seconds; 0 if there is no item."""
     return 0.0 if since is None else max((now - since).total_seconds(), 0.0)

@@ -1,8 +1,8 @@
 """
 The accounts of the config, as adapters.
 
-Each platform's SDK takes seconds to import, so it is imported here, by name, and only for those who have an account
-there.
+A platform's SDK takes seconds to import, so its plugin is imported by name, and only if there is an
+account on it.
 """
 
 from __future__ import annotations
@@ -10,158 +10,77 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
-from types import ModuleType
-from typing import Protocol
+from typing import cast
 
-from turngate.adapters.telling import Finding, MenuEntry
-from turngate.config.schema import (
-    ByHttp,
-    ByWebhook,
-    Config,
-    DiscordAccount,
-    SlackAccount,
-    TelegramAccount,
-)
+from turngate.config.platforms import PLATFORMS
+from turngate.config.schema import Config
 from turngate.gateway.commands import COMMANDS
 from turngate.gateway.domain.errors import ConfigError
-from turngate.gateway.domain.ports.adapter import Adapter, Clock, Places, nowhere
+from turngate.gateway.domain.ports.adapter import (
+    Adapter,
+    CatchUpChats,
+    Finding,
+    MenuEntry,
+    no_chats,
+)
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.ports.platform import AccountSettings, PlatformPlugin
 from turngate.gateway.rules.context_prompt import HomeChannel
 
 AccountName = tuple[str, str]
-AnyAccount = TelegramAccount | DiscordAccount | SlackAccount
+ChatsOf = Callable[[str, str], CatchUpChats]
 
 
-class _Line(Adapter, Protocol):
-    """An adapter that can hang up."""
-
-    async def close(self) -> None: ...
-
-
-PlacesOf = Callable[[str, str], Places]
-
-
-def _nowhere_of(platform: str, account: str) -> Places:
-    return nowhere
+def _no_chats_of(platform: str, account: str) -> CatchUpChats:
+    return no_chats
 
 
 @asynccontextmanager
 async def connected(
-    config: Config, clock: Clock, places_of: PlacesOf = _nowhere_of
+    config: Config, clock: Clock, chats_of: ChatsOf = _no_chats_of
 ) -> AsyncIterator[dict[AccountName, Adapter]]:
-    """By platform and name. Nothing is sent or received yet; leaving hangs up."""
+    """
+    The adapters by platform and account, closed at the end. Nothing is sent or received before
+    their `run`.
+    """
     async with AsyncExitStack() as opened:
         adapters: dict[AccountName, Adapter] = {}
-        for platform, account in _accounts(config):
-            adapter: _Line = _load(platform).connect(
-                _described(platform, account), places_of(platform, account.account), clock
-            )
+        for platform, settings in config.platforms.accounts():
+            plugin, account = _load(platform, settings)
+            adapter = plugin.connect(account, chats_of(platform, settings.account), clock)
             opened.push_async_callback(adapter.close)
-            adapters[platform, account.account] = adapter
+            adapters[platform, settings.account] = adapter
         yield adapters
 
 
 async def examined(config: Config) -> AsyncIterator[tuple[AccountName, Sequence[Finding]]]:
-    """Every account in turn, with what its platform says of it."""
-    for platform, account in _accounts(config):
-        yield (
-            (platform, account.account),
-            await _load(platform).examine(_described(platform, account)),
-        )
+    """Ask the platform of one account after the other what is wrong with it."""
+    for platform, settings in config.platforms.accounts():
+        plugin, account = _load(platform, settings)
+        yield (platform, settings.account), await plugin.examine(account)
 
 
 def platforms_of(config: Config) -> tuple[str, ...]:
-    """Those with an account."""
-    return tuple(dict.fromkeys(platform for platform, _ in _accounts(config)))
+    """The platforms with an account."""
+    return tuple(dict.fromkeys(platform for platform, _ in config.platforms.accounts()))
 
 
 def homes_of(config: Config) -> Iterator[HomeChannel]:
     """Where deliveries without an address go."""
-    for platform, account in _accounts(config):
-        if account.home is not None:
-            yield HomeChannel(platform=platform, account=account.account, chat_id=account.home)
+    for platform, settings in config.platforms.accounts():
+        if settings.home is not None:
+            yield HomeChannel(platform=platform, account=settings.account, chat_id=settings.home)
 
 
 def accounts_called_each_time(config: Config) -> Iterator[AccountName]:
-    """The accounts that follow no thread."""
-    yield from (
-        ("slack", account.account)
-        for account in config.platforms.slack
-        if not account.follow_threads
-    )
-
-
-def _accounts(config: Config) -> Iterator[tuple[str, AnyAccount]]:
-    yield from (("telegram", account) for account in config.platforms.telegram)
-    yield from (("discord", account) for account in config.platforms.discord)
-    yield from (("slack", account) for account in config.platforms.slack)
-
-
-def _described(platform: str, account: AnyAccount) -> object:
-    """The account in its adapter's own words."""
-    module = _load(platform)
-    match account:
-        case TelegramAccount():
-            return _telegram(module, account)
-        case DiscordAccount():
-            return _discord(module, account)
-        case SlackAccount():
-            return _slack(module, account)
-
-
-def _telegram(telegram: ModuleType, account: TelegramAccount) -> object:
-    receive = account.receive
-    webhook = None
-    if isinstance(receive, ByWebhook):
-        webhook = telegram.Webhook(
-            url=receive.webhook.url,
-            host=receive.webhook.listen.host,
-            port=receive.webhook.listen.port,
-            secret=receive.webhook.secret.get_secret_value(),
-        )
-    return telegram.Account(
-        name=account.account,
-        token=account.token.get_secret_value(),
-        api_url=account.api_url,
-        webhook=webhook,
-        commands=_menu(),
-    )
-
-
-def _slack(slack: ModuleType, account: SlackAccount) -> object:
-    receive = account.receive
-    http = None
-    if isinstance(receive, ByHttp):
-        http = slack.Http(
-            host=receive.http.listen.host,
-            port=receive.http.listen.port,
-            signing_secret=receive.http.signing_secret.get_secret_value(),
-        )
-    return slack.Account(
-        name=account.account,
-        bot_token=account.bot_token.get_secret_value(),
-        app_token=None if account.app_token is None else account.app_token.get_secret_value(),
-        http=http,
-        api_url=account.api_url,
-        dm_threads=account.dm_threads,
-        follow_threads=account.follow_threads,
-        commands=_menu(),
-    )
-
-
-def _discord(discord: ModuleType, account: DiscordAccount) -> object:
-    return discord.Account(
-        name=account.account,
-        token=account.token.get_secret_value(),
-        api_url=account.api_url,
-        gateway_url=account.gateway_url,
-        cdn_url=account.cdn_url,
-        threads=account.threads,
-        commands=_menu(),
-    )
+    """The accounts that must be mentioned again in a thread they take part in."""
+    for platform, settings in config.platforms.accounts():
+        if PLATFORMS[platform].needs_mention(settings):
+            yield platform, settings.account
 
 
 def _menu() -> tuple[MenuEntry, ...]:
-    """What people can be offered, and every other name of it."""
+    """The commands to offer to users, and their aliases, which are only understood."""
     return tuple(
         MenuEntry(
             name=name,
@@ -174,11 +93,17 @@ def _menu() -> tuple[MenuEntry, ...]:
     )
 
 
-def _load(platform: str) -> ModuleType:
+def _load(platform: str, settings: AccountSettings) -> tuple[PlatformPlugin, object]:
+    """Return the plugin and its description of the account. Raises ConfigError."""
+    package = PLATFORMS[platform]
     try:
-        return import_module(f"turngate.adapters.{platform}")
+        plugin = cast(PlatformPlugin, import_module(package.plugin))
     except ModuleNotFoundError as exc:
-        cure = f"install turngate[{platform}]"
+        # The SDKs of our own platforms are extras of this distribution.
+        is_ours = package.plugin.startswith("turngate.")
+        cure = f"install turngate[{platform}]" if is_ours else "install what its package needs"
         raise ConfigError(
             f"platforms.{platform}: its library {exc.name} is not installed; {cure}"
         ) from exc
+
+    return plugin, package.account(settings, _menu())

@@ -1,8 +1,8 @@
 """
-The daemon as its surroundings see it: signals in, words to the service manager out.
+Run the daemon process: handle signals, notify the service manager.
 
-SIGTERM and SIGINT end it in order, a second one at once; SIGHUP reads the config again. Loaded by `run` when the state
-folder is ours, because what it imports takes time.
+SIGTERM and SIGINT stop it in order, a second one immediately; SIGHUP reloads the config. Imported
+by `run` once the state folder is locked, because its imports take time.
 """
 
 from __future__ import annotations
@@ -17,16 +17,30 @@ from datetime import timedelta
 
 import typer
 
-from turngate.config.load import Loaded, Service, likes_colours
+from turngate.config.load import (
+    Loaded,
+    Service,
+    wants_colours,
+)
 from turngate.config.problems import without_values
 from turngate.gateway.daemon.account_supervisor import AccountState
-from turngate.gateway.daemon.app import Gateway, running, working
+from turngate.gateway.daemon.app import running, working
 from turngate.gateway.daemon.control.status import DaemonStatus, StoreStatus
+from turngate.gateway.daemon.gateway import Gateway
 from turngate.gateway.daemon.sd_notify import Systemd
 from turngate.gateway.daemon.state_dir import Lock
-from turngate.gateway.domain.errors import ConfigError, TurngateError, Unauthorized
+from turngate.gateway.domain.errors import (
+    ConfigError,
+    TurngateError,
+    Unauthorized,
+)
 from turngate.gateway.observability.log_writer import LogWriter
-from turngate.gateway.observability.logs import Log, form_of, lost_lines, tell_crashes
+from turngate.gateway.observability.logs import (
+    Log,
+    form_of,
+    lost_lines,
+    tell_crashes,
+)
 from turngate.gateway.observability.loop_watchdog import StallProbe
 
 TO_CLOSE = timedelta(seconds=4.5)
@@ -40,7 +54,7 @@ _TO_READ_THE_LOG = 1.0
 
 
 class Daemon:
-    """One run of it. `load` reads the config again."""
+    """One run of the daemon. `load` reads the config again."""
 
     def __init__(
         self, loaded: Loaded, load: Callable[[], Loaded], lock: Lock, service: Service
@@ -58,25 +72,27 @@ class Daemon:
         self._has_terminal = sys.stdin.isatty()
         descriptor = sys.stderr.fileno()
         self._sink = LogWriter(descriptor, lost_lines)
-        form = form_of(descriptor, journal=service.journal, colours=likes_colours())
+        form = form_of(descriptor, journal=service.journal, colours=wants_colours())
+
         self._log = Log(self._sink.write, form)
 
     def log_to_the_end(self) -> None:
-        """Before the process ends: whoever reads the log gets a moment for the rest of it."""
+        """Give the log writer a moment to finish before the process ends."""
         self._sink.flush(_TO_READ_THE_LOG)
 
     async def run(self) -> None:
-        """Until it is asked to stop. Raises Unauthorized if there is nobody left who could be heard."""
+        """Run until asked to stop. Raises Unauthorized if no account and no web server is left."""
         self._configure_log(self._loaded)
         tell_crashes()
         self._listen(asyncio.current_task())
+
         try:
             async with (
                 working() as beside,
                 running(self._loaded.config, self._lock, doors=True) as gateway,
             ):
                 self._gateway = gateway
-                gateway.scraping.lines_lost = lambda: self._sink.lost
+                gateway.metrics_snapshot.lines_lost = lambda: self._sink.lost
                 for chore in (
                     self._report(gateway),
                     self._tell_repeats(),
@@ -95,16 +111,24 @@ class Daemon:
                 signal.signal(each, signal.SIG_IGN)  # everything is closed: nobody can ask for more
 
     def _listen(self, starting: asyncio.Task[None] | None) -> None:
-        """Not by the loop's own handlers: with the loop they would go back to what kills, before the process ends."""
-        loop, reactions = asyncio.get_running_loop(), (self._stop, self._stop, self._hang_up)
+        """
+        Install signal handlers. The event loop's own would be reset to the default, which kills,
+        when the loop closes before the process ends.
+        """
+        loop = asyncio.get_running_loop()
+        reactions = (self._stop, self._stop, self._hang_up)
         for each, react in zip(_SIGNALS, reactions, strict=True):
             signal.signal(each, lambda *_, react=react: loop.call_soon_threadsafe(react, starting))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # `run` has kept it until now
 
     def _stop(self, starting: asyncio.Task[None] | None) -> None:
-        """In order; while it starts there is nothing to finish, and whoever asks twice does not want to wait."""
+        """
+        Stop in order. During the start there is nothing to drain, and a second signal stops
+        immediately.
+        """
         is_second = self._asked_to_stop.is_set()
         self._asked_to_stop.set()
+
         if self._gateway is None:
             if starting is not None:
                 starting.cancel()
@@ -119,9 +143,10 @@ class Daemon:
 
     def _leave_after(self, longest: timedelta) -> None:
         """
-        Whatever does not let itself be closed by then is left as it is. Nothing is lost: what matters is on disk.
+        End the process after this time, whatever is still open. Nothing is lost: what was
+        acknowledged is on disk.
 
-        From a thread, because it may be the event loop that is stuck.
+        Uses a thread, because the event loop may be what hangs.
         """
 
         def leave() -> None:
@@ -135,7 +160,7 @@ class Daemon:
         timer.start()
 
     def _hang_up(self, starting: asyncio.Task[None] | None) -> None:
-        """Asked for by an operator; or the terminal was closed, and with it whoever had started us there."""
+        """Handle SIGHUP: a reload, or, if the terminal was closed, a stop."""
         if self._has_terminal and not sys.stdin.isatty():
             self._stop(starting)
         else:
@@ -149,11 +174,14 @@ class Daemon:
         refused.cancel()
         if not self._asked_to_stop.is_set():
             raise Unauthorized(
-                "every account was refused and there is no web door; `turngate check --online` says what is wrong"
+                "every account was refused and there is no web door; `turngate check --online` "
+                "says what is wrong"
             )
 
     async def _report(self, gateway: Gateway) -> None:
-        """Tell the manager that the loop turns, and what is receiving. A loop that is stuck tells nothing."""
+        """
+        Send the watchdog signal and the status line to systemd. A blocked event loop sends nothing.
+        """
         while self._systemd.listens:
             self._systemd.alive()
             is_stopping = self._asked_to_stop.is_set()
@@ -167,6 +195,7 @@ class Daemon:
             await self._asked_to_reload.wait()
             self._asked_to_reload.clear()
             self._systemd.reloading()
+
             try:
                 await self._reload(gateway)
             except TurngateError as exc:
@@ -175,13 +204,14 @@ class Daemon:
                 )
             except Exception as exc:  # noqa: BLE001 - the operator's own code may be an agent: its bug ends no daemon
                 gateway.observer.bug(exc)
+
             self._systemd.ready()
 
     async def _reload(self, gateway: Gateway) -> None:
         loaded = await asyncio.to_thread(self._load)
         gateway.observer.doubted([without_values(warning) for warning in loaded.warnings])
         try:
-            await gateway.reloading.take(loaded.config)
+            await gateway.reload.take(loaded.config)
         except ConfigError as exc:
             raise loaded.located(exc) from exc
         self._configure_log(loaded)
@@ -196,7 +226,7 @@ class Daemon:
 
 
 def status_line(status: DaemonStatus) -> str:
-    """What is receiving and what is not, for `systemctl status`."""
+    """Return what receives and what does not, for `systemctl status`."""
     receiving = [
         f"{each.platform}/{each.account}"
         for each in status.accounts
@@ -213,11 +243,12 @@ def status_line(status: DaemonStatus) -> str:
         if receiving
         else "Receiving from this machine alone"
     )
+
     return "; ".join((*_store_line(status.store), heard, *deaf)) + "."
 
 
 def _store_line(store: StoreStatus) -> list[str]:
-    """What to do about it is longer than this line may be."""
+    """Return the store's fault in short; what to do does not fit into this line."""
     if store.reason is None:
         return []
     words = (
@@ -229,7 +260,7 @@ def _store_line(store: StoreStatus) -> list[str]:
 
 
 def _welcome(gateway: Gateway, *, to_person: bool) -> None:
-    """A link that lets a browser in is for whoever started us, and not for a journal that others read."""
+    """Print the login link to a terminal only, not to a journal that others can read."""
     if gateway.web is not None and not to_person:
         typer.echo(
             "The gateway runs. `turngate web link` makes a link for a browser on this machine."

@@ -1,8 +1,9 @@
 """
-Tells agents of conversations that are over, so that each may keep what it wants of them.
+Notify agents of sessions that have ended, so that each can keep what it needs.
 
-What is still to be told is on disk, written when the session ended; each try is counted there before it is made. So an
-agent hears of an ending at least once, however often the daemon dies, and after three tries that failed never again.
+Pending notices are stored in the transaction that ends the session, and each attempt is counted
+before it is made. An agent is notified at least once, however often the daemon crashes, and at most
+three times.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from turngate.gateway.domain.errors import StoreError, UnknownSession
-from turngate.gateway.domain.messages import Entry, Session
-from turngate.gateway.domain.ports.adapter import Clock, HearsOfEndings
-from turngate.gateway.domain.ports.store import Ending, Store
+from turngate.gateway.domain.ports.agent import HearsOfEndings
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.store_values import EndedSession
+from turngate.gateway.domain.transcript import Entry
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
-from turngate.gateway.stores.session_files import Files
+from turngate.gateway.stores.session_files import SessionFiles
 from turngate.gateway.turns.agent_input import concluded
 
 MOST_TRIES = 3
@@ -32,17 +36,17 @@ _PAGE = 100
 
 @dataclass(slots=True, kw_only=True)
 class SessionEndNotices:
-    """Works beside all turns, a few agents at a time, so that nobody ever waits for it."""
+    """Runs beside all turns, a few agents at a time; no turn waits for it."""
 
     policy: Policy
     store: Store
-    files: Files
+    files: SessionFiles
     clock: Clock
     observer: Observer
     _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             try:
                 await self.tell()
@@ -53,7 +57,9 @@ class SessionEndNotices:
             await asyncio.sleep(EVERY.total_seconds())
 
     async def tell(self) -> None:
-        """Of all that are to be told now. Each is told, or put off, or let go, so that this comes to an end."""
+        """
+        Send all notices that are due. Each is confirmed, postponed or dropped, so the loop ends.
+        """
         while endings := await self.store.endings(limit=_PAGE):
             outcomes = await asyncio.gather(
                 *map(self._tell_in_turn, endings), return_exceptions=True
@@ -61,44 +67,49 @@ class SessionEndNotices:
             for error in filter(None, outcomes):
                 raise error
 
-    async def _tell_in_turn(self, ending: Ending) -> None:
+    async def _tell_in_turn(self, ending: EndedSession) -> None:
         async with self._room:
             await self._tell(ending)
 
-    async def _tell(self, ending: Ending) -> None:
-        session, employed = ending.session, self.policy.agent_of(ending.session)
-        if not isinstance(employed.agent, HearsOfEndings):
+    async def _tell(self, ending: EndedSession) -> None:
+        session = ending.session
+        configured = self.policy.agent_of(ending.session)
+        if not isinstance(configured.agent, HearsOfEndings):
             return await self.store.record_told(session.id)
         if ending.attempts >= MOST_TRIES:
-            return await self._let_go(session, employed)
+            return await self._let_go(session, configured)
+
         retry_at = self.clock.now() + _PAUSES[ending.attempts]
         if not await self.store.record_telling(session.id, retry_at=retry_at):
             return None  # somebody has taken the conversation up again, or deleted it
-        if await self._heard(employed.agent, employed, session):
+        if await self._heard(configured.agent, configured, session):
             await self.store.record_told(session.id)
         elif ending.attempts + 1 >= MOST_TRIES:
-            await self._let_go(session, employed)
+            await self._let_go(session, configured)
+
         return None
 
     async def _heard(
-        self, agent: HearsOfEndings, employed: ConfiguredAgent, session: Session
+        self, agent: HearsOfEndings, configured: ConfiguredAgent, session: Session
     ) -> bool:
         try:
             history = await self._read(session)
         except UnknownSession:
             return True  # deleted: there is nothing to tell
+
         try:
             async with asyncio.timeout(PATIENCE.total_seconds()):
                 await agent.session_end(
-                    concluded(self.policy, employed, session, history, self.files)
+                    concluded(self.policy, configured, session, history, self.files)
                 )
         except Exception as exc:  # noqa: BLE001 - somebody's agent: whatever it raises, it is asked again
-            self.observer.ending_not_heard(session.id, employed.name, exc)
+            self.observer.ending_not_heard(session.id, configured.name, exc)
             return False
+
         return True
 
     async def _read(self, session: Session) -> list[Entry]:
-        """The summary, if there is one, and what was said after it."""
+        """Return the summary, if there is one, and the entries after it."""
         is_archived = 0 < session.summary_seq <= session.archived_through
         entries = (await self.store.transcript(session.id, with_archived=is_archived)).entries
         floor = max(session.archived_through, session.consolidated_through)
@@ -107,6 +118,6 @@ class SessionEndNotices:
             entry for entry in entries if entry.seq > floor and entry.seq != session.summary_seq
         ]
 
-    async def _let_go(self, session: Session, employed: ConfiguredAgent) -> None:
-        self.observer.ending_let_go(session.id, employed.name, MOST_TRIES)
+    async def _let_go(self, session: Session, configured: ConfiguredAgent) -> None:
+        self.observer.ending_let_go(session.id, configured.name, MOST_TRIES)
         await self.store.record_told(session.id)

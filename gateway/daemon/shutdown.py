@@ -1,4 +1,4 @@
-"""What those are told whose answer a restart cuts off."""
+"""Notify users whose answer a restart cuts off."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from turngate.gateway.domain.errors import Refused, StoreError
-from turngate.gateway.domain.messages import InboundMessage, Part, SessionKey
+from turngate.gateway.domain.ids import SessionKey
+from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.outbox import Part
 from turngate.gateway.pipeline import Pipeline
-from turngate.gateway.rules import outcomes as replies
+from turngate.gateway.rules import outcomes
 
 CUT_OFF = "the gateway is being restarted"
 
-# True whatever becomes of it: what may run again does, and of the rest its person hears how it can go on.
+# True whatever becomes of it: what may run again does, and of the rest its person hears how it can
+# go on.
 GOES_ON = "I am being restarted, and come back to this afterwards."
 
 
 async def say_that_it_goes_on(
     unanswered: Iterable[tuple[SessionKey, InboundMessage]], pipeline: Pipeline
 ) -> None:
-    """Once to each conversation. Whoever cannot be told before we go is not told: later it would not be true."""
+    """
+    Send one notice per conversation. One that cannot be sent before the stop is dropped: later it
+    would be wrong.
+    """
     await asyncio.gather(*(_say(key, message, pipeline) for key, message in unanswered))
 
 
@@ -40,10 +46,8 @@ async def _keep(key: SessionKey, message: InboundMessage, pipeline: Pipeline) ->
     session = await pipeline.store.current(key)
     if session is None:
         return ()
-    entries, parts = (
-        (replies.notice(GOES_ON, pipeline.clock.now()),),
-        replies.parts(message, GOES_ON),
-    )
+    entries = (outcomes.notice(GOES_ON, pipeline.clock.now()),)
+    parts = outcomes.parts(message, GOES_ON)
     return await pipeline.store.tell(session.id, entries=entries, parts=parts)
 
 

@@ -1,8 +1,8 @@
 """
-The state folder: its files, its keys, and the lock that lets one process alone work in it.
+The state folder: its files, its keys, and the lock that admits one process.
 
-Imports nothing but the errors, so that the lock can be taken before anything heavy is loaded. The lock is the kernel's:
-it goes with its process, however that ends, and the next start has nothing to clean up.
+Imports only the errors, so that the lock can be taken before heavy modules are loaded. The lock
+belongs to the kernel: it ends with its process, and the next start has nothing to clean up.
 """
 
 from __future__ import annotations
@@ -16,63 +16,70 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from turngate.gateway.domain.errors import StateInUse, StoreDamaged, StoreUnavailable
+from turngate.gateway.domain.errors import (
+    StateInUse,
+    StoreDamaged,
+    StoreUnavailable,
+)
 
 _KEY_SIZE = 32
 _PAUSE = 0.02
-# The one who just took the lock needs a moment to write his pid where a dead one's still stands.
+# A process that just took the lock needs a moment to replace the pid of a dead one.
 _LOOKS_FOR_PID = 25
 
 
 @dataclass(frozen=True, slots=True)
 class StateDir:
-    """Where things are. Nothing is made by naming it."""
+    """The paths in a state folder. Creates nothing."""
 
     path: Path
 
     @property
     def database(self) -> Path:
-        """What was said, and the work to be done."""
+        """Transcripts and work items."""
         return self.path / "turngate.db"
 
     @property
     def control_socket(self) -> Path:
-        """Where the daemon takes requests."""
+        """The socket on which the daemon takes requests."""
         return self.path / "control.sock"
 
     @property
     def lock_file(self) -> Path:
-        """Locked, with the pid inside, while a process works here."""
+        """Locked, with the pid inside, while a process uses the folder."""
         return self.path / "turngate.lock"
 
     @property
     def privacy_key(self) -> Path:
-        """What pseudonyms are made with."""
+        """The key of the pseudonyms."""
         return self.path / "privacy.key"
 
     @property
     def web_key(self) -> Path:
-        """What the web chat's cookies are signed with."""
+        """The key that signs the web chat's cookies."""
         return self.path / "web.key"
 
     @property
     def files(self) -> Path:
-        """What people sent, what agents work on, and what goes out: a folder for each session."""
+        """Files of users and agents, one folder per session."""
         return self.path / "files"
 
     @property
     def backups(self) -> Path:
-        """Where backups go, unless the config says otherwise."""
+        """The folder for backups, unless the config names another."""
         return self.path / "backups"
 
     @property
     def chat_history(self) -> Path:
-        """What was typed into `turngate chat`."""
+        """The input history of `turngate chat`."""
         return self.path / "chat_history"
 
 
 class Lock:
-    """The right to work in a state folder, until it is released or its process ends. `folder` is held with the file."""
+    """
+    The lock of a state folder, until it is released or its process ends. `folder` is locked along
+    with the file.
+    """
 
     def __init__(self, state: StateDir, descriptor: int, folder: int) -> None:
         self.state = state
@@ -80,7 +87,7 @@ class Lock:
         self._folder = folder
 
     def release(self) -> None:
-        """Let the next one in. Releasing twice is releasing once."""
+        """Release the lock. Idempotent."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
@@ -98,16 +105,17 @@ class Lock:
         self.release()
 
 
-def take_lock(folder: Path, *, patience: float = 0.0) -> Lock:
+def take_lock(folder: Path, *, timeout: float = 0.0) -> Lock:
     """
-    Make the folder where it is missing, and be the only one in it.
+    Create the folder if it is missing, and lock it.
 
-    `patience` in seconds is for a daemon that starts while a short command is at work. Raises StateInUse with the pid
-    of whoever is there, StoreUnavailable if the folder cannot be made or written.
+    `timeout` in seconds is for a daemon that starts while a short command runs. Raises StateInUse
+    with the pid of the holder, StoreUnavailable if the folder cannot be created or written.
     """
     state = StateDir(_absolute(folder))
     _make(state.path)
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
+
     while True:
         try:
             return _try_lock(state)
@@ -118,9 +126,13 @@ def take_lock(folder: Path, *, patience: float = 0.0) -> Lock:
 
 
 def read_or_make_key(path: Path) -> bytes:
-    """The key in that file. Made once, whole or not at all, and never again: what hangs on it would be lost."""
+    """
+    Return the key in that file. It is created once, atomically, and never replaced: everything
+    derived from it would be lost.
+    """
     with suppress(FileNotFoundError):
         return _read_key(path)
+
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
         _write_key(draft)
@@ -133,6 +145,7 @@ def read_or_make_key(path: Path) -> bytes:
         _sync_folder(path.parent)
     except OSError as exc:
         raise _not_writable(path.parent, exc) from exc
+
     return _read_key(path)
 
 
@@ -175,6 +188,7 @@ def _try_lock(state: StateDir) -> Lock:
         except (OSError, ValueError) as exc:
             raise _not_writable(state.path, exc) from exc
         opened.pop_all()
+
     return Lock(state, descriptor, folder)
 
 
@@ -185,7 +199,10 @@ def _opened(closing: ExitStack, path: Path, flags: int) -> int:
 
 
 def _hold(folder: int, file: int) -> None:
-    """The file is what others can look into; the folder still keeps them out when somebody has removed the file."""
+    """
+    Lock the file, whose pid others can read, and the folder, which still excludes them if the file
+    was removed.
+    """
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,7 +213,9 @@ def _hold(folder: int, file: int) -> None:
 
 
 def _is_still_there(path: Path, descriptor: int) -> bool:
-    """A lock on a file that was removed meanwhile keeps nobody out."""
+    """
+    Return whether the locked file still exists: a lock on a removed file excludes no other process.
+    """
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -242,10 +261,13 @@ def _read_key(path: Path) -> bytes:
         raise StoreUnavailable(
             f"{path} cannot be read ({exc.strerror}); check its owner and permissions"
         ) from exc
+
     if len(key) != _KEY_SIZE:
         raise StoreDamaged(
-            f"{path} has {len(key)} bytes and is no key; restore it from a backup, or remove it to have a new one made"
+            f"{path} has {len(key)} bytes and is no key; restore it from a backup, or remove it "
+            "to have a new one made"
         )
+
     return key
 
 

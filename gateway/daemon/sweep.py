@@ -1,9 +1,9 @@
 """
-The sweep: ends sessions whose time has come, forgets what no platform repeats any more, deletes what was never said or
-is no longer to be kept, puts away what nobody uses.
+The periodic sweep: end due sessions, delete expired dedupe ids, empty sessions and old messages,
+archive unused sessions.
 
-All of that goes by the time of day, so none of it is done while that cannot be believed. Nothing is lost by waiting: a
-session that is due is reset by the next message, too.
+All of this depends on the wall clock, so it pauses while the clock is not trusted. Nothing is lost
+by waiting: the next message also resets a session that is due.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from datetime import datetime, timedelta
 
 from turngate.gateway.daemon.clock_jump import ClockJump
 from turngate.gateway.domain.crashpoints import crashpoint
-from turngate.gateway.domain.errors import StoreError, StoreUnavailable, UnknownSession
-from turngate.gateway.domain.messages import (
-    LARGEST_NUMBER,
-    EndReason,
-    PartState,
-    Session,
-    SessionId,
+from turngate.gateway.domain.errors import (
+    StoreError,
+    StoreUnavailable,
+    UnknownSession,
 )
-from turngate.gateway.domain.ports.adapter import Clock
-from turngate.gateway.domain.ports.store import Opening, Pruned, Store
+from turngate.gateway.domain.ids import LARGEST_NUMBER, SessionId
+from turngate.gateway.domain.outbox import PartState
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.session import EndReason, Session
+from turngate.gateway.domain.store_values import Opening, Pruned
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.pipeline import Pipeline
 from turngate.gateway.rules.policy import Policy
-from turngate.gateway.rules.session_lifecycle import CleanUpRules
-from turngate.gateway.stores.session_files import Files
+from turngate.gateway.rules.retention import CleanUpRules
+from turngate.gateway.stores.session_files import SessionFiles
 
 # Dead letters too: an operator may send them all the same.
 _UNSENT = PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD
@@ -43,18 +44,21 @@ _AT_ONCE = 32
 
 @dataclass(slots=True, kw_only=True)
 class Sweep:
-    """`is_busy` knows of work in a session that the store does not know of; it is asked on the store's thread."""
+    """
+    Runs the sweep. `is_busy` reports work in a session that the store does not know of; it is
+    called on the store's thread.
+    """
 
     policy: Policy
     store: Store
-    files: Files
+    files: SessionFiles
     clock: Clock
     observer: Observer
     is_busy: Callable[[Session], bool]
     rules: CleanUpRules = CleanUpRules()
 
     async def run(self) -> None:
-        """Until cancelled. A store that cannot be swept now is swept the next time."""
+        """Run until cancelled. A sweep that the store cannot do now is done the next time."""
         steadiness = ClockJump(self.clock)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_ending(steadiness), name="ending")
@@ -72,7 +76,10 @@ class Sweep:
                 await self._seen_to(self.end_due)
 
     async def _keep_clean(self, steadiness: ClockJump) -> None:
-        """The first time after a minute, so that a clock that is set right after a start is seen to jump."""
+        """
+        Clean up periodically. The first run waits a minute, so that a clock that is set after the
+        start is noticed.
+        """
         cleaned_at = -math.inf
         while True:
             every = self.rules.every or _HOURLY
@@ -91,27 +98,32 @@ class Sweep:
             self.observer.bug(exc)
 
     def _pause(self) -> timedelta:
-        """Once a minute, more often where people are away after less than that."""
+        """Return the pause: a minute, or less for shorter idle limits."""
         idle = [
             policy.idle_after for policy in self.policy.resets.all if policy.idle_after is not None
         ]
         return max(min([_LOOK_EVERY, *(each / 4 for each in idle)]), _LOOK_AT_MOST_EVERY)
 
     async def end_due(self) -> int:
-        """End what is due, before the next message does; returns how many. Reads nothing if nothing ever is."""
+        """
+        End the sessions that are due and return how many. Reads nothing if no reset is configured.
+        """
         if all(policy.is_never for policy in self.policy.resets.all):
             return 0
+
         ended = 0
         async for sessions in _together(self.store.due(self.policy.resets.for_kind)):
             reasons = await asyncio.gather(*map(self._end, sessions))
             ended += sum(reason is not None for reason in reasons)
+
         if ended:
             crashpoint("session-ended")
             self.observer.sessions_ended(ended)
+
         return ended
 
     async def _end(self, session: Session) -> EndReason | None:
-        """The store looks again whether it is due: somebody may have written meanwhile."""
+        """End one session. The store checks again whether it is due: a message may have arrived."""
         opening = Opening(
             key=session.key,
             source=session.origin,
@@ -119,17 +131,18 @@ class Sweep:
             policy=self.policy.resets.for_source(session.origin),
             is_busy=lambda _: self.is_busy(session),
         )
+
         try:
             return await self.store.end_if_due(session.id, opening)
         except UnknownSession:
             return None  # deleted meanwhile
 
     async def clean_up(self) -> Pruned:
-        """Once, by the rules; what became of it."""
+        """Clean up once by the configured rules."""
         return await self.clean_up_as(lambda rules: rules)
 
     async def clean_up_as(self, change: Callable[[CleanUpRules], CleanUpRules]) -> Pruned:
-        """Once, by rules that are changed for it."""
+        """Clean up once by changed rules."""
         pruned = await clean_up(
             self.store, self.files, self.clock, self.observer, change(self.rules)
         )
@@ -138,19 +151,21 @@ class Sweep:
 
 
 def is_busy(pipeline: Pipeline, session: Session) -> bool:
-    """Whether anything is at work in a session that its store does not know of, or waits for an answer there."""
+    """
+    Return whether a session has running work that its store does not know of, or an open question.
+    """
     is_asked = pipeline.questions.is_asked(session.key)
     return (
         is_asked
         or pipeline.lanes.is_taken(session.key)
-        or pipeline.desk.compaction.is_at_work(session.id)
+        or pipeline.recorder.compaction.is_at_work(session.id)
     )
 
 
 async def clean_up(
-    store: Store, files: Files, clock: Clock, observer: Observer, rules: CleanUpRules
+    store: Store, files: SessionFiles, clock: Clock, observer: Observer, rules: CleanUpRules
 ) -> Pruned:
-    """The clean-up of the sweep, also for whoever asks for one."""
+    """Run the clean-up once, for the sweep or for a command."""
     pruned = await store.prune(
         empty_after=rules.empty_after if rules.every else _NEVER,
         archive_after=rules.archive_after if rules.every else _NEVER,
@@ -158,17 +173,20 @@ async def clean_up(
         keep=rules.keep,
     )
     await sweep_files(store, files, clock, observer)
+
     return pruned
 
 
-async def sweep_files(store: Store, files: Files, clock: Clock, observer: Observer) -> None:
-    """Delete the folders of sessions that are gone or rest for long, and what the others no longer need."""
+async def sweep_files(store: Store, files: SessionFiles, clock: Clock, observer: Observer) -> None:
+    """Delete the folders of deleted or long unused sessions, and expired files of the others."""
     sessions = await files.sessions()
     if not sessions:
         return
+
     unsent = await store.outbox(*_UNSENT, limit=LARGEST_NUMBER)
     waiting = {part.file.path for part in unsent if part.file is not None}
     speaking = {part.session for part in unsent if part.file is not None}
+
     for session in sessions:
         now = clock.now()
         try:
@@ -188,7 +206,7 @@ async def _rests(store: Store, session: SessionId, since: datetime) -> bool:
 
 
 async def _together(sessions: AsyncIterator[Session]) -> AsyncIterator[list[Session]]:
-    """Some at a time, which then share a commit."""
+    """Group the items, so that each group shares a commit."""
     some: list[Session] = []
     async for session in sessions:
         some.append(session)

@@ -1,16 +1,16 @@
-"""The time of this machine. Everything else is handed a clock, so that tests can stop it."""
+"""The host's clock. All other code is passed a clock, so that tests can control it."""
 
 import time
 from datetime import UTC, datetime
 
 
 class SystemClock:
-    """What the host says."""
+    """The clock of the host."""
 
     def now(self) -> datetime:
-        """The present, in UTC."""
+        """Return the current time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """What no operator and no time server sets."""
+        """Return seconds that no change of the wall clock affects."""
         return time.monotonic()

@@ -1,8 +1,8 @@
 """
-Places where a crash would hurt, by name, so that tests can kill the daemon at each of them.
+Named points at which tests kill the daemon.
 
-Nothing happens at a point unless a test has armed it. This is the one module with state of its own: a point deep inside
-the store cannot be handed an object that no operator ever needs.
+Nothing happens at a point unless a test has armed it. This is the one module with global state: a
+point deep inside the store cannot be passed an object that no operator ever needs.
 """
 
 from __future__ import annotations
@@ -40,17 +40,20 @@ UPKEEP_POINTS = (
     "restore-cleared",
     "restored",
 )
-"""Those that no message meets: a database that is brought up to date or exchanged, before anything listens."""
+"""
+Those that no message meets: a database that is brought up to date or exchanged, before anything
+listens.
+"""
 
 _reached: list[Callable[[str], None]] = []
 
 
 def crashpoint(name: str) -> None:
-    """The daemon may die here."""
+    """Mark a point at which the daemon may die."""
     for tell in _reached:
         tell(name)
 
 
 def arm(tell: Callable[[str], None]) -> None:
-    """For tests: be told of every point that is reached, on the thread that reaches it."""
+    """For tests: call a function at every point, on the thread that reaches it."""
     _reached.append(tell)

@@ -1,39 +1,34 @@
 """
 Every error the gateway raises on purpose, by the reaction it earns.
 
-TurngateError
-├── ConfigError           refuse to start; the text says file, line and cure
-├── StateInUse            refuse to start: another process holds the state folder
-├── AddressTaken          refuse to start; another program listens where we should
-├── Unauthorized          stop this account; the operator must act
-├── Retryable             try again later
-│   ├── Throttled         ... not before `retry_after` seconds
-│   ├── NotSent           ... with growing pauses: certainly nothing happened
-│   └── Unreachable       ... with growing pauses, after finding out whether it happened: nobody knows
-├── GapRemains            tell the chats concerned that something may have been missed
-├── Undeliverable         give up on this target
-├── AgentError            tell the user once, free the lane
-│   ├── AgentUnavailable  it cannot be reached now: try it again before it has said anything, then the next one
-│   └── AgentRefused      it does not take our credentials or our request: the operator must act; try the next one
-├── Refused               the request cannot be done as asked; tell whoever asked, change nothing
-│   ├── UnknownSession    no such session, or it was deleted: late writes end here
-│   ├── UnknownEntry      no such message in that session
-│   ├── UnknownWork       no such inbox row, turn or part
-│   └── AlreadySettled    that work was finished before: never do it twice
-├── StoreError            do not acknowledge: nothing was stored
-│   ├── StoreUnavailable  cannot read or write now (disk full, locked, no permission); heals by itself
-│   ├── StoreDamaged      stop writing; restore from a backup
-│   └── StoreTooNew       written by a newer Turngate; refuse to start before any write
-└── MalformedRecord       skip this one record, report it, go on with the rest
+TurngateError ├── ConfigError           refuse to start; the text says file, line and cure ├──
+StateInUse            refuse to start: another process holds the state folder ├── AddressTaken
+refuse to start; another program listens where we should ├── Unauthorized          stop this
+account; the operator must act ├── Retryable             try again later │   ├── Throttled
+... not before `retry_after` seconds │   ├── NotSent           ... with growing pauses: certainly
+nothing happened │   └── Unreachable       ... with growing pauses, after finding out whether it
+happened: nobody knows ├── GapRemains            tell the chats concerned that something may have
+been missed ├── Undeliverable         give up on this target ├── AgentError            tell the user
+once, free the lane │   ├── AgentUnavailable  it cannot be reached now: try it again before it has
+said anything, then the next one │   └── AgentRefused      it does not take our credentials or our
+request: the operator must act; try the next one ├── Refused               the request cannot be
+done as asked; tell whoever asked, change nothing │   ├── UnknownSession    no such session, or it
+was deleted: late writes end here │   ├── UnknownEntry      no such message in that session │   ├──
+UnknownWork       no such inbox row, turn or part │   └── AlreadySettled    that work was finished
+before: never do it twice ├── StoreError            do not acknowledge: nothing was stored │   ├──
+StoreUnavailable  cannot read or write now (disk full, locked, no permission); heals by itself │
+├── StoreDamaged      stop writing; restore from a backup │   └── StoreTooNew       written by a
+newer Turngate; refuse to start before any write └── MalformedRecord       skip this one record,
+report it, go on with the rest
 """
 
 
 class TurngateError(Exception):
     """
-    The root, so that a border can tell our errors from a bug.
+    The root, so that our errors can be told from bugs.
 
-    The message is ours and may stand in a log. `words` are what somebody else said of it, a platform, a server or a
-    program: they may quote people, so operators are shown them on request, and no log holds them.
+    The message is ours and may be logged. `words` are what a platform, a server or a program said:
+    they may quote users, so operators are shown them on request, and no log holds them.
     """
 
     def __init__(self, message: str = "", *, words: str = "") -> None:
@@ -46,7 +41,7 @@ class ConfigError(TurngateError):
 
 
 class StateInUse(TurngateError):
-    """Another process holds the state folder. `pid` is None where it cannot be known."""
+    """Another process holds the state folder. `pid` is None if unknown."""
 
     def __init__(self, message: str, *, pid: int | None) -> None:
         super().__init__(message)
@@ -54,7 +49,7 @@ class StateInUse(TurngateError):
 
 
 class AddressTaken(TurngateError):
-    """Somebody else listens there."""
+    """Another program listens on this address."""
 
 
 class Unauthorized(TurngateError):
@@ -62,7 +57,7 @@ class Unauthorized(TurngateError):
 
 
 class Retryable(TurngateError):
-    """It failed for now."""
+    """A temporary failure."""
 
 
 class Throttled(Retryable):
@@ -83,7 +78,7 @@ class Unreachable(Retryable):
 
 
 class GapRemains(TurngateError):
-    """Not everything that was said meanwhile can be read any more."""
+    """Some messages that were missed while offline can no longer be read."""
 
 
 class Undeliverable(TurngateError):
@@ -95,7 +90,10 @@ class AgentError(TurngateError):
 
 
 class AgentUnavailable(AgentError):
-    """Nobody answers there now, or too much is asked of it. `retry_after`: it said when to come back, in seconds."""
+    """
+    The agent cannot be reached or is overloaded. `retry_after`: when it asked to be retried, in
+    seconds.
+    """
 
     def __init__(self, message: str, *, retry_after: float | None = None, words: str = "") -> None:
         super().__init__(message, words=words)
@@ -104,9 +102,9 @@ class AgentUnavailable(AgentError):
 
 class AgentRefused(AgentError):
     """
-    Somebody answered, and will not do it until the operator changes something.
+    The agent refused, and will until the operator changes something.
 
-    The message is for him alone: people are told that the agent is not available.
+    The message is for the operator only: users are told that the agent is not available.
     """
 
 

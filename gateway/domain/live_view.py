@@ -1,7 +1,7 @@
 """
-What somebody with a screen open on a conversation is shown, event by event; the web chat and the terminal speak it.
+Events for screens that follow a session live: the web chat and the terminal.
 
-All of it is a preview or a hint. What is true stands in the transcript, and a screen reads it from there.
+All of it is a preview. The transcript is the truth, and a screen reads it from there.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from turngate.gateway.domain.messages import AgentEvent, Part, SessionSource, Tool, TurnId
+from turngate.gateway.domain.agent_events import AgentEvent, Tool
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.outbox import Part
 
 
 @dataclass(slots=True, kw_only=True)
 class Live:
-    """A turn as it stands: the text so far, and the tools in the order in which they were first seen."""
+    """A running turn: the text so far, and its tools in order of appearance."""
 
     turn: TurnId
     messages: tuple[str, ...]
@@ -24,11 +27,14 @@ class Live:
 
     @property
     def text(self) -> str:
-        """The pieces as one; kept apart until somebody asks, or a long answer would be copied at every word."""
+        """
+        The text in one piece; joined only on demand, or a long answer would be copied at every
+        word.
+        """
         return "".join(self.pieces)
 
     def at_this_moment(self) -> Live:
-        """A copy that stands still."""
+        """Return a copy that no longer changes."""
         return replace(self, pieces=[self.text], tools=dict(self.tools))
 
 
@@ -42,7 +48,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """The agent said or did something."""
+    """The agent reported an event."""
 
     turn: TurnId
     event: AgentEvent
@@ -50,7 +56,7 @@ class Happened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
-    """Something to read, which is in the transcript too. It takes the place of the preview of its turn."""
+    """A message that is in the transcript too. It replaces the preview of its turn."""
 
     part: Part
 
@@ -64,35 +70,39 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class FellBehind:
-    """This screen was too slow and has missed something: read the transcript, then watch again."""
+    """This screen was too slow and has missed events: read the transcript, then watch again."""
 
 
 Shown = Began | Happened | Arrived | Settled | FellBehind
 
 
 class Watch(Protocol):
-    """One screen."""
+    """One open screen."""
 
     @property
     def live(self) -> Live | None:
-        """The turn that was running when the screen was opened. Everything since then comes through `next`."""
+        """
+        The turn that was running when the screen was opened. Later events come through `next`.
+        """
 
     async def next(self) -> Shown:
-        """What is to be shown next; safe to cancel. After FellBehind this screen is worth nothing: open another."""
+        """Return the next event; safe to cancel. After FellBehind, open a new watch."""
 
 
 class Screens(Protocol):
     """All screens of one of our own platforms."""
 
     def source(self, conversation: str) -> SessionSource:
-        """Where a conversation takes place."""
+        """Return the source of a conversation."""
 
     async def say(self, conversation: str, message_id: str, text: str) -> None:
         """
-        What somebody typed. Returning means stored; the same id again is the same message, and is not said twice.
+        Send what a user typed. When it returns, the message is stored; the same id again is
+        deduplicated.
 
-        Raises Refused with the reason, StoreError if it could not be stored, Unreachable while nobody listens.
+        Raises Refused with the reason, StoreError if it could not be stored, Unreachable while the
+        gateway is not receiving.
         """
 
     def watch(self, conversation: str) -> AbstractContextManager[Watch]:
-        """Open a screen; leaving the block closes it."""
+        """Open a watch; leaving the block closes it."""

@@ -1,4 +1,4 @@
-"""Who was let in by a pairing code, and who asks to be: what the store keeps of people."""
+"""Paired users and pending codes, as the store keeps them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from turngate.gateway.domain.messages import MAIN_ACCOUNT, Part, SessionSource
+from turngate.gateway.domain.messages import MAIN_ACCOUNT, SessionSource
+from turngate.gateway.domain.outbox import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Person:
-    """Somebody as one account of a platform knows him, by the id that he keeps for life. Names are no identity."""
+    """A user of one account of a platform, by their permanent id. Names are no identity."""
 
     platform: str
     account: str
@@ -20,7 +21,7 @@ class Person:
 
     @classmethod
     def behind(cls, source: SessionSource) -> Person | None:
-        """Who wrote that; None if the platform does not say."""
+        """Return who wrote from this source; None if the platform does not say."""
         id_ = source.participant_id
         return (
             None if id_ is None else cls(platform=source.platform, account=source.account, id=id_)
@@ -33,7 +34,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approved:
-    """Somebody who was let in: when, and by whom."""
+    """A paired user: when, and by whom."""
 
     person: Person
     at: datetime
@@ -43,10 +44,10 @@ class Approved:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invitation:
     """
-    A code for a stranger: what to tell him, where, and what is kept of the code itself.
+    A code for a stranger: the message to send, and what is stored of the code.
 
-    `digest` is all that the store ever sees of the code but for the words on their way. At most `most_pending` codes of
-    an account can be approved at any time.
+    `digest` is all that the store sees of the code, apart from the message on its way. At most
+    `most_pending` codes of an account can be pending.
     """
 
     person: Person
@@ -58,7 +59,7 @@ class Invitation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """A code that can still be approved. Which one it is only the person knows who got it."""
+    """A code that can still be approved. Only its owner knows which one it is."""
 
     person: Person
     asked_at: datetime
@@ -66,7 +67,7 @@ class Pending:
 
 
 class Guess(StrEnum):
-    """What became of a code that somebody gave."""
+    """The result of a given code."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -78,7 +79,10 @@ class Guess(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A code as somebody gives it: `way` is where it comes in, which locks after too many wrong ones."""
+    """
+    A code as given by an approver: `way` is where it came in, which locks after too many wrong
+    ones.
+    """
 
     digest: str
     way: str
@@ -90,7 +94,9 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What became of it: whom it let in and the words for him, or until when the way is locked."""
+    """
+    The result of an approval: the paired user and their message, or until when the way is locked.
+    """
 
     guess: Guess
     person: Person | None = None
@@ -99,23 +105,32 @@ class Judged:
 
 
 class People(Protocol):
-    """The part of the store that knows people, with the promises of the whole: atomic, durable, from any thread."""
+    """
+    The part of the store for users, with the same promises: atomic, durable, callable from any
+    thread.
+    """
 
     async def invite(self, invitation: Invitation) -> tuple[Part, ...]:
         """
-        Give a stranger a code: keep its digest and put the words into the outbox.
+        Store the digest of a code for a stranger and put the message into the outbox.
 
-        Nothing, and no part, if he was given one within its time, or if too many of his account wait.
+        Does nothing if they have a valid one, or if too many of the account are pending.
         """
 
     async def approve(self, approval: Approval) -> Judged:
-        """Let in whoever was given this code, once, and put the words for him into the outbox. Counts wrong codes."""
+        """
+        Approve the user with this code, once, and put their message into the outbox. Counts wrong
+        codes.
+        """
 
     async def revoke(self, platform: str, account: str | None, person: str) -> tuple[Person, ...]:
-        """Let him in no longer, and take back his code; without an account on every one. Returns whom it concerned."""
+        """
+        Revoke access and pending codes; without an account on every one. Returns the users
+        concerned.
+        """
 
     async def approved(self) -> list[Approved]:
-        """Everybody who was let in, the first first."""
+        """Return all paired users, oldest first."""
 
     async def pending(self) -> list[Pending]:
-        """Every code that can be approved now, the oldest first."""
+        """Return every code that can be approved now, oldest first."""

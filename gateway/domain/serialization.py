@@ -1,8 +1,9 @@
 """
-To plain dicts and back, for every type of the vocabulary, so that stores, exports and agents share one form.
+Convert the domain's types to plain dicts and back, so that stores, exports and agents share one
+form.
 
-The plan of a class is worked out once from its annotations. Fields at their default are left out. A union of classes is
-told apart by "type": a constant of the class, or a field that is an enum.
+The plan of a class is computed once from its annotations. Fields at their default are left out. A
+union of classes is distinguished by "type": a constant of the class, or a field that is an enum.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from functools import cache
 from typing import TypeVar
 
 from turngate.gateway.domain.errors import MalformedRecord
-from turngate.gateway.domain.messages import LARGEST_NUMBER
+from turngate.gateway.domain.ids import LARGEST_NUMBER
 
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 T = TypeVar("T")
@@ -27,13 +28,16 @@ Decode = Callable[[typing.Any], object]
 
 
 def to_dict(value: object) -> dict[str, Json]:
-    """A value of the vocabulary as a dict of plain JSON types."""
+    """Return a value as a dict of plain JSON types."""
     cls: type = type(value)
     return _encoder_of_class(cls)(value)
 
 
 def from_dict(cls: type[T], data: object) -> T:
-    """The value again; MalformedRecord says which field is wrong. Unknown keys are from another version: ignored."""
+    """
+    Return the value again; MalformedRecord names the wrong field. Unknown keys, from another
+    version, are ignored.
+    """
     plain: type = cls
     value = _decoder_of_class(plain)(data)
     assert isinstance(value, cls)  # noqa: S101 - narrows the type for mypy; the decoder built exactly this class
@@ -71,6 +75,7 @@ def _decoder_of_class(cls: type) -> Decode:
     def decode(data: object) -> object:
         if not isinstance(data, Mapping):
             raise MalformedRecord(f"{cls.__name__}: expected an object, got {type(data).__name__}")
+
         arguments = {}
         for name, required, decode_field in plan:
             if name in data:
@@ -80,6 +85,7 @@ def _decoder_of_class(cls: type) -> Decode:
                     raise MalformedRecord(f"{cls.__name__}.{name}: {exc}") from exc
             elif required:
                 raise MalformedRecord(f"{cls.__name__}.{name} is missing")
+
         return cls(**arguments)
 
     return decode
@@ -106,18 +112,22 @@ def _encoder_of(hint: object) -> Encode:
         return lambda value: value.isoformat()
     if hint is timedelta:
         return lambda value: value.total_seconds()
+
     if typing.get_origin(hint) is tuple:
         item = _encoder(typing.get_args(hint)[0])
         return lambda value: [item(one) for one in value]
+
     if _is_union(hint):
         return to_dict
     if is_dataclass(hint) and isinstance(hint, type):
         return _encoder_of_class(hint)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return lambda value: value.value
+
     if hint is int:
         # What could not be read back must not be written: the nearest that can.
         return lambda value: min(max(value, -LARGEST_NUMBER), LARGEST_NUMBER)
+
     return lambda value: value
 
 
@@ -136,9 +146,11 @@ def _decoder_of(hint: object) -> Decode:
         return lambda value: time.fromisoformat(_of_type(str, value))
     if hint is timedelta:
         return lambda value: timedelta(seconds=_read_float(value))
+
     if typing.get_origin(hint) is tuple:
         item = _decoder(typing.get_args(hint)[0])
         return lambda value: tuple(item(one) for one in _of_type(list, value))
+
     if _is_union(hint):
         return _decoder_of_union(typing.get_args(hint))
     if isinstance(hint, typing.NewType):
@@ -153,6 +165,7 @@ def _decoder_of(hint: object) -> Decode:
         return _read_float
     if hint in (str, bool) and isinstance(hint, type):
         return lambda value: _of_type(hint, value)
+
     raise TypeError(f"no dict form for {hint!r}")
 
 
@@ -199,7 +212,7 @@ def _of_type(kind: type[T], value: object) -> T:
 
 
 def _read_int(value: object) -> int:
-    """No larger than a database takes."""
+    """Read an integer that a database can hold."""
     number = _of_type(int, value)
     if not -LARGEST_NUMBER <= number <= LARGEST_NUMBER:
         raise MalformedRecord("a number of more than 64 bits")
@@ -207,7 +220,7 @@ def _read_int(value: object) -> int:
 
 
 def _read_float(value: object) -> float:
-    """No larger than JSON can say."""
+    """Read a number that JSON can hold."""
     number = _of_type(float, value)
     if not math.isfinite(number):
         raise MalformedRecord(f"{number} is not a number")

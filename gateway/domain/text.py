@@ -1,4 +1,4 @@
-"""Labels: names, titles and topics that somebody else wrote, made safe to stand in a line of ours. Pure."""
+"""Make text that users wrote (names, titles, topics) safe to show in one line. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import unicodedata
 LONGEST_LABEL = 128
 
 _UNSEEN_CATEGORIES = ("Cc", "Cf", "Cs")
-# Characters that show nothing and are no controls to Unicode: joiners, fillers, variation selectors, the tag plane.
+# Characters that show nothing and are no controls to Unicode: joiners, fillers, variation
+# selectors, the tag plane.
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
 
 
 def clean_label(text: str) -> str:
-    """One line of at most 128 visible characters, whatever somebody called himself."""
+    """Return one line of at most 128 visible characters."""
     return cut(folded(text), LONGEST_LABEL)
 
 
 def folded(text: str) -> str:
-    """One line without what cannot be seen."""
+    """Return one line without invisible characters."""
     seen = (
         char
         for char in _UNSEEN.sub("", text)
@@ -30,5 +31,13 @@ def folded(text: str) -> str:
 
 
 def cut(text: str, longest: int) -> str:
-    """The beginning, with an ellipsis if there was more."""
+    """Shorten a text, with an ellipsis if something was cut."""
     return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def written_size(size: int) -> str:
+    """Format a size for people: 35 MB, 12 kB, 7 bytes."""
+    for unit, amount in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)):
+        if size >= amount:
+            return f"{size / amount:,.1f}".removesuffix(".0") + f" {unit}"
+    return f"{size} bytes"

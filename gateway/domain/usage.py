@@ -1,11 +1,96 @@
-"""What was used, by whom: the sums that outlive every session. They cross the store's seam."""
+"""What was used and by whom: sums that outlive every session."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from turngate.gateway.domain.messages import CostStatus, Spent, Tokens
+from turngate.gateway.domain.ids import LARGEST_NUMBER
+
+
+class CostStatus(StrEnum):
+    """How reliable an amount is; `partial`: some turns had no price."""
+
+    UNKNOWN = "unknown"
+    REPORTED = "reported"
+    ESTIMATED = "estimated"
+    PARTIAL = "partial"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """Tokens used. Sums add up; `last_prompt` of the session does not."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    def __post_init__(self) -> None:
+        """Clamp impossible numbers: agents report what they like, and sums must stay valid."""
+        counts = (self.input, self.output, self.cache_read, self.cache_write)
+        if min(counts) >= 0 and max(counts) <= LARGEST_NUMBER:
+            return
+        for name in ("input", "output", "cache_read", "cache_write"):
+            object.__setattr__(self, name, min(max(getattr(self, name), 0), LARGEST_NUMBER))
+
+    @property
+    def total(self) -> int:
+        """All four kinds together."""
+        return self.input + self.output + self.cache_read + self.cache_write
+
+    def __add__(self, other: Tokens) -> Tokens:
+        """Add kind by kind."""
+        return Tokens(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write=self.cache_write + other.cache_write,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """An amount of money, and how it is known."""
+
+    usd: float = 0.0
+    status: CostStatus = CostStatus.UNKNOWN
+    source: str | None = None
+
+    def __add__(self, other: Cost) -> Cost:
+        """Add; the sum is as reliable as the less reliable amount."""
+        statuses = {self.status, other.status}
+        if len(statuses) == 1:
+            status = self.status
+        elif statuses <= {CostStatus.REPORTED, CostStatus.ESTIMATED}:
+            status = CostStatus.ESTIMATED
+        else:
+            status = CostStatus.PARTIAL
+        return Cost(usd=self.usd + other.usd, status=status, source=other.source or self.source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """Which model answered, from which provider, at which address."""
+
+    name: str
+    provider: str | None = None
+    base_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """
+    What one turn used. `cost` is None if nothing was called that could cost. `estimated`: the
+    tokens were not reported but estimated.
+    """
+
+    tokens: Tokens = Tokens()
+    estimated: bool = False
+    prompt_tokens: int = 0
+    cost: Cost | None = None
+    model: Model | None = None
+
 
 LAST_DAY = "9999-12-31"
 _MOST_BELIEVED = 1e9  # dollars for one turn: whoever reports more has no idea
@@ -13,7 +98,7 @@ _NOT_KNOWN = (CostStatus.UNKNOWN, CostStatus.PARTIAL)
 
 
 class By(StrEnum):
-    """What sums are told apart by."""
+    """What sums are grouped by."""
 
     USER = "user"
     CHAT = "chat"
@@ -24,9 +109,10 @@ class By(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Payer:
     """
-    Whom a turn is charged to: a person in a chat, through an agent, on a day (2026-05-04, where the gateway lives).
+    Who a turn is charged to: a user in a chat, through an agent, on a date (2026-05-04, in the
+    gateway's time zone).
 
-    What is empty is not told apart, or not known.
+    An empty field is unknown or not distinguished.
     """
 
     day: str = ""
@@ -37,7 +123,7 @@ class Payer:
     agent: str = ""
 
     def only(self, by: By) -> Payer:
-        """The same without everything that sums of that kind do not tell apart."""
+        """Return the payer with only the fields that sums of that kind distinguish."""
         return Payer(**{name: getattr(self, name) for name in FIELDS[by]})
 
 
@@ -52,9 +138,9 @@ FIELDS = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
     """
-    A sum over turns, and over what else agents were asked for, which counts as one each.
+    A sum over turns and other calls of agents, each counted as one.
 
-    `estimated` counts those whose tokens nobody reported, `unpriced` those of which nobody knows the whole price.
+    `estimated` counts those without reported tokens, `unpriced` those without a known price.
     """
 
     turns: int = 0
@@ -65,7 +151,10 @@ class Spending:
 
     @classmethod
     def of(cls, spent: Spent) -> Spending:
-        """One turn. An agent that reports less than nothing, more than there is, or no number has told no price."""
+        """
+        Return the sum of one turn. A reported cost that is negative, infinite or not a number
+        counts as unknown.
+        """
         cost = spent.cost
         is_price = cost is None or 0 <= cost.usd <= _MOST_BELIEVED
         return cls(
@@ -77,7 +166,7 @@ class Spending:
         )
 
     def __add__(self, other: Spending) -> Spending:
-        """Both together."""
+        """Add two sums."""
         return Spending(
             turns=self.turns + other.turns,
             estimated=self.estimated + other.estimated,
@@ -88,13 +177,13 @@ class Spending:
 
     @property
     def known_usd(self) -> float | None:
-        """None if no price is known at all."""
+        """The known cost; None if no price is known at all."""
         return None if self.unpriced and self.unpriced == self.turns and not self.usd else self.usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """One line of a listing."""
+    """One line of a usage listing."""
 
     payer: Payer
     spending: Spending

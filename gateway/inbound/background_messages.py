@@ -1,4 +1,7 @@
-"""What was said in a chat to others than the bot: the last remarks, in memory alone, for that chat's next turn."""
+"""
+Recent group messages that were not addressed to the bot, kept in memory as context for the next
+turn there.
+"""
 
 from __future__ import annotations
 
@@ -6,54 +9,60 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.messages import (
+    LONGEST_BACKGROUND_MESSAGE,
+    BackgroundMessage,
+    InboundMessage,
+    ThreadKey,
+)
 from turngate.gateway.domain.text import cut
 
-LONGEST_REMARK = 500
 MOST_CHARACTERS = 8000
-MOST_PLACES = 1000
+MOST_CHATS = 1000
 """Past it the place that was quiet for the longest time is forgotten."""
-
-_Place = tuple[str, str, str | None, str | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundMessage:
-    """Somebody's words to others. Nobody has verified them, and they ask nothing of the bot."""
-
-    source: SessionSource
-    text: str
 
 
 @dataclass(slots=True)
 class BackgroundMessages:
-    """At most so many remarks for each place: a chat, or a thread in it. With zero nothing is kept."""
+    """At most `most()` messages per chat or thread. Zero keeps nothing."""
 
     most: Callable[[], int]
-    _places: OrderedDict[_Place, deque[BackgroundMessage]] = field(default_factory=OrderedDict)
+    _places: OrderedDict[ThreadKey, deque[BackgroundMessage]] = field(default_factory=OrderedDict)
 
     def add(self, message: InboundMessage) -> None:
-        """Keep its beginning; what is oldest goes."""
+        """Keep the beginning of a message and drop the oldest."""
         most = self.most()
         if most < 1 or not message.text.strip():
             return
-        remarks = self._places.setdefault(_place(message), deque())
+
+        remarks = self._places.setdefault(_chat_key(message), deque())
         remarks.append(
-            BackgroundMessage(source=message.source, text=cut(message.text, LONGEST_REMARK))
+            BackgroundMessage(
+                source=message.source, text=cut(message.text, LONGEST_BACKGROUND_MESSAGE)
+            )
         )
+        # Two bounds: the number of messages, and their text together.
         while len(remarks) > most or sum(len(remark.text) for remark in remarks) > MOST_CHARACTERS:
             remarks.popleft()
-        self._places.move_to_end(_place(message))
-        while len(self._places) > MOST_PLACES:
+
+        # The order is the order of use: the chat that was quiet for longest is dropped first.
+        self._places.move_to_end(_chat_key(message))
+        while len(self._places) > MOST_CHATS:
             self._places.popitem(last=False)
 
     def take(self, message: InboundMessage) -> tuple[BackgroundMessage, ...]:
-        """What was said where this message was written, oldest first. It is told once."""
-        return tuple(self._places.pop(_place(message), ()))
+        """
+        Remove and return the messages of this message's chat, oldest first: each is shown to the
+        agent once.
+        """
+        return tuple(self._places.pop(_chat_key(message), ()))
 
 
-def _place(message: InboundMessage) -> _Place:
-    """A message that begins a thread is said in the chat itself, though some platforms give it the thread's id."""
+def _chat_key(message: InboundMessage) -> ThreadKey:
+    """
+    Return the chat or thread. A message that starts a thread belongs to the chat, though some
+    platforms give it the thread's id.
+    """
     source = message.source
     thread = None if source.thread_id == message.id else source.thread_id
     return source.platform, source.account, source.chat_id, thread

@@ -1,8 +1,8 @@
 """
-Pairing: a stranger gets a code, and whoever runs the bot lets in the person who shows it to him.
+Pairing: an unknown user gets a code, and an operator or admin approves it.
 
-Codes are random, short-lived and single-use, and only a keyed hash of them is kept. Those who were let in are in memory
-too, because a message must be judged before anything is waited for.
+Codes are random, short-lived and single-use; only a keyed hash is stored. Approved users are kept
+in memory as well, because admission must not wait for the store.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from turngate.gateway.domain.errors import Refused
-from turngate.gateway.domain.messages import MAIN_ACCOUNT, Part, SessionSource
+from turngate.gateway.domain.messages import MAIN_ACCOUNT, SessionSource
+from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.pairing_records import (
     Approval,
     Approved,
@@ -41,7 +42,8 @@ BY_COMMAND = "command line"
 
 WELCOME = "You can talk to me now."
 _INVITATION = (
-    "I do not know you yet, so I have not read your message. Show this code to whoever runs this bot. "
+    "I do not know you yet, so I have not read your message. Show this code to whoever runs this "
+    "bot. "
     "Once it was approved, you can talk to me: `{code}`\n\nIt is good for one hour."
 )
 _WHO = re.compile(r"(?P<platform>[^:/\s]+)(?:/(?P<account>[a-z0-9_-]+))?:(?P<id>[^:\s]+)")
@@ -49,16 +51,17 @@ _WHY_NOT = {
     Guess.WRONG: "there is no such code; read it again from the person's screen",
     Guess.EXPIRED: "this code has expired; the person gets a new one by writing again",
     Guess.USED: "this code was used already; a code lets in one person once",
-    Guess.TAKEN_BACK: "this code was taken back; the person gets a new one by writing again after an hour",
+    Guess.TAKEN_BACK: "this code was taken back; the person gets a new one by writing again "
+    "after an hour",
 }
 
 
 @dataclass(slots=True)
 class Pairing:
     """
-    Codes, and who was let in by one. `approved` is what the store has, since `open`.
+    Codes and approved users. `approved` mirrors the store after `open`.
 
-    `send_on` takes up words that are in the outbox; without it the next start of the daemon does.
+    `send_on` delivers parts of the outbox; without it the next start of the daemon does.
     """
 
     people: People
@@ -67,14 +70,16 @@ class Pairing:
     approved: set[Person] = field(default_factory=set)
 
     async def open(self) -> None:
-        """Read who was let in. Called before the first message."""
+        """Read the approved users. Called before the first message."""
         self.approved = {each.person for each in await self.people.approved()}
 
     async def invite(self, source: SessionSource, message_id: str) -> None:
-        """Give a stranger a code, unless he has one, or too many wait: then he hears nothing."""
+        """Send a stranger a code, unless they have one or too many are pending."""
         person = Person.behind(source)
         if person is None:
             return
+
+        # Drawn from a cryptographic source: a guessable code would let strangers in.
         code = "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
         invitation = Invitation(
             person=person,
@@ -88,7 +93,10 @@ class Pairing:
         self._send(await self.people.invite(invitation))
 
     async def approve(self, code: str, *, way: str, by: str) -> Person:
-        """Let in whoever got this code. Refused in words for the approver; too many wrong codes lock his way in."""
+        """
+        Approve the user with this code. Raises Refused with a reason for the approver; too many
+        wrong codes lock the way they came.
+        """
         judged = await self.people.approve(
             Approval(
                 digest=self._digest(_as_given(code)),
@@ -99,27 +107,35 @@ class Pairing:
                 locked_for=LOCKED_FOR,
             )
         )
+        # The store counts wrong codes in the same transaction, so that restarting does not reset
+        # the lock.
         if judged.person is None:
             raise Refused(_refusal(judged))
+
+        # In memory after the commit, so that the next message is admitted without waiting for the
+        # store.
         self.approved.add(judged.person)
         self._send(judged.parts)
         return judged.person
 
     async def revoke(self, who: str) -> tuple[Person, ...]:
-        """Let somebody in no longer, from now on. Refused if nobody of that name was let in or asks to be."""
+        """Revoke access. Raises Refused if no such user is approved or pending."""
         written = _WHO.fullmatch(who.strip())
         if written is None:
             raise Refused("write who it is as `pair list` does: PLATFORM:ID or PLATFORM/ACCOUNT:ID")
+
         gone = await self.people.revoke(written["platform"], written["account"], written["id"])
         if not gone:
             raise Refused(
-                f"{who.strip()} was not paired; whom the config allows is taken out of access.allow and access.admins"
+                f"{who.strip()} was not paired; whom the config allows is taken out of "
+                "access.allow and access.admins"
             )
+
         self.approved.difference_update(gone)
         return gone
 
     async def listed(self) -> tuple[list[Approved], list[Pending]]:
-        """Who was let in, and who waits for it."""
+        """Return approved and pending users."""
         return await self.people.approved(), await self.people.pending()
 
     def _send(self, parts: tuple[Part, ...]) -> None:
@@ -131,13 +147,13 @@ class Pairing:
 
 
 def way_of(source: SessionSource) -> str:
-    """The way in of whoever writes there: each admin has his own."""
+    """Return the id under which an admin's wrong codes are counted."""
     account = "" if source.account == MAIN_ACCOUNT else f"/{source.account}"
     return f"{source.platform}{account}:{source.participant_id or ''}"
 
 
 def _as_given(code: str) -> str:
-    """People write small letters and put in blanks and dashes. Nothing of any other shape can be a code."""
+    """Normalise a code: users write lower case, blanks and dashes."""
     given = re.sub(r"[\s-]", "", code[:100]).upper()
     return given if given.isascii() else ""
 

@@ -1,4 +1,4 @@
-"""What may be said of an error, and to whom: a log is read by many, the outbox by whoever runs the gateway."""
+"""What may be shown of an error: logs are read by many, the outbox by the operator."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from turngate.gateway.domain.errors import TurngateError
 
 
 def reason_of(error: BaseException) -> str:
-    """For everybody. Our own errors are written to be read; of others only the kind is safe to repeat."""
+    """
+    Return text for anyone. Our own errors are written to be read; of others only the type is safe
+    to show.
+    """
     return str(error) if isinstance(error, TurngateError) else type(error).__name__
 
 
 def whole_reason(error: TurngateError) -> str:
-    """For the operator who asks: with what was said by whoever refused, which may be anybody's words."""
+    """
+    Return text for the operator, including what a platform or server said, which may quote users.
+    """
     return f"{error}: {error.words}" if error.words else str(error)
 
 
-def place_of(error: BaseException) -> str:
-    """Where it happened, innermost last, without a word of what it said."""
+def code_location(error: BaseException) -> str:
+    """Return where an error happened, innermost last, without its message."""
     frames = traceback.extract_tb(error.__traceback__)[-6:]
     return (
         " > ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames)

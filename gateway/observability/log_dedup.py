@@ -1,8 +1,8 @@
 """
-A trouble that stays is told once, and later how often it came back: a log has a bound, whatever goes wrong.
+Log a lasting problem once, and later how often it recurred, so that logs stay bounded.
 
-Two lines are the same trouble if they say the same of the same: sentence, reason, place, account and agent. Which part
-or turn it was does not matter.
+Two lines are the same problem if sentence, reason, location, account and agent are equal. Which
+part or turn it was does not matter.
 """
 
 from __future__ import annotations
@@ -12,8 +12,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0
+from turngate.gateway.domain.backoff import Backoff
+
+FIRST_PAUSE = 60.0
+LONGEST_PAUSE = 3600.0
 MOST_KEPT = 1000
+
+_BACKOFF = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
 
 _SAME = ("level", "event", "action", "outcome", "platform", "account", "agent", "reason", "where")
 
@@ -24,19 +29,20 @@ Line = Mapping[str, object]
 class _Trouble:
     line: Line
     until: float
-    pause: float = FIRST_PAUSE
+    reports: int = 0
     held_back: int = 0
 
     def told_again(self, now: float) -> tuple[Line, int]:
-        """The less often the longer it lasts."""
-        times, self.held_back = self.held_back, 0
-        self.pause = min(self.pause * 2, LONGEST_PAUSE)
-        self.until = now + self.pause
+        """Log it again, at growing intervals."""
+        times = self.held_back
+        self.held_back = 0
+        self.reports += 1
+        self.until = now + _BACKOFF.pause(self.reports)
         return self.line, times
 
 
 class LogDedup:
-    """Told, from any thread, of every line that may come back. `now` is a clock that only goes forward."""
+    """Receives, from any thread, every line that may recur. `now` is a monotonic clock."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -44,7 +50,7 @@ class LogDedup:
         self._troubles: OrderedDict[tuple[object, ...], _Trouble] = OrderedDict()
 
     def is_news(self, line: Line) -> bool:
-        """Whether it is to be told now; if not, it is counted."""
+        """Return whether to log it now; if not, it is counted."""
         key = tuple(line.get(name) for name in _SAME)
         with self._lock:
             trouble = self._troubles.get(key)
@@ -58,7 +64,9 @@ class LogDedup:
             return True
 
     def overdue(self) -> list[tuple[Line, int]]:
-        """What was held back for long enough, with how often. What has not come back is forgotten."""
+        """
+        Return what was held back long enough, with its count. What has not recurred is forgotten.
+        """
         now = self._now()
         with self._lock:
             due = [

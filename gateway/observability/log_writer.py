@@ -1,8 +1,8 @@
 """
-Where log lines leave the process: a thread of its own, so that whoever logs never waits for whoever reads.
+Write log lines on a thread of their own, so that logging never waits for the reader.
 
-A reader that is slow, has gone away, or has no room left costs lines and nothing else. Those are counted, and the count
-is told as soon as somebody can hear it.
+A reader that is slow, gone or out of space costs lines and nothing else. Lost lines are counted,
+and the count is logged as soon as possible.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _AT_ONCE = 200
 
 
 class LogWriter:
-    """For one descriptor. `tell_lost` is called, on the sink's own thread, with how many lines were lost."""
+    """
+    Writes to one descriptor. `tell_lost` is called, on its own thread, with how many lines were
+    lost.
+    """
 
     def __init__(
         self, descriptor: int, tell_lost: Callable[[int], None], *, most: int = MOST_WAITING
@@ -35,7 +38,7 @@ class LogWriter:
         threading.Thread(target=self._work, name="log", daemon=True).start()
 
     def write(self, line: str) -> None:
-        """From any thread. Returns at once, whatever happens to the line."""
+        """Queue a line, from any thread. Returns at once."""
         with self._changed:
             if len(self._waiting) < self._most:
                 self._waiting.append(line)
@@ -44,7 +47,7 @@ class LogWriter:
                 self._count_lost(1)
 
     def flush(self, longest: float) -> None:
-        """Until everything is out, but for so many seconds at most."""
+        """Wait until everything is written, for at most so many seconds."""
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting, longest)
 
@@ -53,6 +56,7 @@ class LogWriter:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
                 lines = [self._waiting[n] for n in range(min(len(self._waiting), _AT_ONCE))]
+
             is_written = self._hand_over(
                 "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
             )
@@ -63,15 +67,15 @@ class LogWriter:
                     self._count_lost(len(lines))
                 untold, self._untold = (self._untold, 0) if is_written else (0, self._untold)
                 self._changed.notify_all()
+
             if untold:
                 self._tell_lost(untold)
 
     def _hand_over(self, piece: bytes) -> bool:
         try:
             while piece:
-                select.select(
-                    [], [self._descriptor], []
-                )  # whoever gave it to us may have made it unwilling to wait
+                # Whoever gave it to us may have made it unwilling to wait.
+                select.select([], [self._descriptor], [])
                 piece = piece[os.write(self._descriptor, piece) :]
         except OSError:
             return False  # nobody reads, or there is no room: there is no other place to say so

@@ -1,9 +1,9 @@
 """
-The log: fixed sentences with an `action` word and fields from a fixed list, one line each, as its reader likes it.
+The log: fixed sentences with an `action` word and fields from an allow-list, one line each.
 
-Texts, names and ids of people and chats are on no list, so they cannot be logged by accident; of an unexpected error
-the place is told and not the words, which may be somebody's. What libraries, warnings and dying threads would print for
-themselves is held to the same.
+Text, names and ids of users and chats are on no list, so they cannot be logged by accident. Of an
+unexpected error the location is logged, not the message, which may quote a user. What libraries,
+warnings and dying threads would print is held to the same.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, TextIO
 
 import structlog
 
-from turngate.gateway.daemon.sd_notify import is_journal
-from turngate.gateway.observability.error_text import place_of
+from turngate.gateway.observability.error_text import code_location
+from turngate.gateway.observability.journal import is_journal
 from turngate.gateway.observability.log_dedup import LogDedup
 
 Fields = MutableMapping[str, Any]
@@ -61,7 +61,7 @@ class Action(StrEnum):
 
 
 class Form(StrEnum):
-    """For whom a line is written."""
+    """The format of a line."""
 
     LOGFMT = "logfmt"
     JOURNAL = "journal"
@@ -71,9 +71,9 @@ class Form(StrEnum):
 
 # fmt: off
 _FIELDS = frozenset((
-    "timestamp", "level", "event", "action", "reason", "where", "changed", "needs_restart", "repeated",
-    "account", "address", "agent", "attempt", "command", "first_ms", "ms", "outcome", "part", "pid", "platform",
-    "session", "turn", "version",
+    "timestamp", "level", "event", "action", "reason", "where", "changed", "needs_restart",
+    "repeated", "account", "address", "agent", "attempt", "command", "first_ms", "ms", "outcome",
+    "part", "pid", "platform", "session", "turn", "version",
 ))
 # fmt: on
 _QUOTED = "said"
@@ -81,7 +81,8 @@ _FIRST = ["timestamp", "level", "action", "event"]
 _PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 _COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31;1", "critical": "31;1"}
 _WIDEST_SENTENCE = 32
-# Troubles that may come back without end. The rest is asked for by somebody: a start, a reload, a turn.
+# Troubles that may come back without end. The rest is asked for by somebody: a start, a reload, a
+# turn.
 _COMES_BACK = frozenset(
     (
         Action.AGENT,
@@ -97,7 +98,7 @@ _COMES_BACK = frozenset(
 
 
 class Log:
-    """One log of one process. `configure` may be called again, for another level say."""
+    """The log of a process. `configure` may be called again, for example with another level."""
 
     def __init__(
         self, write: Write, form: Form = Form.LOGFMT, now: Callable[[], float] = time.monotonic
@@ -108,9 +109,10 @@ class Log:
 
     def configure(self, level: str, *, quote: bool = False) -> None:
         """
-        Ours in full; of the libraries only what they warn of, and of that only who warned: their words may be data.
+        Log our own lines in full; of libraries only warnings, and of those only who warned: the
+        message may be data.
 
-        With `quote` the words of others are told as well, which may be anybody's.
+        With `quote` foreign text is logged as well.
         """
         known = _FIELDS | {_QUOTED} if quote else _FIELDS
         structlog.configure(
@@ -132,7 +134,7 @@ class Log:
         logging.captureWarnings(True)
 
     def tell_repeats(self) -> None:
-        """Called now and then: how often what was held back came back meanwhile."""
+        """Called periodically: log how often held-back lines recurred."""
         for line, times in self._repeats.overdue():
             said = {name: value for name, value in line.items() if name not in ("level", "event")}
             tell = getattr(structlog.get_logger(), str(line["level"]))
@@ -147,7 +149,7 @@ class Log:
 
 
 def form_of(descriptor: int, *, journal: str | None, colours: bool) -> Form:
-    """Who reads what is written there; `journal` as systemd names its own."""
+    """Return the format for a stream; `journal` is systemd's own name of it."""
     if is_journal(descriptor, journal):
         return Form.JOURNAL
     if not os.isatty(descriptor):
@@ -156,19 +158,19 @@ def form_of(descriptor: int, *, journal: str | None, colours: bool) -> Form:
 
 
 def configure_logging(level: str, stream: TextIO) -> None:
-    """A log that is written at once, for commands that do not last."""
+    """Configure a synchronous log for short-lived commands."""
     Log(lambda line: stream.write(f"{line}\n")).configure(level)
 
 
 def lost_lines(lines: int) -> None:
-    """For whoever could not write them."""
+    """Return the line about lost lines."""
     structlog.get_logger().warning(
         "log lines were lost: nobody took them", action=Action.LOG, outcome=f"{lines} lines"
     )
 
 
 def tell_crashes() -> None:
-    """What ends a thread, or the process, is told like any bug: Python itself would print what it said."""
+    """Log what ends a thread or the process like any bug: Python itself would print its message."""
 
     def crashed(
         kind: type[BaseException], error: BaseException, place: TracebackType | None
@@ -182,14 +184,15 @@ def tell_crashes() -> None:
 
 
 def tell_bug(error: BaseException | None) -> None:
-    """Nobody had foreseen this. Where it happened is told, what it said is not."""
-    reason, where = type(error).__name__, place_of(error) if error is not None else "unknown"
+    """Log an unexpected error: its location, not its message."""
+    reason = type(error).__name__
+    where = code_location(error) if error is not None else "unknown"
     structlog.get_logger().error("unexpected error", action=Action.BUG, reason=reason, where=where)
 
 
 def _only_known_fields(known: frozenset[str]) -> Callable[[object, str, Fields], Fields]:
     def only_known_fields(_: object, __: str, event: Fields) -> Fields:
-        """Drop what is on no list: a new field is a decision, not an accident."""
+        """Drop fields that are not on the list: a new field is a decision, not an accident."""
         return {
             name: _on_one_line(value)
             for name, value in event.items()
@@ -200,7 +203,7 @@ def _only_known_fields(known: frozenset[str]) -> Callable[[object, str, Fields],
 
 
 def _on_one_line(value: object) -> object:
-    """A line is one line, and moves no cursor."""
+    """Keep a line on one line, without control characters."""
     if not isinstance(value, str) or value.isprintable():
         return value
     return "".join(char if char.isprintable() else " " for char in value)
@@ -210,17 +213,23 @@ _logfmt = structlog.processors.LogfmtRenderer(key_order=_FIRST, drop_missing=Tru
 
 
 def _for_journal(logger: object, name: str, event: Fields) -> str:
-    """The journal knows when it was; what it asks for is how grave it is."""
+    """Format for the journal, which has its own time stamps and wants a priority."""
     return f"<{_PRIORITIES[event.pop('level')]}>{_logfmt(logger, name, event)}"
 
 
 def _for_terminal(logger: object, name: str, event: Fields) -> str:
-    clock, level, sentence = event.pop("timestamp"), event.pop("level"), event.pop("event")
-    return f"{clock} {level.upper():<7} {sentence:<{_WIDEST_SENTENCE}} {_logfmt(logger, name, event)}".rstrip()
+    clock = event.pop("timestamp")
+    level = event.pop("level")
+    sentence = event.pop("event")
+    return (
+        f"{clock} {level.upper():<7} {sentence:<{_WIDEST_SENTENCE}} {_logfmt(logger, name, event)}"
+    ).rstrip()
 
 
 def _in_colours(logger: object, name: str, event: Fields) -> str:
-    clock, level, sentence = event.pop("timestamp"), event.pop("level"), event.pop("event")
+    clock = event.pop("timestamp")
+    level = event.pop("level")
+    sentence = event.pop("event")
     shown = f"\x1b[{_COLOURS[level]}m{level.upper():<7}\x1b[0m {sentence:<{_WIDEST_SENTENCE}}"
     return f"\x1b[2m{clock}\x1b[0m {shown} \x1b[2m{_logfmt(logger, name, event)}\x1b[0m"
 
@@ -235,30 +244,36 @@ _RENDERERS: Mapping[Form, Sequence[structlog.typing.Processor]] = {
 
 
 class _Writing:
-    """What structlog ends in."""
+    """The last step of structlog: writes the line."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
 
     def msg(self, line: str) -> None:
-        """Whatever its level: it is in the line."""
+        """Write a line, whatever its level: that is in the line."""
         self._write(line)
 
     debug = info = warning = error = critical = msg
 
 
 class _Libraries(logging.Handler):
-    """Our own adapters warn in fixed sentences, which are kept; anything that was put into one may be data."""
+    """
+    Handles library records: our own adapters' fixed sentences are kept; interpolated values may be
+    data.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
-        is_ours = record.name.startswith("adapters.") and not record.name.endswith(".library")
+        is_ours = record.name.startswith("turngate.adapters.") and not record.name.endswith(
+            ".library"
+        )
         if is_ours and not record.args:
             structlog.get_logger().warning(
                 str(record.msg), action=Action.ACCOUNT, where=record.name
             )
             return
+
         cause = record.exc_info[1] if record.exc_info else None
-        where = place_of(cause) if cause else record.name
+        where = code_location(cause) if cause else record.name
         structlog.get_logger().warning(
             "a library complained", action=Action.BUG, where=where, reason=record.name
         )

@@ -1,8 +1,8 @@
 """
-The lag probe: says what held up the event loop, while it is held up.
+The event-loop watchdog: log what blocks the loop while it is blocked.
 
-A thread beside the loop looks whether it still ticks, and if not, where its thread stands: file, line and function of
-each frame, never a value.
+A thread checks whether the loop still ticks, and if not, where its thread stands: file, line and
+function of each frame, never a value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IDLE = "selectors.py"
 
 
 class StallProbe:
-    """For the loop that runs it."""
+    """Watches the loop that runs it."""
 
     def __init__(self, observer: Observer, allowed: timedelta = ALLOWED) -> None:
         self._observer = observer
@@ -42,6 +42,7 @@ class StallProbe:
             target=self._look, args=(threading.get_ident(),), name="stalls", daemon=True
         )
         looking.start()
+
         try:
             while True:
                 due = time.monotonic() + _TICK
@@ -52,14 +53,19 @@ class StallProbe:
             self._over.set()
 
     def _look(self, loop_thread: int) -> None:
-        """Tell of each stall when it is seen, and when it is over."""
-        stalled_at, looked = None, time.monotonic()
+        """Report each stall when it is seen, and when it is over."""
+        stalled_at = None
+        looked = time.monotonic()
         while not self._over.wait(_TICK):
-            before, looked, ticked = looked, time.monotonic(), self._ticked
+            before = looked
+            looked = time.monotonic()
+            ticked = self._ticked
             if stalled_at is not None and ticked > stalled_at:
                 self._observer.stall_over(timedelta(seconds=ticked - stalled_at))
                 stalled_at = None
-            # If we came late ourselves, the whole process had to wait, and nothing in it is to blame.
+
+            # If we came late ourselves, the whole process had to wait, and nothing in it is to
+            # blame.
             has_slept = looked - before > _TICK + self._allowed
             if stalled_at is None and looked - ticked > self._allowed and not has_slept:
                 where = _where(loop_thread)
@@ -69,7 +75,7 @@ class StallProbe:
 
 
 def _where(thread: int) -> str | None:
-    """Where that thread stands, outermost first; None if it waits for something to do."""
+    """Return where the thread stands, outermost first; None if it is idle."""
     frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to look at another thread
     frames = list(islice(_inside_out(frame), _MOST_FRAMES))
     if not frames or frames[0].f_code.co_filename.endswith(_IDLE):

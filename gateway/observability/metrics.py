@@ -1,8 +1,8 @@
 """
-The numbers: every series that Prometheus is shown, with the words that explain it.
+The metrics: every series that Prometheus is shown, with its help text.
 
-Labels are words of short lists (platforms, accounts and agents of the config, states, outcomes), never anything that a
-person wrote or is called by, and so their number is bounded.
+Labels are words of short lists (platforms, accounts and agents of the config, states, outcomes),
+never user data, so their number is bounded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountGauges:
-    """One account: in which of the `states`, and how many seconds ago its platform last answered, if it ever did."""
+    """One account: its state, and how many seconds ago its platform last answered."""
 
     platform: str
     account: str
@@ -35,8 +35,10 @@ class AccountGauges:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
     """
-    What is only known when somebody looks. `queues` holds depth, dead letters and the age of the oldest in seconds by
-    the name of the queue; None while the store cannot say.
+    Values that are read at scrape time.
+
+    `queues` holds depth, dead letters and the age of the oldest in seconds by queue; None while the
+    store cannot be read.
     """
 
     busy: int
@@ -50,7 +52,10 @@ class Now:
 
 
 class Metrics:
-    """One process's. Counters and histograms are moved as things happen, gauges when somebody asks."""
+    """
+    The metrics of a process. Counters and histograms change as things happen, gauges at scrape
+    time.
+    """
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -78,9 +83,9 @@ class Metrics:
             "retries", "What had to be done again: a send, an agent, an account.", "what"
         )
         for what in ("send", "agent", "account"):
-            self.retries.labels(
-                what
-            )  # at zero from the start, so that a first one is seen as a rise
+            # At zero from the start, so that a first one is seen as a rise.
+            self.retries.labels(what)
+
         self.turn_seconds = self._histogram(
             "turn_seconds", "From the beginning of a turn until it was stored.", _OF_TURNS
         )
@@ -132,12 +137,12 @@ class Metrics:
         )
 
     def committed(self, seconds: float, writes: int) -> None:
-        """Called by the thread that writes, after each commit."""
+        """Called by the writer thread after each commit."""
         self._commit_seconds.observe(seconds)
         self._commit_writes.observe(writes)
 
     def text(self, now: Now) -> bytes:
-        """In the text format of Prometheus."""
+        """Return the Prometheus text format."""
         self._busy.set(now.busy)
         self._waiting.set(now.waiting)
         self._tasks.set(now.tasks)
@@ -151,11 +156,12 @@ class Metrics:
                 )
             if account.age is not None:
                 self._age.labels(account.platform, account.account).set(account.age)
+
         self._show_queues(now.queues)
         return generate_latest(self._registry)
 
     def _show_queues(self, queues: Mapping[str, tuple[int, int, float]] | None) -> None:
-        """A number that nobody knows is left out: an old one would look like a fresh one."""
+        """Leave out unknown values: an old number would look like a fresh one."""
         for gauge in (self._depth, self._dead, self._oldest):
             gauge.clear()
         for name, (depth, dead, oldest) in (queues or {}).items():

@@ -1,8 +1,8 @@
 """
-A turn shown in one message that grows: by edits, in a draft, or in the platform's own stream.
+A turn shown in one growing message: by edits, in a draft, or in the platform's own stream.
 
-All of this is a hint. It spoils no turn when it fails, and it gives way to answers. One thing must hold: the answer
-comes last. So whoever closes such a message waits for what is under way.
+Best effort: its failure does not fail a turn, and it yields to answers. One rule: the answer comes
+last, so closing such a message waits for the call that is under way.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Protocol, TypeVar, runtime_checkable
 
+from turngate.gateway.domain.agent_events import AgentEvent
 from turngate.gateway.domain.crashpoints import crashpoint
 from turngate.gateway.domain.errors import (
     Retryable,
@@ -23,26 +23,33 @@ from turngate.gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from turngate.gateway.domain.messages import AgentEvent, Part, Sent, SessionSource, TurnId
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.adapter import (
     Adapter,
     EditsMessages,
     FindsPreviews,
     ShowsDrafts,
     StreamsNatively,
-    can,
 )
-from turngate.gateway.domain.ports.store import LOST_PREVIEW, Store
+from turngate.gateway.domain.ports.capability import can
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.store_values import LOST_PREVIEW
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.outbound.preview_text import MARK, PreviewText, Words
+from turngate.gateway.outbound.preview_text import (
+    MARK,
+    PreviewLabels,
+    PreviewText,
+)
 from turngate.gateway.outbound.rate_limiter import RateLimiter
-from turngate.gateway.stores.waiting_store import until_stored
 
 T = TypeVar("T")
 
 _NOTHING_SAID = "(There is no answer.)"
 _PACE = timedelta(seconds=1)
-_AFTER_FAILURE, _LONGEST_CALL = 5.0, 30.0
+_AFTER_FAILURE = 5.0
+_LONGEST_CALL = 30.0
 _DRAFT_STAYS = 20.0
 
 
@@ -64,14 +71,15 @@ class Streamer(Editor, StreamsNatively, Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewSettings:
     """
-    What every preview is made with. Without `stream` nothing is shown of what an agent says before it is done.
+    What every preview is made with.
 
-    `drafts`: in direct chats as a draft, where the platform has them. `reaction` is put on the messages that a turn
-    answers, when it begins.
+    Without `stream` no text is shown before the answer is complete. `drafts`: use drafts in direct
+    chats where the platform has them. `reaction` is put on the messages that a turn answers, when
+    it begins.
     """
 
     store: Store
-    governor: RateLimiter
+    rate_limiter: RateLimiter
     observer: Observer
     tasks: asyncio.TaskGroup
     stream: bool
@@ -80,12 +88,12 @@ class PreviewSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Showing:
+class PreviewTarget:
     """
-    The turn that is shown, where, and which messages it answers.
+    Which turn is shown where, and which messages it answers.
 
-    `shown_in` is the message that shows what an earlier run had of it, or LOST_PREVIEW: then there may be one, and a
-    second would be one too many.
+    `shown_in` is the message of an earlier run that shows this turn, or LOST_PREVIEW if there may
+    be one of unknown id: then no second one is sent.
     """
 
     target: SessionSource
@@ -96,16 +104,17 @@ class Showing:
 
 class EditedMessage:
     """
-    A turn shown in one message: sent with the first words, then edited at a polite pace, always to the newest state.
+    One message: sent with the first words, then edited at a limited rate, always to the newest
+    state.
 
-    That there will be a message is on disk before it is sent, and which one as soon as it is there: after a crash the
-    answer takes its place, or says that there may be one.
+    The store knows that there will be a message before it is sent, and its id as soon as it is
+    known: after a crash the answer replaces it, or says that there may be one.
     """
 
     def __init__(
         self,
         adapter: Editor,
-        showing: Showing,
+        showing: PreviewTarget,
         stage: PreviewSettings,
         can_be_read: Callable[[], None],
     ) -> None:
@@ -114,56 +123,61 @@ class EditedMessage:
         self._stage = stage
         self._can_be_read = can_be_read
         self._pace = (adapter.limits.edit_every or _PACE).total_seconds()
-        self._words = Words(adapter.limits)
-        self._message, self._says = showing.shown_in, ""
+        self._words = PreviewLabels(adapter.limits)
+        self._message = showing.shown_in
+        self._says = ""
         self._news: asyncio.Event
         self._over: asyncio.Event
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
+
         if showing.shown_in is not None:
             self._wake()
 
     def show(self, event: AgentEvent) -> None:
-        """Something to show at the next opportunity."""
+        """Show an event with the next edit."""
         self._words.hear(event)
         self._wake()
 
     async def close(self) -> str | None:
-        """Wait for what is under way. Returns the message, if there is one."""
+        """Wait for the call that is under way. Returns the message, if there is one."""
         self._is_closed = True
         if self._task is not None:
             self._over.set()
             self._news.set()
             await asyncio.wait({self._task})
+
         try:
             await self._find_lost()
         except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: then the answer says that nobody knows
             self._stage.observer.hint_failed(self._showing.target, exc)
+
         return self._message
 
     def still_working(self) -> None:
-        """It takes long, and nothing was said yet."""
+        """Say that it takes long, if there is no text yet."""
         self._words.wait()
         self._wake()
 
     async def leave(self) -> None:
-        """Closed, and not replaced by an answer: take the mark away."""
+        """Remove the mark of an unfinished answer from a message that no answer replaced."""
         if not self._message:
             return
         part = self._part(self._says.removesuffix(MARK) if self._words.has_text else _NOTHING_SAID)
         try:
-            await self._stage.governor.admit(self._showing.target, self._adapter.limits)
-            with self._stage.governor.heeding(self._showing.target):
+            await self._stage.rate_limiter.admit(self._showing.target, self._adapter.limits)
+            with self._stage.rate_limiter.limited(self._showing.target):
                 await in_time(self._adapter.edit(part, self._message))
         except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: there is nobody left whom it could concern
             self._stage.observer.hint_failed(self._showing.target, exc)
 
     def _wake(self) -> None:
-        """There is news. Of the many turns that have not said anything yet, each takes as little room as it can."""
+        """Start the task on the first event. Turns without text yet have none, to save memory."""
         if self._is_closed:
             return
         if self._task is None:
-            self._news, self._over = asyncio.Event(), asyncio.Event()
+            self._news = asyncio.Event()
+            self._over = asyncio.Event()
             self._task = self._stage.tasks.create_task(self._keep_up(), name="preview")
         self._news.set()
 
@@ -183,22 +197,27 @@ class EditedMessage:
         return not self._over.is_set()
 
     async def _show_newest(self) -> float:
-        """Returns how long to leave it at that. What could not be shown now stays news."""
+        """
+        Show the newest state. Returns the seconds until the next edit. What could not be shown
+        stays pending.
+        """
         text = self._newest()
         if not self._is_news(text):
             return 0.0
+
         try:
-            with self._stage.governor.hint(self._showing.target, self._adapter.limits) as may:
+            with self._stage.rate_limiter.hint(self._showing.target, self._adapter.limits) as may:
                 if may:
                     await self._say(text)
                 else:
                     self._news.set()
         except Retryable as exc:
             if self._message == LOST_PREVIEW:
-                raise  # nobody knows whether there is a message now, and another one would be one too many
+                raise  # unknown whether it was sent; a second message would be worse
             self._stage.observer.hint_failed(self._showing.target, exc)
             self._news.set()
             return self._pace if isinstance(exc, Throttled) else max(self._pace, _AFTER_FAILURE)
+
         return self._pace
 
     def _newest(self) -> str:
@@ -229,6 +248,7 @@ class EditedMessage:
         except TurngateError:
             self._message = None  # it certainly did not arrive
             raise
+
         crashpoint("preview-sent")
         await self._record(self._message)
 
@@ -236,7 +256,7 @@ class EditedMessage:
         return await self._adapter.send(part)
 
     async def _find_lost(self) -> None:
-        """Some platforms can be asked whether there is a message."""
+        """Look for a message of an earlier run, where the platform can be asked."""
         adapter: object = self._adapter
         if self._message != LOST_PREVIEW or not can(adapter, FindsPreviews):
             return
@@ -246,8 +266,7 @@ class EditedMessage:
             await self._record(found.message_id)
 
     async def _record(self, message: str) -> None:
-        recording = partial(self._stage.store.record_preview, self._showing.turn, message)
-        await until_stored(recording, self._stage.observer)
+        await self._stage.store.record_preview(self._showing.turn, message)
 
     def _part(self, text: str) -> Part:
         answered = self._showing.messages[-1] if self._showing.messages else None
@@ -263,15 +282,15 @@ class EditedMessage:
 
 class Draft(EditedMessage):
     """
-    The same in a draft, which is no message: nothing of it stays after a crash, and no answer can take its place.
+    A draft, which is not a message: it vanishes after a crash, and no answer can replace it.
 
-    It vanishes when nothing is said for a while, so it is shown again before that.
+    It also vanishes after a pause, so it is shown again before that.
     """
 
     def __init__(
         self,
         adapter: Drafter,
-        showing: Showing,
+        showing: PreviewTarget,
         stage: PreviewSettings,
         can_be_read: Callable[[], None],
     ) -> None:
@@ -295,16 +314,16 @@ class Draft(EditedMessage):
 
 class Stream(EditedMessage):
     """
-    The same in the platform's own stream, with the tools at work beside the words.
+    The platform's own stream, with the tools at work beside the text.
 
-    A stream that is refused, or that its platform ends too early, goes on as a message that is edited. After a crash,
-    too: nobody then knows how much of it was shown.
+    A stream that is refused or ends early continues as an edited message. So does one after a
+    crash: how much of it was shown is unknown.
     """
 
     def __init__(
         self,
         adapter: Streamer,
-        showing: Showing,
+        showing: PreviewTarget,
         stage: PreviewSettings,
         can_be_read: Callable[[], None],
     ) -> None:
@@ -314,7 +333,7 @@ class Stream(EditedMessage):
         super().__init__(adapter, showing, stage, can_be_read)
 
     def show(self, event: AgentEvent) -> None:
-        """In words and tools."""
+        """Show text and tools."""
         self._story.hear(event)
         super().show(event)
 
@@ -333,7 +352,8 @@ class Stream(EditedMessage):
         return await super()._say(self._words.so_far())
 
     async def _stream(self, text: str) -> None:
-        part, tools = self._part(text), self._story.untold
+        part = self._part(text)
+        tools = self._story.untold
         if self._message is None:
             await self._send(part)
         else:
@@ -350,7 +370,7 @@ class Stream(EditedMessage):
 
 
 async def in_time(call: Awaitable[T]) -> T:
-    """The turn waits for a call that is under way, so none may take for ever."""
+    """Limit a call in time: the turn waits for one that is under way."""
     try:
         async with asyncio.timeout(_LONGEST_CALL):
             return await call

@@ -1,9 +1,14 @@
-"""What is shown of a turn that is still running, in words: one message's worth of them."""
+"""The text of a preview: at most one message's worth."""
 
 from __future__ import annotations
 
-from turngate.gateway.domain.messages import AgentEvent, Text, Tool, ToolStatus
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    Tool,
+    ToolStatus,
+)
 from turngate.gateway.domain.ports.adapter import Limits
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.outbound.rendering import beginning
 
 MARK = " …"
@@ -12,11 +17,11 @@ STILL_WORKING = "Still working on it…"
 """When nothing was said for long, and nothing else shows it."""
 
 
-class Words:
+class PreviewLabels:
     """
-    What a preview says: the agent's words so far, or the tool it uses as long as there are none; with a mark behind.
+    The agent's text so far, or the tool it uses while there is none, with a mark at the end.
 
-    One message is all there is room for, and its beginning does not change any more: what comes after it is not kept.
+    Only one message's worth is kept: its beginning no longer changes.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -28,7 +33,7 @@ class Words:
 
     @property
     def has_text(self) -> bool:
-        """Whether these are the agent's own words."""
+        """Whether there is text of the agent."""
         return any(piece.strip() for piece in self._pieces)
 
     def hear(self, event: AgentEvent) -> None:
@@ -44,18 +49,20 @@ class Words:
                 pass
 
     def wait(self) -> None:
-        """There is nothing to say yet, and it takes long."""
+        """Show that it takes long, if there is no text yet."""
         self._takes_long = True
 
     def so_far(self) -> str:
-        """Empty if there is nothing to say yet."""
+        """Return the text; empty if there is none yet."""
         if self._is_full:
             return self._cut
+
         text = "".join(self._pieces).strip()
         if not text and self._tool:
             return self._beginning(f"Using {self._tool}")[0]
         if not text:
             return STILL_WORKING if self._takes_long else ""
+
         self._cut, shown = self._beginning(text)
         self._is_full = shown < len(text)
         return self._cut
@@ -66,9 +73,9 @@ class Words:
 
 class PreviewText:
     """
-    What a stream says: the agent's words so far without any mark, and beside them the tools, each as it is now.
+    The text of a stream without any mark, and the tools beside it, each in its newest state.
 
-    What was said stays, so nothing is cut off in the middle of it: what no longer fits is not said.
+    A stream cannot take text back, so text that no longer fits is left out.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -81,16 +88,18 @@ class PreviewText:
 
     @property
     def has_text(self) -> bool:
-        """Whether there are words of the agent's own."""
+        """Whether there is text of the agent."""
         return bool(self._says)
 
     @property
     def untold(self) -> tuple[Tool, ...]:
-        """The tools that have changed since they were last told, in the order in which they were begun."""
+        """
+        Return the tools that have changed since they were last shown, in the order of their start.
+        """
         return tuple(tool for name, tool in self._tools.items() if self._told.get(name) != tool)
 
     def tell(self, tools: tuple[Tool, ...]) -> None:
-        """These were told as they are here."""
+        """Remember these tools as shown."""
         self._told |= {tool.id: tool for tool in tools}
 
     def hear(self, event: AgentEvent) -> None:
@@ -106,7 +115,7 @@ class PreviewText:
                 pass
 
     def so_far(self) -> str:
-        """Empty if there are no words yet."""
+        """Return the text; empty if there is none yet."""
         text = "".join(self._pieces).strip()
         if not self._is_full and self._limits.measure(text) <= self._limits.largest_part:
             self._says = text
@@ -117,6 +126,8 @@ class PreviewText:
 
 
 def _newer(before: Tool | None, now: Tool) -> Tool:
-    """A tool keeps the title it began with, and what it was given and gave back is nobody's business here."""
+    """
+    Return the newer state of a tool. It keeps its first title; input and output are not shown.
+    """
     title = now.title or (before.title if before is not None else None)
     return Tool(id=now.id, name=now.name, status=now.status, title=title)

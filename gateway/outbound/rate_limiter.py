@@ -1,8 +1,10 @@
 """
-The rate governor: everything outbound passes here, and nothing goes faster than its account and its chat may.
+The rate limiter: every outbound call passes here, and none exceeds the limits of its account and
+chat.
 
-Answers wait for room. Hints (previews, typing) never do: they take room that no answer needs, or are left out. When a
-platform asks for a pause, only the chat it was said of waits, unless it was said of the whole account.
+Answers wait for room. Hints (previews, typing) never do: they use room that no answer needs, or are
+left out. When a platform asks for a pause, only the chat it concerns waits, unless it concerns the
+whole account.
 """
 
 from __future__ import annotations
@@ -13,39 +15,41 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from turngate.gateway.domain.errors import Throttled
-from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.messages import (
+    AccountKey,
+    ChatKey,
+    SessionSource,
+)
 from turngate.gateway.domain.ports.adapter import Limits, Rate
 
 _LONGEST_PAUSE = 86400.0
 _AN_INSTANT = 1e-6
 _FEW = 64
 
-_Account = tuple[str, str]
-_Chat = tuple[str, str, str | None]
-
 
 class RateLimiter:
-    """One for all accounts. Lives on one event loop, and goes by its time."""
+    """One for all accounts. Uses the time of its event loop."""
 
     def __init__(self) -> None:
-        self._accounts: dict[_Account, _Gate] = {}
-        self._chats: dict[_Chat, _Gate] = {}
-        self._answers: Counter[_Chat] = Counter()
+        self._accounts: dict[AccountKey, _Gate] = {}
+        # Threads share the rate of their chat.
+        self._chats: dict[ChatKey, _Gate] = {}
+        self._answers: Counter[ChatKey] = Counter()
         self._sweep_at = _FEW
 
     def answer_waits(self, target: SessionSource) -> None:
-        """From now on the hints of this chat give way, until as many answers are over as wait."""
-        self._answers[_chat(target)] += 1
+        """Hold back the hints of this chat until its waiting answers are sent."""
+        self._answers[target.chat_key] += 1
 
     def answer_is_over(self, target: SessionSource) -> None:
-        """It went, or it never will."""
-        chat = _chat(target)
+        """An answer was sent or given up."""
+        chat = target.chat_key
         self._answers[chat] -= 1
         if self._answers[chat] <= 0:
             del self._answers[chat]
 
     def has_to_wait(self, target: SessionSource, limits: Limits) -> bool:
-        """Whether an answer could not go at once."""
+        """Return whether an answer would have to wait."""
         chat, account = self._gates(target)
         return (
             account.line.locked()
@@ -55,9 +59,10 @@ class RateLimiter:
 
     async def admit(self, target: SessionSource, limits: Limits) -> None:
         """
-        Wait until an answer may go, and count it: first for the chat, then in line with all others for the account.
+        Wait until an answer may be sent, and count it: first for the chat, then for the account.
 
-        Others of the chat may have gone while this one stood in line; then it waits for the chat again.
+        Others of the chat may have been sent while this one waited for the account; then it waits
+        for the chat again.
         """
         account = self._gates(target)[1]
         while True:
@@ -72,23 +77,27 @@ class RateLimiter:
 
     @contextmanager
     def hint(self, target: SessionSource, limits: Limits) -> Iterator[bool]:
-        """A hint's way out: whether it may go now. Half of the room is left to answers."""
+        """Yield whether a hint may be sent now. Half of the limit is reserved for answers."""
         chat, account = self._gates(target)
-        gives_way = _chat(target) in self._answers or account.line.locked()
+        gives_way = target.chat_key in self._answers or account.line.locked()
         is_full = chat.wait(limits.rate_in(target), sparing=True) or account.wait(
             limits.per_account, sparing=True
         )
         if gives_way or is_full:
             yield False
             return
+
         chat.count(limits.rate_in(target))
         account.count(limits.per_account)
-        with self.heeding(target):
+        with self.limited(target):
             yield True
 
     @contextmanager
-    def heeding(self, target: SessionSource) -> Iterator[None]:
-        """Around every call: the pause that a platform asks for holds for all that would go the same way."""
+    def limited(self, target: SessionSource) -> Iterator[None]:
+        """
+        Wrap a platform call; on Throttled, close the gate of the chat or the account for
+        `retry_after`.
+        """
         try:
             yield
         except Throttled as exc:
@@ -97,20 +106,18 @@ class RateLimiter:
             raise
 
     def _gates(self, target: SessionSource) -> tuple[_Gate, _Gate]:
-        """Looked up each time, because a chat's gate is forgotten when it holds nobody up."""
-        account, chat = (
-            self._accounts.get((target.platform, target.account)),
-            self._chats.get(_chat(target)),
-        )
+        """Return the gates of a chat. Looked up each time, because idle gates are forgotten."""
+        account = self._accounts.get(target.account_key)
+        chat = self._chats.get(target.chat_key)
         if account is None:
-            account = self._accounts[target.platform, target.account] = _Gate()
+            account = self._accounts[target.account_key] = _Gate()
         if chat is None:
             self._make_room()
-            chat = self._chats[_chat(target)] = _Gate()
+            chat = self._chats[target.chat_key] = _Gate()
         return chat, account
 
     def _make_room(self) -> None:
-        """Whenever there are twice as many gates as mattered the last time."""
+        """Forget idle gates once there are twice as many as were in use the last time."""
         if len(self._chats) >= self._sweep_at:
             self._chats = {chat: gate for chat, gate in self._chats.items() if gate.matters}
             self._sweep_at = max(2 * len(self._chats), _FEW)
@@ -118,10 +125,10 @@ class RateLimiter:
 
 class _Gate:
     """
-    What has passed lately, and until when nothing may.
+    A sliding window: at most so many calls in any interval of that length.
 
-    Exact: at most so many in any stretch of that length. A leaky bucket (aiolimiter) lets a full burst through and then
-    refills: with 20 a minute, 39 went within one minute.
+    A leaky bucket (aiolimiter) lets a full burst through and then refills: with 20 per minute, 39
+    passed within one minute.
     """
 
     def __init__(self) -> None:
@@ -133,21 +140,25 @@ class _Gate:
 
     @property
     def matters(self) -> bool:
-        """Whether a new gate would be another one."""
+        """Whether the gate differs from a new one."""
         return self._matters_until > _now()
 
     def wait(self, rate: Rate | None, *, sparing: bool = False) -> float:
-        """How long until one more may pass; `sparing` as if only half as many might."""
+        """
+        Return the seconds until one more call may pass; with `sparing`, as if only half as many
+        might.
+        """
         until = self._closed_until
         if rate is not None:
             room = rate.count - rate.count // 2 if sparing else rate.count
             if len(self._passed) >= room:
                 until = max(until, self._passed[-room] + rate.per.total_seconds())
+
         wait = until - _now()
         return wait if wait > _AN_INSTANT else 0.0
 
     async def opened(self, rate: Rate | None) -> None:
-        """Wait until one more may pass."""
+        """Wait until one more call may pass."""
         while True:
             wait = self.wait(rate)
             if wait == 0:
@@ -155,7 +166,7 @@ class _Gate:
             await asyncio.sleep(wait)
 
     def count(self, rate: Rate | None) -> None:
-        """One passes now."""
+        """Count a call."""
         if rate is None:
             return
         self._passed.append(_now())
@@ -163,15 +174,10 @@ class _Gate:
         self._matters_until = max(self._matters_until, _now() + rate.per.total_seconds())
 
     def close(self, seconds: float) -> None:
-        """For so long nothing passes; but a platform that asks for years is asked again the next day."""
+        """Let nothing pass for a time, at most a day, whatever the platform asks for."""
         self._closed_until = max(self._closed_until, _now() + min(seconds, _LONGEST_PAUSE))
         self._matters_until = max(self._matters_until, self._closed_until)
 
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _chat(source: SessionSource) -> _Chat:
-    """Threads share their chat's rate."""
-    return source.platform, source.account, source.chat_id

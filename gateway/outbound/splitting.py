@@ -1,7 +1,9 @@
 """
-What is said, cut to the size that its platform takes; what would be too many messages becomes a file.
+Split replies to the size that a platform takes; one that would need too many messages becomes a
+file.
 
-Cut before it goes into the outbox: a part is what is sent once, so it must not change between two tries.
+Split before it goes into the outbox: a part is what is sent once, so it must not change between two
+attempts.
 """
 
 from __future__ import annotations
@@ -11,36 +13,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from turngate.gateway.domain.errors import Refused, StoreError
-from turngate.gateway.domain.messages import Part, SessionId
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.ports.adapter import Limits
-from turngate.gateway.domain.ports.store import Outcome
+from turngate.gateway.domain.store_values import Outcome
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.outbound.delivery import ROOM_FOR_MARK, Delivery
+from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.outbound.rendering import beginning, split
-from turngate.gateway.stores.session_files import Files
+from turngate.gateway.outbound.send_part import ROOM_FOR_MARK
+from turngate.gateway.stores.session_files import SessionFiles
 
 _IN_FILE = "\n\n*(This is the beginning. All of it is in the file.)*"
 # What is shown of a text that comes as a file: enough to know whether to open it.
 _SHOWN = 600
-# Longer texts are cut in a thread: a megabyte of the worst kind takes seconds, and nobody else is to wait for it.
+# Longer texts are cut in a thread: a megabyte of the worst kind takes seconds, and nobody else is
+# to wait for it.
 _QUICK = 20_000
 
 
 @dataclass(slots=True, kw_only=True)
 class Splitter:
-    """At most `most_parts` messages for one text, where files can be sent instead. Nothing that was said gets lost."""
+    """
+    At most `most_parts` messages for one text, where files can be sent instead. No text is lost.
+    """
 
-    delivery: Delivery
-    files: Files
+    accounts: ConnectedAccounts
+    files: SessionFiles
     observer: Observer
     most_parts: int = 20
 
     async def fit(self, outcome: Outcome, session: SessionId) -> Outcome:
-        """What a turn says, in parts that fit."""
+        """Split the parts of an outcome."""
         return replace(outcome, parts=await self.parts(outcome.parts, session))
 
     async def parts(self, parts: Sequence[Part], session: SessionId) -> tuple[Part, ...]:
-        """The same words, in parts that fit, numbered from the first."""
+        """Return the same text in parts that fit, numbered from the first."""
         fitted = [piece for part in parts for piece in await self._fit(part, session)]
         start = parts[0].ordinal if parts else 0
         return tuple(
@@ -48,18 +55,22 @@ class Splitter:
         )
 
     async def _fit(self, part: Part, session: SessionId) -> list[Part]:
-        limits = self.delivery.limits(part.target)
+        limits = self.accounts.limits(part.target)
+        # Without an account there is no limit to split for; a file's caption is short.
         if limits is None or part.file is not None or not part.text.strip():
             return [part]
+
         try:
             pieces = await _cut(part.text, limits)
-            if len(pieces) > self.most_parts and self.delivery.takes_files(part.target):
+            # Twenty messages in a row bury a chat: the beginning and a file are kinder.
+            if len(pieces) > self.most_parts and self.accounts.takes_files(part.target):
                 return await self._as_file(part, limits, session)
         except (StoreError, Refused) as exc:
             self.observer.files_failed(exc)  # too many messages are better than none
         except Exception as exc:  # noqa: BLE001 - an adapter's measure is somebody else's code: its bug costs no answer
             self.observer.bug(exc)
             return [part]
+
         return _pieces_of(part, pieces)
 
     async def _as_file(self, part: Part, limits: Limits, session: SessionId) -> list[Part]:
@@ -81,7 +92,7 @@ async def _cut(text: str, limits: Limits) -> Sequence[str]:
 
 
 def _pieces_of(part: Part, pieces: Sequence[str]) -> list[Part]:
-    """The first takes the place of a preview, the last has the buttons."""
+    """Distribute the pieces: the first replaces a preview, the last has the buttons."""
     if len(pieces) < 2:
         return [part]
     plain = replace(part, edits=None, buttons=(), question=None)

@@ -1,8 +1,9 @@
 """
-Who is let in: the one place that decides. Pure, and whoever is not named here gets nothing.
+Authorization: the one place that decides who may use the bot. Pure, default deny.
 
-Asked about everything a person can do: messages, commands, edits, files, buttons, reactions, wherever they come from.
-It looks at ids and never at names; what is quoted or forwarded gives nobody the rights of whoever wrote it first.
+Applied to everything a user can do: messages, commands, edits, files, buttons, reactions, on every
+platform. It looks at ids, never at names; quoting or forwarding a message grants nobody the rights
+of its author.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from turngate.gateway.domain.pairing_records import Person
 LONGEST_TEXT = 1_000_000
 """More than any platform lets a person write; what is longer is a file or an attack."""
 
-SAID = (MessageKind.NEW, MessageKind.COMMAND)
+TALK_KINDS = (MessageKind.NEW, MessageKind.COMMAND)
 """What can become a turn. The rest is done to a message that is there already."""
 
-ACTED = (*SAID, MessageKind.BUTTON)
+ANSWERED_KINDS = (*TALK_KINDS, MessageKind.BUTTON)
 """What is stored, because something is to be done."""
 
 # A browser with the web chat's cookie and the terminal of this machine are the operator himself.
@@ -38,7 +39,9 @@ _SEARCHED = 200
 
 
 class Direct(StrEnum):
-    """Whose direct messages are taken: those of people who are listed or paired, of listed ones alone, everybody's."""
+    """
+    Whose direct messages are accepted: of listed and paired users, of listed users only, of anyone.
+    """
 
     PAIRING = "pairing"
     LISTED = "listed"
@@ -54,7 +57,7 @@ class Groups(StrEnum):
 
 
 class Refusal(StrEnum):
-    """Why nobody answers, in the words that `trace` says."""
+    """Why a message is not answered, as `trace` shows it."""
 
     STRANGER = "nobody has allowed this person"
     UNPAIRED = "this person is not paired yet"
@@ -68,7 +71,10 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """A person, or everybody inside a chat or a scope. Without an account: on every account of the platform."""
+    """
+    A user, or everyone inside a chat or a scope. Without an account it holds for every account of
+    the platform.
+    """
 
     platform: str
     account: str | None = None
@@ -77,7 +83,9 @@ class Allowed:
     scope: str | None = None
 
     def holds(self, source: SessionSource) -> bool:
-        """Whether it is this chat, or one inside this scope. A direct chat is inside of nothing."""
+        """
+        Return whether it is this chat, or one inside this scope. A direct chat is inside no scope.
+        """
         if not self._fits(source) or source.chat_type is ChatType.DM:
             return False
         in_chat = self.chat is not None and self.chat == source.chat_id
@@ -90,9 +98,11 @@ class Allowed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """
-    What the operator decided. `modes` are for single chats and scopes; `background` counts overheard messages.
+    The access settings of the config.
 
-    `called_each_time` are accounts, by platform and name, that want a new address in every message of a thread.
+    `modes` are for single chats and scopes; `background` is how many background messages are kept.
+    `called_each_time` are accounts, by platform and name, that must be addressed in every message
+    of a thread.
     """
 
     allow: tuple[Allowed, ...] = ()
@@ -107,14 +117,14 @@ class Access:
     _listed: Mapping[str, frozenset[Allowed]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Thousands may be listed, and every message asks for one of them."""
+        """Index the lists: thousands of users may be listed, and every message looks one up."""
         listed = {"allow": self.allow, "admins": self.admins, "bots": self.bots}
         object.__setattr__(
             self, "_listed", {name: frozenset(entries) for name, entries in listed.items()}
         )
 
     def names(self, source: SessionSource, *lists: str) -> bool:
-        """Whether one of these lists has the person."""
+        """Return whether one of these lists has the user."""
         person = source.participant_id
         asked = [
             Allowed(platform=source.platform, account=each, person=person)
@@ -125,9 +135,13 @@ class Access:
         )
 
     def lets_in(self, source: SessionSource) -> bool:
-        """Whether the chat is allowed, or what it is inside of. A direct chat is inside of nothing."""
+        """
+        Return whether the chat, or the scope it is in, is allowed. A direct chat is inside no
+        scope.
+        """
         if source.chat_type is ChatType.DM:
             return False
+
         inside = [{"chat": source.chat_id}] if source.chat_id is not None else []
         inside += [{"scope": source.scope}] if source.scope is not None else []
         accounts = None, source.account
@@ -139,19 +153,25 @@ class Access:
         return any(entry in self._listed["allow"] for entry in asked)
 
     def follows_threads(self, source: SessionSource) -> bool:
-        """Whether the bot, once it takes part in a thread, needs no address there any more."""
-        return (source.platform, source.account) not in self.called_each_time
+        """Return whether the bot, once it takes part in a thread, need not be addressed there."""
+        return source.account_key not in self.called_each_time
 
     def mode_of(self, source: SessionSource) -> Groups:
-        """What is answered there: a word about the chat counts more than one about its scope, with an account more."""
-        fitting = [(entry, mode) for entry, mode in self.modes if entry.holds(source)]
+        """
+        Return what is answered in a chat. An entry for the chat wins over one for its scope, one
+        with an account over one without.
+        """
+        splitter = [(entry, mode) for entry, mode in self.modes if entry.holds(source)]
         ranked = sorted(
-            fitting, key=lambda each: (each[0].chat is not None, each[0].account is not None)
+            splitter, key=lambda each: (each[0].chat is not None, each[0].account is not None)
         )
         return ranked[-1][1] if ranked else self.groups
 
     def is_addressed(self, message: InboundMessage) -> bool:
-        """Mentioned, answered or called by a wake word, in the person's own words."""
+        """
+        Return whether the bot is mentioned, replied to, or called by a wake word in the sender's
+        own words.
+        """
         if message.addressed_to_bot or (message.reply_to is not None and message.reply_to.to_bot):
             return True
         start = "" if message.forwarded else message.text[:_SEARCHED]
@@ -160,7 +180,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Let in, with or without an admin's rights; or refused, for a reason."""
+    """Allowed, with or without admin rights; or refused, with the reason."""
 
     refusal: Refusal | None = None
     is_admin: bool = False
@@ -174,17 +194,20 @@ def authorize(
     takes_part: bool = False,
 ) -> Decision:
     """
-    Whether what somebody did may have an effect. `approved` are those who were paired.
+    Decide whether an action may have an effect.
 
-    `takes_part`: the bot has a conversation in this very thread, so that what is said there needs no address.
+    `approved` are the paired users. `takes_part`: the bot has a session in this very thread, so
+    messages there need not address it.
     """
     source = message.source
     if source.platform in _OWN_SCREENS:
         return Decision(is_admin=True)
+
     if source.chat_type is ChatType.DM:
         refusal = _refused_directly(message, access, approved)
     else:
         refusal = _refused_in_chat(message, access, takes_part=takes_part)
+
     is_admin = refusal is None and not message.from_bot and access.names(source, "admins")
     return Decision(refusal=refusal, is_admin=is_admin)
 
@@ -192,7 +215,8 @@ def authorize(
 def _refused_directly(
     message: InboundMessage, access: Access, approved: Collection[Person]
 ) -> Refusal | None:
-    source, person = message.source, Person.behind(message.source)
+    source = message.source
+    person = Person.behind(message.source)
     if person is None:
         return Refusal.NAMELESS
     if message.from_bot:
@@ -201,6 +225,7 @@ def _refused_directly(
         return None
     if access.direct is Direct.LISTED:
         return Refusal.STRANGER
+
     return None if person in approved else Refusal.UNPAIRED
 
 
@@ -212,12 +237,15 @@ def _refused_in_chat(
         return Refusal.CHAT
     if message.from_bot and not access.names(source, "bots"):
         return Refusal.BOT
+
     mode = access.mode_of(source)
     if mode is Groups.OFF:
         return Refusal.OFF
+
     # Who presses a button of ours or reacts says nothing that could be meant for somebody else.
-    needs_address = mode is Groups.MENTION and message.kind in (*SAID, MessageKind.EDIT)
+    needs_address = mode is Groups.MENTION and message.kind in (*TALK_KINDS, MessageKind.EDIT)
     follows = takes_part and access.follows_threads(source)
     if needs_address and not follows and not access.is_addressed(message):
         return Refusal.UNADDRESSED
+
     return None

@@ -1,7 +1,8 @@
 """
-How much may be used in a day: by one person, in one chat, by everybody.
+Daily limits: per user, per chat, in total.
 
-Today's sums are in memory, so that asking before every turn costs nothing, however much was used.
+Today's sums are in memory, so that the check before every turn costs the same however much was
+used.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from turngate.gateway.domain.usage import By, Payer, Spending, Used
+from turngate.gateway.domain.usage import (
+    By,
+    Payer,
+    Spending,
+    Used,
+)
 
 _WHOLE_CENTS = 0.01
 _MOST_DAYS = 3
@@ -21,7 +27,7 @@ _Sums = dict[Payer, Spending]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """For a day. None: as much as they like."""
+    """The limit of a day. None: unlimited."""
 
     usd_per_day: float | None = None
     tokens_per_day: int | None = None
@@ -29,7 +35,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """Each of them holds: `user` for every person, `chat` for every chat, `total` for all of them together."""
+    """
+    All of them hold at once: `user` for every user, `chat` for every chat, `total` for all
+    together.
+    """
 
     user: Budget = field(default_factory=Budget)
     chat: Budget = field(default_factory=Budget)
@@ -37,13 +46,15 @@ class Budgets:
     zone: str = "UTC"
 
     def day(self, now: datetime) -> str:
-        """Which day it is where the gateway lives."""
+        """Return the date in the gateway's time zone."""
         return now.astimezone(ZoneInfo(self.zone)).date().isoformat()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """One limit of one day: what may be used, and what was. `whose` is for people: "", "for this chat"."""
+    """
+    One limit of one day and what was used of it. `whose` is shown to users: "", "for this chat".
+    """
 
     whose: str
     limit: float
@@ -57,19 +68,22 @@ class Allowance:
 
     @property
     def in_words(self) -> str:
-        """What may be used, for people."""
+        """The limit, as text for users."""
         return amount(self.limit, is_money=self.is_money) + self.whose
 
     @property
     def left_in_words(self) -> str:
-        """What is left of it."""
+        """What is left, as text for users."""
         left = amount(max(self.limit - self.used, 0.0), is_money=self.is_money)
         return f"{left} of {self.in_words}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How somebody stands today, for himself to read. `everybody` is left out of `allowances`: it tells of others."""
+    """
+    A user's usage and limits of today, as they may read them. The total is left out of
+    `allowances`: it would reveal the usage of others.
+    """
 
     used: Spending = Spending()
     allowances: tuple[Allowance, ...] = ()
@@ -79,9 +93,9 @@ class Standing:
 
 class Today:
     """
-    What was used since midnight, and what may be. One event loop's own.
+    What was used since midnight, and what may be. Belongs to one event loop.
 
-    A clock that is set wrong and right again comes back to a day on which something was used already.
+    A clock that was set wrong and is set right again returns to a day on which something was used.
     """
 
     def __init__(self, budgets: Callable[[], Budgets]) -> None:
@@ -89,24 +103,26 @@ class Today:
         self._days: dict[str, _Sums] = {}
 
     def begin(self, day: str, used: Iterable[Used]) -> None:
-        """The sums of a day as they stand, by user, by chat and by day."""
+        """Set the sums of a day, by user, by chat and by day."""
         sums = self._of(day)
         for each in used:
             key = each.payer if each.payer.platform else Payer()
             sums[key] = sums.get(key, Spending()) + each.spending
 
     def take(self, payer: Payer, spending: Spending) -> None:
-        """Something was used, and belongs to the day on which it was."""
+        """Add usage to the day on which it happened."""
         sums = self._of(payer.day)
         for key in {payer.only(By.USER), payer.only(By.CHAT), Payer()}:
             sums[key] = sums.get(key, Spending()) + spending
 
     def standing(self, payer: Payer) -> Standing:
-        """Of that person, in that chat, on that day."""
-        sums, budgets = self._of(payer.day), self._budgets()
+        """Return the standing of a user in a chat on a day."""
+        sums = self._of(payer.day)
+        budgets = self._budgets()
         by_user, by_chat = (sums.get(payer.only(by), Spending()) for by in (By.USER, By.CHAT))
         of_user = [*_allowances(budgets.user, by_user, "")] if payer.user else []
         of_chat = [*_allowances(budgets.chat, by_chat, " for this chat")] if payer.chat else []
+
         return Standing(
             used=by_user if payer.user else Spending(),
             allowances=(*of_user, *of_chat),
@@ -117,7 +133,7 @@ class Today:
         )
 
     def _of(self, day: str) -> _Sums:
-        """Another day begins with nothing. Of those that were looked at before only the last are kept."""
+        """Return the sums of a day, empty for a new one. Only the last few days are kept."""
         sums = self._days[day] = self._days.pop(day, {})
         while len(self._days) > _MOST_DAYS:
             del self._days[next(iter(self._days))]
@@ -134,18 +150,21 @@ def _allowances(budget: Budget, used: Spending, whose: str) -> Iterator[Allowanc
 
 
 def why_not(standing: Standing) -> str | None:
-    """One sentence for somebody who may use nothing more today; None if he may."""
+    """Return one sentence for a user who may use nothing more today; None if they may."""
     for allowance in (*standing.allowances, *standing.everybody):
         if allowance.is_used_up:
-            return f"Today's budget of {allowance.in_words} is used up; it starts again at {standing.begins_again}."
+            return (
+                f"Today's budget of {allowance.in_words} is used up; it starts again at "
+                f"{standing.begins_again}."
+            )
     return None
 
 
 def amount(number: float, *, is_money: bool) -> str:
-    """For people: $1.00, $0.0042, 100,000 tokens."""
+    """Format for users: $1.00, $0.0042, 100,000 tokens."""
     return money(number) if is_money else f"{int(number):,} tokens"
 
 
 def money(usd: float) -> str:
-    """In dollars; less than a cent with two more digits."""
+    """Format dollars; amounts below a cent with two more digits."""
     return f"${usd:,.2f}" if usd >= _WHOLE_CENTS or usd == 0 else f"${usd:.4f}"

@@ -12,7 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from turngate.gateway.domain.errors import Refused
-from turngate.gateway.domain.messages import LOCAL_PLATFORM, MAIN_ACCOUNT, SessionSource
+from turngate.gateway.domain.messages import (
+    LOCAL_PLATFORM,
+    MAIN_ACCOUNT,
+    SessionSource,
+)
 from turngate.gateway.rules.context_prompt import HomeChannel
 
 ORIGIN = "origin"
@@ -28,7 +32,7 @@ _GRAMMAR = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A chat, with a thread of it or without. `is_home`: the operator named it as the place for what has no other."""
+    """A chat, with or without a thread. `is_home`: the operator configured it as the default."""
 
     platform: str
     account: str
@@ -40,20 +44,26 @@ class Target:
 def read_target(
     written: str, origin: SessionSource, homes: Iterable[HomeChannel]
 ) -> Target | SessionSource:
-    """Where that is; a place that is known as it stands comes back whole. Raises Refused with the cure."""
+    """
+    Parse a target; a known source is returned unchanged. Raises Refused with what to write instead.
+    """
     if written == ORIGIN:
         return origin
     if written == LOCAL_PLATFORM:
         return SessionSource.terminal()
+
     form = _FORM.fullmatch(written)
     if form is None:
         raise Refused(f"this is no target; {_GRAMMAR}")
-    platform, account = form["platform"], form["account"] or MAIN_ACCOUNT
+
+    platform = form["platform"]
+    account = form["account"] or MAIN_ACCOUNT
     of_account = [home for home in homes if (home.platform, home.account) == (platform, account)]
     if form["chat"] is None:
         if not of_account:
             raise Refused(f"{written} has no home; set home: for that account, or {_GRAMMAR}")
         return Target(platform=platform, account=account, chat=of_account[0].chat_id, is_home=True)
+
     is_home = any(home.chat_id == form["chat"] for home in of_account)
     return Target(
         platform=platform,

@@ -1,7 +1,9 @@
 """
-How one entry of a transcript looks to the agent: commands gone, files as breadcrumbs, answers without artefacts.
+How one entry of a transcript is shown to the agent: without commands, files as short notes, answers
+without artefacts.
 
-What a model sees of its own answers it imitates, so whatever the gateway or another model left in them is taken out.
+A model imitates what it sees of its own answers, so what the gateway or another model added is
+removed.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
-from turngate.gateway.domain.messages import Block, Entry, MediaType, Origin, Role, Text
+from turngate.gateway.domain.transcript import (
+    Block,
+    Entry,
+    MediaType,
+    Origin,
+    Role,
+    Text,
+)
 
 _BREADCRUMBS = {kind: Text(f"[{kind.value}]") for kind in MediaType}
 SUMMARY_MARK = "[summary of what was said before]"
@@ -36,27 +45,35 @@ _CALL_CLOSES = "</tool_call>"
 
 def shown(entry: Entry, *, stamp_zone: str | None = None) -> Entry | None:
     """
-    The entry as the agent sees it, itself if nothing is to change; None if there is nothing to see.
+    Return the entry as the agent sees it, unchanged if possible; None if nothing is left.
 
-    With a zone, user turns begin with the time they were written; no others, or the model would write stamps itself.
+    With a zone, user messages begin with their time; no others do, or the model would write time
+    stamps itself.
     """
     if entry.origin is Origin.COMMAND:
         return None
+
     if entry.origin is Origin.SUMMARY:
         return _with_content(
             replace(entry, tool_calls=()) if entry.tool_calls else entry, _visible(entry)
         )
+
     if entry.role is Role.ASSISTANT:
         return _with_content(entry, _visible_answer(entry))
+
     content = _visible(entry)
     if stamp_zone and content and entry.role is Role.USER:
         stamp = entry.at.astimezone(ZoneInfo(stamp_zone)).strftime(_STAMP)
         content = (Text(stamp + content[0].text), *content[1:])
+
     return _with_content(entry, content)
 
 
 def _with_content(entry: Entry, content: tuple[Text, ...]) -> Entry | None:
-    """Models refuse empty messages, so those are left out; a result may be empty, its call may not stand alone."""
+    """
+    Leave out empty messages, which models refuse. An empty tool result stays: its call may not
+    stand alone.
+    """
     if not content and entry.role is not Role.TOOL and not _calls_or_reasons(entry):
         return None
     return entry if content == entry.content else replace(entry, content=content)
@@ -67,7 +84,7 @@ def _calls_or_reasons(entry: Entry) -> bool:
 
 
 def _visible(entry: Entry) -> tuple[Text, ...]:
-    """Names and paths of files are other people's words: a file is shown as what it is, beside its text."""
+    """Show files by type beside the text: their names and paths are other people's words."""
     return tuple(_words(block) for block in entry.content if not _is_blank(block))
 
 
@@ -80,7 +97,10 @@ def _is_blank(block: Block) -> bool:
 
 
 def _visible_answer(entry: Entry) -> tuple[Text, ...]:
-    """Without what a model would imitate. A file that was sent is shown only if nothing else tells of the answer."""
+    """
+    Remove what a model would imitate. A sent file is shown only if nothing else is left of the
+    answer.
+    """
     texts = [_without_artefacts(block) for block in entry.content if isinstance(block, Text)]
     words = tuple(text for text in texts if not _is_blank(text))
     if words or _calls_or_reasons(entry):
@@ -89,9 +109,13 @@ def _visible_answer(entry: Entry) -> tuple[Text, ...]:
 
 
 def _without_artefacts(block: Text) -> Text:
-    """No time stamp begins a line, no line is only a breadcrumb or an echoed call; fenced code is left alone."""
+    """
+    Remove leading time stamps, and lines that are only a file note or an echoed call; fenced code
+    stays.
+    """
     if "[" not in block.text and "<" not in block.text:
         return block
+
     kept: list[str] = []
     call_at = None
     for line, is_code in _lines(block.text):
@@ -104,12 +128,13 @@ def _without_artefacts(block: Text) -> Text:
         if _CALL_OPENS.fullmatch(bare):
             call_at = len(kept)
         kept.append(line)
+
     text = "\n".join(kept)
     return block if text == block.text else Text(text.strip("\n"))
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Line by line, without time stamps, and whether it belongs to a fenced block of code."""
+    """Yield lines without time stamps, and whether each is inside fenced code."""
     fence = ""
     for line in text.split("\n"):
         if fence:
@@ -117,6 +142,7 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
             bare = line.strip()
             fence = "" if len(bare) >= len(fence) and bare == fence[0] * len(bare) else fence
             continue
+
         stamps = _STAMPS.match(line)
         prose = line[stamps.end() :] if stamps else line
         opening = _FENCE.match(prose)

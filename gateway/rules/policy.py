@@ -1,4 +1,7 @@
-"""What the operator decided, in the core's own words: who answers where, what belongs together, what agents may see."""
+"""
+The policy: what the operator configured, as the core uses it. Which agent answers where, what
+belongs to one session, what agents may see.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 
-from turngate.gateway.domain.messages import Model, Session, SessionKey, SessionSource
-from turngate.gateway.domain.ports.adapter import Agent
-from turngate.gateway.domain.ports.store import Opening
+from turngate.gateway.domain.ids import SessionKey
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.ports.agent import Agent
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.store_values import Opening
+from turngate.gateway.domain.usage import Model
 from turngate.gateway.rules.authorization import Access
 from turngate.gateway.rules.budgets import Budgets
 from turngate.gateway.rules.context_prompt import HomeChannel
 from turngate.gateway.rules.history_window import HistoryRules
 from turngate.gateway.rules.pricing import Prices
 from turngate.gateway.rules.redaction import Redactor
-from turngate.gateway.rules.routing import MAIN_AGENT, Route, agent_for, route_of
+from turngate.gateway.rules.routing import (
+    MAIN_AGENT,
+    Route,
+    agent_for,
+    route_of,
+)
 from turngate.gateway.rules.session_keys import build_session_key, owner_of
 from turngate.gateway.rules.session_lifecycle import ResetPolicies
-from turngate.gateway.turns.agent_run import Patience
 
 _NOT_SHOWN = 20
 
@@ -26,12 +36,12 @@ _NOT_SHOWN = 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredAgent:
     """
-    An agent under the name the config gives it.
+    An agent with its settings.
 
-    `repeatable`: a turn may run again if the daemon died during it. `has_workdir`: works on files, in a folder of the
-    session's. `timeout` bounds a turn. `is_offered`: everybody may choose it, where no route says who may be chosen.
-    `prices` is None where nobody said what it costs; `model` is who really answers, as far as that is known.
-    `summarises`: only talks, so that it can be asked for a summary without being named for it.
+    `repeatable`: a turn may run again if the daemon died during it. `has_workdir`: it works on
+    files, in a folder of the session. `timeout` limits a turn. `is_offered`: users may choose it
+    where no route lists the choices. `prices` is None if unknown; `model` is who really answers, if
+    known. `summarises`: it only talks, so it can write summaries without being configured for that.
     """
 
     name: str
@@ -49,9 +59,10 @@ class ConfiguredAgent:
 @dataclass(slots=True, kw_only=True)
 class Policy:
     """
-    One for the whole gateway: whoever needs it holds it, and asks it anew each time. It changes in `become` alone.
+    One object for the whole gateway, shared by everything that needs it and replaced in place on a
+    reload.
 
-    `privacy_key` is None where ids need not be hidden; `pairing_key` hides codes.
+    `privacy_key` is None if ids need not be hidden; `pairing_key` hashes pairing codes.
     """
 
     agents: Mapping[str, ConfiguredAgent]
@@ -72,18 +83,18 @@ class Policy:
     connected: tuple[str, ...] = ()
     homes: tuple[HomeChannel, ...] = ()
 
-    def become(self, other: Policy) -> None:
-        """Decide as the other does from now on, in everything and for everybody at once."""
+    def replace_with(self, other: Policy) -> None:
+        """Take over all settings of another policy at once."""
         for each in fields(self):
             setattr(self, each.name, getattr(other, each.name))
 
     @property
     def history_to_read(self) -> int:
-        """How many entries a turn reads: some are commands, which are not shown."""
+        """How many entries a turn reads: more than it shows, because commands are not shown."""
         return self.history.messages + _NOT_SHOWN
 
     def key_of(self, source: SessionSource) -> SessionKey:
-        """Which conversation a message from there belongs to."""
+        """Return the session key of a source."""
         return build_session_key(
             source,
             agent=agent_for(source, self.routes),
@@ -92,7 +103,7 @@ class Policy:
         )
 
     def owner_of(self, source: SessionSource) -> str | None:
-        """Whose conversation that is; nobody's where it is shared."""
+        """Return whose session it is; None if it is shared."""
         return owner_of(
             source,
             per_user_in_groups=self.per_user_in_groups,
@@ -100,7 +111,7 @@ class Policy:
         )
 
     def opening(self, source: SessionSource) -> Opening:
-        """How the session of a message from there is found."""
+        """Return how the session of a source is found or made."""
         return Opening(
             key=self.key_of(source),
             source=source,
@@ -109,7 +120,7 @@ class Policy:
         )
 
     def agent_of(self, session: Session) -> ConfiguredAgent:
-        """Who answers in a session: the one chosen for it, if it is still there, else the one routed to."""
+        """Return the agent of a session: the chosen one if it still exists, else the routed one."""
         routed = agent_for(session.origin, self.routes)
         return (
             self.agents.get(session.agent or routed)
@@ -118,14 +129,17 @@ class Policy:
         )
 
     def summariser_of(self, session: Session) -> ConfiguredAgent | None:
-        """Who writes the summary of a long session: the one that is named for it, else its own agent if that can."""
+        """
+        Return the agent that writes summaries: the configured one, else the session's own if it
+        can.
+        """
         if self.summariser is not None:
             return self.agents[self.summariser]
-        employed = self.agent_of(session)
-        return employed if employed.summarises else None
+        configured = self.agent_of(session)
+        return configured if configured.summarises else None
 
     def offered(self, source: SessionSource, *, to_admin: bool) -> tuple[str, ...]:
-        """The agents that may be chosen for a conversation there, the one that is routed to first."""
+        """Return the agents that may be chosen in a chat, the routed one first."""
         route = route_of(source, self.routes)
         choices = route.choices
         if to_admin:
@@ -135,19 +149,27 @@ class Policy:
         return tuple(dict.fromkeys((route.agent, *choices)))
 
     def is_repeatable(self, source: SessionSource) -> bool:
-        """Whether a turn from there may run again after a crash in the middle, if nobody chose another agent."""
+        """Return whether a turn may run again after a crash, if no other agent is chosen."""
         return self.agents.get(agent_for(source, self.routes), self.agents[MAIN_AGENT]).repeatable
 
-    def patience_with(self, employed: ConfiguredAgent) -> Patience:
-        """How long it may take."""
-        return Patience(idle=self.idle_timeout, total=employed.timeout)
+    def timeouts_for(self, configured: ConfiguredAgent) -> TurnTimeouts:
+        """Return the timeouts of an agent."""
+        return TurnTimeouts(idle=self.idle_timeout, total=configured.timeout)
 
     def missing_agent(self, session: Session) -> str | None:
-        """The agent that was chosen for a session and is no longer in the config."""
+        """Return the agent that was chosen for a session and is no longer configured."""
         return session.agent if session.agent and session.agent not in self.agents else None
 
     def redactor(self, platform: str) -> Redactor | None:
-        """The pseudonyms of one conversation, made anew for each turn from what is said and shown in it."""
+        """Return a redactor for one session, made anew for each turn."""
         if self.privacy_key is None:
             return None
         return Redactor(self.privacy_key, platform, emails=self.redact_emails)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnTimeouts:
+    """How long an agent may be silent, and how long a turn may take in total."""
+
+    idle: timedelta
+    total: timedelta | None = None

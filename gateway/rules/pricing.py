@@ -1,8 +1,8 @@
 """
-What a turn used and what that costs. Pure.
+What a turn used and what it costs. Pure.
 
-What the agent reports counts. Where it reports no tokens they are estimated from what it was shown and what it said,
-and where it reports no money the prices of the config say what the tokens cost.
+Reported values count. Tokens that were not reported are estimated from what was shown and said; a
+cost that was not reported is computed from the configured prices.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from turngate.gateway.domain.messages import (
-    Cost,
-    CostStatus,
+from turngate.gateway.domain.agent_events import Turn
+from turngate.gateway.domain.transcript import (
     Entry,
     Origin,
     Role,
+)
+from turngate.gateway.domain.usage import (
+    Cost,
+    CostStatus,
     Spent,
     Tokens,
-    Turn,
 )
-from turngate.gateway.rules.history_window import estimate_text_tokens, estimate_tokens
+from turngate.gateway.rules.token_estimate import estimate_text_tokens, estimate_tokens
 
 BY_AGENT = "agent"
 BY_CONFIG = "config"
@@ -29,7 +31,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """What a million tokens cost, in US dollars."""
+    """Prices of a million tokens, in US dollars."""
 
     input: float = 0.0
     output: float = 0.0
@@ -37,7 +39,7 @@ class Prices:
     cache_write: float = 0.0
 
     def cost_of(self, tokens: Tokens) -> float:
-        """In US dollars."""
+        """Return the cost in US dollars."""
         millionths = (
             self.input * tokens.input
             + self.output * tokens.output
@@ -48,7 +50,7 @@ class Prices:
 
 
 def counted(spent: Spent, turn: Turn, said: Sequence[Entry]) -> Spent:
-    """With tokens: those that were reported, else an estimate that says so. None where nothing was said either."""
+    """Add tokens: the reported ones, else a marked estimate. None if nothing was said either."""
     answer = [entry for entry in said if entry.origin is Origin.CHAT]
     if spent.tokens.total or not answer:
         return spent
@@ -61,7 +63,7 @@ def counted(spent: Spent, turn: Turn, said: Sequence[Entry]) -> Spent:
 
 
 def priced(spent: Spent, prices: Prices | None) -> Spent:
-    """With a cost: the agent's own word, else what the prices say, else one that nobody knows."""
+    """Add the cost: as reported, else from the prices, else unknown."""
     if spent.cost is not None:
         return replace(spent, cost=replace(spent.cost, source=BY_AGENT))
     if not spent.tokens.total:

@@ -1,8 +1,8 @@
 """
-Pseudonyms: what an agent sees in place of ids, phone numbers and e-mail addresses, and the way back.
+Pseudonyms: what an agent sees instead of ids, phone numbers and e-mail addresses, and the way back.
 
-A pseudonym is an HMAC under the installation's own key, so that nobody can find an id by trying all of them. Pure: the
-key is handed in, and what was given out stands in `Redactor.known` for the caller to keep.
+A pseudonym is an HMAC under the installation's own key, so that an id cannot be found by trying all
+of them. Pure: the key is passed in, and `Redactor.known` holds what was replaced.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 
+from turngate.gateway.domain.agent_events import Turn
+from turngate.gateway.domain.ids import SessionKey
 from turngate.gateway.domain.messages import (
-    Block,
-    Entry,
     InboundMessage,
     ReplyTo,
-    Session,
-    SessionEnded,
-    SessionKey,
     SessionSource,
-    Text,
-    Turn,
 )
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.session import Session, SessionEnded
+from turngate.gateway.domain.transcript import (
+    Block,
+    Entry,
+    Text,
+)
 
 _KEY_BYTES = 32
 _SHORTEST_IN_TEXT = 6
 _KIND_IN_MENTION = {"@": "user", "@!": "user", "@&": "role", "#": "chat", "!subteam^": "role"}
 
-# A token starts after anything but an ASCII letter or digit. Other scripts write without spaces, Markdown leans its
-# underscores against words, and the letter of an escape (\n in JSON text) belongs to no word.
+# A token starts after anything but an ASCII letter or digit. Other scripts write without spaces,
+# Markdown leans its underscores against words, and the letter of an escape (\n in JSON text)
+# belongs to no word.
 _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4}))"
 _END = r"(?![A-Za-z0-9])"
 _PSEUDONYM = rf"(?:user|chat|thread|role|phone|email)_[0-9a-f]{{16}}{_END}"
@@ -49,11 +51,11 @@ _TARGET_REST = rf"(?:/[a-z0-9_-]++)?:(?=[-+.A-Za-z]*+\d){_TARGET_ID}(?::{_TARGET
 _GAP = r"[ \u00a0\u2009\u200b-\u2015\u202f\u2060\u2212\u3000.\-/()．－／（）]{0,3}+"
 # After a whole number, another that begins with 00 is the next one, not a group of this one.
 _NEXT = rf"(?<!\d)[0０]{{2}}[1-9１-９](?:{_GAP}\d){{7}}"
-# Greedy, then back to the end of a group: the longest run of whole groups with 8 to 15 digits. Letters that touch it
-# go with it ("4567x89"), or the pseudonym would be no token.
+# Greedy, then back to the end of a group: the longest run of whole groups with 8 to 15 digits.
+# Letters that touch it go with it ("4567x89"), or the pseudonym would be no token.
 _DIGITS = rf"[(（]?\d(?:{_GAP}\d){{7}}(?:{_GAP}(?!{_NEXT})\d){{0,7}}(?!\d)[A-Za-z0-9]*+"
-# "10:00 15.01.2026", "9,00 2026-01-15", "ORD-0012345678" and "#0012345678" have a 00 that dials nothing, and no country
-# code starts with 0.
+# "10:00 15.01.2026", "9,00 2026-01-15", "ORD-0012345678" and "#0012345678" have a 00 that dials
+# nothing, and no country code starts with 0.
 _ZEROS = rf"(?<!\d[.,:/])(?<![A-Za-z0-9]-)(?<!#)[0０]{{2}}{_GAP}(?![0０])"
 _PHONE = rf"(?P<tel>(?i:tel):{_GAP})?(?P<phone>(?(tel)(?:[+＋]|00)?|(?:[+＋]|{_ZEROS})){_DIGITS})"
 
@@ -62,13 +64,14 @@ _LOCAL = rf"[{_LETTER}0-9_.%+-]"
 # The last label starts with a letter, so that "react@18.2.0" stays a version.
 _EMAIL = rf"(?<!{_LOCAL})(?P<email>{_LOCAL}++@(?:[{_LETTER}0-9-]++\.)+[{_LETTER}][{_LETTER}0-9-]++)"
 
-# Whatever has one of the shapes has one of these, and most of what people say has none: to look for a sign first costs
-# a fifth of looking for the shapes.
+# Whatever has one of the shapes has one of these, and most of what people say has none: to look for
+# a sign first costs a fifth of looking for the shapes.
 _SIGN = re.compile(r"[_<@]|:(?:[-+.A-Za-z]*\d|//)|\d(?:\D{0,3}\d){7}")
 _FEW_IDS = 32
 
 _GIVEN_OUT = re.compile(_START + _PSEUDONYM)
-# For streams: what a pseudonym is made of, how much of that is held back at most, and what _START looks at.
+# For streams: what a pseudonym is made of, how much of that is held back at most, and what _START
+# looks at.
 _WORD = string.ascii_letters + string.digits + "_"
 _LONGEST_PSEUDONYM = len("thread_") + 16
 _MOST_HELD = 256
@@ -76,16 +79,20 @@ _LOOKED_BACK_AT = 6
 
 
 def new_key() -> bytes:
-    """A fresh key for an installation. Whoever has it can test guesses, so it is kept like a password."""
+    """
+    Return a new key for an installation. It allows guesses to be tested, so it is kept like a
+    password.
+    """
     return secrets.token_bytes(_KEY_BYTES)
 
 
 class Redactor:
     """
-    The pseudonyms of one conversation on one platform.
+    The pseudonyms of one session on one platform.
 
-    What `user`, `chat`, `thread`, `target` and `know_source` are asked about is told: from then on it is also found in
-    running text. So tell first, redact texts after. A text tells nothing: strangers write it. Not thread-safe.
+    Ids passed to `user`, `chat`, `thread`, `target` and `know_source` are found in running text
+    from then on, so pass them before texts are redacted. A text itself introduces no id: strangers
+    write it. Not thread-safe.
     """
 
     def __init__(
@@ -98,8 +105,10 @@ class Redactor:
     ) -> None:
         if len(key) < _KEY_BYTES:
             raise ValueError(
-                f"a privacy key has {_KEY_BYTES} bytes or more, not {len(key)}: make one with new_key()"
+                f"a privacy key has {_KEY_BYTES} bytes or more, not {len(key)}: make one with "
+                "new_key()"
             )
+
         self._key = key
         self._platform = platform
         self._emails = emails
@@ -112,36 +121,37 @@ class Redactor:
 
     @property
     def known(self) -> Mapping[str, str]:
-        """Every pseudonym of this conversation and what it stands for."""
+        """Every pseudonym of this session and what it stands for."""
         return MappingProxyType(self._known)
 
     def user(self, person: str) -> str:
-        """The pseudonym of a person."""
+        """Return the pseudonym of a user."""
         return self._tell("user", person)
 
     def chat(self, chat: str, *, platform: str | None = None) -> str:
-        """The pseudonym of a chat, without the platform in front: a target puts it there."""
+        """Return the pseudonym of a chat, without the platform, which a target adds."""
         return self._tell("chat", chat, platform)
 
     def thread(self, thread: str) -> str:
-        """The pseudonym of a thread."""
+        """Return the pseudonym of a thread."""
         return self._tell("thread", thread)
 
     def target(self, target: str) -> str:
-        """A delivery target with its ids hidden; `origin`, `local` and a bare platform hold none."""
+        """Redact a delivery target; `origin`, `local` and a bare platform hold no id."""
         return self._target(target, self._tell)
 
     def know_source(self, source: SessionSource) -> None:
-        """Tell every id of a source."""
+        """Register every id of a source."""
         self.source(source)
 
     def source(self, source: SessionSource) -> SessionSource:
-        """The source as the agent may see it: for display, never for routing."""
+        """Return the source as the agent may see it: for display, never for routing."""
 
         def shown(kind: str, real: str | None) -> str | None:
             return real and self._tell(kind, real, source.platform)
 
-        # The ids come before the labels that may hold them, and a person before a direct chat of the same id.
+        # The ids come before the labels that may hold them, and a person before a direct chat of
+        # the same id.
         return replace(
             source,
             user_id=shown("user", source.user_id),
@@ -156,19 +166,20 @@ class Redactor:
         )
 
     def history(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
-        """Entries as the agent may see them; a sender is hidden even in what was said before he joined."""
+        """Redact entries; a sender is hidden even in text written before they joined."""
         entries = tuple(entries)
         for sender in filter(None, (entry.sender for entry in entries)):
             self.user(sender)
         return tuple(self.entry(entry) for entry in entries)
 
     def entry(self, entry: Entry) -> Entry:
-        """One entry as the agent may see it. Paths stay, or the files could not be opened."""
+        """Redact one entry. Paths stay, or the files could not be opened."""
         content = tuple(map(self._block, entry.content))
         if content == entry.content and not (
             entry.sender or entry.message_id or entry.tool_calls or entry.reasoning
         ):
             return entry
+
         return replace(
             entry,
             content=content,
@@ -183,7 +194,7 @@ class Redactor:
         )
 
     def turn(self, turn: Turn) -> Turn:
-        """Everything the agent may know, as it may know it. The platform's own names of messages are none of that."""
+        """Redact a turn. The platform's own message ids are left out."""
         source = self.source(turn.source)
         history = self.history(turn.history)
         return replace(
@@ -197,7 +208,7 @@ class Redactor:
         )
 
     def ending(self, ending: SessionEnded) -> SessionEnded:
-        """The same for a conversation that is over."""
+        """Redact what the agent of an ended session is shown."""
         return replace(
             ending,
             source=self.source(ending.source),
@@ -234,7 +245,7 @@ class Redactor:
         )
 
     def redact(self, text: str) -> str:
-        """The text with everything sensitive hidden; what is already hidden stays as it is."""
+        """Return the text with everything sensitive replaced; pseudonyms stay as they are."""
         if not self._may_hold_something(text):
             return text
         pieces: list[str] = []
@@ -246,9 +257,9 @@ class Redactor:
 
     def restore(self, text: str) -> str:
         """
-        A text or target with every pseudonym of this conversation turned back and nothing else changed.
+        Return a text or target with every pseudonym of this session replaced by its id.
 
-        Takes a whole text: a pseudonym that a stream has cut in two is none.
+        Takes a whole text: a pseudonym that a stream has cut in two is not recognised.
         """
         return _GIVEN_OUT.sub(lambda match: self._known.get(match[0], match[0]), text)
 
@@ -258,7 +269,7 @@ class Redactor:
         return replace(block, name=block.name and self.redact(block.name))
 
     def _arguments(self, written: str) -> str:
-        """JSON stays JSON, and stays as the model wrote it where nothing had to be hidden."""
+        """Redact JSON so that it stays JSON, unchanged where there is nothing to hide."""
         try:
             value: Json = json.loads(written)
             hidden = self._hidden_in(value)
@@ -279,7 +290,7 @@ class Redactor:
         return value if hidden == str(value) else hidden
 
     def _may_hold_something(self, text: str) -> bool:
-        """Never wrong if it says no."""
+        """Return False only if there is certainly nothing to redact."""
         told = self._ids_in_text()
         return (
             len(told) > _FEW_IDS
@@ -289,13 +300,16 @@ class Redactor:
 
     def _sensitive(self, text: str) -> Iterator[re.Match[str]]:
         """
-        What to hide, from left to right.
+        Find what to hide, from left to right.
 
-        Shapes have one pattern for everybody, ids one for this conversation: a pattern of both would cost more to
-        compile for each new chat than a turn costs to store.
+        Shapes have one pattern for all sessions, ids one per session: a combined pattern would cost
+        more to compile for each new chat than a turn costs to store.
         """
-        shapes, ids = _shapes(frozenset(self._platforms), self._emails), self._ids()
-        shape, told = shapes.search(text), ids.search(text)
+        shapes = _shapes(frozenset(self._platforms), self._emails)
+        ids = self._ids()
+        shape = shapes.search(text)
+        told = ids.search(text)
+
         while found := _first(shape, told):
             yield found
             at = found.end()
@@ -312,7 +326,10 @@ class Redactor:
         return self._told_pattern
 
     def _ids_in_text(self) -> tuple[str, ...]:
-        """What a text is searched for. The pattern of it is dear, so it is made only if there is something to find."""
+        """
+        Return the pattern of the known ids. It is expensive, so it is made only if there is
+        something to find.
+        """
         if self._told_in_text is None:
             self._told_in_text = tuple(filter(_stands_out, self._told))
         return self._told_in_text
@@ -336,6 +353,7 @@ class Redactor:
                 shown = self._pseudonym(group, found)
             case _:
                 shown = self._pseudonym(_KIND_IN_MENTION.get(match["sign"], "user"), found)
+
         return match[0][: -len(found)] + shown
 
     def _target(self, target: str, hide: Callable[[str, str, str], str]) -> str:
@@ -348,15 +366,20 @@ class Redactor:
         return f"{head}{colon}{shown_chat}{split}{shown_thread}"
 
     def _tell(self, kind: str, real: str, platform: str | None = None) -> str:
-        """Remember an id, and the same without its sign, because "chat-100123" has the sign inside a word."""
+        """
+        Register an id, and the same without its sign, because "chat-100123" has the sign inside a
+        word.
+        """
         platform = platform or self._platform
         shown = self._pseudonym(kind, real, platform)
         if shown == real:
             return shown
+
         for form in (real, real.lstrip("+-") or real):
             if form not in self._told:
                 self._told[form] = self._pseudonym(kind, form, platform)
                 self._told_pattern = self._told_in_text = None
+
         self._platforms.add(platform)
         return shown
 
@@ -366,6 +389,7 @@ class Redactor:
             return real
         if asked in self._given:
             return self._given[asked]
+
         parts = [part.encode("utf-8", "surrogatepass") for part in asked]
         # Each part says how long it is, so that no two lists of parts are one message.
         message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
@@ -375,50 +399,9 @@ class Redactor:
         return shown
 
 
-class StreamRestorer:
-    """`restore` for a text that arrives in pieces: the end is held back while it may be half a pseudonym."""
-
-    def __init__(self, restore: Callable[[str], str]) -> None:
-        self._restore = restore
-        self._before = ""
-        self._held = ""
-
-    def feed(self, piece: str) -> str:
-        """What can be shown now."""
-        text = self._held + piece
-        cut = self._cut(text)
-        self._held = text[cut:]
-        return self._shown(text[:cut], self._held[:1])
-
-    def rest(self) -> str:
-        """What is left when nothing more comes."""
-        text, self._held = self._held, ""
-        return self._shown(text, "")
-
-    def _cut(self, text: str) -> int:
-        """Before the last word, or inside one that has no end; never through a pseudonym."""
-        cut = max(len(text.rstrip(_WORD)), len(text) - _MOST_HELD)
-        seen, place = (
-            self._before + text,
-            len(self._before) + cut,
-        )  # what stands before it says whether it is one
-        for found in _GIVEN_OUT.finditer(
-            seen, max(place - _LONGEST_PSEUDONYM, 0), place + _LONGEST_PSEUDONYM + 1
-        ):
-            if found.start() < place < found.end():
-                return max(found.start() - len(self._before), 0)
-        return cut
-
-    def _shown(self, text: str, after: str) -> str:
-        """A pseudonym is one by what stands around it, too."""
-        before, self._before = self._before, (self._before + text)[-_LOOKED_BACK_AT:]
-        restored = self._restore(before + text + after)
-        return restored[len(before) : len(restored) - len(after)]
-
-
 @lru_cache(maxsize=64)
 def _shapes(platforms: frozenset[str], emails: bool) -> re.Pattern[str]:
-    """What is sensitive by its shape, with whatever has to win at the same place further left."""
+    """Yield what is sensitive by its shape."""
     names = "|".join(map(re.escape, sorted(platforms)))
     choices = [
         f"(?P<pseudonym>{_PSEUDONYM})",
@@ -428,11 +411,12 @@ def _shapes(platforms: frozenset[str], emails: bool) -> re.Pattern[str]:
     ]
     if emails:
         choices.insert(1, _EMAIL)
+
     return re.compile(f"{_MENTION}|{_START}(?:{'|'.join(choices)})")
 
 
 def _first(shape: re.Match[str] | None, told: re.Match[str] | None) -> re.Match[str] | None:
-    """The one further left; at the same place an id wins over the shapes it may be mistaken for."""
+    """Return the match further left; at the same position an id wins over a shape."""
     if shape is None or told is None:
         return shape or told
     if shape.start() != told.start():
@@ -441,5 +425,8 @@ def _first(shape: re.Match[str] | None, told: re.Match[str] | None) -> re.Match[
 
 
 def _stands_out(told: str) -> bool:
-    """Whether an id can be told from ordinary text: "42" cannot, nor can a session that somebody named "holiday"."""
+    """
+    Return whether an id can be told from ordinary text: "42" cannot, nor can a session named
+    "holiday".
+    """
     return len(told) >= _SHORTEST_IN_TEXT and (not told.isalpha() or told.isupper())

@@ -1,4 +1,6 @@
-"""Which agent answers where. Pure: the first route that fits wins, and without one the main agent answers."""
+"""
+Which agent answers where. Pure: the first matching route wins; without one the main agent answers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ MAIN_AGENT = "main"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """What is left out fits all. `choices`: who else may be chosen there; None leaves it to the agents."""
+    """
+    A route. An omitted field matches everything. `choices`: which other agents may be chosen there;
+    None leaves it to the agents' settings.
+    """
 
     agent: str
     choices: tuple[str, ...] | None = None
@@ -24,7 +29,7 @@ class Route:
     user: str | None = None
 
     def fits(self, source: SessionSource) -> bool:
-        """Whether a message from there takes this route."""
+        """Return whether a source matches."""
         wanted = (self.platform, self.account, self.chat_type, self.chat, self.thread, self.user)
         place = (
             source.platform,
@@ -34,6 +39,7 @@ class Route:
             source.thread_id,
         )
         found = (*place, source.participant_id)
+
         return all(want in (None, value) for want, value in zip(wanted, found, strict=True))
 
 
@@ -41,10 +47,10 @@ _NO_ROUTE = Route(agent=MAIN_AGENT)
 
 
 def route_of(source: SessionSource, routes: Iterable[Route]) -> Route:
-    """The one that a message from there takes."""
+    """Return the route of a source."""
     return next((route for route in routes if route.fits(source)), _NO_ROUTE)
 
 
 def agent_for(source: SessionSource, routes: Iterable[Route]) -> str:
-    """The name of the agent that answers there."""
+    """Return the name of the agent for a source."""
     return route_of(source, routes).agent

@@ -1,10 +1,16 @@
 """
-Session keys: which conversation a message belongs to. The only place where keys are made.
+Session keys: which session a message belongs to. The only place where keys are made.
 
-A key is routing, never authorisation. It holds real ids, so it stays out of logs and prompts.
+A key is for routing, never for authorization. It holds real ids, so it stays out of logs and
+prompts.
 """
 
-from turngate.gateway.domain.messages import MAIN_ACCOUNT, ChatType, SessionKey, SessionSource
+from turngate.gateway.domain.ids import SessionKey
+from turngate.gateway.domain.messages import (
+    MAIN_ACCOUNT,
+    ChatType,
+    SessionSource,
+)
 
 _SHARED = "*"
 
@@ -16,12 +22,16 @@ def build_session_key(
     per_user_in_groups: bool = True,
     per_user_in_threads: bool = False,
 ) -> SessionKey:
-    """Two sources with a chat id get one key if and only if they are the same conversation under these settings."""
+    """
+    Return the key of a source. Two sources with a chat id get the same key if and only if they are
+    the same conversation under these settings.
+    """
     parts = ["agent", _encode(agent), _platform_part(source), source.chat_type.value]
     if source.chat_type is ChatType.DM:
         place = source.chat_id or source.participant_id
         parts += [_encode(part) for part in (place, source.thread_id) if part]
         return SessionKey(":".join(parts))
+
     parts += [_encode(part) for part in (source.chat_id, source.thread_id) if part]
     person = person_apart(
         source, per_user_in_groups=per_user_in_groups, per_user_in_threads=per_user_in_threads
@@ -31,13 +41,14 @@ def build_session_key(
     elif source.thread_id and per_user_in_groups:
         # Without the mark, a shared thread 42 and user 42's own session would be one key.
         parts.append(_SHARED)
+
     return SessionKey(":".join(parts))
 
 
 def person_apart(
     source: SessionSource, *, per_user_in_groups: bool, per_user_in_threads: bool
 ) -> str | None:
-    """The person who has this conversation alone, or None where it is shared."""
+    """Return the user whose session is their own, or None where it is shared."""
     if source.chat_type is ChatType.DM:
         return source.participant_id
     separate = per_user_in_groups and (per_user_in_threads or not source.thread_id)
@@ -47,7 +58,7 @@ def person_apart(
 def owner_of(
     source: SessionSource, *, per_user_in_groups: bool, per_user_in_threads: bool
 ) -> str | None:
-    """Whose session it is, written like an entry of the allow-list; nobody's where it is shared."""
+    """Return the owner of a session in the form of an allow-list entry; None where it is shared."""
     person = person_apart(
         source, per_user_in_groups=per_user_in_groups, per_user_in_threads=per_user_in_threads
     )
@@ -62,9 +73,12 @@ def _platform_part(source: SessionSource) -> str:
 
 
 def _encode(part: str, also: str = "") -> str:
-    """Percent-encode what would make two different parts look alike; an ordinary id stays as it is."""
+    """
+    Percent-encode what could make two different parts look alike; an ordinary id stays as it is.
+    """
     if part.isalnum():
         return part
+
     return "".join(
         "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
         if char in ":%*" or char in also or _is_control_or_surrogate(char)

@@ -1,7 +1,8 @@
 """
-When a conversation starts anew, and what its next session inherits. Pure: stores call it inside their transaction.
+When a session is reset, and what its successor inherits. Pure: stores call it inside their
+transaction.
 
-Three clocks: started, last interaction (only a person's message moves it), updated (any change).
+Three times: started, last interaction (only a user's message moves it), updated (any change).
 """
 
 from __future__ import annotations
@@ -13,22 +14,25 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from turngate.gateway.domain.messages import (
-    ChatType,
-    Cost,
-    CostStatus,
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.session import (
     EndReason,
-    Entry,
-    Origin,
     ResetNotice,
     ResetPolicy,
-    Role,
     Session,
-    SessionId,
-    SessionSource,
+)
+from turngate.gateway.domain.store_values import Opening
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Origin,
+    Role,
+)
+from turngate.gateway.domain.usage import (
+    Cost,
+    CostStatus,
     Spent,
 )
-from turngate.gateway.domain.ports.store import Opening
 
 _AUTOMATIC = (EndReason.IDLE, EndReason.DAILY)
 _PREVIEW_LENGTH = 120
@@ -37,47 +41,31 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetPolicies:
-    """The policies of an installation; the more specific one replaces the whole of the less specific."""
+    """The reset policies; a more specific one replaces a less specific one as a whole."""
 
     default: ResetPolicy = ResetPolicy()
     by_chat_type: Mapping[ChatType, ResetPolicy] = field(default_factory=dict)
     by_platform: Mapping[str, ResetPolicy] = field(default_factory=dict)
 
     def for_source(self, source: SessionSource) -> ResetPolicy:
-        """The platform's, else the chat type's, else the default."""
+        """Return the platform's policy, else the chat type's, else the default."""
         return self.for_kind(source.platform, source.chat_type)
 
     def for_kind(self, platform: str, chat_type: ChatType) -> ResetPolicy:
-        """The same for all of a platform's chats of one type."""
+        """Return the policy for a platform's chats of one type."""
         if platform in self.by_platform:
             return self.by_platform[platform]
         return self.by_chat_type.get(chat_type, self.default)
 
     @property
     def all(self) -> tuple[ResetPolicy, ...]:
-        """Every policy that holds somewhere."""
+        """Return every policy that applies somewhere."""
         return (self.default, *self.by_chat_type.values(), *self.by_platform.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanUpRules:
-    """
-    When there is a clean-up, and how old is old. Without `every` no session is archived, or deleted for being empty.
-
-    `forget_after` is longer than any platform hands out a message again: Telegram keeps them for a day, and so do our
-    own retries. `keep` is for how long it is kept what was said; None: for ever.
-    """
-
-    every: timedelta | None = timedelta(hours=1)
-    empty_after: timedelta = timedelta(hours=1)
-    archive_after: timedelta = timedelta(days=30)
-    forget_after: timedelta = timedelta(days=7)
-    keep: timedelta | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """Which session a key has from now on, and the one that made room for it."""
+class OpenDecision:
+    """Which session a key has from now on, and the one it replaced."""
 
     session: Session
     is_new: bool
@@ -91,20 +79,22 @@ def open_session(
     now: datetime,
     fresh_id: Callable[[], SessionId],
     is_busy: Callable[[SessionId], bool] | None = None,
-) -> Decision:
+) -> OpenDecision:
     """
     Keep the current session, or end it if its reset is due and start the next one.
 
-    A store that knows of more work than the opening gives its own `is_busy`.
+    A store that knows of more work than the opening passes its own `is_busy`.
     """
     if current is None:
-        return Decision(session=_first_session(opening, now, fresh_id()), is_new=True)
+        return OpenDecision(session=_first_session(opening, now, fresh_id()), is_new=True)
+
     if current.end_reason is None:
         reason = reset_due(current, opening.policy, now, is_busy or opening.is_busy)
         if reason is None:
-            return Decision(session=current, is_new=False)
+            return OpenDecision(session=current, is_new=False)
         current = end_session(current, reason, now)
-    return Decision(
+
+    return OpenDecision(
         session=next_session(current, now=now, fresh_id=fresh_id()),
         is_new=True,
         ended=replace(current, current=False),
@@ -117,15 +107,19 @@ def reset_due(
     now: datetime,
     is_busy: Callable[[SessionId], bool] | None = None,
 ) -> EndReason | None:
-    """Why this session must start anew now, or None. Idle is looked at first; running work holds everything back."""
+    """
+    Return why a session must be reset now, or None. Idle is checked first; running work prevents
+    any reset.
+    """
     reason = _reason(session.last_interaction_at, policy, now)
     if reason is None or _may_be_busy(session.id, is_busy):
         return None
+
     return reason
 
 
 def due_before(policy: ResetPolicy, now: datetime) -> datetime | None:
-    """Whoever interacted last before this moment is due; None if nobody ever is."""
+    """Return the time before which a last interaction makes a session due; None if it never is."""
     moments = []
     if policy.idle_after is not None:
         moments.append(now - policy.idle_after)
@@ -145,7 +139,7 @@ def _reason(last_interaction: datetime, policy: ResetPolicy, now: datetime) -> E
 
 
 def _may_be_busy(session: SessionId, is_busy: Callable[[SessionId], bool] | None) -> bool:
-    """A check that fails counts as busy: losing a running conversation is worse than a late reset."""
+    """Treat a failed check as busy: losing a running session is worse than a late reset."""
     if is_busy is None:
         return False
     try:
@@ -155,9 +149,10 @@ def _may_be_busy(session: SessionId, is_busy: Callable[[SessionId], bool] | None
 
 
 def last_daily_reset(now: datetime, daily_at: time, zone: str) -> datetime:
-    """The most recent instant, at or before now, at which a local day reached `daily_at`."""
+    """Return the most recent instant, at or before now, at which a local day reached `daily_at`."""
     tz = ZoneInfo(zone)
-    # Tomorrow may have begun before: clocks set back at 00:01 (St. John's, 2010-11-07) return to the day before.
+    # Tomorrow may have begun before: clocks set back at 00:01 (St. John's, 2010-11-07) return to
+    # the day before.
     day = now.astimezone(tz).date() + timedelta(days=1)
     while True:
         moment = daily_reset_on(day, daily_at, tz)
@@ -169,45 +164,36 @@ def last_daily_reset(now: datetime, daily_at: time, zone: str) -> datetime:
 @lru_cache(maxsize=1024)
 def daily_reset_on(day: date, daily_at: time, tz: ZoneInfo) -> datetime | None:
     """
-    The one instant of that local day, or None for a day that never was (Apia, 2011-12-30).
+    Return the reset instant of a local day, or None for a day that never was (Apia, 2011-12-30).
 
-    A time that comes twice counts the first time. A time that is skipped counts at the same distance after the gap, or,
-    when that would already be the next day, before it.
+    A time that occurs twice counts the first time. A skipped time counts at the same distance after
+    the gap, or before it if that would be the next day.
     """
     wanted = datetime.combine(day, daily_at.replace(tzinfo=None, fold=0))
     moment = wanted.replace(tzinfo=tz).astimezone(UTC)
     gap = moment.astimezone(tz).replace(tzinfo=None) - wanted
     if moment.astimezone(tz).date() != day:
         moment -= gap
+
     return moment if moment.astimezone(tz).date() == day else None
 
 
 def end_session(session: Session, reason: EndReason, now: datetime) -> Session:
-    """The session, ended, never before it was last touched. Its key points at it until the next takes its place."""
+    """
+    Return the session as ended, never before its last change. Its key points at it until the next
+    one replaces it.
+    """
     moment = _later(session.updated_at, now)
     return replace(session, ended_at=moment, end_reason=reason, updated_at=moment)
-
-
-def tombstone(session: Session, now: datetime) -> Session:
-    """What is left of a deleted session, so that nothing late brings it back: who it was, nothing it held."""
-    return Session(
-        id=session.id,
-        key=session.key,
-        owner=session.owner,
-        origin=replace(session.origin, chat_name=None, user_name=None, chat_topic=None),
-        started_at=session.started_at,
-        last_interaction_at=session.last_interaction_at,
-        updated_at=now,
-        ended_at=now,
-        end_reason=EndReason.DELETED,
-        current=False,
-    )
 
 
 def next_session(
     previous: Session, *, now: datetime, fresh_id: SessionId, title: str | None = None
 ) -> Session:
-    """A fresh session under the same key: origin, owner and display name survive, the talk does not."""
+    """
+    Return a new session under the same key: origin, owner and display name survive, the history
+    does not.
+    """
     notice = None
     if previous.end_reason in _AUTOMATIC:
         notice = ResetNotice(
@@ -216,6 +202,7 @@ def next_session(
             previous=previous.id,
             commands_only=previous.had_activity and not previous.has_talk,
         )
+
     return Session(
         id=fresh_id,
         key=previous.key,
@@ -230,7 +217,10 @@ def next_session(
 
 
 def resumed(session: Session, now: datetime) -> Session:
-    """An earlier session, current again. Asking for it is an interaction, or an idle policy would end it at once."""
+    """
+    Return an earlier session as current. Resuming counts as an interaction, or an idle policy would
+    end it at once.
+    """
     return replace(
         session,
         ended_at=None,
@@ -243,7 +233,9 @@ def resumed(session: Session, now: datetime) -> Session:
 
 
 def interacted(session: Session, entries: Sequence[Entry], now: datetime) -> Session:
-    """A person wrote these. A clock that jumped back moves nothing, so no age is ever negative."""
+    """
+    Record messages of a user. A clock that jumped back changes nothing, so no age is ever negative.
+    """
     preview, preview_by = _preview_with(session, entries)
     return replace(
         session,
@@ -258,7 +250,10 @@ def interacted(session: Session, entries: Sequence[Entry], now: datetime) -> Ses
 def answered(
     session: Session, entries: Sequence[Entry], now: datetime, spent: Spent, *, told: bool
 ) -> Session:
-    """The agent, a command or a delivery said these: not an interaction. `told` means the reset notice was shown."""
+    """
+    Record what the agent, a command or a delivery said: not an interaction. `told`: the reset
+    notice was shown.
+    """
     preview, preview_by = _preview_with(session, entries)
     return replace(
         session,
@@ -276,7 +271,10 @@ def answered(
 
 
 def preview_of(entries: Iterable[Entry]) -> tuple[str, Role | None]:
-    """The first thing a user said, else the first thing the assistant said, on one line of at most 120 characters."""
+    """
+    Return the first message of a user, else of the assistant, on one line of at most 120
+    characters.
+    """
     first_answer: tuple[str, Role | None] = ("", None)
     for entry in entries:
         if entry.origin in (Origin.COMMAND, Origin.SUMMARY) or entry.role not in (
@@ -284,11 +282,13 @@ def preview_of(entries: Iterable[Entry]) -> tuple[str, Role | None]:
             Role.ASSISTANT,
         ):
             continue
+
         line = " ".join(entry.text[: 8 * _PREVIEW_LENGTH].split())
         if line and entry.role is Role.USER:
             return _shortened(line), Role.USER
         if line and not first_answer[0]:
             first_answer = _shortened(line), Role.ASSISTANT
+
     return first_answer
 
 
@@ -306,7 +306,7 @@ def _shortened(line: str) -> str:
 
 
 def _sum(one: Cost | None, other: Cost | None) -> Cost | None:
-    """A price that is no number must not spoil the sum of all others for ever."""
+    """Add costs; an invalid number must not spoil the sum."""
     if other is not None and not math.isfinite(other.usd):
         other = replace(other, usd=0.0, status=CostStatus.PARTIAL)
     total = one + other if one and other else one or other
@@ -332,52 +332,5 @@ def _later(one: datetime, other: datetime) -> datetime:
 
 
 def touched(session: Session, now: datetime) -> Session:
-    """Changed by anything but talk: no interaction."""
+    """Record a change that is not an interaction."""
     return replace(session, updated_at=_later(session.updated_at, now))
-
-
-def is_empty(session: Session, before: datetime) -> bool:
-    """Whether clean-up may delete it: nothing was ever said, for long enough, and nobody marked it important."""
-    return (
-        not session.had_activity and not session.important and session.last_interaction_at < before
-    )
-
-
-def is_disused(session: Session, before: datetime) -> bool:
-    """Whether clean-up may archive it. By last interaction: a rename or a view keeps nothing alive."""
-    return not session.archived and not session.important and session.last_interaction_at < before
-
-
-def is_over(session: Session, before: datetime) -> bool:
-    """Whether clean-up may delete it once nothing is left of what was said."""
-    return not session.important and session.last_interaction_at < before
-
-
-def said_before(now: datetime, keep: timedelta) -> datetime:
-    """
-    What was said before this moment is not kept.
-
-    By whole days, where days are meant: what goes takes the summaries with it that stand for it, and those are made
-    anew at a price.
-    """
-    before = now - keep
-    return before if keep < _DAY else before.replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def spared_summary(session: Session, first: int) -> int:
-    """The summary's sequence number if it outlives a cut of everything from `first` on, else 0."""
-    return session.summary_seq if 0 < session.consolidated_through < first else 0
-
-
-def with_moved_marks(session: Session, moved: Mapping[int, int]) -> Session:
-    """The same marks after entries got new sequence numbers (old to new); one that lost its entries is taken back."""
-    return replace(
-        session,
-        consolidated_through=moved_mark(session.consolidated_through, moved),
-        summary_seq=moved.get(session.summary_seq, 0),
-    )
-
-
-def moved_mark(mark: int, moved: Mapping[int, int]) -> int:
-    """The new sequence number of the last entry that the mark covered."""
-    return max((new for old, new in moved.items() if old <= mark), default=0)

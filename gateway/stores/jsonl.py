@@ -1,8 +1,9 @@
 """
-A session as JSON lines, for export, import and repair: a line for the session, one for each entry, and a closing line.
+A session as JSON lines, for export, import and repair: a line for the session, one for each entry,
+and a closing line.
 
-Every line stands alone, so a file that was torn or damaged anywhere loses only the lines that were hit, and the closing
-line shows whether the end is missing.
+Every line stands alone, so a file that was torn or damaged anywhere loses only the lines that were
+hit, and the closing line shows whether the end is missing.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from turngate.gateway.domain.errors import MalformedRecord
-from turngate.gateway.domain.messages import (
-    EndReason,
-    Entry,
-    EntryId,
-    Session,
-    SessionId,
-    SessionSource,
+from turngate.gateway.domain.ids import EntryId, SessionId
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.serialization import (
+    Json,
+    from_dict,
+    to_dict,
 )
-from turngate.gateway.domain.serialization import Json, from_dict, to_dict
+from turngate.gateway.domain.session import EndReason, Session
+from turngate.gateway.domain.transcript import Entry
+from turngate.gateway.rules.retention import moved_mark, with_moved_marks
 from turngate.gateway.rules.session_keys import build_session_key
-from turngate.gateway.rules.session_lifecycle import moved_mark, with_moved_marks
 
 _FORMAT = 1
 
@@ -71,29 +72,36 @@ def read_export(lines: Iterable[str | bytes]) -> Export:
                 case Session() as session:
                     pass
                 case Entry() as entry:
-                    # Its id was given by another store, where ours may mean, or come to mean, something else.
+                    # Its id was given by another store, where ours may mean, or come to mean,
+                    # something else.
                     entries.append(replace(entry, id=EntryId("")))
                 case int() as announced:
                     pass
         except (MalformedRecord, ValueError, RecursionError) as exc:
             problems.append(f"line {number}: {exc}")
+
     if session is None:
         problems.append(
             "the line that describes the session is missing; its title and totals are lost"
         )
+
     if announced is None:
         problems.append("the closing line is missing: the file ends early")
     elif announced != len(entries):
         problems.append(f"{announced} entries were exported, {len(entries)} could be read")
+
     return Export(session=session, entries=tuple(entries), problems=tuple(problems))
 
 
 def restored_session(export: Export, id_: SessionId, now: datetime) -> Session:
-    """The session as it was, or a stand-in for it. Its marks still speak of the old sequence numbers."""
+    """
+    The session as it was, or a stand-in for it. Its marks still speak of the old sequence numbers.
+    """
     if export.session is not None and export.session.end_reason is EndReason.DELETED:
         return replace(export.session, id=id_, end_reason=EndReason.SWITCH)
     if export.session is not None:
         return replace(export.session, id=id_)
+
     source = SessionSource.terminal("imported")
     return Session(
         id=id_,
@@ -122,6 +130,7 @@ def _record(line: str | bytes) -> Session | Entry | int:
     record = json.loads(line)
     if not isinstance(record, Mapping):
         raise MalformedRecord("not a record")
+
     match record.get("type"):
         case "session":
             if record.get("format") != _FORMAT:

@@ -1,8 +1,9 @@
 """
 Opening a file that somebody else names, if it lies inside a folder, and no other.
 
-The way there is walked step by step from the folder's own descriptor and no link is followed, so that nobody can put
-one in between the look and the opening. Every refusal has the same words: they say nothing of what is outside.
+The way there is walked step by step from the folder's own descriptor and no link is followed, so
+that nobody can put one in between the look and the opening. Every refusal has the same words: they
+say nothing of what is outside.
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 @contextmanager
 def opened_inside(folder: Path, named: str, *, start: str) -> Iterator[int]:
     """
-    A descriptor to read the file with. A relative name counts from `start`, a folder inside the folder.
+    A descriptor to read the file with. A relative name counts from `start`, a folder inside the
+    folder.
 
-    Raises Refused for links of both kinds, devices, pipes, sockets, folders, and whatever is not there.
+    Raises Refused for links of both kinds, devices, pipes, sockets, folders, and whatever is not
+    there.
     """
     try:
         descriptor = _walk(folder, _steps(folder, named, start))
     except (OSError, ValueError) as exc:
         raise Refused(NOT_INSIDE) from exc
+
     try:
         if not _is_plain(os.fstat(descriptor)):
             raise Refused(NOT_INSIDE)

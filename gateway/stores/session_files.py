@@ -1,8 +1,9 @@
 """
 The files of conversations: what people sent, where the agent works, and what goes out.
 
-Each session has a folder of its own with `in`, `work` and `out` in it. Whatever the gateway writes there has a random
-name; what somebody called a file is kept as data and never becomes a path. Nothing is unpacked or looked into.
+Each session has a folder of its own with `in`, `work` and `out` in it. Whatever the gateway writes
+there has a random name; what somebody called a file is kept as data and never becomes a path.
+Nothing is unpacked or looked into.
 """
 
 from __future__ import annotations
@@ -19,9 +20,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from turngate.gateway.domain.errors import Refused, StoreUnavailable, Unreachable
-from turngate.gateway.domain.messages import Attachment, File, SessionId
-from turngate.gateway.domain.text import LONGEST_LABEL, cut, folded
+from turngate.gateway.domain.agent_events import File
+from turngate.gateway.domain.errors import (
+    Refused,
+    StoreUnavailable,
+    Unreachable,
+)
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.text import (
+    LONGEST_LABEL,
+    cut,
+    folded,
+    written_size,
+)
 from turngate.gateway.stores.safe_open import opened_inside
 
 LONGEST_SILENCE = 60.0
@@ -46,8 +58,11 @@ class FileRules:
     keep: timedelta = timedelta(days=30)
 
 
-class Files:
-    """The folders of all sessions. Nothing is made before it is needed; whatever takes time does so in a thread."""
+class SessionFiles:
+    """
+    The folders of all sessions. Nothing is made before it is needed; whatever takes time does so in
+    a thread.
+    """
 
     def __init__(self, root: Path, rules: FileRules | None = None) -> None:
         # An agent that is told of a folder may answer with the real name of it.
@@ -55,7 +70,10 @@ class Files:
         self.rules = rules or FileRules()
 
     def workdir(self, session: SessionId) -> str:
-        """Where the agent works in this session. Made when it is missing, which costs one look at the disk."""
+        """
+        Where the agent works in this session. Made when it is missing, which costs one look at the
+        disk.
+        """
         folder = self._folder(session) / "work"
         try:
             _make_folders(folder)
@@ -67,9 +85,11 @@ class Files:
         self, session: SessionId, attachment: Attachment, chunks: AsyncIterator[bytes]
     ) -> Attachment:
         """
-        Keep what comes, up to the largest size, and say where it is. Of a failure nothing stays on the disk.
+        Keep what comes, up to the largest size, and say where it is. Of a failure nothing stays on
+        the disk.
 
-        Raises Refused if it is too large, Unreachable if nothing more comes, StoreUnavailable if there is no room.
+        Raises Refused if it is too large, Unreachable if nothing more comes, StoreUnavailable if
+        there is no room.
         """
         name = clean_name(attachment.name) if attachment.name else None
         path = await asyncio.to_thread(self._new, session, "in", _ending(name))
@@ -79,12 +99,16 @@ class Files:
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+
         return replace(
             attachment, path=str(path), name=name, mime=_clean_mime(attachment.mime), size=size
         )
 
     def holds(self, path: str) -> bool:
-        """Whether this is a file that somebody sent, and still here: a transcript that was imported may name any."""
+        """
+        Whether this is a file that somebody sent, and still here: a transcript that was imported
+        may name any.
+        """
         named = Path(path)
         is_inside = (
             named.parent.name == "in"
@@ -93,16 +117,21 @@ class Files:
         )
         return is_inside and _is_plain(named)
 
-    def keeper(self, session: SessionId) -> Keeper:
+    def keeper(self, session: SessionId) -> AnswerFiles:
         """Takes the files of one answer."""
-        return Keeper(self, session)
+        return AnswerFiles(self, session)
 
     async def keep(self, session: SessionId, file: File) -> File:
-        """A copy of a file of the agent's, as it is now. Raises Refused, or StoreUnavailable if there is no room."""
+        """
+        A copy of a file of the agent's, as it is now. Raises Refused, or StoreUnavailable if there
+        is no room.
+        """
         return await asyncio.to_thread(self._copy, session, file)
 
     async def as_file(self, text: str, session: SessionId) -> File:
-        """A text that is too long to be sent as messages. Raises StoreUnavailable if there is no room."""
+        """
+        A text that is too long to be sent as messages. Raises StoreUnavailable if there is no room.
+        """
         return await asyncio.to_thread(self._write_text, session, text)
 
     async def sessions(self) -> list[SessionId]:
@@ -110,11 +139,17 @@ class Files:
         return await asyncio.to_thread(self._sessions) if self._root.is_dir() else []
 
     async def forget(self, session: SessionId) -> None:
-        """Delete the folder of a session with all that is in it. Raises StoreUnavailable if that cannot be done."""
+        """
+        Delete the folder of a session with all that is in it. Raises StoreUnavailable if that
+        cannot be done.
+        """
         await asyncio.to_thread(self._forget, session)
 
     async def tidy(self, session: SessionId, now: datetime, waiting: Collection[str]) -> None:
-        """Delete what people sent and is too old to be kept, and copies that are not among those `waiting` to go."""
+        """
+        Delete what people sent and is too old to be kept, and copies that are not among those
+        `waiting` to go.
+        """
         await asyncio.to_thread(self._tidy, session, now, waiting)
 
     def _folder(self, session: SessionId) -> Path:
@@ -135,14 +170,17 @@ class Files:
             )
         except OSError as exc:
             raise _no_room(exc) from exc
+
         return path
 
     def _copy(self, session: SessionId, file: File) -> File:
         name = clean_name(file.name or file.path)
         with opened_inside(self._folder(session), file.path, start="work") as source:
-            size, most = os.fstat(source).st_size, self.rules.largest_out
+            size = os.fstat(source).st_size
+            most = self.rules.largest_out
             if size > most:
                 raise Refused(too_large(size, most))
+
             path = self._new(session, "out", _ending(name))
             try:
                 _copy_bytes(source, path, most)
@@ -150,6 +188,7 @@ class Files:
             except BaseException:
                 path.unlink(missing_ok=True)
                 raise
+
         return File(path=str(path), name=name)
 
     def _write_text(self, session: SessionId, text: str) -> File:
@@ -192,10 +231,10 @@ class Files:
             ) from exc
 
 
-class Keeper:
+class AnswerFiles:
     """Keeps the files of one answer, up to the most there may be."""
 
-    def __init__(self, files: Files, session: SessionId) -> None:
+    def __init__(self, files: SessionFiles, session: SessionId) -> None:
         self._files = files
         self._session = session
         self._kept = 0
@@ -221,20 +260,15 @@ async def is_there(file: File) -> bool:
 
 
 def clean_name(text: str) -> str:
-    """What somebody called a file, as data: one line, no folders, at most 128 visible characters, its ending kept."""
+    """
+    What somebody called a file, as data: one line, no folders, at most 128 visible characters, its
+    ending kept.
+    """
     name = re.split(r"[/\\]", folded(text))[-1].strip()
     if not name.strip("."):
         return _NAMELESS
     ending = _ending(name, lower=False)
     return cut(name.removesuffix(ending), LONGEST_LABEL - len(ending)) + ending
-
-
-def written_size(size: int) -> str:
-    """For people: 35 MB, 12 kB, 7 bytes."""
-    for unit, amount in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)):
-        if size >= amount:
-            return f"{size / amount:,.1f}".removesuffix(".0") + f" {unit}"
-    return f"{size} bytes"
 
 
 def too_large(size: int | None, most: int) -> str:
@@ -268,7 +302,8 @@ def _make_folders(folder: Path) -> None:
 
 
 async def _write(path: Path, chunks: AsyncIterator[bytes], most: int) -> int:
-    buffer, size = bytearray(), 0
+    buffer = bytearray()
+    size = 0
     try:
         while (chunk := await _next(chunks)) is not None:
             size += len(chunk)
@@ -282,6 +317,7 @@ async def _write(path: Path, chunks: AsyncIterator[bytes], most: int) -> int:
     finally:
         if isinstance(chunks, AsyncGenerator):
             await chunks.aclose()
+
     return size
 
 
@@ -296,7 +332,9 @@ async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
 
 
 def _append(path: Path, piece: bytes) -> None:
-    """To a file that is there: a thread that is late must not bring back what was deleted meanwhile."""
+    """
+    To a file that is there: a thread that is late must not bring back what was deleted meanwhile.
+    """
     try:
         with os.fdopen(
             os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC), "ab"
@@ -307,7 +345,10 @@ def _append(path: Path, piece: bytes) -> None:
 
 
 def _settle(path: Path) -> None:
-    """On the disk, with its name: the next thing is a row that counts on it, and rows outlast a power cut."""
+    """
+    On the disk, with its name: the next thing is a row that counts on it, and rows outlast a power
+    cut.
+    """
     try:
         for each in (path, path.parent, path.parent.parent):
             descriptor = os.open(each, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -348,7 +389,10 @@ def _age(path: Path, now: datetime) -> timedelta:
 
 
 def _unlock(folder: Path) -> None:
-    """Tools make folders that not even their owner may change, caches above all: they could not be deleted."""
+    """
+    Tools make folders that not even their owner may change, caches above all: they could not be
+    deleted.
+    """
     for here, names, _ in os.walk(folder):
         for each in (Path(here, name) for name in names):
             if not each.is_symlink():

@@ -1,4 +1,7 @@
-"""What stores do to texts: keep out what no database takes, and find words in them the way the search index does."""
+"""
+What stores do to texts: keep out what no database takes, and find words in them the way the search
+index does.
+"""
 
 import json
 import re
@@ -11,7 +14,8 @@ T = TypeVar("T")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
-# Scripts written without spaces between words: there a query is looked for anywhere, not at the start of a word.
+# Scripts written without spaces between words: there a query is looked for anywhere, not at the
+# start of a word.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
 )
@@ -37,7 +41,9 @@ def is_unspaced(word: str) -> bool:
 
 
 def contains_words(text: str, words: list[str]) -> bool:
-    """Whether each of the query's words begins a word of the text; case and accents do not count."""
+    """
+    Whether each of the query's words begins a word of the text; case and accents do not count.
+    """
     folded = fold(text)
     present = _WORD.findall(folded)
     return all(

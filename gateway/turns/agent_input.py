@@ -1,4 +1,6 @@
-"""What an agent is handed for a turn: the window of history, the context prompt, and nobody's real ids."""
+"""
+Build what an agent is given for a turn: history, context prompt, and pseudonyms instead of ids.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +8,37 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from turngate.gateway.commands.registry import Retry
+from turngate.gateway.domain.agent_events import Turn
 from turngate.gateway.domain.messages import (
     Attachment,
-    EndReason,
-    Entry,
+    BackgroundMessage,
     InboundMessage,
-    Media,
+)
+from turngate.gateway.domain.session import (
+    EndReason,
     Session,
     SessionEnded,
-    Turn,
 )
-from turngate.gateway.domain.ports.store import Begun, Claim
-from turngate.gateway.inbound.background_messages import BackgroundMessage
-from turngate.gateway.rules import outcomes as replies
+from turngate.gateway.domain.store_values import Claim
+from turngate.gateway.domain.transcript import Entry, Media
+from turngate.gateway.rules import outcomes
 from turngate.gateway.rules.context_prompt import PromptFacts, context_prompt
-from turngate.gateway.rules.history_window import estimate_text_tokens, window
+from turngate.gateway.rules.history_window import Window, window
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.redaction import Redactor
-from turngate.gateway.stores.session_files import Files
+from turngate.gateway.rules.token_estimate import estimate_text_tokens
+from turngate.gateway.stores.session_files import SessionFiles
 from turngate.gateway.turns.batch import ActiveBatch
+from turngate.gateway.turns.running_turn import RunningTurn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentInput:
     """
-    A turn as the agent may see it, and the way back from pseudonyms to what people wrote; and there again.
+    A turn as the agent may see it.
 
-    `weight` is what it would weigh, had nothing been left out of it.
+    `restore` turns pseudonyms back into ids, `redact` does the opposite. `weight` is the size of
+    the whole history in tokens, had nothing been left out.
     """
 
     turn: Turn
@@ -41,70 +47,117 @@ class AgentInput:
     weight: int = 0
 
 
-def claimed(
-    policy: Policy, running: ActiveBatch, messages: Sequence[InboundMessage], again: Retry | None
+def claim_for(
+    policy: Policy, batch: ActiveBatch, messages: Sequence[InboundMessage], retry: Retry | None
 ) -> Claim:
-    """What a turn takes up: the messages of its batch, or what was asked before and is asked again."""
+    """
+    Return what a turn claims: the messages of its batch, or an earlier question that is asked
+    again.
+    """
     return Claim(
-        inbox=tuple(stored.id for stored in running.batch),
+        inbox=tuple(stored.id for stored in batch.queued),
         opening=policy.opening(messages[-1].source),
-        entries=again.said if again else tuple(map(replies.asked, messages)),
+        entries=retry.entries if retry else tuple(map(outcomes.asked, messages)),
         history=policy.history_to_read,
-        replacing=again.replacing if again else None,
+        replacing=retry.replacing if retry else None,
         repeatable=policy.is_repeatable(messages[-1].source),
     )
 
 
-def brief(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """
+    What the agent is told besides the history. `tokens` is its estimated size.
+
+    `redactor` replaces ids by pseudonyms, if the config asks for that.
+    """
+
+    context: str
+    tokens: int
+    shared: bool
+    redactor: Redactor | None
+
+
+def build_prompt(
     policy: Policy,
-    employed: ConfiguredAgent,
-    begun: Begun,
+    turn: RunningTurn,
     messages: Sequence[InboundMessage],
-    files: Files,
-    overheard: Sequence[BackgroundMessage] = (),
-) -> AgentInput:
-    """Tell the redactor every id first: a person may be named in a text that was written before he joined."""
-    source = messages[-1].source
-    redactor = policy.redactor(source.platform)
+    background: Sequence[BackgroundMessage] = (),
+) -> Prompt:
+    """Write the context prompt of a turn."""
+    redactor = policy.redactor(messages[-1].source.platform)
     if redactor is not None:
-        redactor.know_source(begun.opened.session.origin)
-        _tell(redactor, begun.history, messages)
-        for remark in overheard:
-            redactor.know_source(remark.source)
-    facts = replace(_facts(policy, begun.opened.session, messages), overheard=tuple(overheard))
+        # Every id is known before any text is redacted: a text may name a user who joined later.
+        redactor.know_source(turn.session.origin)
+        _learn_ids(redactor, turn.begun.history, messages)
+        for each in background:
+            redactor.know_source(each.source)
+
+    facts = replace(_facts(policy, turn.session, messages), background=tuple(background))
     context = context_prompt(facts, redactor)
-    prompt = estimate_text_tokens(employed.system + context) + sum(
-        map(estimate_text_tokens, _texts(messages))
-    )
-    mark = begun.opened.session.consolidated_through
-    seen = window(begun.history, policy.history, mark=mark, prompt_tokens=prompt)
-    turn = Turn(
-        id=begun.turn,
-        session=begun.opened.session,
-        source=source,
-        messages=tuple(messages),
-        history=seen.entries,
-        system=employed.system,
+
+    texts = (turn.configured.system + context, *(message.text for message in messages))
+    return Prompt(
         context=context,
-        workdir=files.workdir(begun.opened.session.id) if employed.has_workdir else None,
+        tokens=sum(map(estimate_text_tokens, texts)),
         shared=facts.shared,
+        redactor=redactor,
     )
+
+
+def select_history(policy: Policy, turn: RunningTurn, prompt: Prompt) -> Window:
+    """Select the part of the transcript that fits into the token budget beside the prompt."""
+    return window(
+        turn.begun.history,
+        policy.history,
+        mark=turn.session.consolidated_through,
+        prompt_tokens=prompt.tokens,
+    )
+
+
+def build_agent_input(
+    running: RunningTurn,
+    messages: Sequence[InboundMessage],
+    prompt: Prompt,
+    history: Window,
+    files: SessionFiles,
+) -> AgentInput:
+    """Put together what the agent is given, with pseudonyms if the config asks for them."""
+    session = running.session
+    configured = running.configured
+    turn = Turn(
+        id=running.id,
+        session=session,
+        source=messages[-1].source,
+        messages=tuple(messages),
+        history=history.entries,
+        system=configured.system,
+        context=prompt.context,
+        workdir=files.workdir(session.id) if configured.has_workdir else None,
+        shared=prompt.shared,
+    )
+    redactor = prompt.redactor
     if redactor is None:
-        return AgentInput(turn=turn, restore=str, weight=seen.weight)
-    hidden = redactor.turn(turn)
+        return AgentInput(turn=turn, restore=str, weight=history.weight)
+
     return AgentInput(
-        turn=hidden, restore=redactor.restore, redact=redactor.redact, weight=seen.weight
+        turn=redactor.turn(turn),
+        restore=redactor.restore,
+        redact=redactor.redact,
+        weight=history.weight,
     )
 
 
 def concluded(
     policy: Policy,
-    employed: ConfiguredAgent,
+    configured: ConfiguredAgent,
     session: Session,
     history: Sequence[Entry],
-    files: Files,
+    files: SessionFiles,
 ) -> SessionEnded:
-    """What the agent of a session that is over may see of it: no more than a turn would have shown it."""
+    """
+    Return what the agent of an ended session may see of it: no more than a turn would have shown.
+    """
     seen = window(history, policy.history, mark=session.consolidated_through)
     ending = SessionEnded(
         id=session.id,
@@ -115,37 +168,45 @@ def concluded(
         title=session.title,
         goal=session.goal,
         history=seen.entries,
-        workdir=files.workdir(session.id) if employed.has_workdir else None,
+        workdir=files.workdir(session.id) if configured.has_workdir else None,
         shared=session.owner is None,
     )
     redactor = policy.redactor(session.origin.platform)
     if redactor is None:
         return ending
+
     redactor.know_source(session.origin)
-    _tell(redactor, history, ())
+    _learn_ids(redactor, history, ())
     return redactor.ending(ending)
 
 
-def heard(
-    said: Sequence[Entry], messages: Sequence[InboundMessage], files: Files
+def as_recorded(
+    entries: Sequence[Entry], messages: Sequence[InboundMessage], files: SessionFiles
 ) -> list[InboundMessage]:
     """
-    The messages as the transcript has them: a question that is asked again came with a command, not with words; and
-    where the files are that came with a message, only the transcript knows after a crash.
+    Return the messages as the transcript has them.
+
+    A question that is asked again came with a command, not with its text; and after a crash only
+    the transcript knows where the files of a message are.
     """
     by_id = {message.id: message for message in messages}
     return [
-        _as_heard(by_id.get(entry.message_id or ""), entry, messages[-1], files) for entry in said
+        _as_recorded(by_id.get(entry.message_id or ""), entry, messages[-1], files)
+        for entry in entries
     ] or [*messages]
 
 
-def _as_heard(
-    message: InboundMessage | None, entry: Entry, last: InboundMessage, files: Files
+def _as_recorded(
+    message: InboundMessage | None, entry: Entry, last: InboundMessage, files: SessionFiles
 ) -> InboundMessage:
+    # The message is complete, and keeps what the transcript does not have, such as what it replies
+    # to.
     if message is not None and all(each.path for each in message.attachments):
         return message
+
     media = [block for block in entry.content if isinstance(block, Media)]
     here = [each for each in media if each.path is not None and files.holds(each.path)]
+    # A file may have been deleted by the retention period. The agent is told.
     gone = [
         f"[file {each.name or each.type.value} is no longer here]"
         for each in media
@@ -155,6 +216,7 @@ def _as_heard(
     text = "\n\n".join(filter(None, (entry.text, *gone)))
     if message is not None:
         return replace(message, text=text, attachments=attachments)
+
     return replace(
         last, id=entry.message_id or last.id, text=text, attachments=attachments, reply_to=None
     )
@@ -164,7 +226,9 @@ def _as_attachment(media: Media) -> Attachment:
     return Attachment(type=media.type, path=media.path, mime=media.mime, name=media.name)
 
 
-def _tell(redactor: Redactor, history: Sequence[Entry], messages: Sequence[InboundMessage]) -> None:
+def _learn_ids(
+    redactor: Redactor, history: Sequence[Entry], messages: Sequence[InboundMessage]
+) -> None:
     for message in messages:
         redactor.know_source(message.source)
     for sender in {entry.sender for entry in history if entry.sender}:
@@ -183,7 +247,3 @@ def _facts(policy: Policy, session: Session, messages: Sequence[InboundMessage])
         homes=policy.homes,
         files=tuple(each.name for message in messages for each in message.attachments if each.name),
     )
-
-
-def _texts(messages: Sequence[InboundMessage]) -> list[str]:
-    return [message.text for message in messages]

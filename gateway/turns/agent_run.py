@@ -1,39 +1,48 @@
 """
-One turn with the agent: runs it, shows what it does as it happens, and keeps what it said.
+Run an agent for one turn: show its events as they happen and collect its answer.
 
-An agent may talk for ten minutes, fall silent, or be told to stop. Whatever happens, what it had said by then is kept.
+An agent may talk for ten minutes, fall silent, or be stopped. In every case what it said until then
+is kept.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from enum import StrEnum
+from typing import Protocol
 
-from turngate.gateway.domain.crashpoints import crashpoint
-from turngate.gateway.domain.errors import AgentError, AgentRefused, Refused, StoreError
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Ask,
     Done,
     File,
-    Reasoning,
+    RunEnd,
     Send,
-    Text,
     Tool,
     ToolStatus,
     Turn,
     Usage,
 )
-from turngate.gateway.domain.ports.adapter import Agent, Clock
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    Refused,
+    StoreError,
+)
+from turngate.gateway.domain.ports.agent import Agent
+from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.text import clean_label
+from turngate.gateway.domain.transcript import Reasoning, Text
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.rules.redaction import StreamRestorer
+from turngate.gateway.rules.outcomes import AgentResult
+from turngate.gateway.rules.policy import TurnTimeouts
+from turngate.gateway.rules.stream_restorer import StreamRestorer
 from turngate.gateway.stores.session_files import clean_name
-from turngate.gateway.turns.answer import Restore, Said
+from turngate.gateway.turns.answer import AgentAnswer, Restore
 
 SECONDS_TO_LET_GO = 5.0
 """For an agent that was told to stop. Then it is left to itself, and its lane goes on."""
@@ -41,71 +50,67 @@ SECONDS_TO_LET_GO = 5.0
 NOT_AVAILABLE = "the agent is not available; whoever runs it can see why"
 
 Show = Callable[[AgentEvent], None]
-FirstTool = Callable[[], Awaitable[None]]
-KeepFile = Callable[[File], Awaitable[File]]
-SendElsewhere = Callable[[Send], Awaitable[None]]
-Answered = Callable[[], None]
-PutQuestion = Callable[[Ask, str, Sequence[str], Answered], Awaitable[bool]]
-_Hearing = Coroutine[None, None, BaseException | None]
+_Listening = Coroutine[None, None, BaseException | None]
 
 
-async def _nothing_to_do() -> None:
-    """For a turn that leaves no trace."""
-
-
-async def _nothing_is_taken(file: File) -> File:
-    raise Refused("files cannot be sent from here")
-
-
-async def _nobody_is_written_to(send: Send) -> None:
-    raise Refused("nobody can be written to from here")
-
-
-async def _nobody_is_asked(ask: Ask, text: str, labels: Sequence[str], answered: Answered) -> bool:
-    raise AgentError("the agent wanted to ask a question, and there is nobody here to answer it")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hands:
+class TurnServices(Protocol):
     """
-    What is done for a turn while it runs.
+    What is done for an agent while it runs.
 
-    `first_tool` is awaited before the first tool is shown. `keep_file` gives the copy of a file that goes out, or
-    raises Refused or StoreError. `send_elsewhere` sends what is for others, or raises the same. `put_question` gets a
-    question with the words that people are to read; True if the agent waits, and then it calls back when the agent is
-    told the answer. `acts`: the agent may do harm if it runs twice, whatever it shows of it.
+    `acts`: the agent may do harm if it runs twice, whatever it reports.
     """
 
-    first_tool: FirstTool = _nothing_to_do
-    keep_file: KeepFile = _nothing_is_taken
-    send_elsewhere: SendElsewhere = _nobody_is_written_to
-    put_question: PutQuestion = _nobody_is_asked
-    acts: bool = False
+    @property
+    def acts(self) -> bool: ...
+
+    async def mark_not_repeatable(self) -> None:
+        """Called once, before the first tool is shown or the first message is sent."""
+
+    async def keep_file(self, file: File) -> File:
+        """Return a copy of a file that is to be sent. Raises Refused or StoreError."""
+
+    async def send_to_chat(self, send: Send) -> None:
+        """Send a message to another chat. Raises Refused or StoreError."""
+
+    async def ask(
+        self, ask: Ask, text: str, labels: Sequence[str], on_answer: Callable[[], None]
+    ) -> bool:
+        """
+        Ask the user, with the text and labels they are to read.
+
+        Returns whether the agent waits; then `on_answer` is called when it is given the answer.
+        """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long an agent may be silent, and how long a turn may take in all."""
+class NoServices:
+    """For a run that nobody follows, such as a summary: it may not act, send or ask."""
 
-    idle: timedelta
-    total: timedelta | None = None
+    acts = False
+
+    async def mark_not_repeatable(self) -> None:
+        """Nothing is recorded for such a run."""
+
+    async def keep_file(self, file: File) -> File:
+        raise Refused("files cannot be sent from here")
+
+    async def send_to_chat(self, send: Send) -> None:
+        raise Refused("messages cannot be sent to other chats from here")
+
+    async def ask(
+        self, ask: Ask, text: str, labels: Sequence[str], on_answer: Callable[[], None]
+    ) -> bool:
+        raise AgentError("the agent wanted to ask a question, and there is no user to answer it")
 
 
 class AgentWillNotStop(Exception):
-    """A bug of the agent, by a name that the log can tell."""
-
-
-class Ending(StrEnum):
-    """How the agent's work came to its end."""
-
-    DONE = "done"
-    STOPPED = "stopped"
-    SILENT = "silent"
-    FAILED = "failed"
+    """The agent ignored its cancellation; the name of this class is what the log shows."""
 
 
 class AgentRun:
-    """A turn that runs. `stop` may come at any time, from any task of the loop, more than once."""
+    """
+    One run of an agent. `stop` may be called at any time, from any task of the loop, more than
+    once.
+    """
 
     def __init__(
         self, agent: Agent, restore: Restore, show: Show, clock: Clock, observer: Observer
@@ -115,69 +120,105 @@ class AgentRun:
         self._show = show
         self._observer = observer
         self._limit: asyncio.Timeout | None = None
-        self._patience = 0.0
+        self._idle_timeout = 0.0
         self._deadline: float | None = None
         self._asked_at = self._began_at = 0.0
         self._unanswered = 0
         self._stopped = self._given_up = self._finished = self._is_over = self._is_marked = False
         self._has_spoken = False
         self._expecting: list[asyncio.Future[bool]] = []
-        self._words, self._thoughts = StreamRestorer(restore), StreamRestorer(restore)
-        self.said = Said(restore=restore, clock=clock)
+        self._words = StreamRestorer(restore)
+        self._thoughts = StreamRestorer(restore)
+        self.answer = AgentAnswer(restore=restore, clock=clock)
         self.failure: str | None = None
 
     def stop(self) -> None:
-        """Take no more from the agent. Harmless before the first word and after the last."""
+        """Take no more events from the agent. Harmless before the first and after the last."""
         self._stopped = True
+        # An expired timeout cannot be moved, and the run ends anyway.
         if self._limit is not None and not self._limit.expired():
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def goes_on(self) -> bool:
-        """Wait for what the agent says or does next. False if it does nothing more."""
+        """Wait for the agent's next event. False if there is none."""
         if self._is_over:
             return False
         expected: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._expecting.append(expected)
         return await expected
 
-    async def run(self, turn: Turn, patience: Patience, hands: Hands | None = None) -> Ending:
-        """Until the agent is done, fails, takes too long, or is told to stop. What it said is in `said`."""
+    async def run(
+        self, turn: Turn, timeouts: TurnTimeouts, services: TurnServices | None = None
+    ) -> RunEnd:
+        """
+        Run until the agent is done, fails, times out or is stopped. What it said is in `answer`.
+        """
         if self._stopped:
             self._end()
-            return Ending.STOPPED
-        self._patience = patience.idle.total_seconds()
+            return RunEnd.STOPPED
+
+        # The clock of the event loop, not the wall clock: a jump of the time of day must not end a
+        # turn.
+        self._idle_timeout = timeouts.idle.total_seconds()
         self._began_at = asyncio.get_running_loop().time()
-        if patience.total is not None:
-            self._deadline = asyncio.get_running_loop().time() + patience.total.total_seconds()
-        error = await self._listen(self._hear_all(turn, hands or Hands()))
+        if timeouts.total is not None:
+            self._deadline = asyncio.get_running_loop().time() + timeouts.total.total_seconds()
+
+        error = await self._listen(self._hear_all(turn, services or NoServices()))
+        # Ctrl-C is for the process, not for the agent.
         if isinstance(error, KeyboardInterrupt):
             raise error
+
         if isinstance(error, AgentError):
             self._observer.agent_failed(error)
             self.failure = (
                 NOT_AVAILABLE if isinstance(error, AgentRefused) else self._restore(str(error))
             )
         elif error is not None:
+            # After a timeout we cancelled it ourselves.
             if not (self._given_up and isinstance(error, asyncio.CancelledError)):
                 self._observer.bug(error)
             self.failure = "the agent broke down"
+
         return self._ending()
 
-    def _ending(self) -> Ending:
-        """Nothing that an agent does after its last word, or after it was cut off, changes how the turn ended."""
+    def result(self, ending: RunEnd, *, stopped_because: str | None = None) -> AgentResult:
+        """
+        Return what the run left, once it has ended. `stopped_because` is the reason of a stop that
+        no user asked for.
+        """
+        return AgentResult(
+            ending=ending,
+            text=self.answer.text,
+            entries=self.answer.entries(),
+            files=self.answer.files,
+            missed=tuple(self.answer.missed),
+            spent=self.answer.spent,
+            failure=stopped_because if ending is RunEnd.STOPPED else self.failure,
+        )
+
+    def _ending(self) -> RunEnd:
+        """
+        Return how the turn ended. Nothing that an agent does after its last word, or after it was
+        cut off, changes that.
+        """
         if self._finished or self._stopped:
             self.failure = None
-            return Ending.DONE if self._finished else Ending.STOPPED
+            return RunEnd.DONE if self._finished else RunEnd.STOPPED
+
         if self._given_up:
             self._observer.agent_silent()
             self.failure = "the agent took too long" if self._is_late() else "the agent fell silent"
-            return Ending.SILENT
-        return Ending.FAILED if self.failure is not None else Ending.DONE
+            return RunEnd.SILENT
 
-    async def _listen(self, hearing: _Hearing) -> BaseException | None:
+        return RunEnd.FAILED if self.failure is not None else RunEnd.DONE
+
+    async def _listen(self, hearing: _Listening) -> BaseException | None:
         """
-        What ended it, if that was an error. The agent has a task of its own: one that takes no notice of being
-        cancelled is left behind with it, and holds up nobody.
+        Return the error that ended the run, if any.
+
+        The agent has a task of its own. One that ignores its cancellation is left behind with it,
+        and the lane continues.
         """
         listening = asyncio.ensure_future(hearing)
         try:
@@ -187,10 +228,12 @@ class AgentRun:
             self._given_up = True
         finally:
             self._limit = None  # its time is over: it can no longer be moved
+            # Also after a normal end, where it does nothing.
             listening.cancel()
             await asyncio.wait({listening}, timeout=SECONDS_TO_LET_GO)
             self._end()
             self._show_rest()
+
         return listening.result() if listening.done() else AgentWillNotStop()
 
     def _end(self) -> None:
@@ -203,31 +246,40 @@ class AgentRun:
                 expected.set_result(goes_on)
         self._expecting.clear()
 
-    async def _hear_all(self, turn: Turn, hands: Hands) -> BaseException | None:
-        """An agent is somebody else's code: whatever it raises ends the turn and no task, and what it said is kept."""
+    async def _hear_all(self, turn: Turn, services: TurnServices) -> BaseException | None:
+        """
+        Consume the agent's events. The agent is foreign code: whatever it raises ends the turn, not
+        the task, and what it said is kept.
+        """
         try:
-            if hands.acts:
-                await self._mark(hands)
+            # An agent that may do harm is marked before it starts: it need not report its tools.
+            if services.acts:
+                await self._mark(services)
             async with aclosing(self._agent.run(turn)) as events:
                 async for event in events:
+                    # An agent may ignore its cancellation and go on: nothing of that is kept.
                     if self._stopped or self._given_up or self._is_over:
                         break
+
                     self._wait_longer()
                     if not self._has_spoken and isinstance(event, Text):
                         self._tell_first_text(turn)
                     if _goes_on(event):
                         self._tell_expecting(goes_on=True)
+
                     crashpoint("mid-stream")
                     if isinstance(event, Ask):
-                        await self._put(event, hands)
-                    elif (taken := await self._taken(event, hands)) is not None:
-                        self.said.hear(taken)
+                        await self._put(event, services)
+                    elif (taken := await self._taken(event, services)) is not None:
+                        self.answer.hear(taken)
                         self._preview(taken)
+
                     if isinstance(event, Done):
                         self._finished = True
                         break
         except BaseException as exc:  # noqa: BLE001 - an error here is a value, which `run` looks at
             return exc
+
         return None
 
     def _tell_first_text(self, turn: Turn) -> None:
@@ -237,70 +289,77 @@ class AgentRun:
         )
 
     def _wait_longer(self) -> None:
-        """Whoever waits for an answer may be silent: how long people may think is for others to say."""
+        """Restart the idle timeout. There is none while a user is to answer a question."""
         if self._limit is not None and not (self._limit.expired() or self._stopped):
             self._limit.reschedule(None if self._unanswered else self._silent_until())
 
     def _silent_until(self) -> float:
-        silent_until = asyncio.get_running_loop().time() + self._patience
+        silent_until = asyncio.get_running_loop().time() + self._idle_timeout
         return silent_until if self._deadline is None else min(silent_until, self._deadline)
 
     def _is_late(self) -> bool:
         return self._deadline is not None and asyncio.get_running_loop().time() >= self._deadline
 
-    async def _put(self, ask: Ask, hands: Hands) -> None:
+    async def _put(self, ask: Ask, services: TurnServices) -> None:
         self._show_rest()
-        self.said.hear(ask)
+        self.answer.hear(ask)
         labels = tuple(map(self._restore, ask.options))
-        if await hands.put_question(ask, self._restore(ask.text), labels, self._was_answered):
+        if await services.ask(ask, self._restore(ask.text), labels, self._was_answered):
+            # With several open questions the time counts from the first one.
             if not self._unanswered:
                 self._asked_at = asyncio.get_running_loop().time()
             self._unanswered += 1
         self._wait_longer()
 
     def _was_answered(self) -> None:
-        """How long people took to think is not the agent's time."""
+        """Extend the deadline by the time the user took to answer."""
         self._unanswered -= 1
         if not self._unanswered and self._deadline is not None:
             self._deadline += asyncio.get_running_loop().time() - self._asked_at
         self._wait_longer()
 
-    async def _taken(self, event: AgentEvent, hands: Hands) -> AgentEvent | None:
-        """What is kept of it. A tool at work is on disk before anybody sees it: after a crash it must not run again."""
+    async def _taken(self, event: AgentEvent, services: TurnServices) -> AgentEvent | None:
+        """
+        Return what is kept of an event. A tool at work is recorded before it is shown: after a
+        crash the turn must not run again.
+        """
         if isinstance(event, Tool | Send):
-            await self._mark(hands)
+            await self._mark(services)
         if isinstance(event, Send):
-            await self._send(event, hands)
+            await self._send(event, services)
             return None
-        return await self._copied(event, hands) if isinstance(event, File) else event
+        return await self._copied(event, services) if isinstance(event, File) else event
 
-    async def _mark(self, hands: Hands) -> None:
+    async def _mark(self, services: TurnServices) -> None:
         if not self._is_marked:
-            await hands.first_tool()
+            await services.mark_not_repeatable()
         self._is_marked = True
 
-    async def _send(self, send: Send, hands: Hands) -> None:
-        """Somewhere else, at once. The person who asked hears of it only if it could not be sent."""
-        self.said.hear(send)
+    async def _send(self, send: Send, services: TurnServices) -> None:
+        """Send to another chat at once. The user is informed only if that fails."""
+        self.answer.hear(send)
         restored = replace(send, target=self._restore(send.target), text=self._restore(send.text))
         try:
-            await hands.send_elsewhere(restored)
+            await services.send_to_chat(restored)
         except (Refused, StoreError) as exc:
             self._observer.not_sent_elsewhere(exc)
-            self.said.miss(f"A message to {clean_label(restored.target)} was not sent: {exc}.")
+            self.answer.miss(f"A message to {clean_label(restored.target)} was not sent: {exc}.")
 
-    async def _copied(self, file: File, hands: Hands) -> File | None:
-        """As it is now: the agent may change it afterwards. None for one that cannot be taken: that is told."""
+    async def _copied(self, file: File, services: TurnServices) -> File | None:
+        """
+        Copy a file as it is now; the agent may change it afterwards. None for one that cannot be
+        taken, which the user is told.
+        """
         named = replace(file, name=clean_name(self._restore(file.name or file.path)))
         try:
-            return await hands.keep_file(named)
+            return await services.keep_file(named)
         except (Refused, StoreError) as exc:
             self._observer.file_refused(exc)
-            self.said.miss(f"The file {named.name} was not sent: {exc}.")
+            self.answer.miss(f"The file {named.name} was not sent: {exc}.")
             return None
 
     def _preview(self, event: AgentEvent) -> None:
-        """Pseudonyms never reach a screen, so text is shown as soon as none can be hiding at its end."""
+        """Show an event. Text is held back while a pseudonym could be incomplete at its end."""
         match event:
             case Text(text=text):
                 self._show_words(self._words.feed(text))
@@ -328,14 +387,14 @@ class AgentRun:
 
 
 def _goes_on(event: AgentEvent) -> bool:
-    """Whether it is something new: not the end of what was begun before, nor what that cost."""
+    """Return whether an event shows new work: not the end of an earlier tool, nor usage."""
     return not isinstance(event, Usage | Done) and not (
         isinstance(event, Tool) and event.status is not ToolStatus.STARTED
     )
 
 
 def restored_tool(tool: Tool, restore: Restore) -> Tool:
-    """A tool as people may see it."""
+    """Return a tool event with real ids, for display."""
     return replace(
         tool,
         title=tool.title and restore(tool.title),

@@ -1,4 +1,4 @@
-"""What an agent said and used in a turn, collected as a transcript keeps it."""
+"""Collect what an agent says and uses in a turn, in the form that a transcript keeps."""
 
 from __future__ import annotations
 
@@ -7,32 +7,34 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
 
-from turngate.gateway.domain.errors import AgentError
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
+    LONGEST_ANSWER,
     AgentEvent,
     Ask,
-    Cost,
-    CostStatus,
     Done,
-    Entry,
     File,
+    Send,
+    Tool,
+    ToolStatus,
+    Usage,
+)
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.transcript import (
+    Entry,
     Media,
     MediaType,
     Reasoning,
     Role,
-    Send,
-    Spent,
     Text,
-    Tokens,
-    Tool,
     ToolCall,
-    ToolStatus,
-    Usage,
 )
-from turngate.gateway.domain.ports.adapter import Clock
-
-LONGEST_ANSWER = 2_000_000
-"""In characters, tools and thoughts included: an agent that never stops talking must not fill memory and disk."""
+from turngate.gateway.domain.usage import (
+    Cost,
+    CostStatus,
+    Spent,
+    Tokens,
+)
 
 _MOST_MISSED = 20
 _MOST_SENT = 100
@@ -42,7 +44,7 @@ Restore = Callable[[str], str]
 
 @dataclass(slots=True)
 class _Step:
-    """What the assistant said in one breath, the tools it then called, and what they gave back."""
+    """One step of the assistant: its text, the tools it then called, and their results."""
 
     at: datetime
     pieces: list[str] = field(default_factory=list)
@@ -52,8 +54,10 @@ class _Step:
     files: list[File] = field(default_factory=list)
 
 
-class Said:
-    """What an agent said and used, as a transcript keeps it: with the real ids, in an order that can be replayed."""
+class AgentAnswer:
+    """
+    The collected answer: with real ids instead of pseudonyms, in an order that can be replayed.
+    """
 
     def __init__(self, *, restore: Restore, clock: Clock) -> None:
         self._restore = restore
@@ -70,8 +74,10 @@ class Said:
     def hear(self, event: AgentEvent) -> None:
         """Add one event."""
         self._length += _length(event)
+        # An agent in a loop must not fill the memory or the transcript.
         if self._length > LONGEST_ANSWER:
             raise AgentError(f"it said more than {LONGEST_ANSWER:,} characters")
+
         match event:
             case Text(text=text):
                 self._step(closed_by_calls=True).pieces.append(text)
@@ -92,7 +98,8 @@ class Said:
                 assert_never(event)
 
     def miss(self, told: str) -> None:
-        """Something that the agent wanted to send and that was not taken."""
+        """Note something that the agent wanted to send and could not."""
+        # The same bound for things that cannot be sent.
         if len(self.missed) >= _MOST_MISSED:
             raise AgentError(
                 f"it wanted to send more than {_MOST_MISSED} things that cannot be sent"
@@ -101,18 +108,18 @@ class Said:
 
     @property
     def files(self) -> tuple[File, ...]:
-        """What goes out beside the words."""
+        """The files to send besides the text."""
         return tuple(file for step in self._steps for file in step.files)
 
     @property
     def text(self) -> str:
-        """All of its words, with a blank line where it went off to use a tool."""
+        """The whole text, with a blank line where a tool was used in between."""
         return self._restore(
             "\n\n".join(filter(None, ("".join(step.pieces).strip() for step in self._steps)))
         )
 
     def entries(self) -> tuple[Entry, ...]:
-        """For the transcript. The last words carry how long the turn took."""
+        """Return the transcript entries. The last one carries how long the turn took."""
         entries = [entry for step in self._steps for entry in self._entries_of(step)]
         took = int((self._clock.monotonic() - self._began) * 1000)
         return (*entries[:-1], replace(entries[-1], latency_ms=took)) if entries else ()
@@ -126,20 +133,27 @@ class Said:
         self.used_tools = True
         step = self._step_of(tool) or self._step(closed_by_calls=False)
         self._called_in[tool.id] = step
+        # Later events of a call may come without its input, and must not erase it.
         if tool.id not in step.calls or tool.input is not None:
             step.calls[tool.id] = ToolCall(id=tool.id, name=tool.name, arguments=tool.input or "{}")
         if tool.status is not ToolStatus.STARTED:
             step.results[tool.id] = tool.output or tool.status.value
 
     def _step_of(self, tool: Tool) -> _Step | None:
-        """Where it was called. Some agents count anew in every breath: what starts after its result is another call."""
+        """
+        Return the step in which a tool was called. Some agents reuse call ids: a call that starts
+        after its result is a new one.
+        """
         step = self._called_in.get(tool.id)
         return (
             None if step and tool.status is ToolStatus.STARTED and tool.id in step.results else step
         )
 
     def _step(self, *, closed_by_calls: bool) -> _Step:
-        """Words after a call begin a new breath; more calls belong to the one that is open until a result came."""
+        """
+        Return the current step. Text after a call begins a new one; more calls belong to the same
+        step until a result comes.
+        """
         last = self._steps[-1]
         if last.results or (closed_by_calls and last.calls):
             last = _Step(at=self._clock.now())
@@ -150,6 +164,7 @@ class Said:
         text = self._restore("".join(step.pieces))
         if not (text.strip() or step.calls or step.reasoning or step.files):
             return []
+
         calls = tuple(
             replace(call, arguments=self._restore(call.arguments)) for call in step.calls.values()
         )
@@ -189,7 +204,10 @@ def _length(event: AgentEvent) -> int:
 
 
 def _sent_file(file: File) -> Media:
-    """Its copy is gone once it has arrived, so a transcript knows its name only."""
+    """
+    Return the entry of a sent file. Its copy is deleted once it has arrived, so only the name is
+    kept.
+    """
     return Media(type=MediaType.FILE, name=file.name)
 
 
@@ -200,7 +218,7 @@ def _joined(before: Reasoning | None, more: Reasoning) -> Reasoning:
 
 
 def _with_usage(spent: Spent, usage: Usage) -> Spent:
-    """Calls of one turn add up; how full the prompt was is what the last of them says."""
+    """Add usage. Tokens of several calls add up; the prompt size is that of the last call."""
     tokens = Tokens(
         input=usage.input,
         output=usage.output,
@@ -211,5 +229,7 @@ def _with_usage(spent: Spent, usage: Usage) -> Spent:
         Cost(usd=usage.cost_usd, status=CostStatus.REPORTED) if usage.cost_usd is not None else None
     )
     cost = spent.cost + reported if spent.cost and reported else reported or spent.cost
+    # Not added up: each call of a turn sends the whole prompt again.
     prompt = tokens.input + tokens.cache_read + tokens.cache_write
+
     return replace(spent, tokens=spent.tokens + tokens, prompt_tokens=prompt, cost=cost)

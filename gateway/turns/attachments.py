@@ -1,7 +1,8 @@
 """
-What came with messages, fetched before their turn begins, so that the transcript knows where it is.
+Fetch the files of messages before their turn begins, so that the transcript knows where they are.
 
-A file that cannot be had spoils no turn: the agent reads in its place why not, and so does whoever sent it.
+A file that cannot be fetched does not fail the turn: the agent reads the reason in its place, and
+so does the user.
 """
 
 from __future__ import annotations
@@ -11,16 +12,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
-from turngate.gateway.domain.errors import Refused, Retryable, Throttled, TurngateError
-from turngate.gateway.domain.messages import Attachment, Entry, InboundMessage, SessionId
+from turngate.gateway.domain.errors import (
+    Refused,
+    Retryable,
+    Throttled,
+    TurngateError,
+)
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.messages import Attachment, InboundMessage
 from turngate.gateway.domain.ports.adapter import FetchesFiles
 from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.transcript import Entry
 from turngate.gateway.observability.error_text import reason_of
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.outbound.delivery import Delivery
+from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.rules.policy import Policy
-from turngate.gateway.stores.session_files import Files, clean_name, too_large
-from turngate.gateway.stores.waiting_store import until_stored
+from turngate.gateway.stores.session_files import (
+    SessionFiles,
+    clean_name,
+    too_large,
+)
 from turngate.gateway.turns.batch import ActiveBatch
 
 LONGEST_FETCH = 300.0
@@ -34,35 +45,37 @@ _Found = Attachment | str
 
 @dataclass(slots=True, kw_only=True)
 class Attachments:
-    """Fetches through whichever account a message came from."""
+    """Fetches files through the account that a message came from."""
 
-    files: Files
+    files: SessionFiles
     policy: Policy
     store: Store
-    delivery: Delivery
+    accounts: ConnectedAccounts
     observer: Observer
 
-    async def gather(self, running: ActiveBatch) -> list[InboundMessage]:
+    async def fetch(self, batch: ActiveBatch) -> list[InboundMessage]:
         """
-        The messages of a batch with their files, before its turn begins. Being stopped ends it at once.
+        Return the messages of a batch with their files. A stop ends the fetching at once.
 
-        Of a turn that had begun before, the transcript has the files.
+        For a turn that had begun before, the transcript has the files already.
         """
-        messages = [stored.message for stored in running.batch]
-        if (
-            not any(message.attachments for message in messages)
-            or running.batch[0].turn is not None
-        ):
+        messages = [stored.message for stored in batch.queued]
+        if not any(message.attachments for message in messages) or batch.queued[0].turn is not None:
             return messages
-        opening, found = self.policy.opening(messages[-1].source), list[_Found]()
-        session = (await until_stored(lambda: self.store.open(opening), self.observer)).session.id
+
+        opening = self.policy.opening(messages[-1].source)
+        found = list[_Found]()
+        session = (await self.store.open(opening)).session.id
+        # A task of its own, so that a stop or the time limit keeps what has arrived by then.
         fetching = asyncio.ensure_future(self._fetch_all(session, messages, found))
-        running.stoppable(lambda: _cut_off(fetching))
+        batch.stoppable(lambda: _cut_off(fetching))
         try:
             await asyncio.wait({fetching}, timeout=LONGEST_FETCH)
         finally:
             fetching.cancel()
+
         await asyncio.wait({fetching})
+        # What was not reached in time is reported like any other failure.
         answers = chain(found, repeat("it took too long"))
         return [
             _with_files(message, zip(self._wanted(message), answers, strict=False))
@@ -75,16 +88,18 @@ class Attachments:
     async def _fetch_all(
         self, session: SessionId, messages: Sequence[InboundMessage], found: list[_Found]
     ) -> None:
-        """One after the other, so that what has come is there whenever this is cut off."""
+        """
+        Fetch one file after the other, so that what has arrived is kept whenever this is cut off.
+        """
         for message in messages:
-            fetcher = self.delivery.fetcher(message.source)
+            fetcher = self.accounts.fetcher(message.source)
             for attachment in self._wanted(message):
                 found.append(await self._fetch(session, attachment, fetcher))  # noqa: PERF401 - not lost when cut off
 
     async def _fetch(
         self, session: SessionId, attachment: Attachment, fetcher: FetchesFiles | None
     ) -> _Found:
-        """Where it is now, or why it is not here."""
+        """Return where the file is now, or why it could not be fetched."""
         try:
             if attachment.size is not None and attachment.size > self.files.rules.largest:
                 raise Refused(too_large(attachment.size, self.files.rules.largest))
@@ -101,7 +116,8 @@ class Attachments:
     async def _until_it_came(
         self, session: SessionId, attachment: Attachment, fetcher: FetchesFiles
     ) -> Attachment:
-        """A connection may break: another try costs little, and a file that is missing may cost the answer."""
+        """Retry a broken connection: a retry is cheap, and a missing file may spoil the answer."""
+        # Two retries, then one last attempt whose error counts.
         for pause in _PAUSES:
             try:
                 return await self.files.receive(session, attachment, fetcher.fetch(attachment))
@@ -110,46 +126,53 @@ class Attachments:
         return await self.files.receive(session, attachment, fetcher.fetch(attachment))
 
 
-def not_fetched(said: Sequence[Entry], running: ActiveBatch) -> list[str]:
+def not_fetched(recorded: Sequence[Entry], batch: ActiveBatch) -> list[str]:
     """
-    What the senders of a batch should know before the answer: which of their files the agent does not have.
+    Return what users should read before the answer: which of their files the agent does not have.
 
-    Found in what was said, after what they wrote themselves, so that a crash cannot swallow it.
+    Derived from the recorded text after what the user wrote, so that it survives a crash.
     """
     written = {
         stored.message.id: stored.message.text
-        for stored in running.batch
+        for stored in batch.queued
         if stored.message.attachments
     }
     added = [
         _added(entry.text, written[entry.message_id])
-        for entry in said
+        for entry in recorded
         if entry.message_id in written
     ]
     stand_ins = filter(None, _BETWEEN.join(added).split(_BETWEEN))
     told = [f"{each[1].upper()}{each[2:-1]}." for each in stand_ins]
+
     return ["\n".join(told)] if told else []
 
 
-def _added(said: str, written: str) -> str:
-    return said.removeprefix(written) if said.startswith(written) else ""
+def _added(text: str, written: str) -> str:
+    return text.removeprefix(written) if text.startswith(written) else ""
 
 
 def _with_files(
     message: InboundMessage, results: Iterable[tuple[Attachment, _Found]]
 ) -> InboundMessage:
-    """What could be fetched stays with the message; of the rest its text says why."""
-    came, stand_ins, looked_at = [], [], 0
+    """Attach the files that were fetched; the text says why for the others."""
+    came = []
+    stand_ins = []
+    looked_at = 0
     for attachment, found in results:
         looked_at += 1
         if isinstance(found, Attachment):
             came.append(found)
         else:
             stand_ins.append(f"[file {_name(attachment)} could not be fetched: {found}]")
+
+    # Files beyond the limit are named as well, so that nobody waits for them.
     if more := len(message.attachments) - looked_at:
         stand_ins.append(
-            f"[{more} more of the files were not fetched: {looked_at} are the most with one message]"
+            f"[{more} more of the files were not fetched: {looked_at} are the most with one "
+            "message]"
         )
+
     text = _BETWEEN.join(filter(None, (message.text, *stand_ins)))
     return replace(message, text=text, attachments=tuple(came))
 

@@ -1,4 +1,6 @@
-"""What one turn answers: stored messages that go together, and how whoever works on them is stopped or told more."""
+"""
+The messages that one turn answers together, and how the running work on them is stopped or steered.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +8,21 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from turngate.gateway.domain.messages import InboundMessage, InboxId, TurnId
-from turngate.gateway.domain.ports.store import InboxItem
+from turngate.gateway.domain.ids import InboxId, TurnId
+from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.store_values import InboxItem
 from turngate.gateway.turns.slots import Slot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class QueuedMessage:
     """
     A message in the inbox.
 
-    `turn` is the one it already belongs to, if the daemon died during it. `alone`: a command, never answered together
-    with others. `recovered`: an earlier run of the daemon had it, and may have done a part of it; `attempts` is how
-    often its turn began. `is_surplus`: more than may wait in its lane, and not to be answered.
+    `turn` is the one it belongs to already, if the daemon died during it. `alone`: a command, never
+    answered together with others. `recovered`: an earlier run of the daemon had it and may have
+    done part of it; `attempts` is how often its turn began. `is_surplus`: it exceeds the queue
+    limit and is refused.
     """
 
     id: InboxId
@@ -31,8 +35,11 @@ class Stored:
     is_first_surplus: bool = False
 
     def is_changed_by(self, edit: InboundMessage) -> bool:
-        """Whether it is this message, of this very person, and not yet claimed by a turn."""
-        mine, yours = self.message.source, edit.source
+        """
+        Return whether an edit is about this message, by its own sender, before a turn claimed it.
+        """
+        mine = self.message.source
+        yours = edit.source
         same = self.message.id == edit.id and (mine.chat_id, mine.participant_id) == (
             yours.chat_id,
             yours.participant_id,
@@ -40,8 +47,8 @@ class Stored:
         return same and not self.alone and self.turn is None
 
     @classmethod
-    def recovered_from(cls, item: InboxItem, *, alone: bool) -> Stored:
-        """A message that an earlier run left."""
+    def recovered_from(cls, item: InboxItem, *, alone: bool) -> QueuedMessage:
+        """Make a queued message from an inbox row of an earlier run."""
         attempts = item.attempts
         return cls(
             id=item.id,
@@ -52,39 +59,54 @@ class Stored:
             attempts=attempts,
         )
 
-    def goes_with(self, other: Stored) -> bool:
-        """Whether one turn may answer both."""
+    def goes_with(self, other: QueuedMessage) -> bool:
+        """Return whether one turn may answer both."""
         return not (self.alone or other.alone) and self.turn == other.turn
 
 
-Steer = Callable[[Stored], Awaitable[bool]]
+_PAUSES_BEFORE_ATTEMPT = (0.0, 0.5, 2.0, 0.0)
+"""Seconds. The last one is for a turn that is given up without running."""
+
+
+async def pause_before_attempt(attempts: int) -> None:
+    """
+    Wait before a turn that died with its daemon begins again, longer each time.
+
+    A crash during the pause does not count as an attempt.
+    """
+    pause = _PAUSES_BEFORE_ATTEMPT[min(attempts, len(_PAUSES_BEFORE_ATTEMPT) - 1)]
+    await asyncio.sleep(pause)
+
+
+Steer = Callable[[QueuedMessage], Awaitable[bool]]
 
 
 class ActiveBatch:
     """
-    A batch whose turn has come. Whoever works on it says how it can be stopped, and when all but the sending is done.
+    A batch that is being worked on. The worker sets how it can be stopped, and reports when the
+    answer is stored.
 
-    `runs_once`: an agent is at work that may do harm if it does the same again. `ended_for`: why it was stopped, if not
-    because somebody said so. `beside`: not in the lane but next to it, while a turn may run there. `let_go` gives up
-    the place that it keeps there. `slot`: the room that it takes from others.
+    `runs_once`: the agent may do harm if it does the same again. `ended_for`: why it was stopped,
+    if not by a user. `beside`: it runs beside the lane, while a turn may run in it. `let_go` frees
+    the place it holds in the lane. `slot`: its share of the concurrency limit.
     """
 
     def __init__(
         self,
-        batch: Sequence[Stored],
+        batch: Sequence[QueuedMessage],
         *,
         beside: bool = False,
         let_go: Callable[[], None] | None = None,
         slot: Slot | None = None,
     ) -> None:
-        self.batch = tuple(batch)
+        self.queued = tuple(batch)
         self.beside = beside
         self._slot = slot
         self.on_stop: Callable[[], None] | None = None
         self.runs_once = False
         self.ended_for: str | None = None
         self._on_steer: Steer | None = None
-        self._joined: list[Stored] = []
+        self._joined: list[QueuedMessage] = []
         self._over: asyncio.Event | None = None
         self._is_over = self.is_answered = False
         self._let_go = let_go
@@ -92,63 +114,66 @@ class ActiveBatch:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """What their platform calls these messages, and those that joined them."""
-        return tuple(stored.message.id for stored in (*self.batch, *self._joined))
+        """The platform's ids of these messages, and of those that joined the turn."""
+        return tuple(stored.message.id for stored in (*self.queued, *self._joined))
 
-    def answered(self) -> None:
-        """The answer is on disk. Whoever sees it may already say the next thing, and must not find the lane busy."""
+    def mark_answered(self) -> None:
+        """
+        The answer is stored. The lane is free from here on: a user who sees the answer may write at
+        once.
+        """
         self.is_answered = True
         if self._let_go is not None:
             self._let_go()
             self._let_go = None
 
-    def rest(self) -> None:
-        """It waits for people, and lets others work meanwhile."""
+    def release_slot(self) -> None:
+        """Give the slot to other turns while this one waits for a user."""
         if self._slot is not None:
-            self._slot.rest()
+            self._slot.release()
 
-    async def go_on(self) -> None:
-        """Wait until it may work again."""
+    async def reacquire_slot(self) -> None:
+        """Wait for a slot again."""
         if self._slot is not None:
-            await self._slot.go_on()
+            await self._slot.reacquire()
 
     def stoppable(self, stop: Callable[[], None]) -> None:
-        """From now on it can be stopped, and at once if that was asked for before."""
+        """Set how to stop it. Stops at once if that was asked for before."""
         self.on_stop = stop
         if self._stopped:
             stop()
 
     def steerable(self, steer: Steer | None) -> None:
-        """From now on more can be said to it; with None, no longer."""
+        """Set what takes further messages during the turn; None: nothing does any more."""
         self._on_steer = steer
 
-    async def takes(self, stored: Stored) -> bool:
-        """Say one thing more to it. False if it does not listen, or no longer."""
+    async def takes(self, stored: QueuedMessage) -> bool:
+        """Offer another message to the running turn. False if it does not take it."""
         taken = self._on_steer is not None and await self._on_steer(stored)
         if taken:
             self._joined.append(stored)
         return taken
 
     def end(self, why: str) -> None:
-        """Stop it for a reason that is not a person's, and that he hears."""
+        """Stop it for a reason that the user is given."""
         self.ended_for = why
         self.stop()
 
     def stop(self) -> None:
-        """Ask for it; `until_over` tells when what was said has been kept."""
+        """Ask it to stop; `until_over` waits until the partial answer is stored."""
         self._stopped = True
         if self.on_stop is not None:
             self.on_stop()
 
     def finish(self) -> None:
-        """Nothing more comes of it."""
-        self.answered()
+        """Called when all work on it has ended."""
+        self.mark_answered()
         self._is_over = True
         if self._over is not None:
             self._over.set()
 
     async def until_over(self) -> None:
-        """Few wait for it, so room for them is made when the first one does."""
+        """Wait for the end. The event is made by the first waiter: most batches have none."""
         if not self._is_over:
             self._over = self._over or asyncio.Event()
             await self._over.wait()

@@ -1,34 +1,41 @@
-"""Where turns are paid for: may this one run, what did it cost, and who is charged."""
+"""Check budgets before a turn, and charge usage after it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from turngate.gateway.domain.agent_events import Turn
 from turngate.gateway.domain.errors import UnknownSession, UnknownWork
-from turngate.gateway.domain.messages import (
-    InboundMessage,
-    Part,
-    SessionId,
-    SessionSource,
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.ports.agent import TellsWhoAnswered
+from turngate.gateway.domain.ports.capability import can
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.store_values import Begun, Outcome
+from turngate.gateway.domain.usage import (
+    By,
+    Payer,
+    Spending,
     Spent,
-    Turn,
 )
-from turngate.gateway.domain.ports.adapter import Clock, TellsWhoAnswered, can
-from turngate.gateway.domain.ports.store import Begun, Outcome, Store
-from turngate.gateway.domain.usage import By, Payer, Spending
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.rules import outcomes as replies
-from turngate.gateway.rules.budgets import Standing, Today, why_not
+from turngate.gateway.rules import outcomes
+from turngate.gateway.rules.budgets import (
+    Standing,
+    Today,
+    why_not,
+)
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.pricing import counted, priced
-from turngate.gateway.stores.waiting_store import until_stored
 
 USED_UP = "the budget of the day is used up"
 
 
 @dataclass(slots=True)
 class Billing:
-    """Knows today's sums by heart. What runs while a budget is being used up is let run."""
+    """Keeps today's sums in memory. A turn that runs while a budget is used up is not stopped."""
 
     policy: Policy
     store: Store
@@ -40,7 +47,9 @@ class Billing:
         self._today = Today(lambda: self.policy.budgets)
 
     async def open(self) -> None:
-        """Read what was used today before this run of the daemon. Called before the first message."""
+        """
+        Read what was used today before this run of the daemon. Called before the first message.
+        """
         day = self._day()
         sums = [
             await self.store.usage(by, since=day, until=day) for by in (By.USER, By.CHAT, By.DAY)
@@ -48,55 +57,64 @@ class Billing:
         self._today.begin(day, (used for listing in sums for used in listing))
 
     def refusal(self, message: InboundMessage) -> Outcome | None:
-        """What is said instead of a turn whose budget is used up; None: let it run. Asked before the agent is."""
+        """Return what to say instead of a turn whose budget is used up; None: run it."""
         words = why_not(self.standing(message.source))
         if words is None:
             return None
-        entries, parts = (replies.notice(words, self.clock.now()),), replies.parts(message, words)
+        entries = (outcomes.notice(words, self.clock.now()),)
+        parts = outcomes.parts(message, words)
         return Outcome(entries=entries, parts=parts, failure=USED_UP, refused=True)
 
     def standing(self, source: SessionSource) -> Standing:
-        """How whoever writes from there stands today."""
+        """Return today's usage and limits for whoever writes from this source."""
         return self._today.standing(self._payer(source, ""))
 
     def billed(
-        self, outcome: Outcome, employed: ConfiguredAgent, turn: Turn, source: SessionSource
+        self,
+        outcome: Outcome,
+        configured: ConfiguredAgent,
+        name: str,
+        turn: Turn,
+        source: SessionSource,
     ) -> Outcome:
-        """With what the turn used, what that costs and who is charged; as it is if nothing was used. Asked once."""
-        employed = self._answerer(employed, turn)
-        spent = priced(counted(outcome.spent, turn, outcome.entries), employed.prices)
+        """
+        Add what the turn used, what that costs and who is charged. `name` is the agent that
+        answered.
+
+        An outcome for which nothing was used is returned unchanged.
+        """
+        # A fallback has prices of its own.
+        answering = self.policy.agents.get(name, configured)
+        spent = priced(counted(outcome.spent, turn, outcome.entries), answering.prices)
         if not spent.tokens.total and spent.cost is None:
             return outcome
-        payer = self._payer(source, employed.name)
-        return replace(outcome, spent=replace(spent, model=employed.model), payer=payer)
 
-    def _answerer(self, employed: ConfiguredAgent, turn: Turn) -> ConfiguredAgent:
-        """Another may have stood in for it, at a price of its own."""
-        agent: object = employed.agent
-        name = agent.answered_by(turn.id) if can(agent, TellsWhoAnswered) else None
-        return self.policy.agents.get(name or employed.name, employed)
+        payer = self._payer(source, answering.name)
+        return replace(outcome, spent=replace(spent, model=answering.model), payer=payer)
 
     async def finish(self, begun: Begun, outcome: Outcome) -> tuple[Part, ...]:
         """
-        End a turn in the store, where what it used is charged with all the rest.
+        End a turn in the store, charging its usage in the same transaction.
 
-        If its session was deleted meanwhile nothing else is kept of it, and it was used all the same.
+        If its session was deleted in between, nothing else is kept of it, but the usage is charged.
         """
         try:
-            parts = await until_stored(
-                lambda: self.store.finish(begun.turn, outcome), self.observer
-            )
+            parts = await self.store.finish(begun.turn, outcome)
+        # The session was deleted while its turn ran. The cost was incurred all the same.
         except (UnknownSession, UnknownWork):
             if outcome.payer is not None:
                 await self.charge(begun.opened.session.id, outcome.spent, outcome.payer)
             raise
+
+        # In memory only after the commit: a failed write must not use up a budget.
         if outcome.payer is not None:
             self._take(outcome.payer, outcome.spent)
+
         return parts
 
     async def charge(self, session: SessionId, spent: Spent, payer: Payer) -> None:
-        """What was used outside a turn."""
-        await until_stored(lambda: self.store.charge(session, spent, payer), self.observer)
+        """Charge usage outside a turn."""
+        await self.store.charge(session, spent, payer)
         self._take(payer, spent)
 
     def _take(self, payer: Payer, spent: Spent) -> None:
@@ -116,3 +134,10 @@ class Billing:
 
     def _day(self) -> str:
         return self.policy.budgets.day(self.clock.now())
+
+
+def answered_by(configured: ConfiguredAgent, turn: Turn) -> str:
+    """Return the name of the agent that answered a turn: a fallback, or the configured one."""
+    agent: object = configured.agent
+    name = agent.answered_by(turn.id) if can(agent, TellsWhoAnswered) else None
+    return name or configured.name

@@ -1,8 +1,8 @@
 """
-One turn at a time per conversation, many conversations at once.
+One turn at a time per session, many sessions at once.
 
-A place in the lane is taken before the first `await`, so turns follow the order of arrival whatever the store does
-meanwhile. A lane exists while somebody is in it.
+A place in the lane is taken before the first `await`, so turns follow the order of arrival,
+whatever the store does in between. A lane exists only while a message is in it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from turngate.gateway.domain.messages import InboundMessage, InboxId, SessionKey
-from turngate.gateway.turns.batch import ActiveBatch, Stored
+from turngate.gateway.commands import COMMANDS
+from turngate.gateway.domain.ids import InboxId, SessionKey
+from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.turns.batch import ActiveBatch, QueuedMessage
 from turngate.gateway.turns.slots import Slot, Slots
 
 _MOST_PAUSES = 10
@@ -23,7 +25,7 @@ _MOST_PAUSES = 10
 
 
 class WhenBusy(StrEnum):
-    """What becomes of a message that arrives while a turn of its conversation runs."""
+    """What happens to a message that arrives while a turn of its session runs."""
 
     COLLECT = "collect"
     FOLLOW_UP = "follow_up"
@@ -31,31 +33,38 @@ class WhenBusy(StrEnum):
     STEER = "steer"
 
 
-class Place(Protocol):
-    """Where a message waits while it is being stored. Then it is taken, or left: a duplicate, or not stored."""
+class Ticket(Protocol):
+    """
+    A place in a lane for a message that is being stored. It is taken, or left: for a duplicate, or
+    if the message could not be stored.
+    """
 
-    def take(self, stored: Stored) -> None:
-        """The message is on disk; its turn may come."""
+    def take(self, stored: QueuedMessage) -> None:
+        """The message is stored; run it when its turn comes."""
 
     def leave(self) -> None:
-        """There is nothing to do."""
+        """Give the place up."""
 
 
 class _LaneTicket:
-    def __init__(self, lane: _Lane, held: Place | None = None) -> None:
+    def __init__(self, lane: _Lane, held: Ticket | None = None) -> None:
         self._lane = lane
         self.held = held
-        self.stored: Stored | None = None
+        self.stored: QueuedMessage | None = None
 
-    def take(self, stored: Stored) -> None:
+    def take(self, stored: QueuedMessage) -> None:
+        # Commands and messages of an earlier run are never refused: the first free the lane, the
+        # others were accepted before.
         if self._lane.is_full and not (stored.alone or stored.recovered):
             self.leave()
             self._lane.send_away(stored)
             return
+
         self.stored = stored
         self._lane.ring()
         if self._lane.interrupts and self._lane.running is not None:
             self._lane.running.stop()
+
         if (
             self._lane.steer is not None
             and self._lane.running is not None
@@ -79,7 +88,7 @@ class _Lane:
     key: SessionKey
     interrupts: bool = False
     room: int | None = None
-    refuse: Callable[[Stored], None] | None = None
+    refuse: Callable[[QueuedMessage], None] | None = None
     steer: Callable[[ActiveBatch, _LaneTicket], None] | None = None
     places: list[_LaneTicket] = field(default_factory=list)
     _bell: asyncio.Future[None] | None = None
@@ -88,24 +97,30 @@ class _Lane:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many wait as may."""
+        """Whether the queue limit is reached."""
         return (
             self.room is not None
             and sum(place.stored is not None for place in self.places) >= self.room
         )
 
     def ring(self) -> None:
-        """Something has changed in it."""
+        """Wake the task that serves the lane: something has changed."""
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
 
     async def change(self) -> None:
-        """Wait for that. Only whoever serves the lane does, and mostly nobody: an event would take much more room."""
+        """
+        Wait for a change. A future per wait instead of an event: there are many lanes, and only the
+        task that serves one waits.
+        """
         self._bell = asyncio.get_running_loop().create_future()
         await self._bell
 
-    def send_away(self, stored: Stored) -> None:
-        """Stored, and one too many. The first since there was room is told."""
+    def send_away(self, stored: QueuedMessage) -> None:
+        """
+        Refuse a stored message that exceeds the limit. The first one since there was room gets a
+        notice.
+        """
         if self.refuse is not None:
             self.refuse(replace(stored, is_surplus=True, is_first_surplus=not self.overflows))
         self.overflows = True
@@ -113,7 +128,7 @@ class _Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRules:
-    """How turns are taken."""
+    """Limits and timing of turns."""
 
     when_busy: WhenBusy = WhenBusy.COLLECT
     debounce: timedelta = timedelta(milliseconds=600)
@@ -125,7 +140,7 @@ Work = Callable[[SessionKey, ActiveBatch], Coroutine[None, None, None]]
 
 
 class Lanes:
-    """Every lane that somebody is in. `work` does one batch, and must not raise."""
+    """All lanes with messages in them. `work` runs one batch and must not raise."""
 
     def __init__(self, rules: LaneRules, work: Work, tasks: asyncio.TaskGroup) -> None:
         self._rules = rules
@@ -136,62 +151,72 @@ class Lanes:
         self._beside: dict[SessionKey, _Lane] = {}
         self._closing = asyncio.Event()
 
-    def join(self, key: SessionKey) -> Place:
-        """Take a place. Never waits, so that nobody who comes later can be earlier."""
+    def join(self, key: SessionKey) -> Ticket:
+        """Take a place in a lane. Never waits, so a later message cannot get an earlier place."""
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = _Lane(
                 key,
                 interrupts=self._rules.when_busy is WhenBusy.INTERRUPT,
                 room=self._rules.waiting_per_session,
-                refuse=lambda stored: self.beside(key).take(stored),
+                refuse=lambda stored: self.command_queue(key).take(stored),
                 steer=self._offer if self._rules.when_busy is WhenBusy.STEER else None,
             )
             self._tasks.create_task(self._serve(lane), name="lane")
+
         place = _LaneTicket(lane)
         lane.places.append(place)
         lane.ring()
         return place
 
-    def when_quiet(self, key: SessionKey) -> Place:
-        """For what must have the lane to itself: in it, if nobody is at work there; else beside it, to be refused."""
+    def exclusive(self, key: SessionKey) -> Ticket:
+        """
+        Take a place for a command that must run alone: in the lane if it is idle, otherwise beside
+        it, where the command is refused.
+        """
         lane = self._lanes.get(key)
+        # A lane whose turn has its answer stored counts as idle: only the delivery is left.
         is_quiet = lane is None or (
             not lane.places and lane.running is not None and lane.running.is_answered
         )
-        return self.join(key) if is_quiet else self.beside(key)
+        return self.join(key) if is_quiet else self.command_queue(key)
 
-    def beside(self, key: SessionKey, *, holding: bool = False) -> Place:
+    def command_queue(self, key: SessionKey, *, holding: bool = False) -> Ticket:
         """
-        For what waits for no turn: it starts as soon as it is stored and what came before it here is done.
+        Queue work that does not wait for the running turn (a command).
 
-        With `holding`, no turn begins meanwhile for whoever comes later.
+        It starts once it is stored and earlier commands of the session are done. `holding` also
+        keeps new turns from starting until it is done.
         """
+        # The second place keeps later messages from starting a turn before the command is done.
         held = self.join(key) if holding else None
         lane = self._beside.get(key)
         if lane is None:
             lane = self._beside[key] = _Lane(key)
             self._tasks.create_task(self._serve_beside(lane), name="beside")
+
         place = _LaneTicket(lane, held)
         lane.places.append(place)
         lane.ring()
         return place
 
     def is_busy(self, key: SessionKey) -> bool:
-        """Whether a turn runs there or a message waits for one."""
+        """Return whether a turn runs there or a message waits for one."""
         return key in self._lanes
 
     def is_taken(self, key: SessionKey) -> bool:
-        """Whether anybody is there at all: in the lane, or beside it. May be asked from any thread."""
+        """
+        Return whether anything is queued there, commands included. Safe to call from any thread.
+        """
         return key in self._lanes or key in self._beside
 
     def waiting(self, key: SessionKey) -> list[InboundMessage]:
-        """What is stored there and waits for its turn, in order."""
+        """Return the stored messages that wait for their turn, in order."""
         lane = self._lanes.get(key)
         return [place.stored.message for place in lane.places if place.stored] if lane else []
 
     def let_go(self, key: SessionKey, inbox: InboxId) -> bool:
-        """Take a message that waits for its turn out of the lane. False if it does not."""
+        """Remove a waiting message from its lane. False if it does not wait there."""
         lane = self._lanes.get(key)
         place = (
             next((each for each in lane.places if each.stored and each.stored.id == inbox), None)
@@ -203,7 +228,7 @@ class Lanes:
         return place is not None
 
     def amend(self, key: SessionKey, edit: InboundMessage) -> InboxId | None:
-        """Let a message that waits there say what its sender has made of it. None if there is no such message."""
+        """Replace the text of a waiting message by an edit. None if no such message waits."""
         lane = self._lanes.get(key)
         for place in lane.places if lane else ():
             if place.stored is not None and place.stored.is_changed_by(edit):
@@ -213,59 +238,79 @@ class Lanes:
         return None
 
     def depth(self) -> tuple[int, int]:
-        """How many lanes run a turn, and how many messages wait."""
+        """Return how many lanes run a turn, and how many messages wait."""
         lanes = self._lanes.values()
         return sum(lane.running is not None for lane in lanes), sum(
             len(lane.places) for lane in lanes
         )
 
     async def stop(self, key: SessionKey) -> bool:
-        """Stop the turn that runs there or is next, and wait until what it said is kept. False if there is none."""
+        """
+        Stop the turn that runs or is next, and wait until its partial answer is stored. False if
+        there is none.
+        """
         lane = self._lanes.get(key)
+        # A batch that still waits for its debounce or a slot is started only to be stopped, so that
+        # its messages are settled.
         running = None if lane is None else lane.running or self._begin_stopped(lane)
         if running is None:
             return False
+
         running.stop()
         await running.until_over()
         return True
 
     def change(self, rules: LaneRules) -> None:
-        """Other rules from now on. A conversation in which something goes on keeps the old ones until it is quiet."""
+        """Replace the rules. A lane that is in use keeps the old ones until it is empty."""
         self._rules = rules
         self._slots.resize(rules.concurrent)
 
     async def until_over(self) -> None:
-        """Return when what runs now has ended."""
+        """Wait until everything that runs now has ended."""
         for lane in [*self._lanes.values(), *self._beside.values()]:
             if lane.running is not None:
                 await lane.running.until_over()
 
     async def close(self) -> None:
-        """Begin nothing more, and return when what runs has ended. What waits is in the inbox for the next start."""
+        """
+        Start nothing more, and wait until what runs has ended. Waiting messages stay in the inbox
+        for the next start.
+        """
         self._closing.set()
         await self.until_over()
 
     async def end_what_runs_once(self, why: str) -> None:
-        """Stop the turns that nobody may run again, and wait until what they said is kept and sent."""
+        """
+        Stop the turns that must not run again, and wait until their partial answers are stored and
+        sent.
+        """
         running = [lane.running for lane in self._lanes.values() if lane.running is not None]
         once = [each for each in running if each.runs_once and not each.is_answered]
+        # All are stopped first, so that they end at the same time.
         for each in once:
             each.end(why)
         for each in once:
             await each.until_over()
 
     def unanswered(self) -> list[tuple[SessionKey, InboundMessage]]:
-        """The turns that run and have no answer on disk yet, each with the last message it is to answer."""
+        """
+        Return the running turns without a stored answer, each with the last message it is to
+        answer.
+        """
         running = [
             (lane.key, lane.running) for lane in self._lanes.values() if lane.running is not None
         ]
-        return [(key, each.batch[-1].message) for key, each in running if not each.is_answered]
+        return [(key, each.queued[-1].message) for key, each in running if not each.is_answered]
 
     def _begin_stopped(self, lane: _Lane) -> ActiveBatch | None:
-        """What waits for a pause or for room need not: it is over before it begins."""
+        """
+        Run a waiting batch as already stopped, so that `stop` need not wait for the debounce or a
+        slot.
+        """
         first = lane.places[0].stored if lane.places else None
         if first is None or first.alone or self._closing.is_set():
             return None
+
         lane.running = ActiveBatch(self._take_out(lane, gathers=True))
         lane.ring()
         self._tasks.create_task(self._work_on(lane, lane.running), name="stopped")
@@ -276,27 +321,39 @@ class Lanes:
             if lane.running is not None:
                 await lane.running.until_over()  # it was stopped before it began
                 continue
+
             first = lane.places[0]
+            # Only a message that is being stored now is debounced. One that waited behind a turn
+            # has waited long enough.
             comes_just_now = first.stored is None
             if not await self._is_stored(lane, first):
                 continue
             if comes_just_now:
                 await self._settle(lane)
+
             async with Slot(self._slots) as slot:
                 if self._closing.is_set():
                     break
+                # It may have been stopped, dropped or joined to another turn while this waited for
+                # a slot.
                 if first not in lane.places:
                     continue
+                # In `follow_up` mode messages that waited are answered one by one.
                 gathers = comes_just_now or self._rules.when_busy is not WhenBusy.FOLLOW_UP
                 lane.running = ActiveBatch(self._take_out(lane, gathers=gathers), slot=slot)
                 await self._work_on(lane, lane.running)
+
         del self._lanes[lane.key]
 
     def _offer(self, running: ActiveBatch, place: _LaneTicket) -> None:
         self._tasks.create_task(self._steer(running, place), name="steer")
 
     async def _steer(self, running: ActiveBatch, place: _LaneTicket) -> None:
-        """What the turn does not take waits for the next one, which may have begun by the time it says so."""
+        """
+        Offer a message to the running turn. If it is not taken, it waits for the next turn, which
+        may have begun by then.
+        """
+        # The place is kept until the turn has taken the message: if it does not, nothing is lost.
         if place.stored is not None and await running.takes(place.stored) and place.is_waiting:
             place.leave()
 
@@ -315,12 +372,13 @@ class Lanes:
     async def _work_on(self, lane: _Lane, running: ActiveBatch) -> None:
         try:
             await self._work(lane.key, running)
+        # Whatever happened, the lane must not look busy afterwards.
         finally:
             lane.running = None
             running.finish()
 
     async def _is_stored(self, lane: _Lane, first: _LaneTicket) -> bool:
-        """Wait until the first of the lane is on disk; False if it has left."""
+        """Wait until the first message of the lane is stored; False if it has left."""
         while first.stored is None:
             await lane.change()
             if not lane.places or lane.places[0] is not first:
@@ -328,9 +386,15 @@ class Lanes:
         return True
 
     async def _settle(self, lane: _Lane) -> None:
-        """Wait until nobody has said anything for a moment. People write in bursts, and platforms cut long pastes."""
-        pause, now = self._rules.debounce.total_seconds(), asyncio.get_running_loop().time
-        patience = now() + _MOST_PAUSES * pause
+        """
+        Debounce: wait until no further message has come for a moment. Users write in bursts, and
+        platforms split long pastes.
+        """
+        pause = self._rules.debounce.total_seconds()
+        now = asyncio.get_running_loop().time
+        # A user who never pauses is answered after a bounded time.
+        deadline = now() + _MOST_PAUSES * pause
+
         while (
             pause > 0
             and lane.running is None
@@ -338,15 +402,18 @@ class Lanes:
         ):
             count = len(lane.places)
             try:
-                async with asyncio.timeout_at(min(now() + pause, patience)):
+                async with asyncio.timeout_at(min(now() + pause, deadline)):
                     while len(lane.places) == count:
                         await lane.change()
             except TimeoutError:
                 return
 
-    def _take_out(self, lane: _Lane, *, gathers: bool) -> list[Stored]:
-        """The first, and from there on as many as are stored and may be answered together with it."""
-        batch: list[Stored] = []
+    def _take_out(self, lane: _Lane, *, gathers: bool) -> list[QueuedMessage]:
+        """
+        Remove the first message and as many stored ones after it as may be answered together with
+        it.
+        """
+        batch: list[QueuedMessage] = []
         while lane.places and lane.places[0].stored is not None:
             stored = lane.places[0].stored
             together = gathers or stored.turn is not None  # rows of one turn are never torn apart
@@ -355,19 +422,28 @@ class Lanes:
             batch.append(stored)
             lane.places.pop(0)
             lane.overflows = False
+
         return batch
 
-    def _take_out_beside(self, lane: _Lane) -> list[Stored]:
+    def _take_out_beside(self, lane: _Lane) -> list[QueuedMessage]:
         """
-        A command comes alone. Of what is too many comes all there is: refused one by one, a chat that never stops
-        would keep the disk busy with refusals, and all others waiting for it.
+        Remove one command, or all surplus messages at once: refused one by one, a chat that never
+        stops would keep the disk busy with refusals.
         """
-        batch: list[Stored] = []
+        batch: list[QueuedMessage] = []
         for place in lane.places:
             if place.stored is None or (
                 batch and not (batch[0].is_surplus and place.stored.is_surplus)
             ):
                 break
             batch.append(place.stored)
+
         del lane.places[: len(batch)]
         return batch
+
+
+def amend_queued(lanes: Lanes, key: SessionKey, edit: InboundMessage) -> InboxId | None:
+    """Amend a waiting message. An edit never turns a message into a command."""
+    if COMMANDS.find(edit.text) is not None:
+        return None
+    return lanes.amend(key, edit)

@@ -1,8 +1,9 @@
 """
-The questions that may be answered now, in memory, so that a message is understood before anything has to wait.
+Index, in memory, of the questions that may still be answered, so that a message is interpreted
+without waiting for the store.
 
-Found by the nonce of a button, and by words or numbers where the person may write them. Whoever presses must be the one
-who was asked, where he was asked, in time.
+A question is found by the nonce of a button, or by a text or number where the user may type the
+answer. It counts only from the user who was asked, in the chat where they were asked, in time.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from turngate.gateway.commands import COMMANDS
-from turngate.gateway.domain.messages import (
-    Does,
-    InboundMessage,
-    MessageKind,
-    Part,
+from turngate.gateway.domain.ids import (
     PartId,
-    Question,
     SessionKey,
     TurnId,
 )
-from turngate.gateway.domain.ports.adapter import Clock
-from turngate.gateway.domain.ports.store import Choice
+from turngate.gateway.domain.messages import InboundMessage, MessageKind
+from turngate.gateway.domain.outbox import (
+    Does,
+    Part,
+    Question,
+)
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.store_values import Choice
 
 MOST_OPEN = 10_000
 """Of all turns together. Past it the oldest is forgotten as if its time were over."""
@@ -33,7 +35,7 @@ TOO_LATE = "It is too late to answer this question."
 
 
 class OpenQuestions:
-    """By their own number, by the nonces of their buttons, and by who may write the answer."""
+    """Open questions by id, by the nonces of their buttons, and by who may type the answer."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -43,15 +45,15 @@ class OpenQuestions:
         self._by_writer: dict[tuple[SessionKey, str | None], dict[PartId, Part]] = {}
 
     def of(self, choice: Choice) -> Part:
-        """The question that a choice is about."""
+        """Return the question that a choice is about."""
         return self._open[choice.question]
 
     def count_of(self, turn: TurnId) -> int:
-        """How many a turn has open."""
+        """Return how many open questions a turn has."""
         return sum(part.turn == turn for part in self._open.values())
 
     def is_asked(self, key: SessionKey) -> bool:
-        """Whether somebody there may still answer one."""
+        """Return whether a question of this session is still open."""
         asked = [
             part
             for part in tuple(self._open.values())
@@ -60,7 +62,7 @@ class OpenQuestions:
         return any(not self._is_late(part) for part in asked)
 
     def add(self, *parts: Part) -> None:
-        """Those of them that are questions, as the store has them; and no longer those that are too old."""
+        """Add those parts that are questions, as stored, and drop expired ones."""
         for part in parts:
             if part.question is not None:
                 self._open[part.id] = part
@@ -74,13 +76,15 @@ class OpenQuestions:
             self._forget_oldest()
 
     def forget(self, id_: PartId) -> None:
-        """It was answered, or cannot be any more."""
+        """Remove a question that was answered or can no longer be."""
         part = self._open.pop(id_, None)
         self._until.pop(id_, None)
         if part is None or part.question is None:
             return
+
         for button in part.buttons:
             self._by_nonce.pop(button.nonce, None)
+
         writer = part.question.key, part.question.person
         if id_ in self._by_writer.get(writer, {}):
             del self._by_writer[writer][id_]
@@ -88,42 +92,47 @@ class OpenQuestions:
                 del self._by_writer[writer]
 
     def choice_in(self, message: InboundMessage, key: SessionKey) -> Choice | None:
-        """What a press or a word chooses. Words that fit two questions choose nothing."""
+        """
+        Return what a button press or a typed text chooses. A text that fits two questions chooses
+        nothing.
+        """
         if message.kind is MessageKind.BUTTON:
             return self._by_nonce.get(message.text)
+
         asked = self._by_writer.get((key, message.source.participant_id))
         if asked is None or not _is_plain_talk(message):
             return None
+
         said = _bare(message.text)
-        fitting = [
+        matching = [
             Choice(question=part.id, option=option)
             for part in asked.values()
             for option, names in enumerate(_names(part))
             if said in names and not self._is_late(part)
         ]
-        return fitting[0] if len(fitting) == 1 else None
+        return matching[0] if len(matching) == 1 else None
 
     def why_not(self, choice: Choice, message: InboundMessage) -> str | None:
-        """Why this press counts for nothing; None if it counts."""
-        part, source = self._open[choice.question], message.source
-        asked_in, about = part.target, part.question
-        here = (source.platform, source.account, source.chat_id, source.thread_id)
-        if (
-            here != (asked_in.platform, asked_in.account, asked_in.chat_id, asked_in.thread_id)
-            or about is None
-        ):
+        """Return why this press does not count; None if it does."""
+        part = self._open[choice.question]
+        source = message.source
+        asked_in = part.target
+        about = part.question
+        if source.thread_key != asked_in.thread_key or about is None:
             return NOT_YOURS
+
         if about.person is not None and about.person != source.participant_id:
             return NOT_YOURS
+
         return TOO_LATE if self._is_late(part) else None
 
     def why_not_nonce(self, nonce: str, message: InboundMessage) -> str:
-        """The same for a press that nothing was done for."""
+        """Return why a press did nothing, given its nonce."""
         choice = self._by_nonce.get(nonce)
         return NOT_OPEN if choice is None else self.why_not(choice, message) or NOT_OPEN
 
     def next_number(self, key: SessionKey, person: str | None) -> int:
-        """No two options that the same person can choose now have the same number."""
+        """Return the first free number, so that no two options a user can choose now share one."""
         return (
             max(
                 (_numbers(part).stop for part in self._by_writer.get((key, person), {}).values()),
@@ -136,7 +145,9 @@ class OpenQuestions:
         return self._clock.monotonic() >= self._until.get(part.id, 0.0)
 
     def _left(self, part: Part, question: Question) -> float:
-        """Seconds, as of now. However the clock was set since it was asked, no question lives longer than it was to."""
+        """
+        Return the seconds left. Clock changes since the question was asked cannot extend its life.
+        """
         now = self._clock.now()
         return (question.expires_at - max(now, part.created_at or now)).total_seconds()
 
@@ -149,19 +160,22 @@ class OpenQuestions:
 
 
 def _numbers(part: Part) -> range:
-    """Of its options; none where there are buttons."""
+    """Return the numbers of the options; none where there are buttons."""
     first = part.question.first_number if part.question is not None else None
     return range(0) if first is None else range(first, first + len(part.buttons))
 
 
 def _names(part: Part) -> Iterator[tuple[str, ...]]:
-    """What each option is called by those who write: its words, and its number where it has one."""
+    """
+    Return what each option may be called in a typed answer: its label, and its number if it has
+    one.
+    """
     for button, number in zip_longest(part.buttons, _numbers(part)):
         yield (_bare(button.label),) if number is None else (_bare(button.label), str(number))
 
 
 def _is_plain_talk(message: InboundMessage) -> bool:
-    """A command stays one, whatever an agent calls its options; and a file is more than an answer."""
+    """Return whether a message can be a typed answer: not a command, and without files."""
     if message.kind is not MessageKind.NEW or message.forwarded or message.attachments:
         return False
     return COMMANDS.find(message.text) is None

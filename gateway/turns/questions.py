@@ -1,10 +1,11 @@
 """
-Questions with buttons: asked through the outbox, answered once, by the person they were put to, where they stand, in
-time.
+Questions with buttons: asked through the outbox, answered once, by the user they were put to, in
+that chat, in time.
 
-A button carries a nonce and nothing else; what it stands for is on disk, and in memory as long as it is open, so that a
-press finds its place in the lane before anything has to wait. Where there are no buttons, a number is as good; and
-where an agent waits, so are the words of an option, which would else wait behind it.
+A button carries a nonce and nothing else. What it stands for is stored, and kept in memory while it
+is open, so that a press gets its place in the lane before anything is awaited. Without buttons, a
+number is an answer; while an agent waits, so is the text of an option, which would otherwise queue
+behind the turn.
 """
 
 from __future__ import annotations
@@ -13,37 +14,63 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 
 from turngate.gateway.commands import COMMANDS
-from turngate.gateway.commands.registry import Answer, Call, Command, Request
-from turngate.gateway.domain.errors import AgentError, Refused, StoreUnavailable
-from turngate.gateway.domain.messages import (
+from turngate.gateway.commands.registry import (
+    Call,
+    Command,
+    CommandAnswer,
+    Request,
+)
+from turngate.gateway.domain.agent_events import Ask
+from turngate.gateway.domain.errors import (
+    AgentError,
+    Refused,
+    StoreUnavailable,
+)
+from turngate.gateway.domain.ids import (
     LARGEST_NUMBER,
-    Ask,
-    Button,
-    ChatType,
-    Does,
-    InboundMessage,
-    InboxState,
-    MessageKind,
-    Part,
     PartId,
-    Question,
     SessionKey,
     TurnId,
 )
-from turngate.gateway.domain.ports.adapter import Agent, Clock, LetsOthersAnswer, TakesAnswers, can
-from turngate.gateway.domain.ports.store import Asked, Begun, Choice, InboxItem, Outcome, Store
+from turngate.gateway.domain.messages import (
+    ChatType,
+    InboundMessage,
+    InboxState,
+    MessageKind,
+)
+from turngate.gateway.domain.outbox import (
+    Button,
+    Does,
+    Part,
+    Question,
+)
+from turngate.gateway.domain.ports.agent import (
+    Agent,
+    LetsOthersAnswer,
+    TakesAnswers,
+)
+from turngate.gateway.domain.ports.capability import can
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.store_values import (
+    Asked,
+    Begun,
+    Choice,
+    InboxItem,
+    Outcome,
+)
 from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
+from turngate.gateway.outbound.delivery import Delivery
 from turngate.gateway.outbound.splitting import Splitter
-from turngate.gateway.rules import outcomes as replies
+from turngate.gateway.rules import outcomes
 from turngate.gateway.rules.policy import Policy
-from turngate.gateway.stores.waiting_store import until_stored
-from turngate.gateway.turns.agent_run import Answered, PutQuestion
 from turngate.gateway.turns.batch import ActiveBatch
 from turngate.gateway.turns.question_index import OpenQuestions
+from turngate.gateway.turns.running_turn import RunningTurn
 
 MOST_OPTIONS = 20
 LONGEST_LABEL = 64
@@ -54,53 +81,55 @@ RUN_AGAIN = "Run it again"
 
 _NOBODY_WAITS = "Whoever asked this no longer waits for an answer."
 _NO_WORDS = "…"
-_GONE = "Nothing is left to be run again here. If there is no answer to it above, please write it once more."
+_GONE = (
+    "Nothing is left to be run again here. If there is no answer to it above, please write "
+    "it once more."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """What a message means: the command it gives, the question it answers, and what is to be kept of it."""
+class Interpreted:
+    """
+    What a message means: the command it contains, the question it answers, and what is to be
+    stored.
+
+    `answers` is the question that was taken off the list of open ones.
+    """
 
     message: InboundMessage
     call: Call | None = None
     choosing: Choice | None = None
-    taken: Part | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asker:
-    """A turn in which questions are asked."""
-
-    agent: Agent
-    begun: Begun
-    message: InboundMessage
-    running: ActiveBatch
+    answers: Part | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Waiting:
-    """An agent that waits for an answer in a turn. None will come if the question did not arrive."""
+    """An agent that waits for an answer. None is set if the question could not be delivered."""
 
     turn: TurnId
     chosen: asyncio.Future[int | None]
 
 
 class Questions:
-    """All that are open. `rerun` takes a message that was given up back to work."""
+    """All open questions. `rerun` enqueues a message that was given up."""
 
     def __init__(
         self,
+        *,
         policy: Policy,
         store: Store,
         observer: Observer,
         clock: Clock,
-        fitting: Splitter,
+        accounts: ConnectedAccounts,
+        splitter: Splitter,
+        delivery: Delivery,
         tasks: asyncio.TaskGroup,
         rerun: Callable[[InboxItem], None],
     ) -> None:
         self._store = store
-        self._fitting = fitting
-        self._delivery = fitting.delivery
+        self._splitter = splitter
+        self._accounts = accounts
+        self._delivery = delivery
         self._clock = clock
         self._observer = observer
         self._tasks = tasks
@@ -109,17 +138,19 @@ class Questions:
         self._open = OpenQuestions(clock)
         self._waiting: dict[PartId, _Waiting] = {}
         self._press = Command(name="press", summary="", run=self._pressed)
-        self._delivery.when_dead(self._did_not_arrive)
+
+        self._delivery.on_dead(self._did_not_arrive)
 
     def is_asked(self, key: SessionKey) -> bool:
-        """Whether somebody there may still answer a question. May be asked from any thread."""
+        """Return whether a question of this session is still open. Safe to call from any thread."""
         return self._open.is_asked(key)
 
     async def load(self) -> None:
         """
-        What earlier runs asked and nobody has answered yet. Called before anything is sent.
+        Read the open questions of earlier runs. Called before anything is sent.
 
-        The agents that waited died with their run, and ask again: what has not left yet is not asked for them.
+        The agents that waited for an answer died with their run and will ask again, so their unsent
+        questions are dropped.
         """
         for asked in await self._store.questions():
             if _does(asked.part) is not Does.ANSWER:
@@ -128,82 +159,94 @@ class Questions:
             try:
                 await self._store.drop_part(asked.id, "nobody waits for the answer")
             except Refused:
-                continue  # it is there to be read, or may be; its buttons say that they are too late
+                continue  # it may have been sent; its buttons answer that they are too late
             except StoreUnavailable as exc:
-                self._observer.store_failed(
-                    exc
-                )  # one that nobody waits for is asked, which harms nobody
+                # One that nobody waits for is asked, which harms nobody.
+                self._observer.store_failed(exc)
 
-    def hear(self, message: InboundMessage, key: SessionKey) -> Heard:
+    def interpret(self, message: InboundMessage, key: SessionKey) -> Interpreted:
         """
-        What a message means. Whatever it chooses is taken at once: a second press finds nothing.
+        Interpret a message. A choice is taken at once: a second press finds nothing.
 
-        If the message cannot be stored, `give_back` undoes that.
+        If the message cannot be stored, `undo` gives the choice back.
         """
         choice = self._open.choice_in(message, key)
         if message.kind is not MessageKind.BUTTON and choice is None:
-            return Heard(message=message, call=self.call_in(message))
+            return Interpreted(message=message, call=self.call_in(message))
+
+        # A typed answer is stored as the press of its button, so that both run the same way.
         nonce = self._open.of(choice).buttons[choice.option].nonce if choice else message.text
         message = replace(message, kind=MessageKind.BUTTON, text=nonce)
+        # Too late, or not for this user: the command answers with the reason.
         if choice is None or self._open.why_not(choice, message) is not None:
-            return Heard(message=message, call=self._call(nonce))
+            return Interpreted(message=message, call=self._call(nonce))
+
         part = self._open.of(choice)
+        # From here on a second press finds no open question.
         self._open.forget(choice.question)
         if _does(part) is Does.SAY:
             words = self._as_words(part.buttons[choice.option].label)
             said = replace(message, kind=MessageKind.NEW, text=words)
-            return Heard(message=said, choosing=choice, taken=part)
-        return Heard(message=message, call=self._call(nonce), choosing=choice, taken=part)
+            return Interpreted(message=said, choosing=choice, answers=part)
+
+        return Interpreted(message=message, call=self._call(nonce), choosing=choice, answers=part)
 
     def call_in(self, message: InboundMessage) -> Call | None:
-        """The command in a message that is stored."""
+        """Return the command in a stored message."""
         if message.kind is MessageKind.BUTTON:
             return self._call(message.text)
         return None if message.forwarded else COMMANDS.find(message.text)
 
-    def give_back(self, heard: Heard) -> None:
-        """It was not stored after all, or was known before: what it chose may be chosen again, if anybody waits."""
-        part = heard.taken
+    def undo(self, interpreted: Interpreted) -> None:
+        """Give back the choice of a message that was not stored, if it is still waited for."""
+        part = interpreted.answers
         if part is not None and (_does(part) is not Does.ANSWER or part.id in self._waiting):
             self.remember(part)
 
-    def asker(
-        self, agent: Agent, begun: Begun, message: InboundMessage, running: ActiveBatch
-    ) -> PutQuestion:
-        """For the questions of one turn."""
-        return partial(
-            self._ask, _Asker(agent=agent, begun=begun, message=message, running=running)
-        )
-
-    async def _ask(
-        self, asker: _Asker, ask: Ask, text: str, labels: Sequence[str], answered: Answered
+    async def ask(
+        self,
+        running: RunningTurn,
+        ask: Ask,
+        text: str,
+        labels: Sequence[str],
+        on_answer: Callable[[], None],
     ) -> bool:
         """
-        Put a question of the agent's to the person who wrote. `text` and `labels` are what he is to read.
+        Ask the user who wrote the last message. `text` and `labels` are what they are to read.
 
-        An agent that takes answers is told the option, or None if none will come. Returns whether it waits for that.
+        An agent that takes answers is given the chosen option, or None if none will come. Returns
+        whether it waits for that.
         """
-        turn, session = asker.begun.turn, asker.begun.opened.session
-        self._check(ask, text, turn)
-        agent = _at_work(asker.agent, turn)
+        session = running.session
+        self._check(ask, text, running.id)
+        agent = _asking_agent(running.configured.agent, running.id)
+
         does = Does.ANSWER if can(agent, TakesAnswers) else Does.SAY
-        part = self._question(asker.message, session.key, does, text, labels, ask.id)
-        parts = await self._fitting.parts((part,), session.id)
-        parts = await until_stored(partial(self._store.ask, turn, *parts), self._observer)
+        message = running.batch.queued[-1].message
+        part = self._question(message, session.key, does, text, labels, ask.id)
+        fitted = await self._splitter.parts((part,), session.id)
+        parts = await self._store.ask(running.id, *fitted)
+
         asked = next(part for part in parts if part.question is not None)
         self.remember(asked)
         self._begin(self._delivery.deliver(parts), name="question")
-        if can(agent, TakesAnswers):
-            waiting = self._waiting[asked.id] = _Waiting(turn=turn, chosen=asyncio.Future())
-            asker.running.rest()
-            self._begin(
-                self._tell(agent, asked.id, ask, waiting, asker.running, answered), name="answer"
-            )
-            return True
-        return False
+        if not can(agent, TakesAnswers):
+            return False
+
+        waiting = _Waiting(turn=running.id, chosen=asyncio.Future())
+        self._waiting[asked.id] = waiting
+        # Users may take hours to answer: other turns use this turn's slot until they do.
+        running.batch.release_slot()
+        self._begin(
+            self._give_answer(agent, asked.id, ask, waiting, running.batch, on_answer),
+            name="answer",
+        )
+        return True
 
     def _begin(self, work: Coroutine[None, None, None], *, name: str) -> None:
-        """A daemon that is being stopped begins nothing more, and what was not begun must not be left lying about."""
+        """
+        Start a task. While the daemon stops, no task can be started, and the coroutine is closed.
+        """
         try:
             self._tasks.create_task(work, name=name)
         except RuntimeError:
@@ -221,10 +264,14 @@ class Questions:
             raise AgentError(f"it asked more than {MOST_AT_ONCE} questions at once")
 
     def given_up(self, begun: Begun, message: InboundMessage) -> Outcome | None:
-        """What is said of a turn that must not run, with a button that runs it all the same. None: let it run."""
-        given_up = replies.given_up(begun, message, self._clock.now())
-        if given_up is None or not self._delivery.has_buttons(message.source):
+        """
+        Return what to say of a turn that must not run, with a button to run it anyway. None: run
+        it.
+        """
+        given_up = outcomes.given_up(begun, message, self._clock.now())
+        if given_up is None or not self._accounts.has_buttons(message.source):
             return given_up
+
         first, *rest = given_up.parts
         asking = self._question(
             message, begun.opened.session.key, Does.RERUN, first.text, (RUN_AGAIN,)
@@ -233,11 +280,11 @@ class Questions:
         return replace(given_up, parts=(first, *rest))
 
     def remember(self, *parts: Part) -> None:
-        """Those of them that are questions, as the store has them."""
+        """Add those parts that are questions, as stored."""
         self._open.add(*parts)
 
     def close(self, turn: TurnId) -> None:
-        """The turn is over: nobody waits for its answers any more."""
+        """The turn is over: forget its open questions."""
         for id_ in [id_ for id_, waiting in self._waiting.items() if waiting.turn == turn]:
             self._waiting.pop(id_).chosen.cancel()
             self._open.forget(id_)
@@ -259,7 +306,7 @@ class Questions:
             expires_at=self._clock.now() + self._policy.answer_within,
             ask=ask,
             first_number=None
-            if self._delivery.has_buttons(source)
+            if self._accounts.has_buttons(source)
             else self._open.next_number(key, source.participant_id),
         )
         buttons = tuple(
@@ -268,38 +315,42 @@ class Questions:
         words = text if text.strip() else _NO_WORDS
         if about.first_number is not None:
             words = _numbered(words, buttons, about.first_number, source.chat_type)
+
         return Part(target=source, text=words, buttons=buttons, question=about, reply_to=message.id)
 
     def _did_not_arrive(self, id_: PartId) -> None:
-        """Nobody will answer what nobody can read."""
+        """The question could not be delivered, so no answer will come."""
         waiting = self._waiting.get(id_)
         if waiting is not None and not waiting.chosen.done():
             waiting.chosen.set_result(None)
 
-    async def _tell(
+    async def _give_answer(
         self,
         agent: TakesAnswers,
         id_: PartId,
         ask: Ask,
         waiting: _Waiting,
-        running: ActiveBatch,
-        answered: Answered,
+        batch: ActiveBatch,
+        on_answer: Callable[[], None],
     ) -> None:
-        """The agent, what was chosen."""
+        """Wait for the choice and give it to the agent."""
         try:
             async with asyncio.timeout(self._policy.answer_within.total_seconds()):
                 chosen = await waiting.chosen
         except TimeoutError:
             chosen = None
         except asyncio.CancelledError:
+            # Cancelled from outside: the daemon stops. Otherwise the turn ended and closed its
+            # questions.
             if asyncio.current_task().cancelling():  # type: ignore[union-attr]  # a task runs this
                 raise
             return  # the turn is over
         finally:
             self._waiting.pop(id_, None)
+
         self._open.forget(id_)
-        await running.go_on()
-        answered()
+        await batch.reacquire_slot()
+        on_answer()
         try:
             await agent.answer(
                 waiting.turn, ask.id, None if chosen is None else ask.options[chosen]
@@ -307,27 +358,36 @@ class Questions:
         except Exception as exc:  # noqa: BLE001 - an agent's bug: the turn ends when it falls silent
             self._observer.bug(exc)
 
-    async def _pressed(self, request: Request) -> Answer:
+    async def _pressed(self, request: Request) -> CommandAnswer:
         """Do what the chosen option does, or say why nothing is done."""
         asked = await self._store.answered(request.row)
+        # The store decides whether a press counts: it survives a crash, the index in memory does
+        # not.
         if asked is None or asked.part.question is None or asked.option is None:
-            return Answer(
+            return CommandAnswer(
                 text=self._open.why_not_nonce(request.argument, request.message),
                 session=request.session.id,
-                said="",
+                kept_as="",
             )
+
         label = asked.part.buttons[asked.option].label
         if asked.part.question.does is Does.RERUN:
-            return Answer(text=await self._run_again(asked), session=request.session.id, said=label)
+            return CommandAnswer(
+                text=await self._run_again(asked), session=request.session.id, kept_as=label
+            )
+
         waiting = self._waiting.get(asked.id)
         if waiting is None or waiting.chosen.done():
-            return Answer(text=_NOBODY_WAITS, session=request.session.id, said=label)
+            return CommandAnswer(text=_NOBODY_WAITS, session=request.session.id, kept_as=label)
+
         waiting.chosen.set_result(asked.option)
         text = f"{asked.part.text}\n\n→ {label}"
-        return Answer(text=text, session=request.session.id, said=label, edits=asked.message_id)
+        return CommandAnswer(
+            text=text, session=request.session.id, kept_as=label, edits=asked.message_id
+        )
 
     async def _run_again(self, asked: Asked) -> str:
-        """An earlier run of the daemon may have died after it took it back to work: then it runs already."""
+        """Requeue a message that was given up. After a crash it may be requeued already."""
         states = InboxState.FAILED, InboxState.DEAD, InboxState.RUNNING
         of_turn = [
             item
@@ -338,18 +398,22 @@ class Questions:
             return _GONE
         if of_turn[0].state is not InboxState.RUNNING:
             self._rerun(await self._store.requeue(of_turn[0].id))
+
         return "It runs again."
 
     def _call(self, nonce: str) -> Call:
         return Call(command=self._press, argument=nonce)
 
     def _as_words(self, label: str) -> str:
-        """An option is an agent's text: chosen, it is said, and does nothing a person would have to mean."""
+        """
+        Return the text to say for an option. It is an agent's text, so it must never act as a
+        command.
+        """
         return f"“{label}”" if COMMANDS.find(label) else label
 
 
-def _at_work(agent: Agent, turn: TurnId) -> object:
-    """Who asks: the agent itself, or the one that answers in its place."""
+def _asking_agent(agent: Agent, turn: TurnId) -> object:
+    """Return the agent that asks: itself, or the fallback that answers in its place."""
     return agent.at_work(turn) if can(agent, LetsOthersAnswer) else agent
 
 
@@ -363,7 +427,7 @@ def _label(text: str) -> str:
 
 
 def _numbered(text: str, buttons: Sequence[Button], first: int, where: ChatType) -> str:
-    """Among others only what is addressed to the bot is heard, and a reply always is."""
+    """Add numbers to the options. In a group only replies and mentions reach the bot."""
     options = "\n".join(
         f"{number}. {button.label}" for number, button in zip(count(first), buttons, strict=False)
     )

@@ -1,86 +1,49 @@
-"""What is done for a turn while it runs: its files are kept, its questions put, its messages to others sent."""
+"""What a running agent may ask for: keep a file, ask the user, send to another chat."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from turngate.gateway.domain.messages import InboundMessage
-from turngate.gateway.domain.ports.adapter import Clock
-from turngate.gateway.domain.ports.store import Begun, Store
-from turngate.gateway.inbound.pairing import Pairing
-from turngate.gateway.observability.observer import Observer
-from turngate.gateway.outbound.splitting import Splitter
-from turngate.gateway.rules.policy import ConfiguredAgent, Policy
-from turngate.gateway.stores.waiting_store import until_stored
-from turngate.gateway.turns.agent_input import AgentInput
-from turngate.gateway.turns.agent_run import AgentRun, Ending, Hands
-from turngate.gateway.turns.batch import ActiveBatch
-from turngate.gateway.turns.cross_chat import Elsewhere
+from turngate.gateway.domain.agent_events import Ask, File, Send
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.stores.session_files import AnswerFiles
+from turngate.gateway.turns.cross_chat import CrossChatSender
 from turngate.gateway.turns.questions import Questions
-from turngate.gateway.turns.steering import Steering
+from turngate.gateway.turns.running_turn import RunningTurn
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServicesForTurn:
-    """Lends a hand to every turn."""
+    """The services of one turn, on behalf of the user who wrote its last message."""
 
-    policy: Policy
+    turn: RunningTurn
     store: Store
-    observer: Observer
-    clock: Clock
+    files: AnswerFiles
     questions: Questions
-    fitting: Splitter
-    pairing: Pairing
-    elsewhere: Elsewhere = field(init=False)
+    cross_chat: CrossChatSender
 
-    def __post_init__(self) -> None:
-        self.elsewhere = Elsewhere(
-            policy=self.policy,
-            store=self.store,
-            observer=self.observer,
-            clock=self.clock,
-            delivery=self.fitting.delivery,
-            fitting=self.fitting,
-            approved=lambda: self.pairing.approved,
-        )
+    @property
+    def acts(self) -> bool:
+        """Whether the agent may do harm if it runs twice, whatever it reports."""
+        return not self.turn.configured.repeatable
 
-    async def see_through(
-        self, conversation: AgentRun, briefing: AgentInput, begun: Begun, running: ActiveBatch
-    ) -> Ending:
-        """Run a turn to its end, on behalf of whoever wrote its last message."""
-        employed, message = self.policy.agent_of(begun.opened.session), running.batch[-1].message
-        running.stoppable(conversation.stop)
-        steering = Steering(
-            turn=begun.turn,
-            agent=employed.agent,
-            conversation=conversation,
-            redact=briefing.redact,
-            store=self.store,
-            observer=self.observer,
-        )
-        running.steerable(steering.take)
-        hands = self._hands(employed, begun, message, running)
-        ending = await conversation.run(briefing.turn, self.policy.patience_with(employed), hands)
-        running.steerable(None)
-        self.questions.close(begun.turn)
-        if ending is Ending.STOPPED:
-            conversation.failure = running.ended_for
-        return ending
+    async def mark_not_repeatable(self) -> None:
+        """Record that the turn must not run again. The store may know it since the turn began."""
+        self.turn.batch.runs_once = True
+        if self.turn.begun.repeatable:
+            await self.store.record_tool(self.turn.id)
 
-    def _hands(
-        self, employed: ConfiguredAgent, begun: Begun, message: InboundMessage, running: ActiveBatch
-    ) -> Hands:
-        async def mark() -> None:
-            """That it must not run again; on disk it may be from the start."""
-            running.runs_once = True
-            if begun.repeatable:
-                await until_stored(partial(self.store.record_tool, begun.turn), self.observer)
+    async def keep_file(self, file: File) -> File:
+        """Copy a file that is to be sent: the agent may change it afterwards."""
+        return await self.files(file)
 
-        return Hands(
-            first_tool=mark,
-            keep_file=self.fitting.files.keeper(begun.opened.session.id),
-            send_elsewhere=partial(self.elsewhere.send, message),
-            put_question=self.questions.asker(employed.agent, begun, message, running),
-            acts=not employed.repeatable,
-        )
+    async def send_to_chat(self, send: Send) -> None:
+        """Send a message to another chat."""
+        await self.cross_chat.send(self.turn.batch.queued[-1].message, send)
+
+    async def ask(
+        self, ask: Ask, text: str, labels: Sequence[str], on_answer: Callable[[], None]
+    ) -> bool:
+        """Ask the user a question. Returns whether the agent waits for the answer."""
+        return await self.questions.ask(self.turn, ask, text, labels, on_answer)

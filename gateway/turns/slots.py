@@ -1,4 +1,7 @@
-"""Room for turns that work, first come, first served. A turn that waits for people gives its own back meanwhile."""
+"""
+The concurrency limit of turns, first come, first served. A turn that waits for a user gives its
+slot back until then.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +10,36 @@ from types import TracebackType
 
 
 class Slots:
-    """Room for so many at work; as many again may wait for people. What waits beyond that keeps its slot."""
+    """
+    A number of slots. As many turns again may wait for users without one; beyond that a waiting
+    turn keeps its slot.
+    """
 
     def __init__(self, count: int) -> None:
         self.free = asyncio.Semaphore(count)
-        self.may_rest = count
+        self.may_release = count
         self._count = count
         self._owed = 0
 
     def resize(self, count: int) -> None:
-        """Room for more at once; for fewer as soon as enough of those at work are done."""
+        """Change the number. A smaller number takes effect as running turns end."""
         difference = count - self._count
-        self._count, self.may_rest = count, self.may_rest + difference
+        self._count = count
+        self.may_release = self.may_release + difference
         self._owed -= difference
         while self._owed < 0:
             self._owed += 1
             self.free.release()
 
     async def acquire(self) -> None:
-        """Wait for room. What is owed is paid first, from whatever is free."""
+        """Wait for a slot. Slots that a smaller limit took away are withdrawn first."""
         await self.free.acquire()
         while self._owed > 0:
             self._owed -= 1
             await self.free.acquire()
 
     def release(self) -> None:
-        """Whoever was at work is not any more."""
+        """Give a slot back."""
         if self._owed > 0:
             self._owed -= 1
         else:
@@ -40,14 +47,14 @@ class Slots:
 
 
 class Slot:
-    """One turn's room, from `async with` to its end."""
+    """One turn's slot, held in an `async with` block."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._held = self._is_over = False
 
     async def __aenter__(self) -> Slot:
-        """Wait for room."""
+        """Wait for a slot."""
         await self._slots.acquire()
         self._held = True
         return self
@@ -58,30 +65,33 @@ class Slot:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave, wherever it is."""
+        """Give the slot back, if it is held."""
         self._is_over = True
         if self._held:
             self._slots.release()
         else:
-            self._slots.may_rest += 1
+            self._slots.may_release += 1
 
-    def rest(self) -> None:
-        """Nothing is done until somebody answers: let others work."""
-        if self._held and self._slots.may_rest > 0 and not self._is_over:
+    def release(self) -> None:
+        """Give the slot back while the turn waits for a user."""
+        if self._held and self._slots.may_release > 0 and not self._is_over:
             self._held = False
-            self._slots.may_rest -= 1
+            self._slots.may_release -= 1
             self._slots.release()
 
-    async def go_on(self) -> None:
-        """Wait for room again. Several answers may come at once, and the turn may be over by the time there is room."""
-        if not self._rests():
+    async def reacquire(self) -> None:
+        """
+        Wait for a slot again. Several answers may arrive at once, and the turn may be over by then.
+        """
+        if not self._is_released():
             return
+
         await self._slots.acquire()
-        if self._rests():
+        if self._is_released():
             self._held = True
-            self._slots.may_rest += 1
+            self._slots.may_release += 1
         else:
             self._slots.release()
 
-    def _rests(self) -> bool:
+    def _is_released(self) -> bool:
         return not (self._held or self._is_over)

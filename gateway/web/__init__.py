@@ -1,6 +1,6 @@
-"""The web door: a chat in the browser, health and metrics, for this machine only."""
+"""The web server: a chat in the browser, health and metrics, on loopback only."""
 
 from turngate.gateway.web.dependencies import Readiness, WebDependencies
 from turngate.gateway.web.server import WebServer
 
-__all__ = ["WebDependencies", "Readiness", "WebServer"]
+__all__ = ["Readiness", "WebDependencies", "WebServer"]

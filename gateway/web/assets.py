@@ -1,5 +1,5 @@
 """
-The files of the page, read once when the door opens. Serving from memory means that no path in a request can ever name
+The page's files, read once at start. They are served from memory, so no path in a request can name
 a file.
 """
 
@@ -30,7 +30,10 @@ class Asset:
 
 
 def read_assets() -> Mapping[str, Asset]:
-    """By path below `static/`, with forward slashes. Licences and notes are not served."""
+    """
+    Return the assets by path below `static/`, with forward slashes. Licences and notes are not
+    served.
+    """
     paths = [path for path in sorted(_FOLDER.rglob("*")) if path.suffix in _TYPES]
     return {path.relative_to(_FOLDER).as_posix(): _read(path) for path in paths}
 

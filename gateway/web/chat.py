@@ -1,9 +1,9 @@
 """
-The chat's socket: one per tab of a browser, each with one conversation open.
+The chat's WebSocket: one per browser tab, each with one conversation open.
 
-Three tasks per tab. One reads what the tab asks for, in order. One follows the open conversation. One tells of changes
-that other tabs made. Each waits until its frame is sent, so a tab that reads slowly holds up nobody but itself: what
-it misses meanwhile it is shown as a fresh snapshot.
+Each tab has three tasks: one handles the tab's requests in order, one follows the open
+conversation, one reports changes made by other tabs. Each waits until its frame is sent, so a slow
+tab delays only itself; it gets a fresh snapshot for what it missed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from turngate.gateway.domain.errors import (
     TurngateError,
     UnknownSession,
 )
+from turngate.gateway.domain.ids import SessionKey
 from turngate.gateway.domain.live_view import (
     Arrived,
     Began,
@@ -31,14 +32,21 @@ from turngate.gateway.domain.live_view import (
     Shown,
     Watch,
 )
-from turngate.gateway.domain.messages import Session, SessionKey
-from turngate.gateway.domain.ports.store import SessionFilter
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.store_values import SessionFilter
 from turngate.gateway.domain.text import clean_label
 from turngate.gateway.rules.session_keys import owner_of
-from turngate.gateway.web import frames
-from turngate.gateway.web import transcript_cursor as transcripts
+from turngate.gateway.web import frames, transcript_cursor
 from turngate.gateway.web.dependencies import WebDependencies
-from turngate.gateway.web.frames import Archive, Delete, Earlier, Frame, Open, Rename, Say
+from turngate.gateway.web.frames import (
+    Archive,
+    Delete,
+    Earlier,
+    Frame,
+    Open,
+    Rename,
+    Say,
+)
 from turngate.gateway.web.transcript_cursor import Seen
 
 MOST_TABS = 256
@@ -46,82 +54,93 @@ LONGEST_MESSAGE = 1_000_000
 LARGEST_FRAME = 16 * 2**20
 HEARTBEAT_SECONDS = 20.0
 MOST_CONVERSATIONS = 200
-_BETWEEN_TWO_LISTS = 0.3
-_SECONDS_TO_SAY_GOODBYE = 1.0
+_SECONDS_BETWEEN_LISTS = 0.3
+_CLOSE_TIMEOUT = 1.0
 
 
 class Chat:
-    """All tabs."""
+    """All open tabs."""
 
-    def __init__(self, needs: WebDependencies) -> None:
-        self._needs = needs
+    def __init__(self, dependencies: WebDependencies) -> None:
+        self._dependencies = dependencies
         self._tabs: set[Tab] = set()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """One tab, from the handshake until it is closed."""
+        """Serve one tab, from the handshake until it is closed."""
+        # Each tab holds a socket and two tasks, so their number is limited.
         if len(self._tabs) >= MOST_TABS:
             raise web.HTTPServiceUnavailable(
-                text=f"{MOST_TABS} tabs are open on this gateway; close some, this page tries again by itself."
+                text=f"{MOST_TABS} tabs are open on this gateway; close some, this page tries "
+                "again by itself."
             )
+
         socket = web.WebSocketResponse(
-            timeout=_SECONDS_TO_SAY_GOODBYE,
+            timeout=_CLOSE_TIMEOUT,
+            # Detects browsers that disappeared without closing the socket.
             heartbeat=HEARTBEAT_SECONDS,
             max_msg_size=LARGEST_FRAME,
             compress=False,
         )
-        tab = Tab(self._needs, socket, self)
+        tab = Tab(self._dependencies, socket, self)
         self._tabs.add(tab)
+
         try:
             await socket.prepare(request)
             await tab.serve()
         finally:
             self._tabs.discard(tab)
+
         return socket
 
     def changed(self) -> None:
-        """The list or what waits is another now: every tab will be told."""
+        """Notify every tab that the list or the waiting messages have changed."""
         for tab in self._tabs:
             tab.changed.set()
 
     async def close(self) -> None:
-        """Tell the tabs that the gateway stops, so that they do not take it for a broken line."""
+        """
+        Tell the tabs that the gateway is stopping, so that they do not report a lost connection.
+        """
         await asyncio.gather(*(tab.close() for tab in self._tabs))
 
 
 class Tab:
-    """One tab of a browser."""
+    """One browser tab."""
 
-    def __init__(self, needs: WebDependencies, socket: web.WebSocketResponse, chat: Chat) -> None:
+    def __init__(
+        self, dependencies: WebDependencies, socket: web.WebSocketResponse, chat: Chat
+    ) -> None:
         self.changed = asyncio.Event()
-        self._needs = needs
+        self._dependencies = dependencies
         self._socket = socket
         self._chat = chat
         self._conversation: str | None = None
         self._following: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
-        """Until the browser goes away."""
+        """Serve the tab until the browser disconnects."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                telling = tasks.create_task(self._tell_of_changes())
-                await self._send(frames.hello(self._needs.commands, LONGEST_MESSAGE))
+                changes = tasks.create_task(self._send_changes())
+                await self._send(frames.hello(self._dependencies.commands, LONGEST_MESSAGE))
                 self.changed.set()
                 async for received in self._socket:
                     await self._take(
                         received.data if received.type is WSMsgType.TEXT else "", tasks
                     )
-                telling.cancel()
+                changes.cancel()
                 self._stop_following()
         except* ConnectionError:
-            pass  # the tab was closed while something was on its way to it
+            # The tab was closed while a frame was being sent.
+            pass
         except* StoreError:
-            # The tab comes again by itself, after growing pauses.
+            # The page reconnects by itself, with growing pauses.
             await self._socket.close(
                 code=WSCloseCode.TRY_AGAIN_LATER, message=b"the store cannot be read now"
             )
 
     async def close(self) -> None:
-        """The gateway stops."""
+        """Close the socket because the gateway is stopping."""
         await self._socket.close(code=WSCloseCode.GOING_AWAY, message=b"the gateway stops")
 
     async def _take(self, text: str, tasks: asyncio.TaskGroup) -> None:
@@ -130,6 +149,7 @@ class Tab:
         except MalformedRecord as exc:
             await self._send(frames.answer("error", reason=str(exc)))
             return
+
         if isinstance(asked, Open):
             self._follow(asked.conversation, tasks)
         elif isinstance(asked, Say):
@@ -148,17 +168,22 @@ class Tab:
 
     async def _say(self, said: Say) -> None:
         if len(said.text) > LONGEST_MESSAGE:
-            reason = f"a message has at most {LONGEST_MESSAGE:,} characters, this one has {len(said.text):,}"
+            reason = (
+                f"a message has at most {LONGEST_MESSAGE:,} characters, this one has "
+                f"{len(said.text):,}"
+            )
             await self._send(frames.answer("refused", id=said.id, reason=reason))
             return
+
         try:
-            await self._needs.screens.say(said.conversation, said.id, said.text)
+            await self._dependencies.screens.say(said.conversation, said.id, said.text)
         except (StoreError, Retryable) as exc:
             await self._send(frames.answer("unstored", id=said.id, reason=str(exc)))
         except Refused as exc:
             await self._send(frames.answer("refused", id=said.id, reason=str(exc)))
         else:
             await self._send(frames.answer("stored", id=said.id, conversation=said.conversation))
+            # The list shows the new message as its preview.
             self._chat.changed()
 
     async def _do(self, asked: Earlier | Rename | Archive | Delete) -> None:
@@ -168,11 +193,12 @@ class Tab:
             await self._send(frames.answer("error", reason=str(exc)))
 
     async def _change(self, asked: Earlier | Rename | Archive | Delete) -> None:
-        store = self._needs.store
+        store = self._dependencies.store
         session = await self._session(asked.conversation)
+
         match asked:
             case Earlier(before=seq):
-                page = await transcripts.before(store, session, seq)
+                page = await transcript_cursor.before(store, session, seq)
                 await self._send(frames.earlier(asked.conversation, page))
                 return
             case Rename(title=title):
@@ -180,61 +206,76 @@ class Tab:
             case Archive(archived=archived):
                 await store.archive(session.id, archived=archived)
             case Delete():
-                # What was said before a /new belongs to the same conversation for whoever deletes it.
-                for one in await store.sessions(SessionFilter(key=session.key)):
-                    await store.delete(one.id)
-                    await self._needs.forget(one.id)
+                # Sessions before a /new have the same key and belong to the same conversation.
+                for each in await store.sessions(SessionFilter(key=session.key)):
+                    await store.delete(each.id)
+                    await self._dependencies.forget(each.id)
             case _:
                 assert_never(asked)
+
         self._chat.changed()
 
     async def _session(self, conversation: str) -> Session:
-        session = await self._needs.store.current(self._key(conversation))
+        session = await self._dependencies.store.current(self._key(conversation))
         if session is None:
-            raise Refused("nothing has been said in this conversation yet")
+            raise Refused("this conversation has no messages yet")
         return session
 
-    async def _tell_of_changes(self) -> None:
-        """The list, whenever it has changed; in between there is a pause, or a busy gateway would send nothing else."""
-        told: Frame = {}
+    async def _send_changes(self) -> None:
+        """
+        Send the list whenever it has changed, with a pause in between to limit the traffic of a
+        busy gateway.
+        """
+        sent: Frame = {}
+
         while True:
             await self.changed.wait()
             self.changed.clear()
             listed = await self._list()
-            if listed != told:
+
+            # Most changes do not affect the list, so it is not sent again.
+            if listed != sent:
                 await self._send(listed)
-                told = listed
+                sent = listed
+
             if self._conversation:
-                messages = self._needs.waiting(self._key(self._conversation))
+                messages = self._dependencies.waiting(self._key(self._conversation))
                 await self._send(frames.waiting(self._conversation, messages))
-            await asyncio.sleep(_BETWEEN_TWO_LISTS)
+
+            await asyncio.sleep(_SECONDS_BETWEEN_LISTS)
 
     async def _list(self) -> Frame:
         owner = owner_of(
-            self._needs.screens.source("any"), per_user_in_groups=True, per_user_in_threads=False
+            self._dependencies.screens.source("any"),
+            per_user_in_groups=True,
+            per_user_in_threads=False,
         )
         wanted = SessionFilter(owner=owner, current_only=True, limit=MOST_CONVERSATIONS)
-        return frames.conversations(await self._needs.store.sessions(wanted))
+        return frames.conversations(await self._dependencies.store.sessions(wanted))
 
     async def _show(self, conversation: str) -> None:
-        """The conversation as it stands, then what happens in it; from the start again whenever that no longer fits."""
+        """Send the conversation, then its events; start again whenever a snapshot is needed."""
         while True:
-            # A session that is deleted between two readings is unknown: then the next look finds what is there.
-            with self._needs.screens.watch(conversation) as watch, suppress(UnknownSession):
+            # UnknownSession: the session was deleted between two reads; the next snapshot shows
+            # the current one.
+            with self._dependencies.screens.watch(conversation) as watch, suppress(UnknownSession):
                 seen: Seen | None = await self._show_all(conversation, watch)
                 while seen is not None:
                     seen = await self._show_next(conversation, await watch.next(), seen)
+            # The closed watch dropped its unread events. One of them may have reported the end of
+            # a turn, which changes the list.
+            self._chat.changed()
 
     async def _show_all(self, conversation: str, watch: Watch) -> Seen:
         key = self._key(conversation)
-        session = await self._needs.store.current(key)
-        page = await transcripts.newest(self._needs.store, session)
-        waiting = self._needs.waiting(key)
+        session = await self._dependencies.store.current(key)
+        page = await transcript_cursor.newest(self._dependencies.store, session)
+        waiting = self._dependencies.waiting(key)
         await self._send(frames.snapshot(conversation, session, page, waiting, watch.live))
         return Seen.of(session.id if session else None, page[0])
 
     async def _show_next(self, conversation: str, shown: Shown, seen: Seen) -> Seen | None:
-        """What the tab has seen then; None if it must be shown everything anew."""
+        """Send one event. Returns what the tab has seen, or None if it needs a new snapshot."""
         match shown:
             case FellBehind():
                 return None
@@ -260,21 +301,25 @@ class Tab:
                 assert_never(shown)
 
     async def _catch_up(self, conversation: str, seen: Seen, then: Frame) -> Seen | None:
-        """Send what the transcript has gained, then say why."""
-        session = await self._needs.store.current(self._key(conversation))
+        """Send new transcript entries, then the frame that announces them."""
+        session = await self._dependencies.store.current(self._key(conversation))
+        # After /new or a deletion the page needs a new snapshot.
         if (session.id if session else None) != seen.session:
             return None
-        entries, _ = await transcripts.newest(self._needs.store, session)
+
+        entries, _ = await transcript_cursor.newest(self._dependencies.store, session)
         new = seen.added(entries)
         if new is None:
             return None
+
         if new:
             await self._send(frames.entries(conversation, new))
+
         await self._send(then)
         return seen.grown(new)
 
     def _key(self, conversation: str) -> SessionKey:
-        return self._needs.key_of(self._needs.screens.source(conversation))
+        return self._dependencies.key_of(self._dependencies.screens.source(conversation))
 
     async def _send(self, frame: Frame) -> None:
         await self._socket.send_str(frames.written(frame))

@@ -1,19 +1,25 @@
-"""What the web door is handed: it knows neither the pipeline nor the config, and opens no store."""
+"""
+What the web server gets from the daemon. It does not import the pipeline or the config, and opens
+no store.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from turngate.gateway.domain.ids import SessionId, SessionKey
 from turngate.gateway.domain.live_view import Screens
-from turngate.gateway.domain.messages import InboundMessage, SessionId, SessionKey, SessionSource
-from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """Whether messages come in and are stored; if not, why, in sentences for the operator."""
+    """
+    Whether messages are received and stored; if not, the reasons, as sentences for the operator.
+    """
 
     ready: bool
     reasons: tuple[str, ...] = ()
@@ -22,9 +28,11 @@ class Readiness:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebDependencies:
     """
-    `waiting`: the stored messages of a key whose turn has not begun, oldest first. `commands`: name without the slash,
-    hint of its arguments, one line of help. `cookie_key`: secret, the same after a restart.
-    `forget`: deletes the files of a session that was deleted.
+    Values and callables of the daemon.
+
+    `waiting`: stored messages of a key whose turn has not begun, oldest first. `commands`: name
+    without the slash, hint of its arguments, one line of help. `cookie_key`: secret, the same after
+    a restart. `forget`: deletes the files of a deleted session.
     """
 
     store: Store

@@ -1,8 +1,9 @@
 """
-The words of the chat's socket, each a JSON object with a "type".
+Frames of the chat's WebSocket, each a JSON object with a "type".
 
-What a browser sends is parsed here into values, or refused; what it is sent is written here, so that this file is the
-protocol. Labels are cleaned on the way out; what people and agents said goes out as it is, and the page makes it safe.
+Frames from the browser are parsed and validated here, frames to the browser are written here: this
+file is the protocol. Labels are cleaned before they are sent; text of users and agents is sent
+unchanged, and the page escapes it.
 """
 
 from __future__ import annotations
@@ -13,22 +14,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from turngate.gateway.domain.errors import MalformedRecord
-from turngate.gateway.domain.live_view import Live
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Ask,
-    Entry,
     File,
-    InboundMessage,
-    Media,
-    Reasoning,
-    Session,
-    Text,
     Tool,
 )
+from turngate.gateway.domain.errors import MalformedRecord
+from turngate.gateway.domain.live_view import Live
+from turngate.gateway.domain.messages import InboundMessage
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.session import Session
 from turngate.gateway.domain.text import clean_label
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Media,
+    Reasoning,
+    Text,
+)
 
 Frame = dict[str, Json]
 T = TypeVar("T")
@@ -39,14 +42,14 @@ _NAMELESS = "New conversation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """Show this conversation from now on."""
+    """Follow this conversation from now on."""
 
     conversation: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """Show what was said before the entry with this sequence number."""
+    """Request the entries before the one with this sequence number."""
 
     conversation: str
     before: int
@@ -54,7 +57,7 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
-    """A message; the same id again is the same message."""
+    """A message. The id dedupes it."""
 
     conversation: str
     id: str
@@ -63,7 +66,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rename:
-    """Give a conversation a name, or with an empty one take it away."""
+    """Set the title of a conversation; an empty one removes it."""
 
     conversation: str
     title: str
@@ -71,7 +74,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """Put a conversation away, or take it back."""
+    """Archive a conversation, or undo that."""
 
     conversation: str
     archived: bool
@@ -79,7 +82,7 @@ class Archive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Forget a conversation."""
+    """Delete a conversation."""
 
     conversation: str
 
@@ -88,13 +91,15 @@ Asked = Open | Earlier | Say | Rename | Archive | Delete
 
 
 def parse(text: str) -> Asked:
-    """What the browser asks for; MalformedRecord if it cannot be told."""
+    """Parse a frame of the browser. Raises MalformedRecord."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as exc:
         raise MalformedRecord("this frame is not JSON") from exc
+
     if not isinstance(data, dict):
         raise MalformedRecord("a frame is a JSON object")
+
     conversation = _name(data, "conversation")
     match data.get("type"):
         case "open":
@@ -130,12 +135,12 @@ def _name(data: Mapping[str, object], field: str) -> str:
 
 
 def written(frame: Frame) -> str:
-    """As it goes over the wire; ASCII, so that half a surrogate pair cannot break it."""
+    """Serialize a frame, as ASCII: a lone surrogate cannot break it."""
     return json.dumps(frame, separators=(",", ":"))
 
 
 def hello(commands: Iterable[tuple[str, str, str]], longest_message: int) -> Frame:
-    """The first frame of a socket."""
+    """Return the first frame of a socket."""
     listed: list[Json] = [
         {"name": name, "arguments": hint, "help": line} for name, hint, line in commands
     ]
@@ -143,10 +148,10 @@ def hello(commands: Iterable[tuple[str, str, str]], longest_message: int) -> Fra
 
 
 def conversations(sessions: Sequence[Session]) -> Frame:
-    """The list, last used first."""
+    """Return the list, last used first."""
     return {
         "type": "conversations",
-        "conversations": [_conversation(one) for one in sessions if one.origin.chat_id],
+        "conversations": [_conversation(each) for each in sessions if each.origin.chat_id],
     }
 
 
@@ -157,8 +162,9 @@ def snapshot(
     waiting: Sequence[InboundMessage],
     live: Live | None,
 ) -> Frame:
-    """A conversation as it stands; it takes the place of everything the page knew of it."""
+    """Return the whole conversation; the page discards what it had."""
     entries, earlier = page
+
     return {
         "type": "snapshot",
         "conversation": conversation,
@@ -172,7 +178,7 @@ def snapshot(
 
 
 def entries(conversation: str, new: Sequence[Entry]) -> Frame:
-    """What has been added to the transcript."""
+    """Return entries that were added to the transcript."""
     return {
         "type": "entries",
         "conversation": conversation,
@@ -181,7 +187,9 @@ def entries(conversation: str, new: Sequence[Entry]) -> Frame:
 
 
 def earlier(conversation: str, page: tuple[Sequence[Entry], str]) -> Frame:
-    """A page of older entries; `earlier` says whether there are more: here, elsewhere, or none."""
+    """
+    Return a page of older entries; `earlier` says whether there are more: here, elsewhere, or none.
+    """
     found, more = page
     return {
         "type": "earlier",
@@ -192,7 +200,7 @@ def earlier(conversation: str, page: tuple[Sequence[Entry], str]) -> Frame:
 
 
 def waiting(conversation: str, messages: Sequence[InboundMessage]) -> Frame:
-    """What is stored and has not had its turn."""
+    """Return the stored messages whose turn has not begun."""
     return {
         "type": "waiting",
         "conversation": conversation,
@@ -203,12 +211,14 @@ def waiting(conversation: str, messages: Sequence[InboundMessage]) -> Frame:
 def about_turn(
     kind: str, conversation: str, turn: int | None, messages: Sequence[str] = ()
 ) -> Frame:
-    """A turn `began`, its answer `arrived`, or its messages are `settled`."""
+    """
+    Return a frame about a turn: it `began`, its answer `arrived`, or its messages are `settled`.
+    """
     return {"type": kind, "conversation": conversation, "turn": turn, "messages": list(messages)}
 
 
 def happened(conversation: str, turn: int, event: AgentEvent) -> Frame | None:
-    """One step of a turn, or None where there is nothing to show."""
+    """Return an agent event of a turn, or None if there is nothing to show."""
     shown = _event(event)
     return shown and {
         "type": "happened",
@@ -219,12 +229,12 @@ def happened(conversation: str, turn: int, event: AgentEvent) -> Frame | None:
 
 
 def answer(kind: str, **fields: Json) -> Frame:
-    """What became of a frame: `stored`, `refused`, `unstored`, `error`."""
+    """Return the result of a request: `stored`, `refused`, `unstored` or `error`."""
     return {"type": kind, **fields}
 
 
 def name_of(session: Session | None) -> str:
-    """What a conversation is called: its title, else how it was last spoken in."""
+    """Return the title of a conversation, or its preview."""
     if session is None:
         return _NAMELESS
     return clean_label(session.title or "") or clean_label(session.preview) or _NAMELESS

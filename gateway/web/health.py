@@ -1,4 +1,7 @@
-"""What other programs ask: is it alive, is it ready, how is it doing. No cookie needed, and nothing said in a chat."""
+"""
+Endpoints for monitoring: liveness, readiness and metrics. They need no cookie and reveal no
+messages.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,12 @@ from turngate.gateway.web.dependencies import WebDependencies
 PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
-def health_routes(needs: WebDependencies) -> list[web.RouteDef]:
-    """The three of them."""
-
+def health_routes(dependencies: WebDependencies) -> list[web.RouteDef]:
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
     async def readyz(_: web.Request) -> web.Response:
-        found = await needs.readiness()
+        found = await dependencies.readiness()
         status = HTTPStatus.OK if found.ready else HTTPStatus.SERVICE_UNAVAILABLE
         return web.json_response(
             {"ready": found.ready, "reasons": list(found.reasons)}, status=status
@@ -26,7 +27,7 @@ def health_routes(needs: WebDependencies) -> list[web.RouteDef]:
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(
-            body=await needs.metrics(), headers={"Content-Type": needs.metrics_type}
+            body=await dependencies.metrics(), headers={"Content-Type": dependencies.metrics_type}
         )
 
     return [web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)]

@@ -1,4 +1,4 @@
-"""The door itself: one port on loopback, and the way every request takes through the guard."""
+"""The HTTP server on one loopback port, with every request checked by the guard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from turngate.gateway.web import health
 from turngate.gateway.web.assets import Asset, read_assets
 from turngate.gateway.web.chat import Chat
 from turngate.gateway.web.dependencies import WebDependencies
-from turngate.gateway.web.guard import COOKIE_LASTS, AccessDenied, Guard, OneTimeLinks
+from turngate.gateway.web.guard import (
+    COOKIE_LASTS,
+    AccessDenied,
+    Guard,
+    OneTimeLinks,
+)
 
 _SECONDS_TO_STOP = 2.0
 _BACKLOG = 256
@@ -29,41 +34,48 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'{socket}; img-src 'self' data:; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'{socket}; "
+    "img-src 'self' data:; "
     "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 
 
 class WebServer:
-    """`host` and `port` as in `web.listen`; port 0 takes any free one, which `address` then says."""
+    """
+    The web server. `host` and `port` as in `web.listen`; port 0 means any free one, see `address`.
+    """
 
-    def __init__(self, host: str, port: int, needs: WebDependencies) -> None:
+    def __init__(self, host: str, port: int, dependencies: WebDependencies) -> None:
         self._host = host
         self._port = port
-        self._needs = needs
-        self._links = OneTimeLinks(needs.clock)
+        self._dependencies = dependencies
+        self._links = OneTimeLinks(dependencies.clock)
         self._runner: web.AppRunner | None = None
 
     @property
     def address(self) -> str:
-        """What a browser on this machine is given."""
+        """The address for a browser on this machine."""
         return f"http://{_bracketed(self._host)}:{self._port}"
 
     def link(self) -> str:
-        """A fresh one-time link."""
+        """Return a new one-time link."""
         return f"{self.address}/enter?code={self._links.new()}"
 
     async def start(self) -> None:
-        """Listen. Raises AddressTaken if somebody else does."""
+        """Start listening. Raises AddressTaken if the port is in use."""
+        # Bind first: with port 0 the guard needs the actual port.
         listening = _listen(self._host, self._port)
         self._port = listening.getsockname()[1]
-        door = _Routes(
-            Guard(self._port, self._needs.cookie_key, self._needs.clock), self._links, self._needs
+
+        routes = _Routes(
+            Guard(self._port, self._dependencies.cookie_key, self._dependencies.clock),
+            self._links,
+            self._dependencies,
         )
-        # No access log: it would hold the codes of one-time links.
+        # No access log: it would contain the codes of one-time links.
         self._runner = web.AppRunner(
-            door.application(),
+            routes.application(),
             access_log=None,
             handle_signals=False,
             shutdown_timeout=_SECONDS_TO_STOP,
@@ -79,22 +91,22 @@ class WebServer:
 
 
 class _Routes:
-    """What stands behind the port."""
+    """Routes and middleware of the server."""
 
-    def __init__(self, guard: Guard, links: OneTimeLinks, needs: WebDependencies) -> None:
+    def __init__(self, guard: Guard, links: OneTimeLinks, dependencies: WebDependencies) -> None:
         self._guard = guard
         self._links = links
-        self._needs = needs
-        self._chat = Chat(needs)
+        self._dependencies = dependencies
+        self._chat = Chat(dependencies)
         self._assets = read_assets()
 
     def application(self) -> web.Application:
-        app = web.Application(middlewares=[self._let_in])
-        app.add_routes(health.health_routes(self._needs))
+        app = web.Application(middlewares=[self._authorize])
+        app.add_routes(health.health_routes(self._dependencies))
         app.add_routes(
             [
                 web.get("/", self._home),
-                # A HEAD must not use up a code.
+                # A HEAD request must not use up a code.
                 web.get("/enter", self._enter, allow_head=False),
                 web.get("/chat", self._page),
                 web.get("/chat/socket", self._chat.handle, allow_head=False),
@@ -103,13 +115,15 @@ class _Routes:
         )
         app.on_response_prepare.append(self._add_headers)
         app.on_shutdown.append(self._close_tabs)
+
         return app
 
     @web.middleware
-    async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Host and Origin are checked before anything else is looked at; health and metrics are open to all."""
+    async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Check Host and Origin before anything else; health and metrics are open to all."""
         if request.path in health.PATHS:
             return await handler(request)
+
         try:
             self._guard.check_host(request.host)
             if (
@@ -130,10 +144,11 @@ class _Routes:
 
     async def _enter(self, request: web.Request) -> web.Response:
         if "prefetch" in request.headers.get("Sec-Purpose", ""):
-            # A browser that looks ahead would use up the code before anybody has clicked.
-            raise web.HTTPServiceUnavailable(text="not before somebody opens this link\n")
+            # A prefetching browser would use up the code before the user clicks the link.
+            raise web.HTTPServiceUnavailable(text="this link must be opened, not prefetched\n")
         if not self._links.use(request.query.get("code", "")):
             return self._html("enter.html", HTTPStatus.UNAUTHORIZED)
+
         response = web.Response(status=HTTPStatus.SEE_OTHER, headers={hdrs.LOCATION: "/chat"})
         response.set_cookie(
             self._guard.cookie_name,
@@ -143,6 +158,7 @@ class _Routes:
             httponly=True,
             samesite="Strict",
         )
+
         return response
 
     async def _page(self, _: web.Request) -> web.Response:
@@ -155,6 +171,7 @@ class _Routes:
 
     async def _static(self, request: web.Request) -> web.Response:
         asset = self._assets.get(request.match_info["path"])
+        # HTML pages are served by their own routes only.
         if asset is None or asset.content_type == "text/html":
             raise web.HTTPNotFound
         known = any(tag.value == asset.etag for tag in request.if_none_match or ())
@@ -189,6 +206,7 @@ def _listen(host: str, port: int) -> socket.socket:
     address = ipaddress.ip_address(name)
     if not address.is_loopback:
         raise ConfigError(f"web.listen {host}:{port} is not on this machine; use 127.0.0.1:{port}")
+
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     try:
         return socket.create_server((name, port), family=family, backlog=_BACKLOG)

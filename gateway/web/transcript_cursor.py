@@ -1,8 +1,8 @@
 """
-Which entries a page has been shown, and which it must be shown next.
+Which entries a page has been sent, and which it needs next.
 
-The transcript is the one truth: nothing here is taken from events. A page that is shown something the transcript no
-longer says (after /undo, /retry, an edit) is told to start anew.
+Entries are always read from the transcript, never built from events. If the transcript no longer
+matches what a page shows (after /undo, /retry, an edit), the page needs a new snapshot.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turngate.gateway.domain.messages import Entry, Session, SessionId
+from turngate.gateway.domain.ids import SessionId
 from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.transcript import Entry
 
 ENTRIES_A_PAGE = 200
-# An entry may hold a million characters; a page must stay what a browser can be sent.
+# An entry may have a million characters; this limits the size of one frame.
 CHARACTERS_A_PAGE = 4_000_000
 FURTHEST_BACK = 10_000
 
@@ -23,25 +25,28 @@ Page = tuple[Sequence[Entry], str]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one page holds of the newest entries: for each its place, and what it said."""
+    """The newest entries that a page shows: sequence number and content hash of each."""
 
     session: SessionId | None
     marks: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, session: SessionId | None, entries: Sequence[Entry]) -> Seen:
-        """After a page was sent exactly these."""
+        """Return the state after exactly these entries were sent."""
         return cls(session, tuple(map(_mark, entries[-ENTRIES_A_PAGE:])))
 
     def added(self, newest: Sequence[Entry]) -> Sequence[Entry] | None:
-        """What is new among the newest entries, or None if the rest is no longer what was shown."""
+        """Return the new entries among the newest, or None if the earlier ones have changed."""
         marks = [_mark(entry) for entry in newest]
         if not self.marks:
             return newest
+        # The last entry shown was changed or removed, or too many are new.
         if self.marks[-1] not in marks:
             return None
+
         known = marks.index(self.marks[-1]) + 1
         overlap = min(known, len(self.marks))
+
         return (
             newest[known:]
             if marks[known - overlap : known] == list(self.marks[-overlap:])
@@ -49,12 +54,12 @@ class Seen:
         )
 
     def grown(self, new: Sequence[Entry]) -> Seen:
-        """After these were sent too."""
+        """Return the state after these entries were sent too."""
         return Seen(self.session, (*self.marks, *map(_mark, new))[-ENTRIES_A_PAGE:])
 
 
 async def newest(store: Store, session: Session | None) -> Page:
-    """The last page of a session."""
+    """Return the last page of a session."""
     if session is None:
         return (), "none"
     read = await store.transcript(session.id, last=ENTRIES_A_PAGE + 1, with_archived=True)
@@ -62,7 +67,10 @@ async def newest(store: Store, session: Session | None) -> Page:
 
 
 async def before(store: Store, session: Session, seq: int) -> Page:
-    """The page that ends before an entry. Further back than we reach, the command line shows it."""
+    """
+    Return the page before an entry. Beyond FURTHEST_BACK, only the command line shows older
+    entries.
+    """
     read = await store.transcript(session.id, last=FURTHEST_BACK, with_archived=True)
     older = [entry for entry in read.entries if entry.seq < seq]
     page, earlier = _last_page(older)
@@ -71,9 +79,11 @@ async def before(store: Store, session: Session, seq: int) -> Page:
 
 
 def _last_page(entries: Sequence[Entry]) -> Page:
-    room, start = CHARACTERS_A_PAGE, len(entries)
+    room = CHARACTERS_A_PAGE
+    start = len(entries)
     while start and len(entries) - start < ENTRIES_A_PAGE:
         room -= len(entries[start - 1].text)
+        # At least one entry is shown, however long it is.
         if room < 0 and start < len(entries):
             break
         start -= 1

@@ -3,7 +3,8 @@ A backup while turns go on: how long it takes, and what it does to them.
 
     python -m tests.benchmarks.backup --entries 1000000 --concurrency 8
 
-prints one JSON line. A turn is that of `tests.benchmarks.turns`; `quiet` is the same load just before.
+prints one JSON line. A turn is that of `tests.benchmarks.turns`; `quiet` is the same load just
+before.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """
-What the command costs before it does anything: `--help`, a daemon until it is ready, one that idles; without an account
-and with a bot on Telegram, whose library is the heaviest.
+What the command costs before it does anything: `--help`, a daemon until it is ready, one that
+idles; without an account and with a bot on Telegram, whose library is the heaviest.
 
     python -m tests.benchmarks.daemon
 
@@ -25,7 +25,7 @@ from pathlib import Path
 
 from tests.simulators.telegram import TOKENS
 
-TURNGATE = [sys.executable, "-m", "turngate"]
+TURNGATE = [sys.executable, "-m", "gateway"]
 IDLE_SECONDS = 3.0
 
 

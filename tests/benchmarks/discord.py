@@ -1,12 +1,13 @@
 """
-How many messages a second the real daemon takes and answers through Discord, and how long it takes to be there.
+How many messages a second the real daemon takes and answers through Discord, and how long it takes
+to be there.
 
     python -m tests.benchmarks.discord [--messages 1000] [--channels 100]
 
-The simulator and the daemon are processes of their own. The messages are said while the daemon is away, so that all of
-them wait when it comes: they are read out of the channels' histories, and answered as fast as a bot may send. Then as
-many are said while it listens. Prints one JSON line, and ends with status 1 if an answer is missing or a channel was
-answered out of order.
+The simulator and the daemon are processes of their own. The messages are said while the daemon is
+away, so that all of them wait when it comes: they are read out of the channels' histories, and
+answered as fast as a bot may send. Then as many are said while it listens. Prints one JSON line,
+and ends with status 1 if an answer is missing or a channel was answered out of order.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ async def _daemon(
     config = folder / "turngate.yaml"
     config.write_text(
         f"platforms:\n  discord:\n{bot(sim)}"
-        "web: {listen: '127.0.0.1:0'}\nturns: {debounce: 0ms, when_busy: follow_up}\ndelivery: {stream: false}\n"
+        "web: {listen: '127.0.0.1:0'}\nturns: {debounce: 0ms, when_busy: follow_up}\ndelivery: "
+        "{stream: false}\n"
         f'access: {{allow: ["discord:guild:{GUILD}"]}}\n'
     )
     began = time.monotonic()
@@ -160,7 +162,9 @@ async def _answered(sim: Remote, messages: int) -> bool:
 
 
 def _told(answers: list[dict[str, str]]) -> list[tuple[str, int]]:
-    """Channel and number of everything that was answered; what came together may be answered together."""
+    """
+    Channel and number of everything that was answered; what came together may be answered together.
+    """
     return [
         (each["chat"], int(number))
         for each in answers

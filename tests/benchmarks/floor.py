@@ -1,8 +1,9 @@
 """
 The floor: the same rows as a turn of ours, by bare stdlib sqlite3 with the same pragmas.
 
-No checks, no checksum, no search index, nothing decoded, values that were made beforehand; one commit for each of the
-four steps, shared by as many turns as run at once. Whatever a store adds to this is its own cost.
+No checks, no checksum, no search index, nothing decoded, values that were made beforehand; one
+commit for each of the four steps, shared by as many turns as run at once. Whatever a store adds to
+this is its own cost.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from itertools import count
 from pathlib import Path
 
 from tests.benchmarks.population import key_of
-from turngate.gateway.domain.messages import Entry, InboundMessage
+from turngate.gateway.domain.messages import InboundMessage
 from turngate.gateway.domain.serialization import to_dict
+from turngate.gateway.domain.transcript import Entry
 from turngate.gateway.stores.sqlite.connection import PRAGMAS
 from turngate.gateway.stores.sqlite.rows import message_json
 
@@ -62,7 +64,8 @@ class Floor:
         db.execute("BEGIN IMMEDIATE")
         for part in parts:
             db.execute(
-                "UPDATE outbox SET state = 'sent', sent_id = '1', settled_at = ?, text = '', steps = ? WHERE n = ?",
+                "UPDATE outbox SET state = 'sent', sent_id = '1', settled_at = ?, text = '', "
+                "steps = ? WHERE n = ?",
                 (now, f"{now}\tsent\t1\n", part),
             )
         db.execute("COMMIT")
@@ -88,11 +91,13 @@ class Floor:
         ).fetchall()
         self._append(session, "user", self._text, now)
         db.execute(
-            "UPDATE sessions SET last_interaction_at = ?, updated_at = ?, messages = messages + 1 WHERE n = ?",
+            "UPDATE sessions SET last_interaction_at = ?, updated_at = ?, messages = messages + "
+            "1 WHERE n = ?",
             (now, now, session),
         )
         turn = db.execute(
-            "INSERT INTO turns (session, first_seq, last_seq, state, run, attempt, repeatable, started_at, steps,"
+            "INSERT INTO turns (session, first_seq, last_seq, state, run, attempt, repeatable, "
+            "started_at, steps,"
             " checksum) VALUES (?, 0, 0, 'running', '0123456789abcdef', 1, 1, ?, ?, 0)",
             (session, now, f"{now}\tclaimed\t\n"),
         ).lastrowid
@@ -105,7 +110,8 @@ class Floor:
         db = self._db
         self._append(session, "assistant", self._reply, now)
         db.execute(
-            "UPDATE sessions SET updated_at = ?, messages = messages + 1, input = input + 10, output = output + 10"
+            "UPDATE sessions SET updated_at = ?, messages = messages + 1, input = input + 10, "
+            "output = output + 10"
             " WHERE n = ?",
             (now, session),
         )
@@ -121,7 +127,8 @@ class Floor:
             (now, turn),
         )
         part = db.execute(
-            "INSERT INTO outbox (session, turn, ordinal, target, text, state, attempts, created_at, steps, checksum)"
+            "INSERT INTO outbox (session, turn, ordinal, target, text, state, attempts, "
+            "created_at, steps, checksum)"
             " VALUES (?, ?, 0, ?, ?, 'pending', 0, ?, '', 0)",
             (session, turn, self._target, self._reply, now),
         ).lastrowid
@@ -129,6 +136,7 @@ class Floor:
 
     def _append(self, session: int, role: str, text: str, now: int) -> None:
         self._db.execute(
-            "INSERT INTO entries (session, role, origin, at, text, checksum) VALUES (?, ?, 'chat', ?, ?, 0)",
+            "INSERT INTO entries (session, role, origin, at, text, checksum) VALUES (?, ?, "
+            "'chat', ?, ?, 0)",
             (session, role, now, text),
         )

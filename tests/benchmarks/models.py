@@ -1,12 +1,14 @@
 """
-What an agent adds to the bare model server: time per streamed token, and the delay of the first text.
+What an agent adds to the bare model server: time per streamed token, and the delay of the first
+text.
 
     python -m tests.benchmarks.models [--tokens 500] [--tries 7]
 
-The same server, a process of its own, is read three ways in one run, in turns: bare (aiohttp and json alone), through
-the agent, and through a whole turn (what is said is collected, and pseudonyms are looked for in it). We run on one
-core. Prints one JSON line per case: microseconds of our processor time and of the clock for each token, milliseconds to
-the first text, and the ratios to the bare reading; medians of all tries.
+The same server, a process of its own, is read three ways in one run, in turns: bare (aiohttp and
+json alone), through the agent, and through a whole turn (what is said is collected, and pseudonyms
+are looked for in it). We run on one core. Prints one JSON line per case: microseconds of our
+processor time and of the clock for each token, milliseconds to the first text, and the ratios to
+the bare reading; medians of all tries.
 """
 
 from __future__ import annotations
@@ -28,19 +30,19 @@ from tests.fakes import NOON, dm, message
 from tests.simulators.running import Remote, as_process
 from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import (
-    AgentEvent,
-    Session,
+from turngate.gateway.domain.agent_events import AgentEvent, Turn
+from turngate.gateway.domain.ids import (
     SessionId,
     SessionKey,
-    Text,
-    Turn,
     TurnId,
 )
-from turngate.gateway.domain.ports.adapter import Agent, Closes
+from turngate.gateway.domain.ports.agent import Agent, Closes
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.policy import TurnTimeouts
 from turngate.gateway.rules.redaction import Redactor, new_key
-from turngate.gateway.turns.agent_run import AgentRun, Patience
+from turngate.gateway.turns.agent_run import AgentRun
 
 PATHS = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}
 SESSION = Session(
@@ -171,9 +173,9 @@ async def _turn(agent: Agent, tokens: int, heard: Heard) -> None:
             heard()
 
     redactor = Redactor(new_key(), "telegram")
-    conversation = AgentRun(agent, redactor.restore, show, SystemClock(), Observer())
-    await conversation.run(TURN, Patience(idle=timedelta(minutes=5)))
-    assert conversation.said.text.count("token") == tokens
+    agent_run = AgentRun(agent, redactor.restore, show, SystemClock(), Observer())
+    await agent_run.run(TURN, TurnTimeouts(idle=timedelta(minutes=5)))
+    assert agent_run.said.text.count("token") == tokens
 
 
 def _go(kind: str) -> object:

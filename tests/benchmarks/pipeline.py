@@ -1,10 +1,11 @@
 """
-What a turn costs beside its storage: the whole pipeline against the store's verbs alone, in the same process and run.
+What a turn costs beside its storage: the whole pipeline against the store's verbs alone, in the
+same process and run.
 
     python -m tests.benchmarks.pipeline [--turns 2000] [--concurrency 16] [--profile]
 
-The agent answers at once, so everything measured is ours. Prints one JSON line; with --profile also where the time of
-the event loop's thread goes, module by module.
+The agent answers at once, so everything measured is ours. Prints one JSON line; with --profile also
+where the time of the event loop's thread goes, module by module.
 """
 
 from __future__ import annotations
@@ -22,29 +23,29 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.fakes import RecordingAdapter, assistant, user
+from turngate.gateway.daemon.app import build_pipeline
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Done,
-    InboundMessage,
-    MessageKind,
-    Part,
-    Sent,
-    SessionSource,
-    Text,
     Turn,
 )
-from turngate.gateway.domain.ports.store import Claim, Outcome
+from turngate.gateway.domain.messages import (
+    InboundMessage,
+    MessageKind,
+    SessionSource,
+)
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.store_values import Claim, Outcome
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.observability.logs import configure_logging
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
-from turngate.gateway.outbound.splitting import Splitter
-from turngate.gateway.pipeline import Pipeline
+from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
+from turngate.gateway.outbound.delivery import DeliveryRules
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.redaction import new_key
-from turngate.gateway.stores.session_files import Files
+from turngate.gateway.stores.session_files import SessionFiles
 from turngate.gateway.stores.sqlite import SqliteStore
-from turngate.gateway.turns.attachments import Attachments
 from turngate.gateway.turns.lanes import LaneRules
 
 Say = Callable[[InboundMessage], Awaitable[None]]
@@ -111,21 +112,16 @@ async def _through_pipeline(
 ) -> tuple[float, float]:
     clock, observer, adapter = SystemClock(), Observer(), Waiting()
     async with asyncio.TaskGroup() as tasks:
-        delivery = Delivery(DeliveryRules(), store, clock, observer, tasks)
-        delivery.connect({("web", "main"): adapter})
-        files = Files(Path("no-files-here"))
-        pipeline = Pipeline(
+        pipeline = build_pipeline(
             policy=policy,
-            lane_rules=LaneRules(debounce=timedelta(0)),
             store=store,
-            delivery=delivery,
-            fitting=Splitter(delivery=delivery, files=files, observer=observer),
-            attachments=Attachments(
-                files=files, policy=policy, store=store, delivery=delivery, observer=observer
-            ),
+            accounts=ConnectedAccounts({("web", "main"): adapter}),
+            files=SessionFiles(Path("no-files-here")),
             observer=observer,
             clock=clock,
             tasks=tasks,
+            lane_rules=LaneRules(debounce=timedelta(0)),
+            delivery_rules=DeliveryRules(),
         )
 
         async def say(message: InboundMessage) -> None:

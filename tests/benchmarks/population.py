@@ -1,5 +1,6 @@
 """
-Fill a database before it is measured: sessions, transcripts of those that will be driven, the index up to date.
+Fill a database before it is measured: sessions, transcripts of those that will be driven, the index
+up to date.
 
 Runs as its own process, so that what it needed of memory is not measured.
 
@@ -17,14 +18,12 @@ from datetime import datetime
 from pathlib import Path
 
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import (
-    ChatType,
+from turngate.gateway.domain.ids import SessionId, SessionKey
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.transcript import (
     Entry,
     Role,
-    Session,
-    SessionId,
-    SessionKey,
-    SessionSource,
     Text,
 )
 from turngate.gateway.rules.session_keys import build_session_key
@@ -38,7 +37,10 @@ from turngate.gateway.stores.sqlite.store import LIVE_ENTRIES
 
 DRIVEN = 100
 _AT_ONCE = 5000
-_WORDS = "Could you look at the build once more? It fails on the second machine, and only there, since Tuesday."
+_WORDS = (
+    "Could you look at the build once more? It fails on the second machine, and only "
+    "there, since Tuesday."
+)
 
 
 def source_of(number: int) -> SessionSource:

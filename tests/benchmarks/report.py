@@ -1,9 +1,10 @@
 """
-Run every case of the benchmark, print the table, write results.json, and put the figures into the README.
+Run every case of the benchmark, print the table, write results.json, and put the figures into
+docs/performance.md.
 
     make bench
 
-A figure in the README comes from results.json alone; a test compares the two.
+A figure in docs/performance.md comes from results.json alone; a test compares the two.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.stores.sqlite import SqliteStore
 
 RESULTS = Path(__file__).with_name("results.json")
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 _BLOCK = re.compile(r"(?<=<!-- benchmark -->\n).*(?=<!-- /benchmark -->)", re.DOTALL)
 _SECONDS = 6
 _TRIES = 3
@@ -46,13 +47,16 @@ def main() -> None:
         "opening": _opening(),
     }
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    README.write_text(_BLOCK.sub(lambda _: table(results), README.read_text()))
+    PAGE.write_text(_BLOCK.sub(lambda _: table(results), PAGE.read_text()))
     print(table(results))
 
 
 def table(results: dict[str, dict[str, Line]]) -> str:
     """The figures as Markdown."""
-    head = "| sessions | messages | at once | turns/s | floor | of the floor | p50 ms | p99 ms | KB/turn | MB |"
+    head = (
+        "| sessions | messages | at once | turns/s | floor | of the floor | p50 ms | p99 ms "
+        "| KB/turn | MB |"
+    )
     rows = [head, "|" + "---|" * head.count(" | ") + "---|", *_rows(results)]
     return "\n".join([*rows, "", *_sentences(results), ""])
 
@@ -61,9 +65,12 @@ def _rows(results: dict[str, dict[str, Line]]) -> Iterator[str]:
     for case in ("alone", "together", "many_sessions", "long_transcripts"):
         ours, floor = results[case]["turns"], results[case]["floor"]
         yield (
-            f"| {ours['sessions']:,} | {ours['messages']:,} | {ours['concurrency']} | {ours['turns_per_s']:,.0f} "
-            f"| {floor['turns_per_s']:,.0f} | {ours['turns_per_s'] / floor['turns_per_s']:.2f} | {ours['p50_ms']:.2f} "
-            f"| {ours['p99_ms']:.2f} | {ours['written_per_turn'] / 1000:.1f} | {ours['rss_mb']:.0f} |"
+            f"| {ours['sessions']:,} | {ours['messages']:,} | {ours['concurrency']} | "
+            f"{ours['turns_per_s']:,.0f} "
+            f"| {floor['turns_per_s']:,.0f} | {ours['turns_per_s'] / floor['turns_per_s']:.2f} | "
+            f"{ours['p50_ms']:.2f} "
+            f"| {ours['p99_ms']:.2f} | {ours['written_per_turn'] / 1000:.1f} | "
+            f"{ours['rss_mb']:.0f} |"
         )
 
 
@@ -72,12 +79,17 @@ def _sentences(results: dict[str, dict[str, Line]]) -> Iterator[str]:
     many, long = results["many_sessions"]["turns"], results["long_transcripts"]["turns"]
     opening = results["opening"]
     yield (
-        f"- 100,000 sessions against 100: {many['turns_per_s'] / few['turns_per_s']:.2f} of the speed, "
+        f"- 100,000 sessions against 100: {many['turns_per_s'] / few['turns_per_s']:.2f} of the "
+        "speed, "
         f"{many['rss_mb'] - few['rss_mb']:+.1f} MB of memory."
     )
-    yield f"- 10,000 messages in a transcript against 10: {long['turns_per_s'] / few['turns_per_s']:.2f} of the speed."
     yield (
-        f"- Opening a store with 100,000 sessions and 1,000,000 messages takes {opening['full']['ms']:.1f} ms, "
+        "- 10,000 messages in a transcript against 10: "
+        f"{long['turns_per_s'] / few['turns_per_s']:.2f} of the speed."
+    )
+    yield (
+        "- Opening a store with 100,000 sessions and 1,000,000 messages takes "
+        f"{opening['full']['ms']:.1f} ms, "
         f"an empty one {opening['empty']['ms']:.1f} ms."
     )
 

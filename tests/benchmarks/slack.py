@@ -3,8 +3,8 @@ How many messages a second the real daemon takes and answers through Slack, and 
 
     python -m tests.benchmarks.slack [--messages 1000] [--chats 100]
 
-The simulator and the daemon are processes of their own; the daemon runs under the profiler. Prints one JSON line, and
-ends with status 1 if an answer is missing or a chat was answered out of order.
+The simulator and the daemon are processes of their own; the daemon runs under the profiler. Prints
+one JSON line, and ends with status 1 if an answer is missing or a chat was answered out of order.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ async def _start(sim: Remote, people: list[str], folder: Path) -> asyncio.subpro
     tokens = f"bot_token: xoxb-main, app_token: xapp-main, api_url: '{sim.url}/api/'"
     config.write_text(
         f"platforms: {{slack: [{{{tokens}}}]}}\n"
-        "web: {listen: null}\nturns: {debounce: 0ms, when_busy: follow_up}\ndelivery: {stream: false}\n"
+        "web: {listen: null}\nturns: {debounce: 0ms, when_busy: follow_up}\ndelivery: {stream: "
+        "false}\n"
         f"access: {{allow: [{allow}]}}\n"
     )
     profiled = [
@@ -75,7 +76,7 @@ async def _start(sim: Remote, people: list[str], folder: Path) -> asyncio.subpro
         "-o",
         str(folder / "profile"),
         "-m",
-        "turngate",
+        "gateway",
         "run",
     ]
     daemon = await asyncio.create_subprocess_exec(
@@ -108,7 +109,9 @@ async def _answered(sim: Remote, messages: int) -> bool:
 
 
 def _told(answers: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    """Chat and number of everything that was answered; what came together may be answered together."""
+    """
+    Chat and number of everything that was answered; what came together may be answered together.
+    """
     return [
         (int(each["chat"][1:]), int(found))
         for each in answers
@@ -125,7 +128,9 @@ def _in_order(answers: list[dict[str, Any]], chats: int) -> bool:
 
 
 def _shares(profile: Path) -> dict[str, float]:
-    """Of the time in which the daemon computed after its start: waiting and importing do not count."""
+    """
+    Of the time in which the daemon computed after its start: waiting and importing do not count.
+    """
     stats = pstats.Stats(str(profile)).stats  # type: ignore[attr-defined]
 
     def spent(function: str, file: str) -> float:

@@ -1,5 +1,6 @@
 """
-What cutting a megabyte of Markdown into parts costs, against the floor: the parser alone, reading the same text once.
+What cutting a megabyte of Markdown into parts costs, against the floor: the parser alone, reading
+the same text once.
 
     python -m tests.benchmarks.splitter
 """
@@ -15,7 +16,10 @@ from markdown_it import MarkdownIt
 from turngate.gateway.outbound.rendering import split
 
 _SIZE, _LARGEST, _TRIES = 1_000_000, 4096, 5
-_PROSE = "The quick brown fox jumps over the lazy dog. It was **bold** and [a link](http://x.y/z).\nOne more line.\n\n"
+_PROSE = (
+    "The quick brown fox jumps over the lazy dog. It was **bold** and [a "
+    "link](http://x.y/z).\nOne more line.\n\n"
+)
 _CODE = "```python\n" + "def double(x):\n    return x + x\n\n" * 20 + "```\n\n"
 _LIST = "- an item with some words in it\n  - and one below it, with `code`\n" * 15 + "\n"
 _TABLE = "| name | value |\n|---|---|\n" + "| some words | more words |\n" * 12 + "\n"
@@ -38,10 +42,8 @@ def main() -> None:
     print(f"{'1 MB of':22} {'ms':>8} {'floor ms':>9} {'of the floor':>13}")
     for name, pattern in TEXTS.items():
         text = (pattern * (_SIZE // len(pattern) + 1))[:_SIZE]
-        ours, floor = (
-            _milliseconds(lambda: split(text, _LARGEST, len)),
-            _milliseconds(lambda: parser.parse(text)),
-        )  # noqa: B023 - called at once
+        ours = _milliseconds(lambda: split(text, _LARGEST, len))  # noqa: B023 - called at once
+        floor = _milliseconds(lambda: parser.parse(text))  # noqa: B023 - called at once
         print(f"{name:22} {ours:8.0f} {floor:9.0f} {ours / floor:13.2f}")
 
 

@@ -1,10 +1,11 @@
 """
-How many messages a second the real daemon takes and answers through Telegram, and how much of that time is aiogram's.
+How many messages a second the real daemon takes and answers through Telegram, and how much of that
+time is aiogram's.
 
     python -m tests.benchmarks.telegram [--messages 1000] [--chats 100]
 
-The simulator and the daemon are processes of their own; the daemon runs under the profiler. Prints one JSON line, and
-ends with status 1 if an answer is missing or a chat was answered out of order.
+The simulator and the daemon are processes of their own; the daemon runs under the profiler. Prints
+one JSON line, and ends with status 1 if an answer is missing or a chat was answered out of order.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ async def _start(sim: Remote, people: list[str], folder: Path) -> asyncio.subpro
     allow = ", ".join(f'"telegram:{person}"' for person in people)
     config.write_text(
         f"platforms: {{telegram: [{{token: '{TOKENS['main']}', api_url: '{sim.url}'}}]}}\n"
-        "web: {listen: null}\nturns: {debounce: 0ms, when_busy: follow_up}\ndelivery: {stream: false}\n"
+        "web: {listen: null}\nturns: {debounce: 0ms, when_busy: follow_up}\ndelivery: {stream: "
+        "false}\n"
         f"access: {{allow: [{allow}]}}\n"
     )
     profiled = [
@@ -71,7 +73,7 @@ async def _start(sim: Remote, people: list[str], folder: Path) -> asyncio.subpro
         "-o",
         str(folder / "profile"),
         "-m",
-        "turngate",
+        "gateway",
         "run",
     ]
     daemon = await asyncio.create_subprocess_exec(
@@ -104,7 +106,9 @@ async def _answered(sim: Remote, messages: int) -> bool:
 
 
 def _told(answers: list[dict[str, str]]) -> list[tuple[int, int]]:
-    """Chat and number of everything that was answered; what came together may be answered together."""
+    """
+    Chat and number of everything that was answered; what came together may be answered together.
+    """
     return [
         (int(each["chat"]), int(number))
         for each in answers
@@ -121,7 +125,9 @@ def _in_order(answers: list[dict[str, str]], chats: int) -> bool:
 
 
 def _shares(profile: Path) -> dict[str, float]:
-    """Of the time in which the daemon computed after its start: waiting and importing do not count."""
+    """
+    Of the time in which the daemon computed after its start: waiting and importing do not count.
+    """
     stats = pstats.Stats(str(profile)).stats  # type: ignore[attr-defined]
 
     def spent(function: str, file: str = "", *, alone: bool = False) -> float:

@@ -1,10 +1,11 @@
 """
 The storage work of whole turns, through the product's own store, as durable as it ships.
 
-    python -m tests.benchmarks.turns --sessions 1000 --messages 100 --concurrency 64 --seconds 5 --floor
+    python -m tests.benchmarks.turns --sessions 1000 --messages 100 --concurrency 64 --seconds 5
+    --floor
 
-prints one JSON line; with --floor a second one for bare sqlite3 doing the same rows in the same process. Both take
-turns in short rounds, so that a busy machine slows both alike.
+prints one JSON line; with --floor a second one for bare sqlite3 doing the same rows in the same
+process. Both take turns in short rounds, so that a busy machine slows both alike.
 """
 
 from __future__ import annotations
@@ -26,20 +27,26 @@ from statistics import quantiles
 from tests.benchmarks.floor import Floor
 from tests.benchmarks.population import DRIVEN, key_of, populate_in_a_child, said, source_of
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import (
-    InboundMessage,
-    Part,
-    ResetPolicy,
-    Role,
-    Sent,
-    SessionKey,
-    SessionSource,
+from turngate.gateway.domain.ids import SessionKey
+from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.session import ResetPolicy
+from turngate.gateway.domain.store_values import (
+    Claim,
+    Opening,
+    Outcome,
+)
+from turngate.gateway.domain.transcript import Role
+from turngate.gateway.domain.usage import (
+    Payer,
     Spent,
     Tokens,
 )
-from turngate.gateway.domain.ports.store import Claim, Opening, Outcome
-from turngate.gateway.domain.usage import Payer
-from turngate.gateway.stores.sqlite import SqliteStore, recent_entries, session_table
+from turngate.gateway.stores.sqlite import (
+    SqliteStore,
+    recent_entries,
+    session_table,
+)
 
 Place = tuple[SessionSource, SessionKey]
 

@@ -33,7 +33,7 @@ WATCH_FOR_VIOLATIONS = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) =>
   window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
-"""
+"""  # noqa: E501
 
 
 class Gateway:
@@ -85,13 +85,24 @@ def gateway(tmp_path: Path) -> Iterator[Gateway]:
     gateway.close()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker for all of these, so that one Chromium is started instead of four."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The system's Chromium. Gone with its module: while Playwright lives, no other loop runs in this thread."""
+    """
+    The system's Chromium. Gone with its module: while Playwright lives, no other loop runs in this
+    thread.
+    """
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         pytest.fail(
-            "no Chromium here; `make browser` installs it or says how (Debian: apt-get install chromium)"
+            "no Chromium here; `make browser` installs it or says how (Debian: apt-get install "
+            "chromium)"
         )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])

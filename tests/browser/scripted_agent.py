@@ -1,11 +1,18 @@
-"""An agent for the browser's tests: what it says is in what it is asked, so that a test can choose."""
+"""
+An agent for the browser's tests: what it says is in what it is asked, so that a test can choose.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 
-from turngate.gateway.domain.messages import AgentEvent, Text, Tool, ToolStatus
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    Tool,
+    ToolStatus,
+)
+from turngate.gateway.domain.transcript import Text
 
 MARKDOWN = """\
 # Moving the archive
@@ -41,11 +48,14 @@ def compare(left: Path, right: Path) -> bool:
 ### Afterwards
 
 Tell me when it is done, and I shall look again.
-"""
+"""  # noqa: E501
 
 
 async def answer(text: str) -> AsyncIterator[AgentEvent]:
-    """`markdown` a long answer, `tools` with steps, `slowly N words` one word at a time, anything else: echoed."""
+    """
+    `markdown` a long answer, `tools` with steps, `slowly N words` one word at a time, anything
+    else: echoed.
+    """
     match text.split():
         case ["markdown", *_]:
             yield Text(MARKDOWN)

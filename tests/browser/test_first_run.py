@@ -1,4 +1,7 @@
-"""A stranger types `turngate run`, opens the link it prints, and talks. The real daemon, killed and started again."""
+"""
+A stranger types `turngate run`, opens the link it prints, and talks. The real daemon, killed and
+started again.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Daemon:
         self._command = [
             sys.executable,
             "-m",
-            "turngate",
+            "gateway",
             "run",
             "--config",
             str(config),

@@ -11,7 +11,8 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from tests.browser.conftest import Gateway
 from tests.fakes import said
 from turngate.gateway.domain.errors import Refused, StoreUnavailable
-from turngate.gateway.domain.messages import Origin, Role, SessionSource
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.transcript import Origin, Role
 from turngate.gateway.rules.session_keys import build_session_key
 from turngate.gateway.web.chat import LONGEST_MESSAGE
 
@@ -37,7 +38,7 @@ if (admin\u202e\u2066) { // \u2069\u2066 check
 ```
 
 \u202eturned around\u202c and on
-"""
+"""  # noqa: E501
 
 
 def field(page: Page) -> Locator:
@@ -51,7 +52,10 @@ def say(page: Page, text: str) -> None:
 
 def paste(page: Page, text: str) -> None:
     """As the clipboard does it; letter by letter a million of them would take minutes."""
-    put = "(area, text) => { area.value = text; area.dispatchEvent(new Event('input', { bubbles: true })); }"
+    put = (
+        "(area, text) => { area.value = text; area.dispatchEvent(new Event('input', { "
+        "bubbles: true })); }"
+    )
     field(page).evaluate(put, text)
 
 
@@ -428,7 +432,7 @@ def test_a_message_that_got_no_turn_is_not_lost_silently(tab: Page) -> None:
       state = heard(state, { type: "settled", conversation: "one", messages: ["m", "c"] });
       state = heard(state, { type: "waiting", conversation: "one", waiting: [{ id: "m", text: "words" }] });
       return { waiting: state.waiting, unanswered: state.unanswered.map((one) => one.text) };
-    }"""
+    }"""  # noqa: E501
 
     assert tab.evaluate(script) == {"waiting": [], "unanswered": ["words"]}
 

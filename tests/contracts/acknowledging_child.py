@@ -1,4 +1,7 @@
-"""A process that stores messages and prints the id of each one that it was told is stored, until it is killed."""
+"""
+A process that stores messages and prints the id of each one that it was told is stored, until it is
+killed.
+"""
 
 from __future__ import annotations
 

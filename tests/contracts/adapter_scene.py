@@ -1,4 +1,7 @@
-"""What the suite of `test_adapter.py` is played with: a scene, an ear for what is received, and the whole gateway."""
+"""
+What the suite of `test_adapter.py` is played with: a scene, an ear for what is received, and the
+whole gateway.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,27 @@ from hypothesis import is_hypothesis_test
 from tests.contracts.adapters import UNDER_TEST, AdapterUnderTest
 from tests.simulators.running import PATIENCE, Remote
 from turngate.config.access import AccessEntry
-from turngate.config.schema import Access, Config, Turns, Web
-from turngate.gateway.daemon.app import Gateway, running
+from turngate.config.schema import (
+    Access,
+    Config,
+    Turns,
+    Web,
+)
+from turngate.gateway.daemon.app import running
+from turngate.gateway.daemon.gateway import Gateway
 from turngate.gateway.daemon.state_dir import take_lock
-from turngate.gateway.domain.errors import Refused, TurngateError, Unauthorized
+from turngate.gateway.domain.errors import (
+    Refused,
+    TurngateError,
+    Unauthorized,
+)
+from turngate.gateway.domain.ids import PartId
 from turngate.gateway.domain.messages import (
     MAIN_ACCOUNT,
     InboundMessage,
-    Part,
-    PartId,
     SessionSource,
 )
+from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.ports.adapter import Adapter, Receive
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -45,7 +58,10 @@ def for_adapters(
     quotes: bool | None = None,
     knows_of_gaps: bool | None = None,
 ) -> Callable[[Test], Test]:
-    """A test for those that can do all of this. It fails when it takes too long, instead of waiting for ever."""
+    """
+    A test for those that can do all of this. It fails when it takes too long, instead of waiting
+    for ever.
+    """
     able = [
         each
         for each in UNDER_TEST
@@ -70,7 +86,10 @@ def _bounded(test: Test) -> Test:
 
 
 class Ear:
-    """What stands in for the pipeline: it remembers, raises its troubles one by one, and can take its time."""
+    """
+    What stands in for the pipeline: it remembers, raises its troubles one by one, and can take its
+    time.
+    """
 
     def __init__(self, *troubles: TurngateError) -> None:
         self.tried: list[InboundMessage] = []
@@ -111,7 +130,10 @@ class Ear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A platform, an adapter of one of its accounts, and two chats. What the adapter can do depends on the test."""
+    """
+    A platform, an adapter of one of its accounts, and two chats. What the adapter can do depends on
+    the test.
+    """
 
     tested: AdapterUnderTest
     sim: Remote
@@ -188,7 +210,10 @@ async def _live(adapter: Adapter, receive: Receive) -> None:
 
 @asynccontextmanager
 async def listening_as_supervised(adapter: Any, receive: Receive) -> AsyncIterator[None]:
-    """Where only those who are connected are told, the past is read first, and the block waits for the line."""
+    """
+    Where only those who are connected are told, the past is read first, and the block waits for the
+    line.
+    """
     known = set[str]()
 
     async def note(message: InboundMessage) -> None:

@@ -1,9 +1,9 @@
 """
 Which adapters the suite of `test_adapter.py` runs over, and what it needs to know of each.
 
-A new platform brings a simulator (`tests/simulators`) and one `AdapterUnderTest`, and is listed in `UNDER_TEST`. What
-people do and see is asked of every simulator in the same words (`tests/simulators/common.py`), so only what differs
-between platforms stands here.
+A new platform brings a simulator (`tests/simulators`) and one `AdapterUnderTest`, and is listed in
+`UNDER_TEST`. What people do and see is asked of every simulator in the same words
+(`tests/simulators/common.py`), so only what differs between platforms stands here.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from tests.simulators.discord import TOKENS as DISCORD_TOKENS
 from tests.simulators.discord import Discord
 from tests.simulators.running import Remote, in_process
 from tests.simulators.scripted import Scripted
-from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM, Patience
+from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM, Timeouts
 from tests.simulators.slack import Settings as SlackSettings
 from tests.simulators.slack import Slack
 from tests.simulators.telegram import TOKENS as TELEGRAM_TOKENS
 from tests.simulators.telegram import Telegram
-from turngate.adapters import discord, slack, telegram
+from turngate.adapters.discord import plugin as discord
+from turngate.adapters.slack import plugin as slack
 from turngate.adapters.slack.app.needs import EVENTS, SCOPES
+from turngate.adapters.telegram import plugin as telegram
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.messages import MAIN_ACCOUNT, SessionSource
 from turngate.gateway.domain.ports.adapter import (
@@ -70,7 +72,10 @@ class AdapterUnderTest(Protocol):
 
     @property
     def hands_out_again(self) -> bool:
-        """Whether the platform hands out what was not acknowledged, until it is. Else only `catch_up` has it."""
+        """
+        Whether the platform hands out what was not acknowledged, until it is. Else only `catch_up`
+        has it.
+        """
 
     @property
     def own_faults(self) -> frozenset[str]:
@@ -82,19 +87,30 @@ class AdapterUnderTest(Protocol):
 
     @property
     def knows_of_gaps(self) -> bool:
-        """Whether it can be told that the past is not all there. What is deleted on Discord leaves no trace."""
+        """
+        Whether it can be told that the past is not all there. What is deleted on Discord leaves no
+        trace.
+        """
 
     @property
     def tells_only_listeners(self) -> bool:
-        """Whether the platform keeps nothing for those who are not connected: what was said before is in `catch_up`."""
+        """
+        Whether the platform keeps nothing for those who are not connected: what was said before is
+        in `catch_up`.
+        """
 
     @property
     def quotes(self) -> bool:
-        """Whether an answer can name what it answers without leaving the conversation for a thread."""
+        """
+        Whether an answer can name what it answers without leaving the conversation for a thread.
+        """
 
     @property
     def chats(self) -> tuple[SessionSource, SessionSource]:
-        """Two direct conversations of the main account, open from the start, for the other account too."""
+        """
+        Two direct conversations of the main account, open from the start, for the other account
+        too.
+        """
 
     @property
     def nowhere(self) -> SessionSource:
@@ -102,7 +118,10 @@ class AdapterUnderTest(Protocol):
 
     @property
     def texts(self) -> SearchStrategy[str]:
-        """Words that arrive as they were sent: a platform that trims or escapes says here what it leaves alone."""
+        """
+        Words that arrive as they were sent: a platform that trims or escapes says here what it
+        leaves alone.
+        """
 
     def simulator(self) -> AbstractAsyncContextManager[Remote]:
         """The platform, fresh."""
@@ -119,21 +138,31 @@ class AdapterUnderTest(Protocol):
         """
         The adapter of one account; leaving hangs up. With `trusted` its credentials are right.
 
-        It gives up waiting for an answer after ten seconds or so, and takes a minute's silence for deafness. A `hasty`
-        one does both after half a second: for tests in which no answer comes.
+        It gives up waiting for an answer after ten seconds or so, and takes a minute's silence for
+        deafness. A `hasty` one does both after half a second: for tests in which no answer comes.
         """
 
     async def where_typing_shows(self, sim: Remote, chat: SessionSource) -> SessionSource:
-        """A place in that chat where typing can be shown; on some platforms only a thread is one."""
+        """
+        A place in that chat where typing can be shown; on some platforms only a thread is one.
+        """
 
     async def go_deaf(self, sim: Remote) -> None:
-        """Let the platform answer nothing that receives, over open connections and new ones, until it is healed."""
+        """
+        Let the platform answer nothing that receives, over open connections and new ones, until it
+        is healed.
+        """
 
     async def revoke(self, sim: Remote) -> None:
-        """Let the credentials of the main account hold no longer, for connections that are open too."""
+        """
+        Let the credentials of the main account hold no longer, for connections that are open too.
+        """
 
     async def refuse_formatting(self, sim: Remote, *, does: str) -> None:
-        """Let the platform find fault with the formatting of whatever comes next, but not with its words."""
+        """
+        Let the platform find fault with the formatting of whatever comes next, but not with its
+        words.
+        """
 
 
 _ANN, _BOB, _NOBODY = (
@@ -179,12 +208,12 @@ class ScriptedUnderTest:
         url: str | None = None,
     ) -> AsyncIterator[Adapter]:
         """As the protocol says."""
-        patience = Patience(
+        timeouts = Timeouts(
             poll=0.2, answer=0.5 if hasty else 10.0, pause=0.01, deaf=0.5 if hasty else 60.0
         )
         token = None if trusted else "somebody else's"
         make = ADAPTERS[self.name.removeprefix("scripted ")]
-        adapter = make(url or sim.url, account=account, token=token, patience=patience)
+        adapter = make(url or sim.url, account=account, token=token, timeouts=timeouts)
         try:
             yield adapter
         finally:
@@ -254,8 +283,10 @@ class TelegramUnderTest:
         hasty: bool = False,
         url: str | None = None,
     ) -> AsyncIterator[Adapter]:
-        """As the protocol says. A hasty one does not let polls wait: Telegram counts in whole seconds."""
-        patience = telegram.Patience(
+        """
+        As the protocol says. A hasty one does not let polls wait: Telegram counts in whole seconds.
+        """
+        timeouts = telegram.Timeouts(
             poll=0 if hasty else 1,
             answer=0.5 if hasty else 10.0,
             pause=0.01,
@@ -265,7 +296,7 @@ class TelegramUnderTest:
         adapter = telegram.TelegramAdapter(
             telegram.Account(name=account, token=token, api_url=url or sim.url),
             SystemClock(),
-            patience,
+            timeouts,
         )
         try:
             yield adapter
@@ -293,7 +324,8 @@ _EMMA, _FAYE, _HIDDEN = (
     SessionSource(platform="discord", chat_id=number, user_id=number)
     for number in ("81001", "81002", "89999")
 )
-# Of what is outside the first plane the simulator counts characters and a careful bot counts halves of them.
+# Of what is outside the first plane the simulator counts characters and a careful bot counts halves
+# of them.
 _FIRST_PLANE = st.characters(max_codepoint=0xFFFF, categories=["Lu", "Ll", "Lo"])
 _PLAIN_SENTENCES = st.lists(st.text(_FIRST_PLANE, min_size=1, max_size=9), min_size=1).map(" ".join)
 
@@ -335,7 +367,7 @@ class DiscordUnderTest:
         url: str | None = None,
     ) -> AsyncIterator[Adapter]:
         """As the protocol says."""
-        patience = discord.Patience(
+        timeouts = discord.Timeouts(
             answer=0.5 if hasty else 10.0,
             pause=0.01,
             silence=0.5 if hasty else 60.0,
@@ -353,7 +385,7 @@ class DiscordUnderTest:
             ),
             SystemClock(),
             self._places,
-            patience,
+            timeouts,
         )
         try:
             yield adapter
@@ -437,7 +469,7 @@ class SlackUnderTest:
     ) -> AsyncIterator[Adapter]:
         """As the protocol says."""
         answer = 0.5 if hasty else 10.0
-        patience = slack.Patience(
+        timeouts = slack.Timeouts(
             connect=answer, answer=answer, ping=0.1, deaf=0.5 if hasty else 60.0
         )
         whose = account if trusted else "nobody"
@@ -449,7 +481,7 @@ class SlackUnderTest:
                 api_url=f"{url or sim.url}/api/",
             ),
             SystemClock(),
-            patience=patience,
+            timeouts=timeouts,
         )
         try:
             yield adapter

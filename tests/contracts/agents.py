@@ -1,9 +1,10 @@
 """
 Which kinds of agents the suite of `test_agent.py` runs over, and what it needs to know of each.
 
-A new kind brings something that stands at its other end (a server, a program) and one `AgentUnderTest`, and is listed
-in `UNDER_TEST`. The other end says back what it was told last, so that every kind can be talked to without a script;
-what else it can be made to do is listed in `can`, and only the tests that need no more are run.
+A new kind brings something that stands at its other end (a server, a program) and one
+`AgentUnderTest`, and is listed in `UNDER_TEST`. The other end says back what it was told last, so
+that every kind can be talked to without a script; what else it can be made to do is listed in
+`can`, and only the tests that need no more are run.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ from tests.simulators.models import KEY, Models
 from tests.simulators.running import Remote, in_process
 from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.agents.json_protocol import turn_document
+from turngate.gateway.domain.agent_events import Turn, Usage
 from turngate.gateway.domain.errors import AgentError
-from turngate.gateway.domain.messages import Turn, Usage
-from turngate.gateway.domain.ports.adapter import Agent, Closes
+from turngate.gateway.domain.ports.agent import Agent, Closes
 from turngate.gateway.domain.serialization import to_dict
 
 
 class Can(Enum):
-    """What the other end can be made to do, and what an agent of this kind can tell it or hear of it."""
+    """
+    What the other end can be made to do, and what an agent of this kind can tell it or hear of it.
+    """
 
     SAY = auto()  # says exactly what it is told to
     THINK = auto()  # tells its thoughts apart from its words
@@ -65,7 +68,10 @@ class Then(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What the other end does in every turn from now on; of a turn that does not end well perhaps half of it."""
+    """
+    What the other end does in every turn from now on; of a turn that does not end well perhaps half
+    of it.
+    """
 
     pieces: tuple[str, ...] = ()
     thoughts: tuple[str, ...] = ()
@@ -108,7 +114,10 @@ class AgentUnderTest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """Nothing stands at its other end. What it `can` not do no test asks of it: one that does must fail."""
+    """
+    Nothing stands at its other end. What it `can` not do no test asks of it: one that does must
+    fail.
+    """
 
     agent: Agent
 
@@ -187,7 +196,10 @@ class _Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUnderTest:
-    """A model behind one of the two protocols. No test may lead to a request that a real server would not take."""
+    """
+    A model behind one of the two protocols. No test may lead to a request that a real server would
+    not take.
+    """
 
     name: str
     method: str
@@ -401,7 +413,10 @@ class AcpUnderTest:
 
 
 def _readable(value: object) -> object:
-    """As text may be looked for in it: JSON inside of strings is no harder to read, and pictures are short."""
+    """
+    As text may be looked for in it: JSON inside of strings is no harder to read, and pictures are
+    short.
+    """
     if isinstance(value, dict):
         return {name: _readable(each) for name, each in value.items()}
     if isinstance(value, list):

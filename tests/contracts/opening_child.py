@@ -13,7 +13,10 @@ from turngate.gateway.stores.sqlite import SqliteStore
 
 
 async def main() -> None:
-    """As nobody, because permissions do not hold for root; who may not see the interpreter's own files either."""
+    """
+    As nobody, because permissions do not hold for root; who may not see the interpreter's own files
+    either.
+    """
     await asyncio.to_thread(lambda: None)
     if os.geteuid() == 0:
         os.setuid(65534)

@@ -1,9 +1,11 @@
 """
-What stands at the other end of the kinds that speak the contract's own events: a program, a server, a Python object.
+What stands at the other end of the kinds that speak the contract's own events: a program, a server,
+a Python object.
 
     python scripted_agent.py FOLDER text|jsonl
 
-All of them play what `script.json` in the folder says, and without one say back what they were told last.
+All of them play what `script.json` in the folder says, and without one say back what they were told
+last.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def events(folder: Path, words: str) -> Iterator[dict[str, object] | str]:
 
 
 async def events_slowly(folder: Path, words: str) -> AsyncIterator[dict[str, object] | str]:
-    """For those who share a loop with the test: others may work between two events, and a hang is one."""
+    """
+    For those who share a loop with the test: others may work between two events, and a hang is one.
+    """
     for event in events(folder, words):
         await asyncio.sleep(0)
         if event == HANG:

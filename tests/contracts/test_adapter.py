@@ -1,7 +1,8 @@
 """
-What every adapter must do, checked at its port: a real adapter, its platform's simulator over loopback, and a `receive`
-that can fail and be slow. `adapters.py` lists the adapters and what each can do; a test of a capability exists only for
-those that have it. Nothing is timed: each step waits for what it needs to see.
+What every adapter must do, checked at its port: a real adapter, its platform's simulator over
+loopback, and a `receive` that can fail and be slow. `adapters.py` lists the adapters and what each
+can do; a test of a capability exists only for those that have it. Nothing is timed: each step waits
+for what it needs to see.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from tests.contracts.adapter_scene import (
 )
 from tests.contracts.adapters import CAPABILITIES, OTHER_ACCOUNT, AdapterUnderTest
 from tests.fakes import FrozenClock
+from tests.full_length import examples
 from tests.oracle_store import MemoryStore
 from tests.simulators.running import PATIENCE
+from turngate.gateway.domain.agent_events import File
 from turngate.gateway.domain.errors import (
     GapRemains,
     NotSent,
@@ -45,11 +48,9 @@ from turngate.gateway.domain.errors import (
 from turngate.gateway.domain.messages import (
     MAIN_ACCOUNT,
     Attachment,
-    Button,
-    File,
-    MediaType,
     MessageKind,
 )
+from turngate.gateway.domain.outbox import Button
 from turngate.gateway.domain.ports.adapter import (
     AsksWithButtons,
     CatchesUp,
@@ -61,6 +62,7 @@ from turngate.gateway.domain.ports.adapter import (
     ShowsTyping,
     TellsProgress,
 )
+from turngate.gateway.domain.transcript import MediaType
 from turngate.gateway.rules.session_keys import build_session_key
 
 BYTES = bytes(range(256)) * 500
@@ -77,8 +79,8 @@ async def at(tested: AdapterUnderTest, kind: str) -> AsyncIterator[Scene]:
     """
     A fresh platform and an adapter of its main account.
 
-    It is in a hurry only where no answer comes: this machine may be busy. Whatever a test is about, no adapter may ask
-    for what its platform forbids.
+    It is in a hurry only where no answer comes: this machine may be busy. Whatever a test is about,
+    no adapter may ask for what its platform forbids.
     """
     async with tested.simulator() as sim:
         async with tested.adapter(sim, hasty=kind == "half-open") as adapter:
@@ -408,7 +410,9 @@ async def test_an_answer_names_what_it_answers(at: Scene) -> None:
 @for_adapters()
 @given(data=st.data())
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 async def test_a_part_is_counted_as_the_platform_counts_it(at: Scene, data: st.DataObject) -> None:
     text, limits = data.draw(at.tested.texts), at.adapter.limits
@@ -422,7 +426,9 @@ async def test_a_part_is_counted_as_the_platform_counts_it(at: Scene, data: st.D
 @for_adapters()
 @given(data=st.data())
 @settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 async def test_the_largest_part_is_taken_and_one_more_is_not(
     at: Scene, data: st.DataObject

@@ -1,8 +1,8 @@
 """
 What every agent must do, whatever it is: one suite over all of `agents.py`.
 
-A turn goes in, events come out, `Done` comes last. Whoever stops listening ends the work at the other end, and whatever
-goes wrong is one of our errors.
+A turn goes in, events come out, `Done` comes last. Whoever stops listening ends the work at the
+other end, and whatever goes wrong is one of our errors.
 """
 
 from __future__ import annotations
@@ -20,27 +20,37 @@ import pytest
 from tests.contracts.agents import UNDER_TEST, AgentUnderTest, Can, OtherEnd, Script, Then
 from tests.fakes import NOON, assistant, dm, message, user
 from tests.simulators.running import PATIENCE
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
-    Attachment,
     Done,
+    Tool,
+    ToolStatus,
+    Turn,
+    Usage,
+)
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+)
+from turngate.gateway.domain.ids import (
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from turngate.gateway.domain.messages import (
+    Attachment,
+    ReplyTo,
+    SessionSource,
+)
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.transcript import (
     Entry,
     MediaType,
     Reasoning,
-    ReplyTo,
     Role,
-    Session,
-    SessionId,
-    SessionKey,
-    SessionSource,
     Text,
-    Tool,
     ToolCall,
-    ToolStatus,
-    Turn,
-    TurnId,
-    Usage,
 )
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
@@ -50,7 +60,10 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 def for_agents(*able: Can) -> Callable[[Test], Test]:
-    """A test for those whose other end can do all of this. It fails when it takes too long, instead of waiting."""
+    """
+    A test for those whose other end can do all of this. It fails when it takes too long, instead of
+    waiting.
+    """
     tested = [each for each in UNDER_TEST if each.can.issuperset(able)]
     for_able = pytest.mark.parametrize("tested", tested, ids=[each.name for each in tested])
 

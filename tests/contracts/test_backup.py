@@ -1,4 +1,7 @@
-"""A backup is one moment of the database, whole and verified; a restore loses nothing and repeats nothing."""
+"""
+A backup is one moment of the database, whole and verified; a restore loses nothing and repeats
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ from turngate.gateway.domain.errors import (
     StoreTooNew,
     StoreUnavailable,
 )
-from turngate.gateway.domain.messages import InboxState, PartState, Sent
+from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.outbox import PartState, Sent
 from turngate.gateway.stores.sqlite import SqliteStore
 from turngate.gateway.stores.sqlite.backup import back_up
 from turngate.gateway.stores.sqlite.post_restore import REASON
@@ -461,7 +465,10 @@ class TestWhatHappenedSince:
 async def test_a_start_that_cannot_keep_a_copy_before_it_migrates_changes_nothing(
     path: Path,
 ) -> None:
-    """The schema of today, said to be older: what would be migrated is not touched before its copy is whole."""
+    """
+    The schema of today, said to be older: what would be migrated is not touched before its copy is
+    whole.
+    """
     await filled(path, "one")
     tamper(path, "PRAGMA user_version = 0")
     path.with_name("backups").write_text("no folder")

@@ -1,4 +1,6 @@
-"""The control socket over a real socket: requests, answers, garbage, crowds, strangers, long paths."""
+"""
+The control socket over a real socket: requests, answers, garbage, crowds, strangers, long paths.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,17 @@ from pathlib import Path
 import pytest
 
 from turngate.gateway.daemon.control.client import ControlClient
-from turngate.gateway.daemon.control.protocol import LARGEST_LINE, decode, encode
+from turngate.gateway.daemon.control.protocol import (
+    LARGEST_LINE,
+    decode,
+    encode,
+)
 from turngate.gateway.daemon.control.requests import Args, Line
-from turngate.gateway.daemon.control.server import MOST_CONNECTIONS, ControlServer, may_connect
+from turngate.gateway.daemon.control.server import (
+    MOST_CONNECTIONS,
+    ControlServer,
+    may_connect,
+)
 from turngate.gateway.domain.errors import (
     Refused,
     StoreDamaged,

@@ -1,4 +1,7 @@
-"""A terminal's conversation over a real socket: what is said, what is shown, and terminals that stand still."""
+"""
+A terminal's conversation over a real socket: what is said, what is shown, and terminals that stand
+still.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +20,32 @@ from turngate.gateway.daemon.control.chat_events import (
     ChatCommand,
     ChatEvent,
     Hello,
+    MessageStored,
     NotStored,
-    Stored,
     event_json,
     event_of,
 )
 from turngate.gateway.daemon.control.client import ControlClient
 from turngate.gateway.daemon.control.protocol import decode, encode
 from turngate.gateway.daemon.control.server import ControlServer
-from turngate.gateway.domain.errors import MalformedRecord, Refused, StoreUnavailable
-from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
-from turngate.gateway.domain.messages import (
-    InboundMessage,
-    Part,
-    PartId,
-    Reasoning,
-    SessionSource,
-    Text,
-    Tool,
-    ToolStatus,
-    TurnId,
+from turngate.gateway.domain.agent_events import Tool, ToolStatus
+from turngate.gateway.domain.errors import (
+    MalformedRecord,
+    Refused,
+    StoreUnavailable,
 )
+from turngate.gateway.domain.ids import PartId, TurnId
+from turngate.gateway.domain.live_view import (
+    Arrived,
+    Began,
+    FellBehind,
+    Happened,
+    Settled,
+)
+from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.transcript import Reasoning, Text
 
 COMMANDS = (ChatCommand(name="help", summary="what can be said"),)
 CLI = SessionSource.terminal()
@@ -107,7 +114,7 @@ async def test_what_is_said_is_received_once_it_is_stored(house: House) -> None:
 
     terminal.send({"say": {"id": "m1", "text": "hello"}})
 
-    assert await terminal.next() == Stored(id="m1")
+    assert await terminal.next() == MessageStored(id="m1")
     assert [(message.id, message.text, message.source) for message in house.said] == [
         ("m1", "hello", CLI)
     ]
@@ -162,7 +169,7 @@ async def test_nonsense_is_answered_and_the_conversation_goes_on(
     refused = await terminal.next()
     assert isinstance(refused, NotStored)
     assert refused.id == ""
-    assert await terminal.next() == Stored(id="m1")
+    assert await terminal.next() == MessageStored(id="m1")
 
 
 async def test_a_turn_is_shown_as_it_happens(house: House) -> None:
@@ -270,7 +277,7 @@ async def test_a_terminal_that_hangs_up_is_forgotten(house: House) -> None:
 def test_every_event_is_the_same_after_crossing() -> None:
     events: list[ChatEvent] = [
         Hello(commands=COMMANDS),
-        Stored(id="m"),
+        MessageStored(id="m"),
         NotStored(id="m", reason="no"),
         Began(turn=TURN, messages=("a", "b")),
         Happened(turn=TURN, event=TOOL),

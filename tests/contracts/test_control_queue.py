@@ -1,4 +1,7 @@
-"""`queue` and `trace` over every store: the shapes of the contract, and what may be retried or dropped."""
+"""
+`queue` and `trace` over every store: the shapes of the contract, and what may be retried or
+dropped.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,21 @@ from tests.fakes import NOON, FrozenClock, assistant, dm, message
 from tests.talk import begin, exchange, key_of, opening
 from turngate.gateway.daemon.control.queue import queue_requests
 from turngate.gateway.daemon.control.requests import carry_out
-from turngate.gateway.domain.errors import AlreadySettled, Refused, UnknownWork
-from turngate.gateway.domain.messages import InboxState, Part, PartId, PartState, Sent
-from turngate.gateway.domain.ports.store import InboxItem, Outcome, Store
+from turngate.gateway.domain.errors import (
+    AlreadySettled,
+    Refused,
+    UnknownWork,
+)
+from turngate.gateway.domain.ids import PartId
+from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.outbox import (
+    Part,
+    PartState,
+    Sent,
+)
+from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.store_values import InboxItem, Outcome
 
 ROW = {"id", "key", "state", "age_s", "attempts", "reason"}
 STEP = {"at", "step", "detail"}

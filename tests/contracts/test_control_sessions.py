@@ -20,20 +20,26 @@ from turngate.gateway.daemon.control.status import (
     StoreStatus,
     status_requests,
 )
-from turngate.gateway.domain.errors import MalformedRecord, Refused, UnknownSession
-from turngate.gateway.domain.messages import (
-    Cost,
-    CostStatus,
-    Entry,
-    Role,
-    SessionKey,
-    Spent,
-    Tokens,
-    ToolCall,
+from turngate.gateway.domain.errors import (
+    MalformedRecord,
+    Refused,
+    UnknownSession,
 )
+from turngate.gateway.domain.ids import SessionKey
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.serialization import Json
-from turngate.gateway.stores.session_files import Files
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Role,
+    ToolCall,
+)
+from turngate.gateway.domain.usage import (
+    Cost,
+    CostStatus,
+    Spent,
+    Tokens,
+)
+from turngate.gateway.stores.session_files import SessionFiles
 
 SESSION = {
     *(
@@ -250,7 +256,7 @@ async def test_a_session_is_put_away_and_taken_back(store: Store) -> None:
 async def test_the_files_of_a_session_go_with_it_and_only_then(
     store: Store, tmp_path: Path
 ) -> None:
-    files = Files(tmp_path / "files")
+    files = SessionFiles(tmp_path / "files")
     requests = session_requests(store, forget=files.forget)
     session, other = await exchange(store), await exchange(store, id="2", source=dm("2"))
     for each in (session, other):

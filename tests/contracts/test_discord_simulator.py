@@ -1,7 +1,9 @@
 """
-The simulator of Discord, asked by the real discord.py: what must be right for the tests of the adapter to be right.
+The simulator of Discord, asked by the real discord.py: what must be right for the tests of the
+adapter to be right.
 
-Each test is a rule of Discord's. Where discord.py would never do the wrong thing itself, the request is made by hand.
+Each test is a rule of Discord's. Where discord.py would never do the wrong thing itself, the
+request is made by hand.
 """
 
 from __future__ import annotations

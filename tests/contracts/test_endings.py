@@ -1,4 +1,7 @@
-"""What every store promises of sessions that come to an end: which are due, who has to hear of it, what is kept."""
+"""
+What every store promises of sessions that come to an end: which are due, who has to hear of it,
+what is kept.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,21 @@ import pytest
 from tests.fakes import FrozenClock, assistant, dm, message, said
 from tests.talk import begin, exchange, key_of, opening
 from turngate.gateway.domain.errors import UnknownSession
-from turngate.gateway.domain.messages import (
-    ChatType,
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.session import (
     EndReason,
+    ResetPolicy,
+    Session,
+)
+from turngate.gateway.domain.store_values import Claim, Outcome
+from turngate.gateway.domain.transcript import (
     Entry,
     Origin,
-    Part,
-    ResetPolicy,
     Role,
-    Session,
-    SessionSource,
     Text,
 )
-from turngate.gateway.domain.ports.store import Claim, Outcome, Store
 from turngate.gateway.rules.session_lifecycle import ResetPolicies
 
 HOUR = timedelta(hours=1)
@@ -48,7 +53,7 @@ async def told_of(store: Store) -> list[tuple[str, int]]:
 
 
 class TestDue:
-    async def test_a_session_is_due_by_the_policy_of_its_platform_else_of_its_chat_type_else_by_the_default(
+    async def test_a_session_is_due_by_the_policy_of_its_platform_else_of_its_chat_type_else_by_the_default(  # noqa: E501
         self, store: Store, clock: FrozenClock
     ) -> None:
         for id_, source in enumerate(

@@ -1,4 +1,7 @@
-"""Models behind real connections: every way in which servers differ, and everything that goes wrong on the wire."""
+"""
+Models behind real connections: every way in which servers differ, and everything that goes wrong on
+the wire.
+"""
 
 from __future__ import annotations
 
@@ -26,28 +29,35 @@ from tests.simulators.models.wire import WAYS
 from tests.simulators.running import Remote, in_process
 from turngate.gateway.agents import AgentSpec
 from turngate.gateway.agents.anthropic import AnthropicAgent
-from turngate.gateway.agents.model_call import Patience
+from turngate.gateway.agents.model_call import CallTimeouts
 from turngate.gateway.agents.openai import OpenAiAgent
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, TurngateError
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
-    Attachment,
     Done,
+    Tool,
+    ToolStatus,
+    Turn,
+    Usage,
+)
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+    TurngateError,
+)
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.transcript import (
     Entry,
     MediaType,
     Reasoning,
     Role,
     Text,
-    Tool,
     ToolCall,
-    ToolStatus,
-    Turn,
-    Usage,
 )
 
 MAKERS = {"openai": OpenAiAgent, "anthropic": AnthropicAgent}
 METHODS = {"openai": "completions", "anthropic": "messages"}
-HASTY = Patience(connect=0.3, silence=0.3)
+HASTY = CallTimeouts(connect=0.3, silence=0.3)
 PIECES = ["It ", "is ", "wonderful ", "🦊🐻 ", "to ", "be ", "here", "."]
 CANARY = "sk-canary-7f3a9b1c5d"
 
@@ -85,11 +95,11 @@ class Talk:
 
 @asynccontextmanager
 async def talking(
-    kind: str, *, patience: Patience | None = None, **spec: object
+    kind: str, *, timeouts: CallTimeouts | None = None, **spec: object
 ) -> AsyncIterator[Talk]:
     async with in_process(Simulator(Models())) as sim:
         told = {"url": f"{sim.url}/v1", "api_key": KEY, "model": "a-model"} | spec
-        agent = MAKERS[kind](AgentSpec(name="main", kind=kind, **told), patience)  # type: ignore[arg-type]
+        agent = MAKERS[kind](AgentSpec(name="main", kind=kind, **told), timeouts)  # type: ignore[arg-type]
         try:
             yield Talk(kind, agent, sim)
         finally:
@@ -153,8 +163,10 @@ class TestWaysOfServers:
 
 
 LAST = {
-    "openai": 'data: {"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n',
-    "anthropic": 'data: {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}}\n\n'
+    "openai": 'data: {"choices": [{"delta": {"content": "x"}, "finish_reason": '
+    '"stop"}]}\n\ndata: [DONE]\n\n',
+    "anthropic": 'data: {"type": "content_block_delta", "delta": {"type": "text_delta", "text": '
+    '"x"}}\n\n'
     'data: {"type": "message_stop"}\n\n',
 }
 
@@ -308,7 +320,7 @@ class TestRefusals:
         assert isinstance(raised, AgentRefused)
 
     @for_both
-    async def test_of_a_model_that_does_not_exist_the_kind_of_mistake_is_told_and_the_words_are_kept(
+    async def test_of_a_model_that_does_not_exist_the_kind_of_mistake_is_told_and_the_words_are_kept(  # noqa: E501
         self, kind: str
     ) -> None:
         async with talking(kind, model="no-such-model") as talk:
@@ -331,7 +343,7 @@ class TestRefusals:
 
     @for_both
     async def test_a_server_that_never_answers_is_given_up(self, kind: str) -> None:
-        async with talking(kind, patience=HASTY) as talk:
+        async with talking(kind, timeouts=HASTY) as talk:
             await talk.sim.fault("silent")
             _, error = await talk.fail()
 
@@ -384,7 +396,7 @@ class TestBreaking:
 
     @for_both
     async def test_silence_half_way_ends_it(self, kind: str) -> None:
-        async with talking(kind, patience=HASTY) as talk:
+        async with talking(kind, timeouts=HASTY) as talk:
             await talk.script(pieces=PIECES * 3)
             await talk.sim.fault("stall")
             heard, error = await talk.fail()

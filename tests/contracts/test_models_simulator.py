@@ -1,4 +1,7 @@
-"""The simulated model servers find what real ones would refuse: without that, a clean record would prove nothing."""
+"""
+The simulated model servers find what real ones would refuse: without that, a clean record would
+prove nothing.
+"""
 
 from __future__ import annotations
 

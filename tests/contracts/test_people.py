@@ -16,14 +16,16 @@ from turngate.gateway.domain.errors import Refused
 from turngate.gateway.domain.messages import (
     Attachment,
     InboxState,
-    MediaType,
+    ReplyTo,
+)
+from turngate.gateway.domain.outbox import (
     Part,
     PartState,
-    ReplyTo,
     Sent,
 )
 from turngate.gateway.domain.pairing_records import Person
 from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.transcript import MediaType
 from turngate.gateway.inbound.pairing import (
     ALPHABET,
     BY_COMMAND,
@@ -296,7 +298,7 @@ class TestRows:
     async def test_who_is_turned_away_leaves_a_row_without_words_and_names(
         self, store: Store
     ) -> None:
-        await store.turn_away(self.STRANGE, key_of(), "a stranger")
+        await store.reject(self.STRANGE, key_of(), "a stranger")
 
         (item,) = await store.inbox(InboxState.REFUSED)
         assert item.message == self.STRANGE.wordless
@@ -308,8 +310,8 @@ class TestRows:
     async def test_the_same_message_leaves_one_row_however_often_it_comes(
         self, store: Store
     ) -> None:
-        first = await store.turn_away(self.STRANGE, key_of(), "a stranger")
-        again = await store.turn_away(self.STRANGE, key_of(), "a stranger")
+        first = await store.reject(self.STRANGE, key_of(), "a stranger")
+        again = await store.reject(self.STRANGE, key_of(), "a stranger")
         accepted = await store.accept(self.STRANGE, key_of())
 
         assert first.id == again.id == accepted.id
@@ -318,7 +320,7 @@ class TestRows:
         assert await store.inbox(InboxState.WAITING) == []
 
     async def test_what_was_refused_for_good_is_not_among_the_work(self, store: Store) -> None:
-        await store.turn_away(self.STRANGE, key_of(), "a stranger")
+        await store.reject(self.STRANGE, key_of(), "a stranger")
         await store.accept(message(id="2"), key_of())
 
         states = (InboxState.WAITING, InboxState.REFUSED)
@@ -328,7 +330,7 @@ class TestRows:
     async def test_rows_and_old_codes_are_forgotten_and_people_are_not(
         self, store: Store, door: Door, clock: FrozenClock
     ) -> None:
-        await store.turn_away(self.STRANGE, key_of(), "a stranger")
+        await store.reject(self.STRANGE, key_of(), "a stranger")
         await door.approve(await door.code_for("1"))
         await door.code_for("2")
         await refused(door.approve(WRONG))
@@ -364,7 +366,7 @@ class TestAmending:
 
     async def test_what_is_answered_or_was_refused_stays_as_it_is(self, store: Store) -> None:
         await begin(store, message("helo"))
-        turned_away = await store.turn_away(message(id="2"), key_of(), "a stranger")
+        turned_away = await store.reject(message(id="2"), key_of(), "a stranger")
         (running,) = await store.inbox(InboxState.RUNNING)
 
         assert not await store.amend(running.id, "hello")
@@ -377,7 +379,7 @@ async def test_nothing_of_a_stranger_s_words_is_ever_in_the_file_nor_his_code_on
 ) -> None:
     store = await SqliteStore.connect(tmp_path / "turngate.db", clock)
     door = Door(store)
-    await store.turn_away(TestRows.STRANGE, key_of(), "a stranger")
+    await store.reject(TestRows.STRANGE, key_of(), "a stranger")
     code = await door.code_for()
     kept = await store._reader.rows("SELECT * FROM pairings")
 

@@ -1,4 +1,7 @@
-"""What every simulator does, whoever's bot it is: strict, recorded, broken by rule, in this process or its own."""
+"""
+What every simulator does, whoever's bot it is: strict, recorded, broken by rule, in this process or
+its own.
+"""
 
 from __future__ import annotations
 

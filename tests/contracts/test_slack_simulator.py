@@ -1,7 +1,9 @@
 """
-The Slack simulator keeps Slack's rules: the real slack-sdk and slack-bolt find what they would find there.
+The Slack simulator keeps Slack's rules: the real slack-sdk and slack-bolt find what they would find
+there.
 
-Nothing is timed: what must happen is waited for, and what Slack waits for takes milliseconds by setting.
+Nothing is timed: what must happen is waited for, and what Slack waits for takes milliseconds by
+setting.
 """
 
 from __future__ import annotations
@@ -56,7 +58,10 @@ CONTENT = bytes(range(256)) * 40
 
 @pytest.fixture
 async def sim() -> AsyncIterator[Remote]:
-    """Slack, in a hurry, with a DM and a channel. Whatever a test is about, it says so if it breaks a strict rule."""
+    """
+    Slack, in a hurry, with a DM and a channel. Whatever a test is about, it says so if it breaks a
+    strict rule.
+    """
     async with in_process(
         Simulator(Slack(Settings(ack_within=1.0, retries=(0.0, 0.01, 0.02))))
     ) as remote:

@@ -1,4 +1,7 @@
-"""What SQLite adds to the promises of every store: durability, shared commits, detected damage, an index behind."""
+"""
+What SQLite adds to the promises of every store: durability, shared commits, detected damage, an
+index behind.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +33,26 @@ from turngate.gateway.domain.errors import (
     StoreTooNew,
     StoreUnavailable,
 )
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.ids import InboxId, SessionId
+from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.outbox import PartState
+from turngate.gateway.domain.session import ResetPolicy, Session
+from turngate.gateway.domain.store_values import (
+    Accepted,
+    Claim,
+    Outcome,
+)
+from turngate.gateway.domain.transcript import (
     Entry,
-    InboxId,
-    InboxState,
-    PartState,
     Reasoning,
-    ResetPolicy,
-    Session,
-    SessionId,
     ToolCall,
 )
-from turngate.gateway.domain.ports.store import Accepted, Claim, Outcome
 from turngate.gateway.stores.sqlite import SqliteStore, search_index
-from turngate.gateway.stores.sqlite.migrations import APPLICATION_ID, migrate, our_scripts
+from turngate.gateway.stores.sqlite.migrations import (
+    APPLICATION_ID,
+    migrate,
+    our_scripts,
+)
 
 
 @pytest.fixture
@@ -591,7 +600,7 @@ class TestOpening:
             await SqliteStore.connect(path, FrozenClock())
 
     async def test_a_locked_database_is_waited_for_then_reported(self, path: Path) -> None:
-        store = await SqliteStore.connect(path, FrozenClock(), lock_patience=0.1)
+        store = await SqliteStore.connect(path, FrozenClock(), lock_timeout=0.1)
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             results = await asyncio.gather(
@@ -683,7 +692,8 @@ class TestSearchIndex:
     async def test_without_fts5_everything_is_still_found(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # Stands for an SQLite that was built without it; there is no way to take it out of this one.
+        # Stands for an SQLite that was built without it; there is no way to take it out of this
+        # one.
         monkeypatch.setattr(search_index, "_has_fts5", lambda _: False)
         async with opened(path) as store:
             session = await exchange(store, "plain needle")

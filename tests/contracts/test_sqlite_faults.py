@@ -1,4 +1,7 @@
-"""What becomes of a SQLite store whose files are taken away, cut or locked; the side of the daemon is in crash/."""
+"""
+What becomes of a SQLite store whose files are taken away, cut or locked; the side of the daemon is
+in crash/.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def opened(path: Path, lock_patience: float = 5.0) -> AsyncIterator[SqliteStore]:
+async def opened(path: Path, lock_timeout: float = 5.0) -> AsyncIterator[SqliteStore]:
     """With one message in it that was there before."""
-    store = await SqliteStore.connect(path, FrozenClock(), lock_patience=lock_patience)
+    store = await SqliteStore.connect(path, FrozenClock(), lock_timeout=lock_timeout)
     await store.accept(message(id="before"), key_of())
     try:
         yield store
@@ -169,7 +172,7 @@ class TestTrouble:
     async def test_a_store_is_closed_at_once_though_another_process_holds_the_lock(
         self, path: Path
     ) -> None:
-        async with opened(path, lock_patience=600) as store:
+        async with opened(path, lock_timeout=600) as store:
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")
                 waiting = [

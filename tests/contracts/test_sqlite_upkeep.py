@@ -1,4 +1,7 @@
-"""What SQLite adds where things come to an end: nothing is left of what was deleted, little is read to find it."""
+"""
+What SQLite adds where things come to an end: nothing is left of what was deleted, little is read to
+find it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ import pytest
 
 from tests.fakes import NOON, FrozenClock, dm
 from tests.talk import exchange, key_of
-from turngate.gateway.domain.messages import PartState, ResetPolicy, Sent, Session
+from turngate.gateway.domain.outbox import PartState, Sent
+from turngate.gateway.domain.session import ResetPolicy, Session
 from turngate.gateway.rules.session_lifecycle import ResetPolicies
 from turngate.gateway.stores.sqlite import SqliteStore
 from turngate.gateway.stores.sqlite.migrations import migrate, our_scripts
@@ -56,7 +60,8 @@ def test_a_database_of_the_first_schema_is_brought_up_to_date_with_all_that_is_i
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         migrate(db, our_scripts()[:1])
         db.execute(
-            "INSERT INTO usage VALUES ('2026-05-04', 'p', 'a', 'c', 'u', 'm', 1, 0, 0, 1, 1, 0, 0, 0.5)"
+            "INSERT INTO usage VALUES ('2026-05-04', 'p', 'a', 'c', 'u', 'm', 1, 0, 0, 1, 1, 0, "
+            "0, 0.5)"
         )
         migrate(db, our_scripts())
 
@@ -150,7 +155,8 @@ class TestManySessions:
         tamper(
             path,
             f"INSERT INTO sessions (id, key, current, last_interaction_at, {columns}, checksum)"
-            " WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < 100000)"
+            " WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE "
+            "i < 100000)"
             f" SELECT 'x' || i, 'x' || i, 1, last_interaction_at + 5400000000, {columns}, 0"
             " FROM numbers, (SELECT * FROM sessions WHERE n = 1)",
         )

@@ -14,6 +14,7 @@ from tests.contracts.conftest import CAP
 from tests.fakes import NOON, FrozenClock, assistant, dm, message, said, user
 from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of, opening, texts
+from turngate.gateway.domain.agent_events import File
 from turngate.gateway.domain.errors import (
     AlreadySettled,
     Refused,
@@ -21,40 +22,30 @@ from turngate.gateway.domain.errors import (
     UnknownSession,
     UnknownWork,
 )
-from turngate.gateway.domain.messages import (
-    Attachment,
-    Button,
-    ChatType,
-    Cost,
-    CostStatus,
-    Does,
-    EndReason,
-    Entry,
+from turngate.gateway.domain.ids import (
     EntryId,
-    File,
     InboxId,
-    InboxState,
-    Media,
-    MediaType,
-    Model,
-    Origin,
-    Part,
     PartId,
-    PartState,
-    Question,
-    Reasoning,
-    ResetPolicy,
-    Role,
-    Sent,
     SessionId,
-    SessionSource,
-    Spent,
-    Text,
-    Tokens,
-    ToolCall,
     TurnId,
 )
-from turngate.gateway.domain.ports.store import (
+from turngate.gateway.domain.messages import (
+    Attachment,
+    ChatType,
+    InboxState,
+    SessionSource,
+)
+from turngate.gateway.domain.outbox import (
+    Button,
+    Does,
+    Part,
+    PartState,
+    Question,
+    Sent,
+)
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.session import EndReason, ResetPolicy
+from turngate.gateway.domain.store_values import (
     AccountRecord,
     Choice,
     Claim,
@@ -62,7 +53,23 @@ from turngate.gateway.domain.ports.store import (
     Outcome,
     QuestionState,
     SessionFilter,
-    Store,
+)
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Media,
+    MediaType,
+    Origin,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+)
+from turngate.gateway.domain.usage import (
+    Cost,
+    CostStatus,
+    Model,
+    Spent,
+    Tokens,
 )
 from turngate.gateway.rules.session_keys import build_session_key
 from turngate.gateway.stores.sqlite import SqliteStore
@@ -337,12 +344,12 @@ class TestResetAndSwitch:
         assert (await store.session(new.id)).end_reason is EndReason.SWITCH
         assert (await store.open(opening())).session.id == old.id
 
-    async def test_origin_owner_and_display_name_survive_a_switch(self, store: Store) -> None:
+    async def test_origin_and_owner_survive_a_switch(self, store: Store) -> None:
         old = await exchange(store)
         await store.reset(key_of())
         back = await store.switch(key_of(), old.id)
 
-        assert (back.origin, back.owner, back.display_name) == (old.origin, old.owner, "Ann 42")
+        assert (back.origin, back.owner) == (old.origin, old.owner)
 
     async def test_a_daily_reset_keeps_its_reason(self, store: Store, clock: FrozenClock) -> None:
         daily = ResetPolicy(daily_at=time(4), zone="Europe/Berlin")
@@ -483,20 +490,6 @@ class TestTurns:
         assert sorted(type(result).__name__ for result in results) == ["AlreadySettled", "Begun"]
         (item,) = await store.inbox(InboxState.RUNNING)
         assert item.attempts == 1
-
-    async def test_scheduled_work_does_not_keep_a_session_alive(
-        self, store: Store, clock: FrozenClock
-    ) -> None:
-        await exchange(store, policy=IDLE)
-        clock.advance(minutes=50)
-        scheduled = Claim(
-            inbox=(), opening=opening(), entries=(user("daily report"),), history=5, by_person=False
-        )
-        begun = await store.begin(scheduled)
-        await store.finish(begun.turn, Outcome(entries=(assistant("all is well"),)))
-        clock.advance(minutes=50)
-
-        assert (await store.open(opening(policy=IDLE))).is_new
 
     async def test_several_messages_become_one_turn(self, store: Store) -> None:
         ids = [(await store.accept(message(f"m{n}", id=str(n)), key_of())).id for n in range(3)]
@@ -1536,31 +1529,21 @@ class TestTranscript:
             await store.truncate(session.id, -1)
         assert len(await texts(store, session)) == 2
 
-    async def test_replace_puts_a_new_transcript_in_place_of_the_old(self, store: Store) -> None:
-        session = await exchange(store, "a", answer="b")
-        kept = (await store.transcript(session.id)).entries[0]
-        stored = await store.replace(session.id, [kept, assistant("better")])
-
-        assert (await store.transcript(session.id)).entries == stored
-        assert [entry.text for entry in stored] == ["a", "better"]
-        assert stored[0].id == kept.id
-        assert (await begin(store, message(id="2"))).history == stored
-
     async def test_an_entry_that_kept_its_id_can_be_edited_under_it(self, store: Store) -> None:
         session = await exchange(store, "a", answer="b")
-        first, second = (await store.transcript(session.id)).entries
-        await store.replace(session.id, [second, first])
-        await store.edit_entry(session.id, first.id, (Text("changed"),))
+        first = (await store.transcript(session.id)).entries[0]
+        await store.append(session.id, [replace(first, id=EntryId("brought"))])
+        await store.edit_entry(session.id, EntryId("brought"), (Text("changed"),))
 
-        assert await texts(store, session) == ["b", "changed"]
+        assert await texts(store, session) == ["a", "b", "changed"]
 
-    async def test_clear_drops_entries_mark_and_summary(self, store: Store) -> None:
+    async def test_truncating_to_nothing_drops_entries_mark_and_summary(self, store: Store) -> None:
         session = await exchange(store, "a", answer="b")
-        last = (await store.transcript(session.id)).entries[-1]
-        await store.consolidate(
-            session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY)
+        old = (await store.transcript(session.id)).entries
+        await store.summarise(
+            session.id, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY), old, mark=0
         )
-        await store.clear(session.id)
+        await store.truncate(session.id, 0)
 
         after = await store.session(session.id)
         assert await texts(store, session) == []
@@ -1576,26 +1559,20 @@ class TestTranscript:
         self, store: Store
     ) -> None:
         session = await exchange(store, "old", answer="older")
-        last = (await store.transcript(session.id)).entries[-1]
+        old = (await store.transcript(session.id)).entries
         await exchange(store, "new", id="2", answer="newer")
-        await store.consolidate(
-            session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY)
+        await store.summarise(
+            session.id, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY), old, mark=0
         )
         begun = await begin(store, message(id="3"))
 
         assert [entry.text for entry in begun.history] == ["summary", "new", "newer"]
 
-    async def test_a_mark_out_of_range_is_taken_back(self, store: Store) -> None:
-        session = await exchange(store)
-        await store.consolidate(session.id, 10**9)
-
-        assert (await store.session(session.id)).consolidated_through == 0
-
     async def test_a_mark_whose_summary_is_deleted_is_taken_back(self, store: Store) -> None:
         session = await exchange(store, "old", answer="older")
-        last = (await store.transcript(session.id)).entries[-1]
-        await store.consolidate(
-            session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY)
+        old = (await store.transcript(session.id)).entries
+        await store.summarise(
+            session.id, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY), old, mark=0
         )
         summary = (await store.transcript(session.id)).entries[-1]
         await store.delete_entry(session.id, summary.id)
@@ -1736,8 +1713,11 @@ class TestGrowth:
 
     async def test_the_mark_survives_archiving(self, store: Store) -> None:
         session = await exchange(store, "first", id="first")
-        mark = (await store.transcript(session.id)).entries[-1].seq
-        await store.consolidate(session.id, mark)
+        old = (await store.transcript(session.id)).entries
+        mark = old[-1].seq
+        await store.summarise(
+            session.id, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY), old, mark=0
+        )
         for number in range(CAP):
             session = await exchange(store, f"q{number}", id=str(number))
 
@@ -1831,15 +1811,6 @@ class TestListing:
 
         assert not (await store.session(session.id)).archived
 
-    async def test_whether_there_has_ever_been_another_session(self, store: Store) -> None:
-        first = await exchange(store)
-        alone = await store.ever_another(first.id)
-        second = await exchange(store, source=dm("2"))
-        together = await store.ever_another(first.id)
-        await store.delete(second.id)
-
-        assert (alone, together, await store.ever_another(first.id)) == (False, True, True)
-
 
 class TestDeleting:
     async def test_a_deleted_session_is_gone_with_all_it_held(self, store: Store) -> None:
@@ -1896,9 +1867,7 @@ class TestDeleting:
             store.edit_entry(session.id, entry.id, (Text("x"),)),
             store.delete_entry(session.id, entry.id),
             store.truncate(session.id, 0),
-            store.replace(session.id, [user("x")]),
-            store.clear(session.id),
-            store.consolidate(session.id, 1),
+            store.summarise(session.id, user("x"), [entry], mark=0),
             store.rename(session.id, "x"),
             store.archive(session.id),
             store.switch(session.key, session.id),
@@ -2094,10 +2063,10 @@ class TestExport:
 
     async def test_marks_point_at_the_same_entries_after_an_import(self, store: Store) -> None:
         session = await exchange(store, "old", answer="older")
-        last = (await store.transcript(session.id)).entries[-1]
+        old = (await store.transcript(session.id)).entries
         await exchange(store, "new", id="2", answer="newer")
-        await store.consolidate(
-            session.id, last.seq, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY)
+        await store.summarise(
+            session.id, said(Role.ASSISTANT, "summary", origin=Origin.SUMMARY), old, mark=0
         )
         lines = await self._export(store, session.id)
         await store.delete(session.id)

@@ -1,4 +1,7 @@
-"""The Telegram simulator keeps Telegram's rules: the real aiogram against it, one test for each of them."""
+"""
+The Telegram simulator keeps Telegram's rules: the real aiogram against it, one test for each of
+them.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,10 @@ async def bot_of(
 
 @pytest.fixture
 async def sim() -> AsyncIterator[Remote]:
-    """With one person who has begun a conversation. Whatever a test does, the simulator's replies must be right."""
+    """
+    With one person who has begun a conversation. Whatever a test does, the simulator's replies must
+    be right.
+    """
     async with in_process(Simulator(Telegram())) as remote:
         await remote.do("open", chat=str(ANN))
         yield remote
@@ -373,7 +379,10 @@ async def test_a_second_poller_ends_the_first_one_with_a_conflict(sim: Remote, b
     await _until_polled(sim)
     second = asyncio.ensure_future(bot.get_updates(timeout=30))
 
-    told = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
+    told = (
+        "Conflict: terminated by other getUpdates request; make sure that only one bot "
+        "instance is running"
+    )
     with pytest.raises(TelegramConflictError, match=told):
         await first
     await say(sim)
@@ -1098,7 +1107,8 @@ async def test_an_edit_that_changes_nothing_is_refused(bot: Bot) -> None:
     sent = await bot.send_message(ANN, "<b>Hello</b>", parse_mode="HTML")
 
     with refused(
-        "message is not modified: specified new message content and reply markup are exactly the same as a current "
+        "message is not modified: specified new message content and reply markup are exactly the "
+        "same as a current "
         "content and reply markup of the message"
     ):
         await bot.edit_message_text(
@@ -1211,7 +1221,10 @@ async def test_a_stopped_draft_shows_nothing_more(
 
 
 async def test_a_rich_message_is_shown_as_its_blocks(sim: Remote, bot: Bot) -> None:
-    source = "# Title\n\nSome **bold** `code`.\n\n1. one\n2. two\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n```python\nx = 1\n```"
+    source = (
+        "# Title\n\nSome **bold** `code`.\n\n1. one\n2. two\n\n| a | b |\n|---|--:|\n| 1 | "
+        "2 |\n\n```python\nx = 1\n```"
+    )
     sent = await bot.send_rich_message(ANN, InputRichMessage(markdown=source))
 
     (shown,) = await sim.messages()

@@ -1,4 +1,7 @@
-"""What every store promises about what was used: sums that add up, at once with the turn, and outlive the session."""
+"""
+What every store promises about what was used: sums that add up, at once with the turn, and outlive
+the session.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,21 @@ import pytest
 from tests.fakes import assistant, dm, message
 from tests.talk import begin
 from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
-from turngate.gateway.domain.messages import (
-    LARGEST_NUMBER,
+from turngate.gateway.domain.ids import LARGEST_NUMBER
+from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.store_values import Outcome
+from turngate.gateway.domain.usage import (
+    By,
     Cost,
     CostStatus,
-    InboxState,
-    Session,
+    Payer,
+    Spending,
     Spent,
     Tokens,
+    Used,
 )
-from turngate.gateway.domain.ports.store import Outcome, Store
-from turngate.gateway.domain.usage import By, Payer, Spending, Used
 
 ANN = Payer(
     day="2026-05-04", platform="telegram", account="main", chat="42", user="42", agent="main"

@@ -14,9 +14,10 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from subprocess import PIPE, Popen
+from subprocess import PIPE
 from typing import Any
 
+from tests import zygote
 from tests.commands import ROOT
 
 Described = dict[str, object]
@@ -98,7 +99,7 @@ def _python(folder: Path) -> Described:
 @contextmanager
 def _http(folder: Path) -> Iterator[Described]:
     argv = [sys.executable, "-m", "tests.crash.agents", str(folder), "http"]
-    with Popen(argv, cwd=ROOT, stdout=PIPE, text=True) as child:
+    with zygote.Forked(argv, cwd=ROOT, stdout=PIPE, text=True) as child:
         assert child.stdout is not None
         try:
             yield {"kind": "http", "url": child.stdout.readline().strip(), "session_end": True}

@@ -1,12 +1,15 @@
 """
-The gateway as it ships, with one account on a simulated platform, and crash points that can be armed.
+The gateway as it ships, with one account on a simulated platform, and crash points that can be
+armed.
 
-    python -m tests.crash.daemon --state-dir DIR --platform URL [--kind finding] [--crash POINT:NTH] [--idle SECONDS]
+    python -m tests.crash.daemon --state-dir DIR --platform URL [--kind finding] [--crash POINT:NTH]
+    [--idle SECONDS]
         [--agent JSON]
 
 A kind is a shape of the scripted platform, or `telegram`, `slack` or `discord`.
 
-Says "ready" when it is. At the armed point it kills itself as the kernel would: nothing is tidied up.
+Says "ready" when it is. At the armed point it kills itself as the kernel would: nothing is tidied
+up.
 """
 
 from __future__ import annotations
@@ -25,21 +28,23 @@ from pydantic import SecretStr
 
 from tests.simulators.scripted_adapter import ADAPTERS, PLATFORM
 from turngate.config.access import AccessEntry, Whom
+from turngate.config.platforms import PLATFORMS, section_of
 from turngate.config.schema import (
     Access,
     Agent,
     Config,
-    DiscordAccount,
     Platforms,
     Reset,
     Sessions,
     Turns,
     Web,
 )
-from turngate.gateway.daemon.app import Gateway, running
+from turngate.gateway.daemon.app import running
+from turngate.gateway.daemon.gateway import Gateway
 from turngate.gateway.daemon.state_dir import take_lock
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.crashpoints import arm
+from turngate.gateway.domain.errors import StoreUnavailable
 from turngate.gateway.observability.logs import configure_logging
 
 TELEGRAM = "telegram"
@@ -75,13 +80,13 @@ def adapter_for(kind: str, url: str) -> Any | None:
     if kind == DISCORD:
         return None
     if kind == SLACK:
-        slack = import_module("turngate.adapters.slack")
+        slack = import_module("turngate.adapters.slack.plugin")
         account = slack.Account(bot_token="xoxb-main", app_token="xapp-main", api_url=f"{url}/api/")  # noqa: S106
         return slack.SlackAdapter(account, SystemClock())
     if kind != TELEGRAM:
         return ADAPTERS[kind](url)
     telegram, simulator = (
-        import_module("turngate.adapters.telegram"),
+        import_module("turngate.adapters.telegram.plugin"),
         import_module("tests.simulators.telegram"),
     )
     return telegram.TelegramAdapter(
@@ -111,7 +116,8 @@ def config_for(state_dir: Path, idle: float | None, kind: str, url: str, agent: 
         platforms=_platforms(url) if kind == DISCORD else Platforms(),
         access=Access(allow=_ALLOWED.get(kind, (AccessEntry(platform=PLATFORM, id=PERSON),))),
         sessions=Sessions(reset=Reset(idle=None if idle is None else timedelta(seconds=idle))),
-        # A daemon that is killed every second falls behind; nothing may be refused for that, everything is answered.
+        # A daemon that is killed every second falls behind; nothing may be refused for that,
+        # everything is answered.
         turns=Turns(
             debounce=timedelta(milliseconds=20),
             drain=timedelta(seconds=5),
@@ -121,12 +127,14 @@ def config_for(state_dir: Path, idle: float | None, kind: str, url: str, agent: 
 
 
 def _platforms(url: str) -> Platforms:
-    """An account of the config knows its conversations, which it must: Discord keeps nothing for a bot."""
+    """
+    An account of the config knows its conversations, which it must: Discord keeps nothing for a
+    bot.
+    """
     token = import_module("tests.simulators.discord").TOKENS["main"]
     there = {"api_url": f"{url}/api/v10", "gateway_url": f"{url.replace('http', 'ws', 1)}/gateway"}
-    return Platforms(
-        discord=(DiscordAccount(token=SecretStr(token), cdn_url=f"{url}/cdn", **there),)
-    )
+    account = section_of(PLATFORMS[DISCORD].settings)
+    return Platforms(discord=(account(token=SecretStr(token), cdn_url=f"{url}/cdn", **there),))
 
 
 async def serve(config: Config, adapter: Any | None) -> None:
@@ -134,7 +142,7 @@ async def serve(config: Config, adapter: Any | None) -> None:
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     accounts = {(adapter.platform, "main"): adapter} if adapter is not None else {}
-    with take_lock(config.state_dir, patience=5) as lock:
+    with take_lock(config.state_dir, timeout=5) as lock:
         async with running(config, lock, doors=adapter is None, accounts=accounts) as gateway:
             _limit_pages_when_told(gateway)
             await _until_heard(gateway, stopping)
@@ -145,21 +153,37 @@ async def serve(config: Config, adapter: Any | None) -> None:
 
 
 def _limit_pages_when_told(gateway: Gateway) -> None:
-    """SIGUSR1: the database may not grow; SIGUSR2: it may. The limit is a connection's, so nobody else can set it."""
-    loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[object]]()
+    """
+    SIGUSR1: the database may not grow; SIGUSR2: it may. The limit is a connection's, so nobody else
+    can set it.
+    """
+    loop = asyncio.get_running_loop()
+    tasks = set[asyncio.Task[None]]()
+
+    async def set_limit(pages: str) -> None:
+        # A write that shares the batch and does not fit fails the jobs behind it, this one too.
+        while True:
+            try:
+                await gateway.store._writer.run(
+                    lambda db: db.execute(f"PRAGMA max_page_count = {pages}").fetchone()
+                )
+            except StoreUnavailable:
+                await asyncio.sleep(0.01)
+            else:
+                return
 
     def limit(pages: str) -> None:
-        set_limit = gateway.store._writer.run(
-            lambda db: db.execute(f"PRAGMA max_page_count = {pages}").fetchone()
-        )
-        tasks.add(loop.create_task(set_limit))
+        tasks.add(loop.create_task(set_limit(pages)))
 
     loop.add_signal_handler(signal.SIGUSR1, limit, "1")  # never less than there are
     loop.add_signal_handler(signal.SIGUSR2, limit, "1073741823")
 
 
 async def _until_heard(gateway: Gateway, stopping: asyncio.Event) -> None:
-    """These keep nothing for one whom they have never seen, and there is no earlier time to go back to."""
+    """
+    These keep nothing for one whom they have never seen, and there is no earlier time to go back
+    to.
+    """
     waits = any(
         supervisor.report.platform in (SLACK, DISCORD) for supervisor in gateway.health.supervisors
     )

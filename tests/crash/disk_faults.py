@@ -84,7 +84,10 @@ class FileSizeLimit:
 
 
 class PageLimit:
-    """The database may have no page more: a setting of its connection, for which the tests' daemon has a signal."""
+    """
+    The database may have no page more: a setting of its connection, for which the tests' daemon has
+    a signal.
+    """
 
     def begin(self, rig: Rig) -> None:
         """From now on."""
@@ -109,7 +112,10 @@ def locked(state: Path) -> Iterator[None]:
 
 
 def leave_killed(state: Path) -> None:
-    """A store that was killed after it had acknowledged five messages; what they say is in its log alone."""
+    """
+    A store that was killed after it had acknowledged five messages; what they say is in its log
+    alone.
+    """
     command = [sys.executable, "-c", _STORES_AND_WAITS, str(state / "turngate.db")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as child:
         assert child.stdout is not None

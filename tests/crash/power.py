@@ -1,4 +1,7 @@
-"""Power that can be cut: a folder whose files are, after the cut, what had been fsynced and nothing else."""
+"""
+Power that can be cut: a folder whose files are, after the cut, what had been fsynced and nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ class Power:
         (self._disk / "sick").unlink()
 
     def come_back(self) -> None:
-        """After the process was killed: the folder as the disk has it. A name without content is an empty file."""
+        """
+        After the process was killed: the folder as the disk has it. A name without content is an
+        empty file.
+        """
         kept = {}
         names = self._disk / "names"
         for line in names.read_text().splitlines() if names.exists() else ():

@@ -1,5 +1,6 @@
 """
-A platform and a daemon in processes of their own, and a judge who sees only what people and operators see.
+A platform and a daemon in processes of their own, and a judge who sees only what people and
+operators see.
 
 The judge reads the platform's log and the command line, never the database.
 """
@@ -20,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests import zygote
+from tests.commands import turngate
 from tests.crash.daemon import DISCORD, PERSON, PERSON_ON_SLACK, PERSON_ON_TELEGRAM, SLACK, TELEGRAM
 from tests.crash.power import Power
 from turngate.gateway.daemon.control.client import ControlClient
@@ -88,7 +91,7 @@ class Rig:
         command = [sys.executable, "-m", f"tests.simulators.{module}"]
         if self._kind == "catching-up":
             command.append("--lossy")
-        self._platform = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._platform = zygote.Forked(command, stdout=subprocess.PIPE, text=True)
         assert self._platform.stdout is not None
         self._url = self._platform.stdout.readline().strip()
         if self._kind == SLACK:
@@ -119,7 +122,7 @@ class Rig:
             **(self.power.environment if self.power else {}),
         }
         began = time.monotonic()
-        self._daemon = subprocess.Popen(
+        self._daemon = zygote.Forked(
             command, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment
         )
         assert self._daemon.stdout is not None
@@ -151,7 +154,10 @@ class Rig:
         return self._daemon.pid
 
     def wait_for_store(self, words: str | None) -> str:
-        """Until `status` says so of the store; None: until it says that the store is well. The whole reason."""
+        """
+        Until `status` says so of the store; None: until it says that the store is well. The whole
+        reason.
+        """
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             store = self.ask_quickly("status")["store"]
@@ -182,7 +188,10 @@ class Rig:
         return token
 
     def _where(self, chat: str) -> dict[str, object]:
-        """Telegram knows chats by numbers; at Slack every other one is a channel, where answers grow in threads."""
+        """
+        Telegram knows chats by numbers; at Slack every other one is a channel, where answers grow
+        in threads.
+        """
         number = self._numbers.setdefault(chat, 7000 + len(self._numbers))
         if self._kind == TELEGRAM:
             return {"chat": str(number), "user": PERSON_ON_TELEGRAM}
@@ -198,7 +207,10 @@ class Rig:
         return {"chat": chat, "user": PERSON}
 
     def _on_discord(self, number: int) -> dict[str, object]:
-        """Every other one is a channel, where the bot must be called; anybody has one direct chat with it at most."""
+        """
+        Every other one is a channel, where the bot must be called; anybody has one direct chat with
+        it at most.
+        """
         name, in_channel = f"7{number}", bool(number % 2)
         if in_channel:
             self._call("/_control/open", {"chat": name, "kind": "text"})
@@ -209,7 +221,9 @@ class Rig:
         self._call("/_control/faults", method="DELETE")
 
     def lose_an_answer(self) -> None:
-        """The next message arrives and its sender does not hear of it; the same with the next edit."""
+        """
+        The next message arrives and its sender does not hear of it; the same with the next edit.
+        """
         self.heal()
         self.break_next(
             *({"kind": "lost answer", "match": {"does": does}} for does in ("send", "edit"))
@@ -220,7 +234,10 @@ class Rig:
         self._call("/_control/faults", list(faults))
 
     def settle(self) -> bool:
-        """Wait until everything that was said has been answered, or has a notice, and nothing is on its way."""
+        """
+        Wait until everything that was said has been answered, or has a notice, and nothing is on
+        its way.
+        """
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             if not self.verdict().lost and self._is_idle():
@@ -251,7 +268,10 @@ class Rig:
         return verdict
 
     def _given_up(self) -> set[str]:
-        """What was said in messages that the command line shows as dead letters; a notice told their chat."""
+        """
+        What was said in messages that the command line shows as dead letters; a notice told their
+        chat.
+        """
         rows = [row["id"] for row in self.queue()["inbox"] if row["state"] in ("dead", "failed")]
         return {
             token
@@ -277,18 +297,9 @@ class Rig:
         return not waiting
 
     def _ask(self, *words: str) -> dict[str, object]:
-        command = [
-            sys.executable,
-            "-m",
-            "turngate",
-            *words,
-            "--json",
-            "--state-dir",
-            str(self.state),
-        ]
-        return json.loads(
-            subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        )
+        asked = turngate(self.state, *words, "--json")
+        asked.check_returncode()
+        return json.loads(asked.stdout)
 
     def ask_quickly(self, do: str) -> dict[str, Any]:
         """What the command line would, for those who ask again and again."""

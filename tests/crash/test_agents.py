@@ -1,4 +1,7 @@
-"""The daemon is killed in a turn with each kind of agent that may do things: none is asked twice, nothing is lost."""
+"""
+The daemon is killed in a turn with each kind of agent that may do things: none is asked twice,
+nothing is lost.
+"""
 
 from __future__ import annotations
 

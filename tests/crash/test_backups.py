@@ -1,4 +1,7 @@
-"""A backup under load, a daemon that is killed, a restore: nothing stored before is lost, nothing answered twice."""
+"""
+A backup under load, a daemon that is killed, a restore: nothing stored before is lost, nothing
+answered twice.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ def backed_up_under_load(rig: Rig, file: Path) -> str:
 def test_what_was_said_before_is_there_and_nothing_is_answered_twice(
     tmp_path: Path, kind: str, loses_the_database: bool
 ) -> None:
-    """`catching-up` reads again what was said while nobody listened: what was answered since the backup is not new."""
+    """
+    `catching-up` reads again what was said while nobody listened: what was answered since the
+    backup is not new.
+    """
     file = tmp_path / "backup.db"
     with Rig(tmp_path, kind=kind) as rig:
         first = backed_up_under_load(rig, file)

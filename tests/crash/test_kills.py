@@ -1,4 +1,7 @@
-"""The daemon is killed at every crash point once, and at random moments; `make kill-matrix` does far more of it."""
+"""
+The daemon is killed at every crash point once, and at random moments; `make kill-matrix` does far
+more of it.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ def test_nothing_is_lost_or_answered_twice_through_a_real_platform(
 
 
 def test_nothing_is_lost_or_answered_twice_through_slack_and_nothing_may_be(tmp_path: Path) -> None:
-    """Slack can be asked, so no answer need say that it may be a repeat, though answers to us get lost all the time."""
+    """
+    Slack can be asked, so no answer need say that it may be a repeat, though answers to us get lost
+    all the time.
+    """
     outcome = kill_at_random(tmp_path, 4, kind=SLACK, seed=1)
 
     assert (outcome.verdict.lost, outcome.verdict.twice, outcome.verdict.marked) == ([], [], 0)

@@ -14,14 +14,17 @@ from tests.crash.power import Power
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from turngate.gateway.stores.session_files import Files
-from turngate.gateway.domain.messages import Attachment, File, MediaType, SessionId
+from turngate.gateway.stores.session_files import SessionFiles
+from turngate.gateway.domain.agent_events import File
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.transcript import MediaType
 
 async def chunks():
     yield b"all of it"
 
 async def main(root, way):
-    files, session = Files(Path(root)), SessionId("s")
+    files, session = SessionFiles(Path(root)), SessionId("s")
     Path(files.workdir(session), "report").write_text("all of it")
     if way == "receive":
         kept = await files.receive(session, Attachment(type=MediaType.FILE), chunks())

@@ -1,4 +1,7 @@
-"""The daemon is killed while a program works for it: nothing of the program stays, and nobody runs it again unasked."""
+"""
+The daemon is killed while a program works for it: nothing of the program stays, and nobody runs it
+again unasked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A store that forgets: every promise of the port but durability, and the yardstick for the stores that keep it."""
+"""
+A store that forgets: every promise of the port but durability, and the yardstick for the stores
+that keep it.
+"""
 
 from tests.oracle_store.store import LIVE_ENTRIES, MemoryStore
 

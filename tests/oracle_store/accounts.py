@@ -1,4 +1,7 @@
-"""What is known of each account, for the store in memory. Its caller holds the lock and tells the time."""
+"""
+What is known of each account, for the store in memory. Its caller holds the lock and tells the
+time.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from turngate.gateway.domain.messages import SessionSource
-from turngate.gateway.domain.ports.store import AccountRecord
+from turngate.gateway.domain.store_values import AccountRecord
 
 
 class MemoryAccounts:

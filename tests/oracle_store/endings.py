@@ -1,11 +1,15 @@
-"""Endings that agents have yet to hear of, for the store in memory. Its caller holds the lock and tells the time."""
+"""
+Endings that agents have yet to hear of, for the store in memory. Its caller holds the lock and
+tells the time.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from turngate.gateway.domain.messages import Session, SessionId
-from turngate.gateway.domain.ports.store import LONGEST_PUT_OFF
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.store_values import LONGEST_PUT_OFF
 
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
@@ -22,7 +26,10 @@ class MemoryEndings:
             self._untold[session.id] = 0, _AT_ONCE
 
     def untold(self, now: datetime) -> dict[SessionId, int]:
-        """Those whose time has come, and how often they were tried. Nothing is put off for longer than the longest."""
+        """
+        Those whose time has come, and how often they were tried. Nothing is put off for longer than
+        the longest.
+        """
         return {
             session: attempts
             for session, (attempts, not_before) in self._untold.items()

@@ -7,8 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
-from turngate.gateway.domain.messages import InboundMessage, InboxId, InboxState, SessionKey, TurnId
-from turngate.gateway.domain.ports.store import Accepted, InboxItem
+from turngate.gateway.domain.ids import (
+    InboxId,
+    SessionKey,
+    TurnId,
+)
+from turngate.gateway.domain.messages import InboundMessage, InboxState
+from turngate.gateway.domain.store_values import Accepted, InboxItem
 from turngate.gateway.stores.texts import scrub, scrubbed
 
 _AT_WORK = (InboxState.WAITING, InboxState.RUNNING)
@@ -66,7 +71,10 @@ class MemoryInbox:
         return item
 
     def turn_of(self, inbox: Iterable[InboxId]) -> TurnId | None:
-        """The turn they belong to already. What is settled, unknown, or a mixture that makes no sense is refused."""
+        """
+        The turn they belong to already. What is settled, unknown, or a mixture that makes no sense
+        is refused.
+        """
         turns = set()
         for item in map(self.existing, inbox):
             if item.state not in _AT_WORK:
@@ -161,7 +169,10 @@ class MemoryInbox:
         )
 
     def forget(self, before: datetime) -> int:
-        """Those that came before then, with nobody at work on them, and names that no platform repeats any more."""
+        """
+        Those that came before then, with nobody at work on them, and names that no platform repeats
+        any more.
+        """
         items = [
             n
             for n, item in self._items.items()

@@ -1,4 +1,7 @@
-"""What goes out, and what became of it, for the store in memory. Its caller holds the lock and tells the time."""
+"""
+What goes out, and what became of it, for the store in memory. Its caller holds the lock and tells
+the time.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
-from turngate.gateway.domain.messages import Part, PartId, PartState, Sent, SessionId, TurnId
-from turngate.gateway.domain.ports.store import InboxItem, Step
+from turngate.gateway.domain.ids import (
+    PartId,
+    SessionId,
+    TurnId,
+)
+from turngate.gateway.domain.outbox import (
+    Part,
+    PartState,
+    Sent,
+)
+from turngate.gateway.domain.store_values import InboxItem, Step
 from turngate.gateway.stores.texts import on_one_line, scrubbed
 
 _UNSENT = (PartState.PENDING, PartState.SENDING, PartState.FAILED)

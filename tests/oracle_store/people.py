@@ -1,11 +1,15 @@
-"""People and pairing codes of the store that forgets. Written apart from the SQL, and as plain as can be."""
+"""
+People and pairing codes of the store that forgets. Written apart from the SQL, and as plain as can
+be.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from turngate.gateway.domain.messages import Part, SessionSource
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.pairing_records import (
     Approval,
     Approved,

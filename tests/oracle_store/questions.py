@@ -6,8 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from turngate.gateway.domain.messages import Does, InboxId, Part, PartId, SessionId, TurnId
-from turngate.gateway.domain.ports.store import Asked, Choice, QuestionState
+from turngate.gateway.domain.ids import (
+    InboxId,
+    PartId,
+    SessionId,
+    TurnId,
+)
+from turngate.gateway.domain.outbox import Does, Part
+from turngate.gateway.domain.store_values import (
+    Asked,
+    Choice,
+    QuestionState,
+)
 
 
 class MemoryQuestions:

@@ -1,4 +1,7 @@
-"""Sessions: find, make, change and end them, for the store in memory. Its caller holds the lock and tells the time."""
+"""
+Sessions: find, make, change and end them, for the store in memory. Its caller holds the lock and
+tells the time.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,24 @@ from datetime import datetime
 
 from tests.oracle_store.endings import MemoryEndings
 from turngate.gateway.domain.errors import Refused, UnknownSession
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.ids import SessionId, SessionKey
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.session import (
     EndReason,
     Opened,
     ResetPolicy,
     Session,
-    SessionId,
-    SessionKey,
-    SessionSource,
 )
-from turngate.gateway.domain.ports.store import Opening, SessionFilter
+from turngate.gateway.domain.store_values import Opening, SessionFilter
+from turngate.gateway.rules.retention import tombstone
 from turngate.gateway.rules.session_lifecycle import (
-    Decision,
+    OpenDecision,
     due_before,
     end_session,
     next_session,
     open_session,
     reset_due,
     resumed,
-    tombstone,
     touched,
 )
 from turngate.gateway.stores.texts import scrub, scrubbed
@@ -35,13 +37,14 @@ IsBusy = Callable[[SessionId], bool]
 
 
 class MemorySessions:
-    """By id, in the order in which they were made. Whatever ends here is noted among the endings."""
+    """
+    By id, in the order in which they were made. Whatever ends here is noted among the endings.
+    """
 
     def __init__(self, numbers: Iterator[int], endings: MemoryEndings) -> None:
         self._numbers = numbers
         self._endings = endings
         self._sessions: dict[SessionId, Session] = {}
-        self._made = 0
 
     def find(self, session: SessionId) -> Session | None:
         """Unless it never was, or was deleted."""
@@ -86,14 +89,9 @@ class MemorySessions:
         limit = None if wanted.limit is None else max(wanted.limit, 0)
         return sorted(found, key=lambda session: session.last_interaction_at, reverse=True)[:limit]
 
-    def ever_another(self, session: SessionId) -> bool:
-        """Whether there ever was any but this one."""
-        return self._made > (session in self._sessions)
-
     def add(self, session: Session) -> Session:
         """A new one; returns what was stored."""
         session = scrubbed(session)
-        self._made += 1
         self._sessions[session.id] = session
         return session
 
@@ -107,13 +105,13 @@ class MemorySessions:
         """Change what is known of it."""
         self.put(scrubbed(touched(change(self.existing(session)), now)))
 
-    def decide(self, opening: Opening, now: datetime, is_busy: IsBusy) -> Decision:
+    def decide(self, opening: Opening, now: datetime, is_busy: IsBusy) -> OpenDecision:
         """Which session a key is to have; nothing has happened yet."""
         return open_session(
             self.current(opening.key), opening, now=now, fresh_id=self._fresh_id, is_busy=is_busy
         )
 
-    def open(self, decision: Decision, now: datetime) -> Opened:
+    def open(self, decision: OpenDecision, now: datetime) -> Opened:
         """Let it happen."""
         if decision.ended is not None:
             if self._sessions[decision.ended.id].end_reason is None:
@@ -123,7 +121,10 @@ class MemorySessions:
         return Opened(session=session, is_new=decision.is_new)
 
     def reset(self, key: SessionKey, title: str | None, now: datetime) -> Session:
-        """End the current session and start a fresh one. The user asked for it, so there is nothing to be told."""
+        """
+        End the current session and start a fresh one. The user asked for it, so there is nothing to
+        be told.
+        """
         found = self.current(key)
         if found is None:
             raise UnknownSession("there is no conversation here yet, so there is nothing to reset")
@@ -149,7 +150,9 @@ class MemorySessions:
     def end_if_due(
         self, session: SessionId, opening: Opening, now: datetime, is_busy: IsBusy
     ) -> EndReason | None:
-        """End a current one whose time has come; its key goes on pointing at it until somebody writes."""
+        """
+        End a current one whose time has come; its key goes on pointing at it until somebody writes.
+        """
         found = self.existing(session)
         if not found.current or found.end_reason is not None:
             return None
@@ -178,7 +181,10 @@ class MemorySessions:
         return len(moving)
 
     def free_id(self, session: Session | None) -> SessionId:
-        """An imported session's own id if that was never taken here, by a deleted one either; else a fresh one."""
+        """
+        An imported session's own id if that was never taken here, by a deleted one either; else a
+        fresh one.
+        """
         wanted = SessionId(scrub(session.id)) if session is not None else None
         return wanted if wanted and wanted not in self._sessions else self._fresh_id()
 

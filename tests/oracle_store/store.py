@@ -1,7 +1,8 @@
 """
 The verbs of the Store port over plain values under one lock.
 
-It is also the yardstick: written apart from the SQL, it must agree with every other store in the behavioural suite.
+It is also the yardstick: written apart from the SQL, it must agree with every other store in the
+behavioural suite.
 """
 
 from __future__ import annotations
@@ -24,25 +25,23 @@ from tests.oracle_store.turns import MemoryTurns
 from tests.oracle_store.upkeep import MemoryUpkeep
 from tests.oracle_store.usage import MemoryUsage
 from tests.oracle_store.work import MemoryWork
-from turngate.gateway.domain.messages import (
-    Block,
-    EndReason,
-    Entry,
+from turngate.gateway.domain.ids import (
     EntryId,
-    InboundMessage,
     InboxId,
-    InboxState,
-    Opened,
-    Part,
     PartId,
-    PartState,
-    Sent,
-    Session,
     SessionId,
     SessionKey,
-    SessionSource,
-    Spent,
     TurnId,
+)
+from turngate.gateway.domain.messages import (
+    InboundMessage,
+    InboxState,
+    SessionSource,
+)
+from turngate.gateway.domain.outbox import (
+    Part,
+    PartState,
+    Sent,
 )
 from turngate.gateway.domain.pairing_records import (
     Approval,
@@ -52,8 +51,13 @@ from turngate.gateway.domain.pairing_records import (
     Pending,
     Person,
 )
-from turngate.gateway.domain.ports.adapter import Clock
-from turngate.gateway.domain.ports.store import (
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.session import (
+    EndReason,
+    Opened,
+    Session,
+)
+from turngate.gateway.domain.store_values import (
     Accepted,
     AccountRecord,
     Asked,
@@ -61,7 +65,7 @@ from turngate.gateway.domain.ports.store import (
     Choice,
     Claim,
     Depth,
-    Ending,
+    EndedSession,
     Hit,
     Imported,
     InboxItem,
@@ -73,7 +77,14 @@ from turngate.gateway.domain.ports.store import (
     Trace,
     Transcript,
 )
-from turngate.gateway.domain.usage import LAST_DAY, By, Payer, Used
+from turngate.gateway.domain.transcript import Block, Entry
+from turngate.gateway.domain.usage import (
+    LAST_DAY,
+    By,
+    Payer,
+    Spent,
+    Used,
+)
 from turngate.gateway.rules.session_lifecycle import answered
 from turngate.gateway.stores import jsonl
 
@@ -81,7 +92,10 @@ LIVE_ENTRIES = 2000
 
 
 class MemoryStore:
-    """All of the port, in this process only. Each thing has a file of its own; here is what takes several of them."""
+    """
+    All of the port, in this process only. Each thing has a file of its own; here is what takes
+    several of them.
+    """
 
     def __init__(self, clock: Clock, *, live_entries: int = LIVE_ENTRIES) -> None:
         self._clock = clock
@@ -128,7 +142,7 @@ class MemoryStore:
                 self._questions.choose(choosing, accepted.id)
             return accepted
 
-    async def turn_away(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
+    async def reject(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
         with self._lock:
             accepted = await self.accept(message, key)
             if not accepted.duplicate:
@@ -357,11 +371,11 @@ class MemoryStore:
             ):
                 yield session
 
-    async def endings(self, *, limit: int = 100) -> list[Ending]:
+    async def endings(self, *, limit: int = 100) -> list[EndedSession]:
         with self._lock:
             untold = self._endings.untold(self._clock.now())
             pending = [
-                Ending(session=self._sessions.existing(id_), attempts=tried)
+                EndedSession(session=self._sessions.existing(id_), attempts=tried)
                 for id_, tried in untold.items()
             ]
             return pending[:limit]
@@ -385,10 +399,6 @@ class MemoryStore:
     async def sessions(self, wanted: SessionFilter = SessionFilter()) -> list[Session]:
         with self._lock:
             return self._sessions.listed(wanted, self._clock.now())
-
-    async def ever_another(self, session: SessionId) -> bool:
-        with self._lock:
-            return self._sessions.ever_another(session)
 
     async def rename(self, session: SessionId, title: str | None) -> None:
         self._amend(session, lambda found: replace(found, title=title))
@@ -447,20 +457,6 @@ class MemoryStore:
     async def truncate(self, session: SessionId, keep: int) -> int:
         with self._lock:
             return self._transcripts.truncate(session, keep, self._clock.now())
-
-    async def replace(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        with self._lock:
-            return self._transcripts.replace(session, entries, self._clock.now())
-
-    async def clear(self, session: SessionId) -> None:
-        with self._lock:
-            self._transcripts.clear(session, self._clock.now())
-
-    async def consolidate(
-        self, session: SessionId, through: int, summary: Entry | None = None
-    ) -> None:
-        with self._lock:
-            self._transcripts.consolidate(session, through, summary, self._clock.now())
 
     async def summarise(
         self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int

@@ -1,4 +1,7 @@
-"""What was said in each session, for the store in memory. Its caller holds the lock and tells the time."""
+"""
+What was said in each session, for the store in memory. Its caller holds the lock and tells the
+time.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +11,29 @@ from datetime import datetime
 
 from tests.oracle_store.sessions import MemorySessions
 from turngate.gateway.domain.errors import Refused, UnknownEntry
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.ids import EntryId, SessionId
+from turngate.gateway.domain.session import EndReason, Session
+from turngate.gateway.domain.store_values import Hit, Transcript
+from turngate.gateway.domain.transcript import (
     Block,
-    EndReason,
     Entry,
-    EntryId,
     Origin,
-    Session,
-    SessionId,
-    Spent,
 )
-from turngate.gateway.domain.ports.store import Hit, Transcript
+from turngate.gateway.domain.usage import Spent
 from turngate.gateway.rules.history_window import live_start
+from turngate.gateway.rules.retention import spared_summary
 from turngate.gateway.rules.session_lifecycle import (
     answered,
     interacted,
     preview_of,
-    spared_summary,
     touched,
-    with_moved_marks,
 )
 from turngate.gateway.stores import jsonl
-from turngate.gateway.stores.texts import contains_words, query_words, scrubbed
+from turngate.gateway.stores.texts import (
+    contains_words,
+    query_words,
+    scrubbed,
+)
 
 
 class MemoryTranscripts:
@@ -42,15 +46,11 @@ class MemoryTranscripts:
         self._entries: dict[SessionId, list[Entry]] = {}
 
     def hear(
-        self, session: Session, entries: Iterable[Entry], now: datetime, *, by_person: bool = True
+        self, session: Session, entries: Iterable[Entry], now: datetime
     ) -> tuple[Session, tuple[Entry, ...]]:
         """What a turn is about. The bounds are looked after when it ends."""
         stored = self._append(session.id, entries)
-        changed = (
-            interacted(session, stored, now)
-            if by_person
-            else answered(session, stored, now, Spent(), told=False)
-        )
+        changed = interacted(session, stored, now)
         self._sessions.put(changed)
         return changed, stored
 
@@ -84,7 +84,10 @@ class MemoryTranscripts:
         )
 
     def history(self, session: Session, count: int, before: int | None = None) -> tuple[Entry, ...]:
-        """What a turn is shown of the past: the summary, if there is one, then the newest entries after the mark."""
+        """
+        What a turn is shown of the past: the summary, if there is one, then the newest entries
+        after the mark.
+        """
         floor = max(session.archived_through, session.consolidated_through)
         entries = [entry for entry in self._of(session.id) if before is None or entry.seq < before]
         newest = [
@@ -152,33 +155,6 @@ class MemoryTranscripts:
             found, _first_of(found, self._of(found.id), archived + keep), now
         ).messages
 
-    def replace(
-        self, session: SessionId, entries: Sequence[Entry], now: datetime
-    ) -> tuple[Entry, ...]:
-        """These instead of what is live."""
-        found = self._sessions.existing(session)
-        stored = self._numbered(entries)
-        moved = {old.seq: new.seq for old, new in zip(entries, stored, strict=True) if old.seq}
-        self._rewrite(with_moved_marks(found, moved), [*self._archived(found), *stored], now)
-        return stored
-
-    def clear(self, session: SessionId, now: datetime) -> None:
-        """All of it, and all marks."""
-        found = self._sessions.existing(session)
-        self._rewrite(
-            replace(found, archived_through=0, consolidated_through=0, summary_seq=0), [], now
-        )
-
-    def consolidate(
-        self, session: SessionId, through: int, summary: Entry | None, now: datetime
-    ) -> None:
-        """Put the mark there, and the summary that stands for what is before it."""
-        found = self._sessions.existing(session)
-        stored = self._numbered(() if summary is None else (summary,))
-        seq = stored[0].seq if stored else 0
-        marked = replace(found, consolidated_through=max(through, 0), summary_seq=seq)
-        self._rewrite(marked, [*self._of(found.id), *stored], now)
-
     def summarise(
         self, session: SessionId, summary: Entry, of: Sequence[Entry], mark: int, now: datetime
     ) -> bool:
@@ -189,7 +165,9 @@ class MemoryTranscripts:
         there = [entry for entry in self._of(found.id) if of[0].seq <= entry.seq <= of[-1].seq]
         if there != list(of):
             return False
-        self.consolidate(found.id, of[-1].seq, summary, now)
+        (stored,) = self._numbered((summary,))
+        marked = replace(found, consolidated_through=of[-1].seq, summary_seq=stored.seq)
+        self._rewrite(marked, [*self._of(found.id), stored], now)
         return True
 
     def restore(self, export: jsonl.Export, now: datetime) -> SessionId:
@@ -204,7 +182,10 @@ class MemoryTranscripts:
         return id_
 
     def forget(self, session: Session, before: datetime) -> int:
-        """What was said before then, and the summary if it stands for any of it. No change in the sense of clocks."""
+        """
+        What was said before then, and the summary if it stands for any of it. No change in the
+        sense of clocks.
+        """
         entries = self._of(session.id)
         old = {entry.seq for entry in entries if entry.at < before}
         if any(seq <= session.consolidated_through for seq in old):
@@ -241,7 +222,10 @@ class MemoryTranscripts:
         return tuple(stored)
 
     def _within_bounds(self, session: Session) -> Session:
-        """Past the bound, archive the oldest: a tenth more than needed, so that it is not done with every turn."""
+        """
+        Past the bound, archive the oldest: a tenth more than needed, so that it is not done with
+        every turn.
+        """
         if session.messages <= self._live_entries:
             return session
         live = self._live(session)
@@ -256,7 +240,10 @@ class MemoryTranscripts:
         return changed
 
     def _recount(self, session: Session) -> Session:
-        """Count, preview and marks as the entries now say; a mark or summary that lost its entries is taken back."""
+        """
+        Count, preview and marks as the entries now say; a mark or summary that lost its entries is
+        taken back.
+        """
         entries, live = self._of(session.id), self._live(session)
         last = live[-1].seq if live else 0
         has_summary = any(entry.seq == session.summary_seq for entry in entries)

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
-from turngate.gateway.domain.messages import Entry, EntryId, InboxId, SessionId, TurnId
-from turngate.gateway.domain.ports.store import Claim, Outcome, Step
+from turngate.gateway.domain.ids import (
+    EntryId,
+    InboxId,
+    SessionId,
+    TurnId,
+)
+from turngate.gateway.domain.store_values import (
+    Claim,
+    Outcome,
+    Step,
+)
+from turngate.gateway.domain.transcript import Entry
 from turngate.gateway.stores.texts import on_one_line, scrub
 
 
@@ -118,6 +128,9 @@ class MemoryTurns:
         )
 
     def drop_of(self, session: SessionId) -> list[MemoryTurn]:
-        """Its session is gone; they are handed back, because what they did not answer waits for its end."""
+        """
+        Its session is gone; they are handed back, because what they did not answer waits for its
+        end.
+        """
         gone = [id_ for id_, turn in self._turns.items() if turn.session == session]
         return [self._turns.pop(id_) for id_ in gone]

@@ -1,4 +1,7 @@
-"""Deleting and cleaning up, which go through everything that the store in memory holds. Its caller holds the lock."""
+"""
+Deleting and cleaning up, which go through everything that the store in memory holds. Its caller
+holds the lock.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,15 @@ from tests.oracle_store.questions import MemoryQuestions
 from tests.oracle_store.sessions import MemorySessions
 from tests.oracle_store.transcripts import MemoryTranscripts
 from tests.oracle_store.turns import MemoryTurns
-from turngate.gateway.domain.messages import EndReason, InboxState, Session
-from turngate.gateway.domain.ports.store import Pruned
-from turngate.gateway.rules.session_lifecycle import is_disused, is_empty, is_over, said_before
+from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.session import EndReason, Session
+from turngate.gateway.domain.store_values import Pruned
+from turngate.gateway.rules.retention import (
+    is_disused,
+    is_empty,
+    is_over,
+    said_before,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from turngate.gateway.domain.messages import Spent
-from turngate.gateway.domain.usage import By, Payer, Spending, Used
+from turngate.gateway.domain.usage import (
+    By,
+    Payer,
+    Spending,
+    Spent,
+    Used,
+)
 from turngate.gateway.stores.texts import scrubbed
 
 

@@ -1,5 +1,6 @@
 """
-A message's way through the store in memory: from the inbox into a turn, and from a turn to the outbox.
+A message's way through the store in memory: from the inbox into a turn, and from a turn to the
+outbox.
 
 Its caller holds the lock and tells the time.
 """
@@ -16,17 +17,16 @@ from tests.oracle_store.questions import MemoryQuestions
 from tests.oracle_store.sessions import MemorySessions
 from tests.oracle_store.transcripts import MemoryTranscripts
 from tests.oracle_store.turns import MemoryTurns
-from turngate.gateway.domain.messages import (
-    Entry,
+from turngate.gateway.domain.ids import (
     EntryId,
     InboxId,
-    InboxState,
-    Opened,
-    Part,
     SessionId,
     TurnId,
 )
-from turngate.gateway.domain.ports.store import (
+from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.session import Opened
+from turngate.gateway.domain.store_values import (
     Begun,
     Claim,
     InboxItem,
@@ -35,6 +35,7 @@ from turngate.gateway.domain.ports.store import (
     Step,
     Trace,
 )
+from turngate.gateway.domain.transcript import Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,9 @@ class MemoryWork:
     questions: MemoryQuestions
 
     def open(self, opening: Opening, now: datetime, *, replacing: EntryId | None = None) -> Opened:
-        """With an entry and all after it taken out; if there is no such entry, nothing has happened."""
+        """
+        With an entry and all after it taken out; if there is no such entry, nothing has happened.
+        """
         decision = self.sessions.decide(opening, now, self.busy_check(opening))
         if replacing is None:
             return self.sessions.open(decision, now)
@@ -70,9 +73,7 @@ class MemoryWork:
             return self._begin_again(turn, claim.history, run, now)
         opened = self.open(claim.opening, now, replacing=claim.replacing)
         history = self.transcripts.history(opened.session, claim.history)
-        session, said = self.transcripts.hear(
-            opened.session, claim.entries, now, by_person=claim.by_person
-        )
+        session, said = self.transcripts.hear(opened.session, claim.entries, now)
         turn = self.turns.start(session.id, said, claim, run, now)
         self.inbox.begin(claim.inbox, turn)
         opened = Opened(session=session, is_new=opened.is_new)
@@ -116,7 +117,9 @@ class MemoryWork:
         return stored
 
     def requeue(self, inbox: InboxId, now: datetime) -> InboxItem:
-        """Back to work; a message that had a turn goes on with it, and so do the others of that turn."""
+        """
+        Back to work; a message that had a turn goes on with it, and so do the others of that turn.
+        """
         item = self.inbox.given_up(inbox)
         if item.turn is None:
             self.inbox.requeue((inbox,), InboxState.WAITING)

@@ -1,4 +1,7 @@
-"""Whatever an agent sends over the protocol is events that a store can keep, or nothing; never an error of ours."""
+"""
+Whatever an agent sends over the protocol is events that a store can keep, or nothing; never an
+error of ours.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.fakes import NOON
+from tests.full_length import examples
 from turngate.config.wake_words import parse_wake_word
 from turngate.gateway.domain.messages import (
     ChatType,
@@ -18,7 +19,14 @@ from turngate.gateway.domain.messages import (
     SessionSource,
 )
 from turngate.gateway.domain.pairing_records import Person
-from turngate.gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal, authorize
+from turngate.gateway.rules.authorization import (
+    Access,
+    Allowed,
+    Direct,
+    Groups,
+    Refusal,
+    authorize,
+)
 
 # Few values, so that they often meet.
 ids = st.sampled_from(["1", "2", "-100", "９", "1 ", "", "ann"]) | st.text(max_size=3)
@@ -94,7 +102,7 @@ def is_inside(source: SessionSource, entries: tuple[Allowed, ...]) -> bool:
     )
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(messages, policies, st.sets(people, max_size=4), st.booleans())
 def test_nobody_is_let_in_who_was_not_named(
     message: InboundMessage, access: Access, approved: set[Person], takes_part: bool
@@ -123,7 +131,7 @@ def test_nobody_is_let_in_who_was_not_named(
         assert not message.from_bot
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(messages, policies, st.sets(people, max_size=4), st.text(max_size=20), st.text(max_size=20))
 def test_names_change_nothing(
     message: InboundMessage, access: Access, approved: set[Person], name: str, topic: str
@@ -137,7 +145,7 @@ def test_names_change_nothing(
     assert decided(nameless) == decided(renamed) == decided(message.source)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(messages, policies)
 def test_without_an_entry_nobody_gets_anything(message: InboundMessage, access: Access) -> None:
     closed = Access(
@@ -173,7 +181,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join))
 @example("(a+)+b")
 @example("(a|a)*b")

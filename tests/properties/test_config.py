@@ -1,4 +1,7 @@
-"""Whatever a file holds, it is a config, or it is refused with places inside the file and without its secrets."""
+"""
+Whatever a file holds, it is a config, or it is refused with places inside the file and without its
+secrets.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +150,8 @@ def test_what_is_shown_reads_as_what_it_was(
     concurrent: int, drain: str, hour: int, flag: bool
 ) -> None:
     config = config_of(
-        f"state_dir: /x\nturns: {{concurrent: {concurrent}, drain: {drain}}}\nprivacy: {{redact: {flag}}}\n"
+        f"state_dir: /x\nturns: {{concurrent: {concurrent}, drain: {drain}}}\nprivacy: {{redact: "
+        f"{flag}}}\n"
         f'sessions: {{reset: {{daily_at: "{hour:02}:59"}}}}'
     )
 

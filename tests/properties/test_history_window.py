@@ -1,4 +1,7 @@
-"""Whatever a transcript holds, what the agent is shown of it is legal, in order, within budget, and nothing but it."""
+"""
+Whatever a transcript holds, what the agent is shown of it is legal, in order, within budget, and
+nothing but it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.fakes import NOON, assistant, user
-from turngate.gateway.domain.messages import (
+from tests.full_length import examples
+from turngate.gateway.domain.transcript import (
     Block,
     Entry,
     Media,
@@ -23,13 +27,12 @@ from turngate.gateway.domain.messages import (
 )
 from turngate.gateway.rules.history_window import (
     HistoryRules,
-    estimate_text_tokens,
-    estimate_tokens,
     live_start,
     middle,
     talk_in,
     window,
 )
+from turngate.gateway.rules.token_estimate import estimate_text_tokens, estimate_tokens
 
 UNAVAILABLE = (Text("[result unavailable]"),)
 
@@ -116,7 +119,7 @@ def numbered(entries: Sequence[Entry]) -> list[Entry]:
 
 
 TRANSCRIPTS = st.lists(ENTRIES, max_size=35).map(numbered)
-moderate = settings(max_examples=200, deadline=None)
+moderate = settings(max_examples=examples(200), deadline=None)
 
 
 def is_user_turn(entry: Entry) -> bool:
@@ -124,14 +127,20 @@ def is_user_turn(entry: Entry) -> bool:
 
 
 def starts_legally(entries: Sequence[Entry]) -> bool:
-    """A user turn comes first; before it at most one summary and one delivery. Without one, nothing more than those."""
+    """
+    A user turn comes first; before it at most one summary and one delivery. Without one, nothing
+    more than those.
+    """
     lead = next((at for at, entry in enumerate(entries) if is_user_turn(entry)), len(entries))
     origins = [entry.origin for entry in entries[:lead] if entry.role is not Role.TOOL]
     return origins in ([], [Origin.SUMMARY], [Origin.DELIVERY], [Origin.SUMMARY, Origin.DELIVERY])
 
 
 def calls_are_answered(entries: Sequence[Entry]) -> bool:
-    """Right after each entry come the results of its calls, one per call, and no other result is anywhere."""
+    """
+    Right after each entry come the results of its calls, one per call, and no other result is
+    anywhere.
+    """
     waiting: set[str] = set()
     for entry in entries:
         if entry.role is Role.TOOL:
@@ -252,7 +261,7 @@ def expected_blocks(entry: Entry) -> tuple[Text, ...]:
     return tuple(block for block in blocks if block.text.strip())
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(TEXTS)
 def test_an_answer_only_ever_loses_lines_and_what_begins_them(text: str) -> None:
     shown = [
@@ -264,7 +273,7 @@ def test_an_answer_only_ever_loses_lines_and_what_begins_them(text: str) -> None
     assert all(any(given_line.endswith(line) for given_line in given_lines) for line in shown)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(TEXTS)
 def test_cleaning_twice_is_cleaning_once(text: str) -> None:
     once = window([user("hi"), assistant(text)]).entries[1:]

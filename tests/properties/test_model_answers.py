@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngate.gateway.agents.anthropic import _Message
-from turngate.gateway.agents.model_call import Refusal
-from turngate.gateway.agents.model_stream import Answer
+from turngate.gateway.agents.model_call import ServerRefusal
+from turngate.gateway.agents.model_stream import ModelStream
 from turngate.gateway.agents.openai import _Completion
+from turngate.gateway.domain.agent_events import Tool, Usage
 from turngate.gateway.domain.errors import AgentError
-from turngate.gateway.domain.messages import Reasoning, Text, Tool, Usage
 from turngate.gateway.domain.serialization import to_dict
+from turngate.gateway.domain.transcript import Reasoning, Text
 
 KEYS = {
     "openai": [
@@ -102,9 +103,9 @@ def values(keys: list[str]) -> st.SearchStrategy[object]:
     )
 
 
-def play(answer: Answer, messages: list[object]) -> None:
+def play(answer: ModelStream, messages: list[object]) -> None:
     said: list[object] = []
-    with suppress(AgentError, Refusal):
+    with suppress(AgentError, ServerRefusal):
         for message in messages:
             said += answer.hear(json.dumps(message))
     said += [*answer.rest(), *answer.usage()]

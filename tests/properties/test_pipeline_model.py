@@ -1,8 +1,9 @@
 """
 What people must see, whatever happens in between: a simple model against store and pipeline.
 
-People write; platforms repeat and reorder; the daemon crashes at any step and starts again; the clock jumps; sends fail
-in every way. In the end every message was answered once, or its chat was told that it was given up.
+People write; platforms repeat and reorder; the daemon crashes at any step and starts again; the
+clock jumps; sends fail in every way. In the end every message was answered once, or its chat was
+told that it was given up.
 """
 
 from __future__ import annotations
@@ -20,20 +21,27 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
+from tests.full_length import examples
 from tests.hurry import HurriedLoop, LoopClock
 from tests.oracle_store import MemoryStore
-from turngate.gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Done,
-    InboundMessage,
-    InboxState,
+    Turn,
+)
+from turngate.gateway.domain.errors import (
+    NotSent,
+    Throttled,
+    Undeliverable,
+    Unreachable,
+)
+from turngate.gateway.domain.messages import InboundMessage, InboxState
+from turngate.gateway.domain.outbox import (
     Part,
     PartState,
     Sent,
-    Text,
-    Turn,
 )
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.rules.outcomes import TOO_MANY
 
 T = TypeVar("T")
@@ -189,7 +197,9 @@ class Gateway(RuleBasedStateMachine):
         await self._check_order()
 
     async def _check_order(self) -> None:
-        """Questions of a chat stand in the transcript as they were stored, and answers follow them."""
+        """
+        Questions of a chat stand in the transcript as they were stored, and answers follow them.
+        """
         for chat in range(CHATS):
             parts = [part for _, part in sorted(self.platform.arrived_parts.items())]
             told = "".join(part.text for part in parts if part.target.chat_id == f"chat{chat}")
@@ -198,4 +208,4 @@ class Gateway(RuleBasedStateMachine):
 
 
 TestGateway = Gateway.TestCase
-TestGateway.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestGateway.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)

@@ -93,7 +93,7 @@ def test_a_table_tells_the_terminal_nothing_but_colours(text: str) -> None:
     console = Console(
         file=output, force_terminal=True, width=40, _environ={}, markup=False, emoji=False
     )
-    shown = table("A", "B", yielding="B")
+    shown = table("A", "B", flexible="B")
     shown.add_row(line(text), line(text, "dim"))
 
     console.print(shown)

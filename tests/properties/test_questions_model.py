@@ -1,9 +1,9 @@
 """
-Questions, whatever happens in between: people press, press again, press what is not theirs; strangers press and write;
-turns are stopped; sends fail; the clock jumps; the daemon dies.
+Questions, whatever happens in between: people press, press again, press what is not theirs;
+strangers press and write; turns are stopped; sends fail; the clock jumps; the daemon dies.
 
-Each question is answered at most once, and by the person it was put to. In the end nobody waits for anything, nothing
-is remembered that can no longer be answered, and all room for turns is free.
+Each question is answered at most once, and by the person it was put to. In the end nobody waits for
+anything, nothing is remembered that can no longer be answered, and all room for turns is free.
 """
 
 from __future__ import annotations
@@ -22,25 +22,35 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import RecordingAdapter, dm
+from tests.full_length import examples
 from tests.hurry import HurriedLoop, LoopClock
 from tests.oracle_store import MemoryStore
-from turngate.gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Ask,
-    Does,
     Done,
+    Turn,
+)
+from turngate.gateway.domain.errors import (
+    NotSent,
+    Throttled,
+    Undeliverable,
+    Unreachable,
+)
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.messages import (
     InboundMessage,
     InboxState,
     MessageKind,
+    SessionSource,
+)
+from turngate.gateway.domain.outbox import (
+    Does,
     Part,
     PartState,
     Sent,
-    SessionSource,
-    Text,
-    Turn,
-    TurnId,
 )
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.turns.lanes import LaneRules
 
 T = TypeVar("T")
@@ -236,8 +246,8 @@ class Questioned(RuleBasedStateMachine):
         assert {part.question.does for part in questions._open._open.values() if part.question} <= {
             Does.RERUN
         }
-        assert (lanes._slots.free._value, lanes._slots.may_rest) == (2, 2)
+        assert (lanes._slots.free._value, lanes._slots.may_release) == (2, 2)
 
 
 TestQuestioned = Questioned.TestCase
-TestQuestioned.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestQuestioned.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)

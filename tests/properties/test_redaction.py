@@ -1,7 +1,9 @@
 """
-Canaries: ids, phone numbers and addresses of every shape, put anywhere, never reach an agent, and always come back.
+Canaries: ids, phone numbers and addresses of every shape, put anywhere, never reach an agent, and
+always come back.
 
-The text around them is drawn from what real texts have next to an id: punctuation, line breaks, other scripts, escapes.
+The text around them is drawn from what real texts have next to an id: punctuation, line breaks,
+other scripts, escapes.
 """
 
 from __future__ import annotations
@@ -14,22 +16,27 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.fakes import NOON
-from turngate.gateway.domain.messages import (
-    ChatType,
+from tests.full_length import examples
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.transcript import (
     Entry,
     Media,
     MediaType,
     Reasoning,
     Role,
-    SessionSource,
     Text,
     ToolCall,
 )
-from turngate.gateway.rules.redaction import _SIGN, Redactor, StreamRestorer, _shapes
+from turngate.gateway.rules.redaction import (
+    _SIGN,
+    Redactor,
+    _shapes,
+)
+from turngate.gateway.rules.stream_restorer import StreamRestorer
 
 KEY = bytes(range(32))
 PSEUDONYM = re.compile("(?:user|chat|thread|role|phone|email)_[0-9a-f]{16}")
-MODERATE = settings(max_examples=200, deadline=None)
+MODERATE = settings(max_examples=examples(200), deadline=None)
 
 # Everything that patterns look for, next to anything at all.
 MARKS = st.sampled_from(
@@ -272,7 +279,8 @@ def test_turning_back_changes_nothing_that_was_not_given_out(text: str) -> None:
     assert redactor(["42"]).restore(text) == text
 
 
-# Words that touch each other, with and without an end, around something that may or may not be a pseudonym.
+# Words that touch each other, with and without an end, around something that may or may not be a
+# pseudonym.
 STREAMED = st.lists(
     st.sampled_from(
         [
@@ -295,7 +303,7 @@ STREAMED = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @example(text="user_0123456789abcdef" + "_" * 300, cuts=list(range(400)))
 @example(text="_user_0123456789abcdef" + "a" * 300, cuts=list(range(400)))
 @example(text="a" * 300 + "user_0123456789abcdef", cuts=list(range(400)))
@@ -328,7 +336,7 @@ def test_a_stream_holds_back_no_more_than_the_end(text: str) -> None:
     assert len(text) - len(shown) <= 300
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(ANY_TEXT | phone_numbers(), st.booleans())
 def test_what_has_no_sign_of_anything_sensitive_has_nothing_sensitive(
     text: str, emails: bool

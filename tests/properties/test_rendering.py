@@ -1,4 +1,7 @@
-"""Whatever an agent writes: its parts fit, show something, keep together what belongs together, and join again."""
+"""
+Whatever an agent writes: its parts fit, show something, keep together what belongs together, and
+join again.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from turngate.gateway.outbound.rendering import beginning, join, split
+from turngate.gateway.outbound.rendering import (
+    beginning,
+    join,
+    split,
+)
 from turngate.gateway.outbound.rendering.blocks import flat_fences, parsed_fences
 from turngate.gateway.outbound.rendering.graphemes import is_boundary
 

@@ -16,12 +16,29 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fakes import user
-from turngate.gateway.domain import messages as model
+from tests.full_length import examples
+from turngate.gateway.domain import (
+    agent_events,
+    messages,
+    outbox,
+    session,
+    transcript,
+    usage,
+)
+from turngate.gateway.domain.agent_events import AgentEvent
 from turngate.gateway.domain.errors import MalformedRecord
-from turngate.gateway.domain.messages import LARGEST_NUMBER, AgentEvent, Entry, Session
+from turngate.gateway.domain.ids import LARGEST_NUMBER
 from turngate.gateway.domain.serialization import from_dict, to_dict
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.transcript import Entry
 
-TYPES = [thing for thing in vars(model).values() if isinstance(thing, type) and is_dataclass(thing)]
+VOCABULARY = (messages, transcript, session, agent_events, outbox, usage)
+TYPES = [
+    thing
+    for module in VOCABULARY
+    for thing in vars(module).values()
+    if isinstance(thing, type) and is_dataclass(thing) and thing.__module__ == module.__name__
+]
 
 LIKE_JSON = [
     "",
@@ -89,7 +106,7 @@ def test_the_vocabulary_was_found() -> None:
 
 
 @pytest.mark.parametrize("cls", TYPES, ids=lambda cls: cls.__name__)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_value_comes_back_from_json_as_it_was(cls: type, data: st.DataObject) -> None:
     value = data.draw(values(cls))
@@ -123,7 +140,7 @@ scraps = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), scrap=scraps)
 def test_a_spoiled_record_is_read_or_refused_and_nothing_else(
     data: st.DataObject, scrap: object

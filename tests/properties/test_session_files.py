@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from turngate.gateway.domain.errors import Refused
-from turngate.gateway.domain.messages import SessionId
+from turngate.gateway.domain.ids import SessionId
 from turngate.gateway.stores.safe_open import opened_inside
-from turngate.gateway.stores.session_files import Files, clean_name
+from turngate.gateway.stores.session_files import SessionFiles, clean_name
 
 STEPS = st.sampled_from(
     ["..", ".", "", "work", "a", "link", "up", "secret", "/", "~", "\x00", "é", " "]
@@ -67,7 +67,7 @@ def test_a_clean_name_is_one_visible_name_of_bounded_length_and_stays_itself(tex
 
 @given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20))
 def test_two_sessions_never_share_a_folder_and_each_is_found_again(one: str, two: str) -> None:
-    files = Files(Path("/files"))
+    files = SessionFiles(Path("/files"))
     folders = {files._folder(SessionId(each)) for each in (one, two)}
 
     assert len(folders) == len({one, two})

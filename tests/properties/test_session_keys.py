@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from turngate.gateway.domain.messages import ChatType, SessionKey, SessionSource
+from tests.full_length import examples
+from turngate.gateway.domain.ids import SessionKey
+from turngate.gateway.domain.messages import ChatType, SessionSource
 from turngate.gateway.rules.session_keys import build_session_key
 
 PIECES = ":%*/-0127aäЖ你😀\x00\x1f\x7f\x85\ud800\udfff"
@@ -91,7 +93,10 @@ setting = st.builds(
 
 @st.composite
 def relatives(draw: st.DrawFn) -> tuple[SessionSource, SessionSource]:
-    """A source and another that differs in a few fields, or in none: neighbours are where collisions live."""
+    """
+    A source and another that differs in a few fields, or in none: neighbours are where collisions
+    live.
+    """
     source = draw(sources)
     changes = draw(
         st.fixed_dictionaries({}, optional=FIELDS | LABELS).filter(lambda some: len(some) <= 3)
@@ -108,7 +113,10 @@ def cut(
 
 @st.composite
 def regrouped(draw: st.DrawFn) -> tuple[SessionSource, SessionSource]:
-    """The same few words, joined differently: what is a chat and a thread here is a longer chat id there."""
+    """
+    The same few words, joined differently: what is a chat and a thread here is a longer chat id
+    there.
+    """
     words = draw(st.lists(st.sampled_from(["a", "42", "*", "main"]), min_size=2, max_size=4))
     source = draw(sources)
     cuts = st.lists(st.integers(1, len(words)), min_size=2, max_size=2).map(sorted)
@@ -129,7 +137,10 @@ DISGUISES = {":": "%3A", "%": "%25", "*": "%2A", "/": "%2F", "\x00": "%00", "\ud
 
 @st.composite
 def disguised(draw: st.DrawFn) -> tuple[SessionSource, SessionSource]:
-    """An id, and another that is written as the first one might be encoded; or nobody, and a user called `*`."""
+    """
+    An id, and another that is written as the first one might be encoded; or nobody, and a user
+    called `*`.
+    """
     source = replace(draw(sources), user_id_alt=None)
     plain, encoded = draw(st.sampled_from(sorted(DISGUISES.items())))
     name = draw(st.sampled_from(["platform", "account", "chat_id", "thread_id", "user_id"]))
@@ -139,7 +150,7 @@ def disguised(draw: st.DrawFn) -> tuple[SessionSource, SessionSource]:
     return replace(source, **one), replace(source, **other)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(pair=relatives() | regrouped() | disguised() | st.tuples(sources, sources), setting=setting)
 def test_one_key_if_and_only_if_one_conversation(
     pair: tuple[SessionSource, SessionSource], setting: Setting
@@ -151,7 +162,7 @@ def test_one_key_if_and_only_if_one_conversation(
     assert same_key == (setting.conversation(one) == setting.conversation(other))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(source=sources, setting=setting, changes=st.fixed_dictionaries({}, optional=LABELS))
 def test_labels_never_change_a_key(
     source: SessionSource, setting: Setting, changes: dict[str, str | None]
@@ -159,7 +170,7 @@ def test_labels_never_change_a_key(
     assert setting.key(replace(source, **changes)) == setting.key(source)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(source=sources, setting=setting, user=people, alternative=people)
 def test_who_speaks_changes_no_key_where_it_does_not_separate(
     source: SessionSource, setting: Setting, user: str | None, alternative: str | None
@@ -169,7 +180,7 @@ def test_who_speaks_changes_no_key_where_it_does_not_separate(
     assert shared.key(replace(source, user_id=user, user_id_alt=alternative)) == shared.key(source)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(source=sources, setting=setting, agent=ids)
 def test_two_agents_never_share_a_key(source: SessionSource, setting: Setting, agent: str) -> None:
     assume(agent != setting.agent)
@@ -177,7 +188,7 @@ def test_two_agents_never_share_a_key(source: SessionSource, setting: Setting, a
     assert replace(setting, agent=agent).key(source) != setting.key(source)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(source=sources, setting=setting)
 def test_a_key_has_no_control_characters_and_can_be_encoded(
     source: SessionSource, setting: Setting

@@ -17,8 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes import NOON, dm
-from turngate.gateway.domain.messages import EndReason, ResetPolicy, Session, SessionId, SessionKey
-from turngate.gateway.domain.ports.store import Opening
+from tests.full_length import examples
+from turngate.gateway.domain.ids import SessionId, SessionKey
+from turngate.gateway.domain.session import (
+    EndReason,
+    ResetPolicy,
+    Session,
+)
+from turngate.gateway.domain.store_values import Opening
 from turngate.gateway.rules.session_lifecycle import (
     daily_reset_on,
     end_session,
@@ -38,7 +44,8 @@ ZONES = sorted(available_timezones())
 YEARS = (2011, 2026)
 TIMES = (time(0, 0), time(0, 30), time(1, 30), time(2, 30), time(23, 45))
 
-# Where clocks change at or around midnight, by two hours or by half of one, where days were left out or began twice.
+# Where clocks change at or around midnight, by two hours or by half of one, where days were left
+# out or began twice.
 AWKWARD = [
     ("America/Havana", 2026),
     ("America/New_York", 2026),
@@ -60,7 +67,8 @@ AWKWARD = [
     ("Pacific/Kiritimati", 1994),
     ("Pacific/Kwajalein", 1993),
 ]
-# Where a message that resets comes on the local day whose reset it is: not where the calendar goes back a day.
+# Where a message that resets comes on the local day whose reset it is: not where the calendar goes
+# back a day.
 WRITTEN_FROM = [
     (zone, year) for zone, year in AWKWARD if zone not in ("America/St_Johns", "Antarctica/Casey")
 ]
@@ -81,7 +89,9 @@ def never_was(day: date, tz: ZoneInfo) -> bool:
 
 
 def times_for(zone: str) -> set[time]:
-    """Two of the times, not the same two in every zone; all of them everywhere would take minutes."""
+    """
+    Two of the times, not the same two in every zone; all of them everywhere would take minutes.
+    """
     number = crc32(zone.encode())
     return {TIMES[number % 5], TIMES[(number + 1 + number // 5 % 4) % 5]}
 
@@ -144,7 +154,10 @@ def test_the_most_recent_daily_reset_never_goes_back(zone: str, year: int) -> No
 def local_days_with_resets(
     zone: str, year: int, daily_at: time, every: timedelta
 ) -> tuple[list[date], Counter[date]]:
-    """The local days on which somebody wrote, and how many sessions began on each, for a year of steady writing."""
+    """
+    The local days on which somebody wrote, and how many sessions began on each, for a year of
+    steady writing.
+    """
     tz = ZoneInfo(zone)
     now = datetime(year, 1, 1, 12, tzinfo=tz).astimezone(UTC)
     end = datetime(year + 1, 1, 1, tzinfo=tz).astimezone(UTC)
@@ -198,7 +211,7 @@ policies = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(last=moments, now=moments, policy=policies)
 def test_a_reset_is_due_only_after_the_last_interaction_and_never_right_after_a_message(
     last: datetime, now: datetime, policy: ResetPolicy
@@ -218,7 +231,7 @@ def test_a_reset_is_due_only_after_the_last_interaction_and_never_right_after_a_
     assert reset_due(interacted(session, [], now), policy, now) is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     steps=st.lists(st.tuples(st.sampled_from(["write", "end", "resume"]), moments), max_size=12),
     policy=policies,

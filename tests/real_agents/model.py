@@ -1,4 +1,7 @@
-"""A model server for real agents: it takes whatever they ask, tools included, and answers as it was told to."""
+"""
+A model server for real agents: it takes whatever they ask, tools included, and answers as it was
+told to.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ _USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 
 
 class ToolModel:
-    """Serves OpenAI's chat completions, streamed. `asked` holds the messages of every request, as JSON."""
+    """
+    Serves OpenAI's chat completions, streamed. `asked` holds the messages of every request, as
+    JSON.
+    """
 
     def __init__(self) -> None:
         self._pieces: Sequence[str] = ("hello",)
@@ -80,4 +86,4 @@ async def _send(response: web.StreamResponse, choice: dict[str, object]) -> None
             b"data: " + json.dumps({**chunk, "choices": choices}).encode() + b"\n\n"
         )
     except ConnectionError:
-        raise asyncio.CancelledError from None  # whoever asked has hung up: that is what a stop looks like from here
+        raise asyncio.CancelledError from None  # whoever asked has hung up: that is what a stop looks like from here  # noqa: E501

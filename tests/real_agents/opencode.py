@@ -3,8 +3,9 @@ A real agent of somebody else's, opencode, behind the kind `acp`, with a model o
 
     python -m tests.real_agents.opencode [--prefix DIR]
 
-It is installed with npm into the prefix, which is a throw-away folder unless one is given: some hundred megabytes, so
-this is no part of the tests. Whatever does not happen as it must is an AssertionError.
+It is installed with npm into the prefix, which is a throw-away folder unless one is given: some
+hundred megabytes, so this is no part of the tests. Whatever does not happen as it must is an
+AssertionError.
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ from tests.fakes import assistant, user
 from tests.real_agents.model import ToolModel
 from turngate.gateway.agents import AgentSpec
 from turngate.gateway.agents.acp.agent import AcpAgent, make
-from turngate.gateway.domain.messages import AgentEvent, Ask, Entry, Text, Tool, ToolStatus
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    Ask,
+    Tool,
+    ToolStatus,
+)
+from turngate.gateway.domain.transcript import Entry, Text
 
 PACKAGE = "opencode-ai@1.18.33"
 COMMAND = {"command": "echo made > made.txt", "description": "Makes a file"}
@@ -36,13 +43,16 @@ def install(prefix: Path) -> Path:
     program = prefix / "node_modules" / ".bin" / "opencode"
     if not program.exists():
         subprocess.run(
-            ["npm", "install", "--no-audit", "--no-fund", "--prefix", prefix, PACKAGE], check=True
-        )  # noqa: S607
+            ["npm", "install", "--no-audit", "--no-fund", "--prefix", prefix, PACKAGE],  # noqa: S607
+            check=True,  # noqa: RUF100, S607
+        )
     return program
 
 
 def settings(url: str) -> str:
-    """Our model, titles made by another one that nobody scripts, and a question before every command."""
+    """
+    Our model, titles made by another one that nobody scripts, and a question before every command.
+    """
     model = {"tool_call": True, "limit": {"context": 100_000, "output": 4_000}}
     provider = {
         "npm": "@ai-sdk/openai-compatible",

@@ -3,8 +3,9 @@ Turngate's units under a systemd that runs, and what an operator would see of th
 
     python -m tests.real_systemd
 
-It needs root, because systemd is started as PID 1 of a namespace (`namespace.py`), and is therefore no part of the
-tests. Prints a line for each thing that was seen; whatever does not happen as it must ends it with status 1.
+It needs root, because systemd is started as PID 1 of a namespace (`namespace.py`), and is therefore
+no part of the tests. Prints a line for each thing that was seen; whatever does not happen as it
+must ends it with status 1.
 """
 
 from __future__ import annotations

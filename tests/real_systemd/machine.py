@@ -1,4 +1,7 @@
-"""Short ways to operate a machine with systemd: Turngate installed for everybody, and what systemd says of it."""
+"""
+Short ways to operate a machine with systemd: Turngate installed for everybody, and what systemd
+says of it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ UNITS = Path("/etc/systemd/system")
 
 
 def install_for_everybody() -> None:
-    """Into /opt, as the README says, but without a network: the packages are those of the checkout."""
+    """
+    Into /opt, as the README says, but without a network: the packages are those of the checkout.
+    """
     packages, version = (
         Path("/opt/packages"),
         f"python{sys.version_info.major}.{sys.version_info.minor}",
@@ -42,7 +47,8 @@ def _python(version: str) -> str:
     found = shutil.which(version, path=":".join(visible))
     if found is None:
         raise SystemExit(
-            f"services see no {version}, which the packages here are for; install one outside of homes"
+            f"services see no {version}, which the packages here are for; install one outside of "
+            "homes"
         )
     return found
 

@@ -1,8 +1,9 @@
 """
 A systemd that is PID 1 of a namespace of our own, until the block is left.
 
-It has this machine's files with a layer in memory above them, a loopback for a network, and a cgroup that is made for
-it. Nothing of what it does stays: its processes end with it, and its mounts with its processes.
+It has this machine's files with a layer in memory above them, a loopback for a network, and a
+cgroup that is made for it. Nothing of what it does stays: its processes end with it, and its mounts
+with its processes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 What is seen, in the order of a unit's life. Run by `__main__.py`, inside of the namespace.
 
-The platform is simulated, and so is the model that answers; everything else is real. Times are those of the unit, but
-for the watchdog's.
+The platform is simulated, and so is the model that answers; everything else is real. Times are
+those of the unit, but for the watchdog's.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ class People:
     def configure(self, agent: str | None = None) -> None:
         """With the README's state folder and no time to finish answers, as `agent` or the model."""
         model = f"kind: openai, base_url: '{self.model.url}', model: large, api_key: none"
-        more = f"state_dir: {STATE}\nturns: {{debounce: 50ms, drain: 10ms}}\nagents: {{main: {{{agent or model}}}}}"
+        more = (
+            f"state_dir: {STATE}\nturns: {{debounce: 50ms, drain: 10ms}}\n"
+            f"agents: {{main: {{{agent or model}}}}}"
+        )
         config(CONFIG.parent, bot(self.sim, token=f"${{credential:{SECRET.name}}}"), more=more)
 
     async def ask(self, text: str, *, chat: str = PERSON) -> None:
@@ -121,7 +124,8 @@ def see_process(pid: int) -> None:
         ).readlink(), namespace
     assert oct((process / "root/home").stat().st_mode) == "0o40000"
     report(
-        "it runs as a user of its own, without capabilities, homes and namespaces of others, under seccomp"
+        "it runs as a user of its own, without capabilities, homes and namespaces of others, "
+        "under seccomp"
     )
     folder = STATE.resolve()
     assert (str(folder), folder.stat().st_uid) == ("/var/lib/private/turngate", uid)
@@ -204,7 +208,9 @@ async def failed(people: People) -> None:
 
 
 def see_failure(status: int) -> None:
-    """For good. Not every start fails: that all accounts are refused is found out when it is ready."""
+    """
+    For good. Not every start fails: that all accounts are refused is found out when it is ready.
+    """
     attempt("systemctl", "start", "turngate")
     until(lambda: show("ActiveState") == "failed")
     assert (show("ExecMainStatus"), show("NRestarts")) == (str(status), "0")
@@ -247,7 +253,10 @@ async def blocked(people: People) -> None:
 
 
 async def several(people: People) -> None:
-    """One more, with a config, a bot and a state folder of its own, and a secret from its environment file."""
+    """
+    One more, with a config, a bot and a state folder of its own, and a secret from its environment
+    file.
+    """
     named = "WORK_TOKEN"
     other = config(Path("/opt"), bot(people.sim, "support", token=f"${{{named}}}"))
     other = other.rename(CONFIG.with_name("work.yaml"))
@@ -257,11 +266,15 @@ async def several(people: People) -> None:
     install("--instances", config=other)
     systemctl("enable", "--now", "turngate@work")
     until(lambda: show("StatusText", "turngate@work") == "Receiving from telegram/support.")
-    chat = "echo hello | /opt/turngate/bin/turngate chat --config /etc/turngate/work.yaml --state-dir $0"
+    chat = (
+        "echo hello | /opt/turngate/bin/turngate chat --config /etc/turngate/work.yaml "
+        "--state-dir $0"
+    )
     assert run("sh", "-c", chat, f"{STATE}-work").endswith("hello\n")
     assert show("ActiveState") == "active"
     report(
-        "turngate@work runs beside it, with a token from its environment file, and answers root's `turngate chat`"
+        "turngate@work runs beside it, with a token from its environment file, and answers "
+        "root's `turngate chat`"
     )
 
 

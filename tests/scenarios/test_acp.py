@@ -15,22 +15,29 @@ from tests.fakes import assistant, message, user
 from turngate.gateway.agents import load_agent
 from turngate.gateway.agents.acp import agent as acp_agent
 from turngate.gateway.agents.acp.agent import AcpAgent
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Ask,
-    Attachment,
     Done,
     File,
-    MediaType,
-    Reasoning,
-    Text,
     Tool,
     ToolStatus,
     Turn,
     Usage,
 )
-from turngate.gateway.domain.ports.adapter import Closes, TakesAnswers
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+    ConfigError,
+)
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.ports.agent import Closes, TakesAnswers
+from turngate.gateway.domain.transcript import (
+    MediaType,
+    Reasoning,
+    Text,
+)
 
 
 @pytest.fixture

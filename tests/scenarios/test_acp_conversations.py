@@ -17,7 +17,7 @@ from tests.acp_rig import AcpRig, is_running
 from tests.at_work import AtWork, at_work
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
-from turngate.gateway.stores.session_files import Files
+from turngate.gateway.stores.session_files import SessionFiles
 from turngate.gateway.stores.sqlite import SqliteStore
 
 CHILD = """
@@ -50,7 +50,9 @@ async def talking(rig: AcpRig, *flags: str) -> AsyncIterator[AtWork]:
                 agents={"main": ConfiguredAgent(name="main", agent=agent, has_workdir=True)},
                 redact_emails=True,
             )
-            async with at_work(policy, store, clock, files=Files(rig.folder / "files")) as work:
+            async with at_work(
+                policy, store, clock, files=SessionFiles(rig.folder / "files")
+            ) as work:
                 yield work
     finally:
         await store.close()

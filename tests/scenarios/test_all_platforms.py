@@ -24,7 +24,7 @@ turns: {{debounce: 50ms, drain: 5s}}
 delivery: {{stream: false}}
 access:
   allow: ["telegram:{telegram_daemon.PERSON}", "discord:{discord_daemon.PERSON}", "slack:{slack_daemon.PERSON}"]
-"""
+"""  # noqa: E501
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,10 @@ def config(folder: Path, places: tuple[Place, Place, Place]) -> Path:
 
 
 async def until_heard(places: tuple[Place, Place, Place]) -> None:
-    """What is said before the very first connection nobody has ever been told of, on Discord and Slack."""
+    """
+    What is said before the very first connection nobody has ever been told of, on Discord and
+    Slack.
+    """
     _, discord, slack = places
 
     async def are_connected() -> bool:

@@ -1,4 +1,7 @@
-"""The gateway put together: from a config to an answer, over a stop and a start, and with the doors shut."""
+"""
+The gateway put together: from a config to an answer, over a stop and a start, and with the doors
+shut.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,16 @@ from structlog.testing import capture_logs
 from tests.configs import config_of
 from tests.fakes import NOON, RecordingAdapter
 from turngate.config.schema import Config
-from turngate.gateway.daemon.app import Gateway, running
+from turngate.gateway.daemon.app import running
+from turngate.gateway.daemon.gateway import Gateway
 from turngate.gateway.daemon.state_dir import take_lock
 from turngate.gateway.domain.errors import Refused
-from turngate.gateway.domain.messages import ChatType, InboundMessage, InboxState, SessionSource
+from turngate.gateway.domain.messages import (
+    ChatType,
+    InboundMessage,
+    InboxState,
+    SessionSource,
+)
 from turngate.gateway.domain.ports.adapter import Receive
 
 HERE = SessionSource.browser("desk")
@@ -93,7 +102,8 @@ async def test_what_the_config_calls_not_repeatable_is_not_run_again_after_a_cra
     config: Config,
 ) -> None:
     careful = config_of(
-        f"state_dir: {config.state_dir}\nagents:\n  main:\n    repeatable: no\nturns:\n  debounce: 10ms\n"
+        f"state_dir: {config.state_dir}\nagents:\n  main:\n    repeatable: no\nturns:\n  "
+        "debounce: 10ms\n"
     )
     async with gateway(careful) as at:
         await at.pipeline.receive(said("word " * 500))
@@ -111,7 +121,7 @@ async def test_it_says_how_it_is(config: Config) -> None:
     async with gateway(config) as at:
         assert (await at.health.readiness()).ready
         assert at.health.last_known().ready
-        assert b"turngate_lanes_busy 0.0" in await at.scraping.text()
+        assert b"turngate_lanes_busy 0.0" in await at.metrics_snapshot.text()
 
 
 async def test_a_gap_is_told_once_in_each_chat_of_that_account(config: Config) -> None:
@@ -138,13 +148,15 @@ async def test_a_gap_is_told_once_in_each_chat_of_that_account(config: Config) -
 
             assert sorted(str(part.target.chat_id) for part in adapter.tried) == ["g", "h"]
             assert set(adapter.texts) == {
-                "I was away, and what was written here since 2026-05-04 12:00 UTC may not have reached me."
+                "I was away, and what was written here since 2026-05-04 12:00 UTC may not have "
+                "reached me."
             }
 
 
 async def test_a_door_that_is_open_to_everybody_is_told_of_at_every_start(tmp_path: Path) -> None:
     config = config_of(
-        f"state_dir: {tmp_path / 'state'}\naccess: {{direct: open-dangerously}}\nweb: {{listen: null}}\n"
+        f"state_dir: {tmp_path / 'state'}\naccess: {{direct: open-dangerously}}\nweb: {{listen: "
+        "null}\n"
     )
     for doors in (True, True, False):
         with capture_logs() as lines:

@@ -12,22 +12,23 @@ from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from turngate.gateway.agents.fallback import FallbackAgent, Link
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.errors import AgentError, AgentUnavailable
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
-    CostStatus,
     Done,
-    InboxState,
-    Model,
-    Origin,
-    SessionSource,
-    Text,
-    Tokens,
     Usage,
 )
-from turngate.gateway.domain.messages import Turn as AgentTurn
-from turngate.gateway.domain.ports.adapter import Agent
-from turngate.gateway.domain.usage import By, Payer
+from turngate.gateway.domain.agent_events import Turn as AgentTurn
+from turngate.gateway.domain.errors import AgentError, AgentUnavailable
+from turngate.gateway.domain.messages import InboxState, SessionSource
+from turngate.gateway.domain.ports.agent import Agent
+from turngate.gateway.domain.transcript import Origin, Text
+from turngate.gateway.domain.usage import (
+    By,
+    CostStatus,
+    Model,
+    Payer,
+    Tokens,
+)
 from turngate.gateway.rules.authorization import Access, Direct
 from turngate.gateway.rules.budgets import Budget, Budgets
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
@@ -46,8 +47,8 @@ def memory() -> tuple[MemoryStore, LoopClock]:
 
 
 def policy(agent: Agent, *, prices: Prices | None = PRICES, **budgets: Budget) -> Policy:
-    employed = ConfiguredAgent(name="main", agent=agent, prices=prices, model=MODEL)
-    return Policy(agents={"main": employed}, budgets=Budgets(**budgets), privacy_key=b"k" * 32)
+    configured = ConfiguredAgent(name="main", agent=agent, prices=prices, model=MODEL)
+    return Policy(agents={"main": configured}, budgets=Budgets(**budgets), privacy_key=b"k" * 32)
 
 
 def using(*usage: Usage) -> ScriptedAgent:
@@ -125,6 +126,25 @@ class TestCounting:
             (used,) = await work.store.usage(By.DAY)
             assert (used.spending.turns, used.spending.usd) == (1, 1.0)
             assert work.adapter.texts == [USED_UP]
+
+    async def test_the_turn_is_counted_for_the_agent_that_answered_also_after_a_reload(
+        self,
+    ) -> None:
+        down = Link(name="main", agent=ScriptedAgent(AgentUnavailable("it is down")))
+
+        async def answer(turn: AgentTurn) -> AsyncIterator[AgentEvent]:
+            work.pipeline.policy.replace_with(policy(using()))
+            yield Text("after a reload")
+
+        cheap = Link(name="cheap", agent=ScriptedAgent(answer=answer))
+        chain = FallbackAgent([down, cheap], lambda name, error, *, again: None)
+        agents = {"main": ConfiguredAgent(name="main", agent=chain)}
+
+        async with at_work(Policy(agents=agents), *memory()) as work:
+            await say_all(work, "who answers")
+
+            counted = work.observer.metrics.turns.labels("cheap", "done")
+            assert counted._value.get() == 1.0
 
     async def test_the_one_that_stood_in_is_paid_at_its_own_price(self) -> None:
         down = Link(name="main", agent=ScriptedAgent(AgentUnavailable("it is down")))
@@ -208,7 +228,8 @@ class TestBudgets:
 
             assert work.adapter.texts == [
                 "a fish",
-                "Today's budget of 1,000,000 tokens for this chat is used up; it starts again at 00:00 UTC.",
+                "Today's budget of 1,000,000 tokens for this chat is used up; it starts again at "
+                "00:00 UTC.",
                 "a fish",
                 "Today's budget of $2.00 for everybody is used up; it starts again at 00:00 UTC.",
             ]
@@ -257,7 +278,8 @@ class TestBudgets:
             await say_all(work, "/usage", source=ben)
 
             assert work.adapter.texts[-1] == (
-                "Used:\n\n- this conversation: 0 tokens (0 in, 0 out)\n- you, today: 0 tokens (0 in, 0 out), $0.00"
+                "Used:\n\n- this conversation: 0 tokens (0 in, 0 out)\n- you, today: 0 tokens (0 "
+                "in, 0 out), $0.00"
             )
 
     async def test_a_price_that_nobody_told_is_not_called_nothing(self) -> None:

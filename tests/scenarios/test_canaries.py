@@ -1,7 +1,9 @@
 """
-Nothing of what people say or are called, no id and no secret, is in what the daemon prints, whatever goes wrong.
+Nothing of what people say or are called, no id and no secret, is in what the daemon prints,
+whatever goes wrong.
 
-This is the house itself: its store, its doors, its config. `test_canaries_*.py` are about everybody outside of it.
+This is the house itself: its store, its doors, its config. `test_canaries_*.py` are about everybody
+outside of it.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests import zygote
 from tests.canaries import Canaries
 from tests.canary_scene import free_port
 from tests.commands import PATIENCE, ROOT, TURNGATE, environment, turngate
@@ -36,9 +39,15 @@ def canaries() -> Canaries:
 async def test_no_canary_sings_when_the_house_itself_fails(
     tmp_path: Path, canaries: Canaries
 ) -> None:
-    """In the form for the journal: the store is locked and damaged, doors are rattled at, the config is wrong."""
+    """
+    In the form for the journal: the store is locked and damaged, doors are rattled at, the config
+    is wrong.
+    """
     file, state, port = tmp_path / "turngate.yaml", tmp_path / "state", free_port()
-    good = f"web: {{listen: '127.0.0.1:{port}'}}\nlog: {{level: debug}}\nturns: {{debounce: 10ms, drain: 1s}}\n"
+    good = (
+        f"web: {{listen: '127.0.0.1:{port}'}}\nlog: {{level: debug}}\nturns: {{debounce: "
+        "10ms, drain: 1s}\n"
+    )
     file.write_text(good)
     log = tmp_path / "log"
     log.touch()
@@ -81,9 +90,9 @@ async def lock_out(database: Path, file: Path, canaries: Canaries) -> None:
 async def under_journal(file: Path, journal: str) -> AsyncIterator[Daemon]:
     """As systemd would start it, with its journal in place of a file."""
     with (file.parent / "log").open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
+        process = await zygote.start(
             TURNGATE, "run", "--config", str(file), "--state-dir", str(file.parent / "state"),
-            env=environment(file.parent, PYTHONUNBUFFERED="1", PYTHONPATH=str(ROOT), JOURNAL_STREAM=journal),
+            env=environment(file.parent, PYTHONUNBUFFERED="1", PYTHONPATH=str(ROOT), JOURNAL_STREAM=journal),  # noqa: E501
             stdout=asyncio.subprocess.PIPE, stderr=log,
         )  # fmt: skip
     assert process.stdout is not None
@@ -148,10 +157,14 @@ async def rattle_at_socket(path: Path, canaries: Canaries) -> None:
 
 async def reload_wrongly(running: Daemon, file: Path, good: str, canaries: Canaries) -> None:
     word, number = canaries.word("config_value"), canaries.number("config_id")
-    broken = f"{{kind: python, object: 'tests.canary_agents:unmade', options: {{exception: {canaries.word('unmade')}}}}}"
+    broken = (
+        "{kind: python, object: 'tests.canary_agents:unmade', options: {exception: "
+        f"{canaries.word('unmade')}}}}}"
+    )
     wrong = (
         f"{good}timezone: {word}\n",
-        f"{good}access: {{allow: ['telegram:@{word}', 'telegram:-{number}', 'nowhere:{number}'], direct: {word}}}\n",
+        f"{good}access: {{allow: ['telegram:@{word}', 'telegram:-{number}', 'nowhere:{number}'], "
+        f"direct: {word}}}\n",
         f"{good}agents: {{main: {{kind: openai, api_key: '{word} {word}', model: m}}}}\n",
         f"{good}agents: {{main: {broken}}}\n",
         f"{good}{word}: 7\n",
@@ -179,7 +192,8 @@ def test_a_config_that_is_wrong_at_the_start_is_told_in_full_only_to_whoever_sta
     tmp_path: Path, canaries: Canaries, *, to_journal: bool
 ) -> None:
     (tmp_path / "turngate.yaml").write_text(
-        f"timezone: {canaries.word('value')}\naccess: {{allow: ['telegram:@{canaries.word('name')}']}}"
+        f"timezone: {canaries.word('value')}\naccess: {{allow: "
+        f"['telegram:@{canaries.word('name')}']}}"
     )
     with (tmp_path / "log").open("w") as log:
         found = os.fstat(log.fileno())

@@ -1,5 +1,6 @@
 """
-Nothing of what agents, models and programs say, ask for or are given is in what the daemon prints, however they fail.
+Nothing of what agents, models and programs say, ask for or are given is in what the daemon prints,
+however they fail.
 
 The real daemon, at level debug; each place has a canary of its own.
 """
@@ -83,10 +84,13 @@ def agents(at: Scene, folder: Path) -> dict[str, str]:
         "python": canary_agents.described(canaries),
         "openai": f"{{kind: openai, base_url: '{at.models.url}/v1', {model}}}",
         "anthropic": f"{{kind: anthropic, base_url: '{at.models.url}/v1', {model}}}",
-        "absent": f"{{kind: openai, base_url: '{closed}/v1?key={word}', model: m, attempts: 2, api_key: {key}}}",
-        "text": f"{{kind: command, argv: ['{sys.executable}', '{program}'], env: {{SECRET: {canaries.word('env')}}}}}",
+        "absent": f"{{kind: openai, base_url: '{closed}/v1?key={word}', model: m, attempts: 2, "
+        f"api_key: {key}}}",
+        "text": f"{{kind: command, argv: ['{sys.executable}', '{program}'], env: {{SECRET: "
+        f"{canaries.word('env')}}}}}",
         "jsonl": "{kind: command, format: jsonl, argv: ['/bin/cat']}",
-        "http": f"{{kind: http, url: '{at.models.url}/_control/{canaries.word('path')}', api_key: {key}, attempts: 1}}",
+        "http": f"{{kind: http, url: '{at.models.url}/_control/{canaries.word('path')}', "
+        f"api_key: {key}, attempts: 1}}",
     }
 
 
@@ -132,12 +136,17 @@ async def break_model(at: Scene, agent: str, method: str) -> None:
 
 
 def programs(at: Scene) -> dict[str, str]:
-    """Each fails in its own way, `talks` and `sits` only when they are asked to; `absent` is none."""
+    """
+    Each fails in its own way, `talks` and `sits` only when they are asked to; `absent` is none.
+    """
     words = json.dumps({name: at.canaries.word(name) for name in HIDDEN_IN_PROGRAMS})
     secret = at.canaries.word("env")
 
     def described(*argv: str) -> str:
-        return f"{{kind: acp, attempts: 1, argv: {list(argv)}, env: {{WORDS: '{words}', SECRET: {secret}}}}}"
+        return (
+            f"{{kind: acp, attempts: 1, argv: {list(argv)}, env: {{WORDS: '{words}', SECRET: "
+            f"{secret}}}}}"
+        )
 
     hows = (*HOW_PROGRAMS_BEGIN, "talks", "sits")
     there = {how: described(sys.executable, canary_program.__file__, how) for how in hows}
@@ -147,7 +156,9 @@ def programs(at: Scene) -> dict[str, str]:
 async def test_no_canary_sings_when_programs_of_the_agent_client_protocol_fail(
     tmp_path: Path,
 ) -> None:
-    """Before there is a session each has a program of its own; after that one fails at every turn."""
+    """
+    Before there is a session each has a program of its own; after that one fails at every turn.
+    """
     canaries = Canaries()
     async with scene(tmp_path, canaries) as at:
         turns = "{debounce: 10ms, drain: 1s, idle_timeout: 5s, answer_within: 3s}"
@@ -165,14 +176,17 @@ async def test_no_canary_sings_when_programs_of_the_agent_client_protocol_fail(
     assert at.told("action=turn") == len(HOW_PROGRAMS_BEGIN) + len(HOW_PROGRAMS_BREAK) + 3
     assert canaries.singing(at.log, shown) == {}
     assert at.untold(
-        *("the agent failed", "the agent fell silent", "a program complained", "a file was not taken"),
-        *("locks is not logged in", "program cannot be started", "reports that something is not there"),
+        *("the agent failed", "the agent fell silent", "a program complained", "a file was not taken"),  # noqa: E501
+        *("locks is not logged in", "program cannot be started", "reports that something is not there"),  # noqa: E501
         *("the agent's program ended (exit status 1)", "the agent's program ended (exit status 3)"),
     ) == []  # fmt: skip
 
 
 async def break_turns(at: Scene) -> None:
-    """One after the other: the program is started again when it has died. Of two questions one is answered."""
+    """
+    One after the other: the program is started again when it has died. Of two questions one is
+    answered.
+    """
     await press(await at.say("talks", "break permission"), at.canaries.word("option"))
     await at.until_told("action=turn", "agent=talks ")
     for how in HOW_PROGRAMS_BREAK:

@@ -1,5 +1,6 @@
 """
-No id and no name of a group, a channel, a thread or a topic is in what the daemon prints, whatever people do there.
+No id and no name of a group, a channel, a thread or a topic is in what the daemon prints, whatever
+people do there.
 
 The real daemon, at level debug, on all platforms; each place has a canary of its own.
 """
@@ -108,7 +109,7 @@ async def test_no_canary_sings_in_groups_threads_and_topics(tmp_path: Path) -> N
 
     assert canaries.singing(at.log) == {}
     assert at.untold(
-        *("action=amended", "action=noted", "command=press", "command=new", "command=unknown", "a file was not taken"),
+        *("action=amended", "action=noted", "command=press", "command=new", "command=unknown", "a file was not taken"),  # noqa: E501
         *("a part cannot be delivered", "a part was sent", "a message came in"),
     ) == []  # fmt: skip
 
@@ -149,7 +150,9 @@ async def live(groups: list[Group]) -> None:
 
 
 async def talk(group: Group) -> None:
-    """They ask, correct themselves, react, are given a file, and give some that cannot be fetched."""
+    """
+    They ask, correct themselves, react, are given a file, and give some that cannot be fetched.
+    """
     word, place = group.at.canaries.word, group.place
     said = await group.ask(f"break gives {word('text')}")
     await place.do("change", id=said, text=word("correction"))
@@ -161,7 +164,9 @@ async def talk(group: Group) -> None:
 
 
 async def command(group: Group) -> None:
-    """Each with an argument, and one that there is not; and one as the platform itself offers it."""
+    """
+    Each with an argument, and one that there is not; and one as the platform itself offers it.
+    """
     place, argument = group.place, group.at.canaries.word("argument")
     for name in COMMANDS:
         await group.command(name, argument)
@@ -196,9 +201,15 @@ async def be_asked(group: Group) -> None:
 
 
 async def lose(group: Group) -> None:
-    """The platform no longer takes what is said there: at first in words that name the place, then in earnest."""
+    """
+    The platform no longer takes what is said there: at first in words that name the place, then in
+    earnest.
+    """
     place, word = group.place, group.at.canaries.word
-    quoted = f"{word('words_of_platform')} {place.chat} {place.user} {' '.join(map(str, group.where.values()))}"
+    quoted = (
+        f"{word('words_of_platform')} {place.chat} {place.user} "
+        f"{' '.join(map(str, group.where.values()))}"
+    )
     for words in ("", "message thread not found", "can't parse entities"):
         await place.sim.fault(
             "400", does="send", chat=place.chat, says=f"Bad Request: {words} {quoted}"

@@ -1,5 +1,6 @@
 """
-Nothing of what could not be delivered, of what could not be stored, or of what a killed daemon left behind is printed.
+Nothing of what could not be delivered, of what could not be stored, or of what a killed daemon left
+behind is printed.
 
 The real daemon, at level debug, on all platforms; each place has a canary of its own.
 """
@@ -53,7 +54,10 @@ async def test_no_canary_sings_while_nothing_can_be_stored(tmp_path: Path) -> No
 
 
 async def test_no_canary_sings_of_what_is_given_up_or_left_behind(tmp_path: Path) -> None:
-    """Answers become dead letters and are sent again by hand; then everything is cut off at once, and goes on."""
+    """
+    Answers become dead letters and are sent again by hand; then everything is cut off at once, and
+    goes on.
+    """
     canaries, port = Canaries(), free_port()
     around = {"PYTHONPATH": str(ROOT), "NOTIFY_SOCKET": str(tmp_path / "nobody")}
     async with scene(tmp_path, canaries) as at:
@@ -77,7 +81,7 @@ async def test_no_canary_sings_of_what_is_given_up_or_left_behind(tmp_path: Path
 
     assert canaries.singing(at.log, *shown) == {}
     assert at.untold(
-        *("a part cannot be delivered", "a part is tried again", "a part was sent", "the agent failed", "attempt=2"),
+        *("a part cannot be delivered", "a part is tried again", "a part was sent", "the agent failed", "attempt=2"),  # noqa: E501
     ) == []  # fmt: skip
     assert any("turngate_dead_letters" in each for each in shown)
 
@@ -149,7 +153,10 @@ async def look_from_outside(at: Scene, port: int) -> list[str]:
 
 @contextmanager
 def full_disk(at: Scene, pid: int) -> Iterator[None]:
-    """No file may grow beyond what the database's log has now, as an operator would have it with prlimit(1)."""
+    """
+    No file may grow beyond what the database's log has now, as an operator would have it with
+    prlimit(1).
+    """
     size = (at.state / "turngate.db-wal").stat().st_size
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
     try:

@@ -13,20 +13,23 @@ from tests.at_work import AtWork, at_desk, at_work, policy_for
 from tests.fakes import ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.agent_events import AgentEvent, Done
+from turngate.gateway.domain.agent_events import Turn as AgentTurn
 from turngate.gateway.domain.errors import StoreUnavailable
+from turngate.gateway.domain.ids import SessionKey
 from turngate.gateway.domain.messages import (
-    AgentEvent,
     ChatType,
-    Done,
     InboundMessage,
     InboxState,
-    Origin,
-    SessionKey,
     SessionSource,
-    Text,
 )
-from turngate.gateway.domain.messages import Turn as AgentTurn
-from turngate.gateway.domain.ports.store import Accepted, Choice, SessionFilter, Store
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.store_values import (
+    Accepted,
+    Choice,
+    SessionFilter,
+)
+from turngate.gateway.domain.transcript import Origin, Text
 from turngate.gateway.turns.lanes import LaneRules
 
 
@@ -229,7 +232,10 @@ class TestNew:
             assert (await work.session()).id != old.id
 
     async def test_what_is_said_after_it_is_said_in_the_new_conversation(self) -> None:
-        """However fast it comes, and although a stopped turn frees the lane before the command has done its part."""
+        """
+        However fast it comes, and although a stopped turn frees the lane before the command has
+        done its part.
+        """
         agent = ScriptedAgent(answer=slowly)
         async with at_work(policy_for(agent), *slow_disk()) as work:
             await work.say("first")

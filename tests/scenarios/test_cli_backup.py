@@ -191,7 +191,7 @@ def test_the_daemon_makes_them_by_itself_tells_what_fails_and_goes_on(state: Pat
 
     assert (failed["folder"], failed["last_at"]) == (str(folder), None)
     assert "set backups.folder" in str(failed["reason"])
-    assert "The last try failed: " in people
+    assert "The last attempt failed: " in people
     assert made["folder"] == str(folder)
     kept = sorted(folder.iterdir())
     assert 1 <= len(kept) <= 2

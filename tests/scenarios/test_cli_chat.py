@@ -78,7 +78,8 @@ def test_secrets_that_only_the_service_can_read_are_not_looked_for(state: Path) 
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"), [("x" * 10_000_000, "more than 1,048,576 bytes"), ("", "nothing was")]
+    ("said", "reason"),
+    [("x" * 10_000_000, "more than 1,048,576 bytes"), ("", "the input is empty")],
 )
 def test_what_is_no_message_is_told_before_anybody_is_asked(
     state: Path, said: str, reason: str
@@ -225,7 +226,8 @@ def test_ctrl_c_stops_the_answer_and_at_the_prompt_it_leaves(state: Path) -> Non
         terminal.type("\x03")
         stopped = plain(terminal.wait_for("chat> "))
 
-        # Python's readline shows its prompt a moment before it waits for signals: what comes in between needs one more.
+        # Python's readline shows its prompt a moment before it waits for signals: what comes in
+        # between needs one more.
         assert terminal.end(pressing="\x03") == 0
     assert "/stop was done" in stopped
     screen = TinyTerminal()
@@ -243,7 +245,7 @@ def test_a_second_ctrl_c_does_not_wait_any_longer(state: Path) -> None:
         terminal.type("\x03")
         time.sleep(0.2)  # two keys at once are one interrupt
         terminal.type("\x03")
-        terminal.wait_for("Left before the end")
+        terminal.wait_for("Left early")
 
         assert terminal.end() == 0
 

@@ -1,4 +1,6 @@
-"""`check` and `config`, as an operator meets them: the real command, its output and its exit status."""
+"""
+`check` and `config`, as an operator meets them: the real command, its output and its exit status.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from tests import zygote
 
 CANARY = "canary-9e07"
 CLOSED = (
@@ -29,15 +33,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """In an empty home, with an environment of its own."""
     env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "TZ": "Asia/Tokyo", "COLUMNS": "200"} | env
-    return subprocess.run(
-        [*command, *arguments],
-        cwd=home,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return zygote.run([*command, *arguments], cwd=home, env=env, timeout=60)
 
 
 def write(home: Path, text: str) -> Path:
@@ -86,14 +82,16 @@ def test_a_valid_file_may_earn_warnings(home: Path) -> None:
 def test_a_door_that_is_open_to_everybody_is_told_of_in_capitals(home: Path) -> None:
     write(
         home,
-        "access: {direct: open-dangerously, groups: all, allow: [telegram:1], admins: [telegram:2]}\n",
+        "access: {direct: open-dangerously, groups: all, allow: [telegram:1], admins: "
+        "[telegram:2]}\n",
     )
 
     result = run(home, "check")
 
     assert "turngate.yaml:1:18: warning: access.direct: DANGER: everybody" in result.stderr
     assert result.stdout.splitlines()[1] == (
-        "Who may talk: 1 allowed, 1 admins; EVERYBODY may write directly; in allowed chats everything is answered."
+        "Who may talk: 1 allowed, 1 admins; EVERYBODY may write directly; in allowed chats "
+        "everything is answered."
     )
 
 
@@ -193,7 +191,8 @@ from turngate.gateway.__main__ import main
 try:
     main()
 finally:
-    print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+    packages = {name.removeprefix("turngate.").partition(".")[0] for name in sys.modules}
+    print(*sorted(packages), file=sys.stderr)
 """
 HEAVY = {
     "aiogram",
@@ -219,7 +218,7 @@ def test_help_imports_no_sdk_no_driver_and_no_config(home: Path) -> None:
     )  # so the list above is one of modules
 
 
-NAMED = LISTED.replace('.partition(".")[0]', "")
+NAMED = LISTED.replace('.removeprefix("turngate.").partition(".")[0]', "")
 
 
 def test_help_imports_nothing_of_ours_but_the_commands_themselves(home: Path) -> None:
@@ -230,13 +229,16 @@ def test_help_imports_nothing_of_ours_but_the_commands_themselves(home: Path) ->
         ours = {
             name
             for name in result.stderr.split()
-            if name.startswith(("gateway.", "adapters", "config"))
+            if name.startswith(("turngate.gateway.", "turngate.adapters", "turngate.config"))
         }
         assert {name for name in ours if not name.startswith("turngate.gateway.cli")} == {
             "turngate.gateway.__main__",
-            "turngate.gateway.domain.errors",
-            "turngate.gateway.observability.error_text",
+            "turngate.gateway.daemon",
             "turngate.gateway.daemon.state_dir",
+            "turngate.gateway.domain",
+            "turngate.gateway.domain.errors",
+            "turngate.gateway.observability",
+            "turngate.gateway.observability.error_text",
         }
         assert (
             ours

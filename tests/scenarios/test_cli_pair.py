@@ -15,7 +15,7 @@ from tests.commands import daemon, in_terminal, turngate
 from tests.fakes import dm
 from turngate.gateway.daemon.state_dir import read_or_make_key, take_lock
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import PartState
+from turngate.gateway.domain.outbox import PartState
 from turngate.gateway.inbound.pairing import MOST_WRONG, Pairing
 from turngate.gateway.stores.sqlite import SqliteStore
 
@@ -95,14 +95,14 @@ def test_five_wrong_codes_lock_the_command_line_with_or_without_a_daemon(
 def test_people_read_sentences_and_a_table(state: Path, code: str) -> None:
     head, row = turngate(state, "pair", "list").stdout.splitlines()
     assert head.split() == ["WHO", "STATE", "SINCE", "BY"]
-    assert row.startswith("telegram:12345  waits")
+    assert row.startswith("telegram:12345  pending")
     said = turngate(state, "pair", "approve", code).stdout
-    assert said == "telegram:12345 can talk to the bot now, in direct messages, and is told so.\n"
+    assert said == "telegram:12345 may now talk to the bot in direct messages, and is notified.\n"
     assert (
         turngate(state, "pair", "revoke", "telegram:12345").stdout
-        == "No longer let in: telegram:12345.\n"
+        == "Access revoked: telegram:12345.\n"
     )
-    assert turngate(state, "pair", "list").stdout == "Nobody was paired, and nobody asks to be.\n"
+    assert turngate(state, "pair", "list").stdout == "No paired users and no pending requests.\n"
 
 
 def test_an_id_that_would_harm_a_terminal_does_not_reach_it(state: Path) -> None:

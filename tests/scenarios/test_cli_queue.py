@@ -15,8 +15,9 @@ from tests.contracts.test_control_queue import ROW, STEP
 from tests.fakes import message
 from turngate.gateway.daemon.state_dir import take_lock
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import InboxId, SessionSource
-from turngate.gateway.domain.ports.store import Opening
+from turngate.gateway.domain.ids import InboxId
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.store_values import Opening
 from turngate.gateway.rules.session_keys import build_session_key
 from turngate.gateway.stores.sqlite import SqliteStore
 
@@ -133,7 +134,7 @@ def test_what_is_not_there_is_an_error_on_stderr_alone(
 
 
 def test_an_empty_queue_says_so(state: Path) -> None:
-    assert turngate(state, "queue", "list").stdout == "Nothing waits, and nothing was given up.\n"
+    assert turngate(state, "queue", "list").stdout == "No waiting work and no dead letters.\n"
 
 
 @pytest.mark.usefixtures("anyhow")

@@ -19,9 +19,10 @@ from tests.fakes import assistant, dm, message
 from tests.talk import begin, exchange
 from turngate.gateway.daemon.state_dir import take_lock
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import Session
-from turngate.gateway.domain.ports.store import Outcome, Store
-from turngate.gateway.stores.session_files import Files
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.store_values import Outcome
+from turngate.gateway.stores.session_files import SessionFiles
 from turngate.gateway.stores.sqlite import SqliteStore
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b2J\u202egnp.exe\u2066 [bold]x[/bold] :smile: \r\n\x00end"
@@ -168,7 +169,7 @@ def test_a_transcript_is_shown_and_searched(state: Path) -> None:
     assert "in the cellar" in last.stdout
     assert f"{session.id[:10]}" in found.stdout
     assert "user: where is the green bottle" in found.stdout
-    assert nothing.stdout.startswith("Nothing was found.")
+    assert nothing.stdout.startswith("Nothing found.")
 
 
 @pytest.mark.parametrize("command", [("list",), ("show",), ("search", "bottle")])
@@ -233,7 +234,7 @@ def test_an_export_that_cannot_be_written_leaves_nothing_behind(state: Path) -> 
 
 def test_each_change_says_what_it_did(state: Path) -> None:
     session = talk(state)
-    files = Files(state / "files")
+    files = SessionFiles(state / "files")
     workdir = Path(files.workdir(session.id))
 
     renamed = turngate(state, "sessions", "rename", session.id, "Plans \x1b[31m")
@@ -247,14 +248,17 @@ def test_each_change_says_what_it_did(state: Path) -> None:
 
     named = f"{session.id} “Plans [31m” (2 messages).\n"
     assert renamed.stdout == f"Renamed: {named}"
-    assert archived.stdout == f"Put away: {named}"
-    assert back.stdout == f"Taken back: {named}"
+    assert archived.stdout == f"Archived: {named}"
+    assert back.stdout == f"Unarchived: {named}"
     assert json.loads(reset.stdout)["id"] != session.id
     assert resumed.stdout == f"Resumed: {named}"
-    said = "Deleted 1 session and 0 messages, put 0 old sessions away, forgot 0 settled pieces of work.\n"
+    said = (
+        "Deleted 1 session and 0 messages, archived 0 old sessions, deleted 0 records of settled "
+        "work.\n"
+    )
     assert pruned.stdout == said
     assert deleted.stdout == f"Deleted: {named}"
-    assert none.stdout == "There is no such session.\n"
+    assert none.stdout == "No sessions found.\n"
     assert not workdir.parent.exists()
 
 
@@ -265,14 +269,14 @@ def test_a_clean_up_does_what_the_config_says_and_for_once_something_else(state:
         return begun.opened.session
 
     session = fill(state, talk_that_is_over)
-    folder = Path(Files(state / "files").workdir(session.id)).parent
+    folder = Path(SessionFiles(state / "files").workdir(session.id)).parent
     config = state.parent / "turngate.yaml"
     config.write_text("sessions: {keep: 1ms, clean_up: {every: null, archive_after: 1ms}}\n")
 
     kept = turngate(state, "sessions", "prune", "--config", str(config), "--keep", "3650d")
     gone = turngate(state, "sessions", "prune", "--config", str(config), "--json")
 
-    assert kept.stdout.startswith("Deleted 0 sessions and 0 messages, put 1 old session away,")
+    assert kept.stdout.startswith("Deleted 0 sessions and 0 messages, archived 1 old session,")
     assert json.loads(gone.stdout) == {"deleted": 1, "archived": 0, "entries": 2, "forgotten": 0}
     assert not folder.exists()
 
@@ -301,7 +305,7 @@ def test_on_a_terminal_deleting_asks_first(state: Path, answer: str, is_gone: bo
     session = talk(state, title="Bottles")
 
     with in_terminal(state, "sessions", "delete", session.id[:8]) as terminal:
-        terminal.wait_for(f"Delete {session.id} “Bottles” (2 messages) for ever? [y/N]:")
+        terminal.wait_for(f"Delete {session.id} “Bottles” (2 messages) permanently? [y/N]:")
         terminal.type(f"{answer}\n")
         terminal.end()
 
@@ -351,7 +355,8 @@ def test_a_state_folder_that_cannot_be_used_exits_74(
 
     assert result.returncode == 74
     assert result.stderr == (
-        f"state folder {state} is not writable (Not a directory); pass --state-dir or fix its permissions\n"
+        f"state folder {state} is not writable (Not a directory); pass --state-dir or fix its "
+        "permissions\n"
     )
 
 
@@ -477,7 +482,7 @@ def test_what_takes_long_is_seen_to_be_at_work(state: Path) -> None:
     with scripted_gateway(state) as daemon:
         daemon.send_signal(signal.SIGSTOP)
         with in_terminal(state, "status") as terminal:
-            terminal.wait_for("at work ...")
+            terminal.wait_for("working ...")
             daemon.send_signal(signal.SIGCONT)
             terminal.wait_for("The daemon is ready")
 

@@ -14,9 +14,14 @@ from tests.fakes import message
 from tests.talk import begin
 from turngate.gateway.daemon.state_dir import take_lock
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import Cost, CostStatus, Spent, Tokens
-from turngate.gateway.domain.ports.store import Outcome
-from turngate.gateway.domain.usage import Payer
+from turngate.gateway.domain.store_values import Outcome
+from turngate.gateway.domain.usage import (
+    Cost,
+    CostStatus,
+    Payer,
+    Spent,
+    Tokens,
+)
 from turngate.gateway.stores.sqlite import SqliteStore
 
 ANN = Payer(
@@ -50,7 +55,7 @@ def fill(state: Path, *paid: tuple[Payer, Spent]) -> None:
 
 
 def test_where_nothing_was_used_it_says_so(state: Path) -> None:
-    assert turngate(state, "usage").stdout == "Nothing was used.\n"
+    assert turngate(state, "usage").stdout == "No usage recorded.\n"
     assert json.loads(turngate(state, "usage", "--json").stdout)["usage"] == []
 
 
@@ -78,7 +83,12 @@ def test_people_chats_and_agents_are_named_as_in_the_config_the_largest_first(st
         by: turngate(state, "usage", "--by", by).stdout.splitlines()
         for by in ("user", "chat", "agent")
     }
-    assert [line.split()[0] for line in listed["user"]] == ["USER", "(nobody", "telegram:42", "all"]
+    assert [line.split()[0] for line in listed["user"]] == [
+        "USER",
+        "(unknown)",
+        "telegram:42",
+        "all",
+    ]
     assert [line.split()[0] for line in listed["chat"]] == [
         "CHAT",
         "telegram/support:7",
@@ -103,7 +113,7 @@ def test_what_is_estimated_or_has_no_price_is_marked_and_explained(state: Path) 
         ["~1,750", "$0.25+"],
     ]
     assert result.stderr == (
-        "~ 2 turns reported no tokens; theirs are estimated from the words.\n"
+        "~ 2 turns reported no tokens; theirs are estimated from the text.\n"
         "+ 2 turns had no known price; agents.NAME.price in the config says what an agent costs.\n"
     )
 
@@ -151,7 +161,7 @@ def test_the_document_has_every_number(state: Path) -> None:
 def test_days_before_the_one_asked_for_are_left_out(state: Path) -> None:
     fill(state, (ANN, SPENT))
 
-    assert turngate(state, "usage", "--since", "2026-05-05").stdout == "Nothing was used.\n"
+    assert turngate(state, "usage", "--since", "2026-05-05").stdout == "No usage recorded.\n"
 
 
 @pytest.mark.parametrize("day", ["yesterday", "2026-5-4", "20260504", "2026-02-30"])
@@ -179,8 +189,10 @@ def test_a_running_daemon_tells_of_what_was_just_said(state: Path) -> None:
 def test_prices_and_the_model_come_from_the_config_and_budgets_hold(state: Path) -> None:
     config = state.parent / "turngate.yaml"
     config.write_text(
-        "agents:\n  main:\n    model: parrot\n    base_url: http://ann:secret@127.0.0.1:9/v1?key=secret\n"
-        "    price: {input: 1000000, output: 0}\nbudgets: {user: {usd_per_day: 5}}\ntimezone: Europe/Berlin\n"
+        "agents:\n  main:\n    model: parrot\n    base_url: "
+        "http://ann:secret@127.0.0.1:9/v1?key=secret\n"
+        "    price: {input: 1000000, output: 0}\nbudgets: {user: {usd_per_day: 5}}\ntimezone: "
+        "Europe/Berlin\n"
         "turns: {debounce: 1ms}\n"
     )
     first = turngate(state, "chat", "--config", str(config), said="one two three four five")

@@ -1,4 +1,7 @@
-"""Agents that are programs, with real ones: good ones in both formats, and many that are not good at all."""
+"""
+Agents that are programs, with real ones: good ones in both formats, and many that are not good at
+all.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,27 @@ from tests.programs import ENV, Heard, heard, is_gone, program, turn_in
 from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.agents.bounded_output import MOST_OUTPUT
 from turngate.gateway.agents.command import JsonlCommand, TextCommand
-from turngate.gateway.domain.errors import AgentError, AgentRefused, ConfigError
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
+    LONGEST_ANSWER,
     Ask,
-    Attachment,
     Done,
+    Tool,
+    ToolStatus,
+    Usage,
+)
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    ConfigError,
+)
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.ports.agent import TakesAnswers, TakesWords
+from turngate.gateway.domain.transcript import (
     MediaType,
     Reasoning,
     Text,
-    Tool,
-    ToolStatus,
-    TurnId,
-    Usage,
 )
-from turngate.gateway.domain.ports.adapter import TakesAnswers, TakesWords
-from turngate.gateway.turns.answer import LONGEST_ANSWER
 
 
 def text_agent(body: str, **more: object) -> TextCommand:
@@ -277,7 +286,10 @@ tell(type="text", text=sys.stdin.readline())
         await running.aclose()
 
     async def test_it_hears_more_words_while_it_works(self, tmp_path: Path) -> None:
-        body = "sys.stdin.readline(); tell(type='reasoning', text=''); tell(type='text', text=sys.stdin.readline())"
+        body = (
+            "sys.stdin.readline(); tell(type='reasoning', text=''); tell(type='text', "
+            "text=sys.stdin.readline())"
+        )
         agent = jsonl_agent(body)
         running = agent.run(turn_in(tmp_path))
         await anext(running)

@@ -11,16 +11,14 @@ from tests.at_work import AtWork, at_work
 from tests.fakes import FrozenClock, RecordingAdapter, ScriptedAgent
 from tests.oracle_store import MemoryStore
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
-    ChatType,
     Done,
-    Origin,
     Send,
-    SessionSource,
-    Text,
     Turn,
 )
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.transcript import Origin, Text
 from turngate.gateway.rules.authorization import Access, Allowed
 from turngate.gateway.rules.context_prompt import HomeChannel
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy

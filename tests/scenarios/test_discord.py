@@ -77,7 +77,10 @@ async def test_a_person_writes_and_is_answered_once_in_one_message_that_grew(
 async def test_what_was_said_while_it_was_dead_is_answered_everywhere(
     sim: Remote, tmp_path: Path
 ) -> None:
-    """In a channel, in a thread that has a conversation and in one that began meanwhile, and in direct chats."""
+    """
+    In a channel, in a thread that has a conversation and in one that began meanwhile, and in direct
+    chats.
+    """
     file = config(tmp_path, bot(sim))
     async with daemon(file) as running:
         await until_connected(sim)
@@ -125,7 +128,10 @@ async def test_after_a_kill_everything_is_answered_once(sim: Remote, tmp_path: P
 
 
 async def test_what_discord_allows_is_kept_to(sim: Remote, tmp_path: Path) -> None:
-    """Five messages in five seconds in a channel, and one new session in as many: who comes too soon comes again."""
+    """
+    Five messages in five seconds in a channel, and one new session in as many: who comes too soon
+    comes again.
+    """
     await sim.do("server", rates=True)
     file = config(tmp_path, bot(sim))
     async with daemon(file) as running:

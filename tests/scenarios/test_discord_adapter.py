@@ -1,4 +1,6 @@
-"""What the Discord adapter does beyond what every adapter must: the traps that others have found."""
+"""
+What the Discord adapter does beyond what every adapter must: the traps that others have found.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ from tests.fakes import FrozenClock, WrongClock
 from tests.oracle_store import MemoryStore
 from tests.simulators.discord import CHANNEL, GUILD, TOKENS
 from tests.simulators.running import PATIENCE, Remote
-from turngate.adapters import discord
-from turngate.adapters.telling import MenuEntry
+from turngate.adapters.discord import plugin as discord
 from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.agent_events import File
 from turngate.gateway.domain.errors import (
     Refused,
     Retryable,
@@ -38,16 +40,16 @@ from turngate.gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
+from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.messages import (
-    Button,
     ChatType,
-    File,
     InboundMessage,
     MessageKind,
     SessionSource,
-    TurnId,
 )
-from turngate.gateway.domain.ports.adapter import Clock
+from turngate.gateway.domain.outbox import Button
+from turngate.gateway.domain.ports.adapter import MenuEntry
+from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.rules.session_keys import build_session_key
 
 ME = "<@7001>"
@@ -61,7 +63,10 @@ YES = Button(label="Yes", nonce="0f" * 16)
 
 @pytest.fixture
 async def at() -> AsyncIterator[Scene]:
-    """A fresh Discord, a bot, two people, a channel and a forum. No bot may ask for what Discord forbids."""
+    """
+    A fresh Discord, a bot, two people, a channel and a forum. No bot may ask for what Discord
+    forbids.
+    """
     tested = DiscordUnderTest()
     async with tested.simulator() as sim:
         await sim.do("open", chat=FORUM, kind="forum", name="ideas")
@@ -74,7 +79,7 @@ async def at() -> AsyncIterator[Scene]:
 async def bot(
     sim: Remote,
     *places: SessionSource,
-    patience: dict[str, float] | None = None,
+    timeouts: dict[str, float] | None = None,
     clock: Clock = SystemClock(),  # noqa: B008 - it holds nothing
     **account: Any,
 ) -> AsyncIterator[discord.DiscordAdapter]:
@@ -93,7 +98,7 @@ async def bot(
         ),
         clock,
         known,
-        discord.Patience(**{"pause": 0.01, "identify": 0.0, "answer": 10.0, **(patience or {})}),
+        discord.Timeouts(**{"pause": 0.01, "identify": 0.0, "answer": 10.0, **(timeouts or {})}),
     )
     try:
         yield adapter
@@ -181,7 +186,7 @@ async def test_a_session_that_is_over_ends_the_run_so_that_what_was_missed_is_re
 async def test_a_silent_line_is_found_by_its_heartbeats_and_taken_up_again(at: Scene) -> None:
     ear = Ear()
     async with (
-        bot(at.sim, patience={"silence": 0.6}) as adapter,
+        bot(at.sim, timeouts={"silence": 0.6}) as adapter,
         listening_as_supervised(adapter, ear.receive),
     ):
         await at.sim.do("gateway", do="silence")
@@ -196,7 +201,7 @@ async def test_a_silent_line_is_found_by_its_heartbeats_and_taken_up_again(at: S
 async def test_a_line_with_heartbeats_and_nothing_else_is_given_up_whatever_our_clock_says(
     at: Scene, days: int
 ) -> None:
-    async with bot(at.sim, patience={"look": 0.1}, clock=WrongClock(days=days)) as adapter:
+    async with bot(at.sim, timeouts={"look": 0.1}, clock=WrongClock(days=days)) as adapter:
         running = asyncio.ensure_future(adapter.run(Ear().receive))
         await _until_connected(at)
         await at.sim.fault("deaf", method="dispatch", times=None)
@@ -211,7 +216,7 @@ async def test_a_line_with_heartbeats_and_nothing_else_is_given_up_whatever_our_
 async def test_a_quiet_line_is_left_alone_whatever_our_clock_says(at: Scene, days: int) -> None:
     ear = Ear()
     await at.sim.say("long ago", chat=HERE, user=ANN)
-    wrong = bot(at.sim, patience={"look": 0.02}, clock=WrongClock(days=days))
+    wrong = bot(at.sim, timeouts={"look": 0.02}, clock=WrongClock(days=days))
     async with wrong as adapter, listening(adapter, ear.receive):
         await _until_connected(at)
 
@@ -236,7 +241,7 @@ async def test_when_discord_takes_no_more_sessions_none_is_begun(at: Scene) -> N
 
 
 async def test_two_sessions_are_not_begun_at_once(at: Scene) -> None:
-    async with bot(at.sim, patience={"identify": 0.3}) as adapter:
+    async with bot(at.sim, timeouts={"identify": 0.3}) as adapter:
         for _ in range(2):
             async with listening_as_supervised(adapter, Ear().receive):
                 pass
@@ -246,7 +251,10 @@ async def test_two_sessions_are_not_begun_at_once(at: Scene) -> None:
 
 
 async def test_a_planned_end_leaves_the_session_and_no_second_line(at: Scene) -> None:
-    """1000 and 1001 would end it for good. And the old line is closed when a new one begins: nobody hears twice."""
+    """
+    1000 and 1001 would end it for good. And the old line is closed when a new one begins: nobody
+    hears twice.
+    """
     for _ in range(2):
         async with at.listening(Ear()):
             pass
@@ -372,7 +380,10 @@ async def test_with_a_clock_that_is_wrong_nothing_is_missed_and_what_was_sent_is
 
 
 async def test_everything_that_is_allowed_is_caught_up(at: Scene) -> None:
-    """A server with its channels and threads, a channel, somebody who never wrote; not what is hidden from us."""
+    """
+    A server with its channels and threads, a channel, somebody who never wrote; not what is hidden
+    from us.
+    """
     await at.sim.do("open", chat="9020", kind="text", name="secret")
     await at.sim.do("permissions", chat="9020", deny=["view_channel"])
     thread = (await at.sim.do("thread", chat=HERE, user=ANN, name="talk"))["id"]
@@ -399,10 +410,10 @@ async def test_an_allowed_channel_is_caught_up_with_its_threads(at: Scene) -> No
 
 
 async def test_a_pause_does_not_end_catching_up(at: Scene) -> None:
-    await at.sim.say("patience", chat=HERE, user=ANN)
+    await at.sim.say("timeouts", chat=HERE, user=ANN)
     await at.sim.fault("429", does="history", retry_after=0.05, times=2)
 
-    assert [message.text async for message in at.adapter.catch_up(LONG_AGO)] == ["patience"]
+    assert [message.text async for message in at.adapter.catch_up(LONG_AGO)] == ["timeouts"]
 
 
 async def test_a_part_is_known_by_its_nonce_even_to_another_process(at: Scene) -> None:

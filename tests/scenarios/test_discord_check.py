@@ -1,4 +1,6 @@
-"""What `check --online` finds out about a Discord bot, asked of a server that answers as Discord does."""
+"""
+What `check --online` finds out about a Discord bot, asked of a server that answers as Discord does.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,17 @@ from tests.simulators.common import Simulator
 from tests.simulators.discord import CHANNEL, GUILD, TOKENS, Discord
 from tests.simulators.discord.permissions import BITS
 from tests.simulators.running import Remote, in_process
-from turngate.adapters.discord.account import Account, Patience
+from turngate.adapters.discord.account import Account, Timeouts
 from turngate.adapters.discord.check import examine
-from turngate.adapters.discord.permissions import allowed_in, invitation, lacking
-from turngate.adapters.telling import Finding
-from turngate.gateway.daemon import platforms as accounts
+from turngate.adapters.discord.permissions import (
+    allowed_in,
+    invitation,
+    lacking,
+)
+from turngate.gateway.daemon import platforms
+from turngate.gateway.domain.ports.adapter import Finding
 
-SOON = Patience(answer=2.0)
+SOON = Timeouts(answer=2.0)
 WRONG = "somebody-else"
 
 
@@ -171,7 +177,7 @@ async def test_every_account_of_the_config_is_examined(discord: Remote) -> None:
         f"platforms: {{discord: {bots}}}", MAIN=TOKENS["main"], OTHER=TOKENS["support"]
     )
 
-    found = {account: findings async for account, findings in accounts.examined(config)}
+    found = {account: findings async for account, findings in platforms.examined(config)}
 
     assert list(found) == [("discord", "main"), ("discord", "support")]
     assert not any(finding.is_error for finding in found["discord", "main"])

@@ -1,7 +1,8 @@
 """
 Every call that discord.py makes goes where the config says, and none anywhere else.
 
-discord.py has no setting for that, so these tests are to fail when a new version finds another way out.
+discord.py has no setting for that, so these tests are to fail when a new version finds another way
+out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from yarl import URL
 from tests.simulators.common import Simulator
 from tests.simulators.discord import CHANNEL, TOKENS, Discord
 from tests.simulators.running import PATIENCE, Remote, in_process
-from turngate.adapters.discord import Account
+from turngate.adapters.discord.account import Account
 from turngate.adapters.discord.connector import Connector
 
 ANN, HERE = "42", str(CHANNEL)
@@ -153,7 +154,10 @@ async def test_discord_itself_is_called_by_its_own_addresses() -> None:
 
 
 def test_discord_py_knows_no_other_addresses_than_those_that_are_moved() -> None:
-    """Links in its documentation and links for people lead nowhere by themselves, and nobody speaks here."""
+    """
+    Links in its documentation and links for people lead nowhere by themselves, and nobody speaks
+    here.
+    """
     assert Route.BASE == "https://discord.com/api/v10"
     assert str(DiscordWebSocket.DEFAULT_GATEWAY) == "wss://gateway.discord.gg/"
     assert Asset.BASE == "https://cdn.discordapp.com"

@@ -1,4 +1,7 @@
-"""Fetching from servers that lie, stall, never end, and from addresses that nobody should reach: all on loopback."""
+"""
+Fetching from servers that lie, stall, never end, and from addresses that nobody should reach: all
+on loopback.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,12 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from turngate.adapters.download import Downloads, is_public
-from turngate.gateway.domain.errors import Refused, Throttled, TurngateError, Unreachable
+from turngate.gateway.domain.errors import (
+    Refused,
+    Throttled,
+    TurngateError,
+    Unreachable,
+)
 
 PATIENCE = 30.0
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -93,7 +101,7 @@ def with_body(body: bytes, *headers: str, length: int | None = None) -> bytes:
 
 
 class TestWhatArrives:
-    async def test_a_file_comes_byte_for_byte_with_the_headers_that_were_given_and_no_others_of_ours(
+    async def test_a_file_comes_byte_for_byte_with_the_headers_that_were_given_and_no_others_of_ours(  # noqa: E501
         self,
     ) -> None:
         async with serving(with_body(bytes(range(256)))) as server:
@@ -164,7 +172,9 @@ class TestWhatIsRefused:
         self, status: str
     ) -> None:
         async with serving(b"") as server:
-            server._answer = f"HTTP/1.1 {status}\r\nLocation: {server.url}/x\r\nContent-Length: 0\r\n\r\n".encode()
+            server._answer = (
+                f"HTTP/1.1 {status}\r\nLocation: {server.url}/x\r\nContent-Length: 0\r\n\r\n"
+            ).encode()
             with pytest.raises(Refused):
                 await fetched(of(server), server.url)
 
@@ -400,12 +410,12 @@ class TestWhichAddresses:
             *(
                 "127.0.0.1",
                 "127.255.255.254",
-                "0.0.0.0",
+                "0.0.0.0",  # noqa: S104
                 "10.0.0.1",
                 "172.16.0.1",
                 "192.168.1.1",
                 "169.254.169.254",
-            ),  # noqa: S104
+            ),
             *(
                 "100.64.0.1",
                 "192.0.2.1",

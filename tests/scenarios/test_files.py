@@ -1,4 +1,7 @@
-"""Files through the whole life of a message: from people to the agent, from the agent to people, and no further."""
+"""
+Files through the whole life of a message: from people to the agent, from the agent to people, and
+no further.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,36 @@ from tests.fakes import FileAdapter, RecordingAdapter, ScriptedAgent
 from tests.oracle_store import MemoryStore
 from turngate.adapters.download import Downloads
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.errors import Refused, StoreUnavailable, Unreachable
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
-    Attachment,
     Done,
     File,
-    InboundMessage,
-    InboxState,
-    Media,
-    MediaType,
-    PartState,
-    Role,
-    Text,
     Tool,
     ToolStatus,
     Turn,
 )
-from turngate.gateway.domain.ports.adapter import Agent
-from turngate.gateway.domain.ports.store import Begun, Claim, Store
+from turngate.gateway.domain.errors import (
+    Refused,
+    StoreUnavailable,
+    Unreachable,
+)
+from turngate.gateway.domain.messages import (
+    Attachment,
+    InboundMessage,
+    InboxState,
+)
+from turngate.gateway.domain.outbox import PartState
+from turngate.gateway.domain.ports.agent import Agent
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.store_values import Begun, Claim
+from turngate.gateway.domain.transcript import (
+    Media,
+    MediaType,
+    Role,
+    Text,
+)
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
-from turngate.gateway.stores.session_files import FileRules, Files
+from turngate.gateway.stores.session_files import FileRules, SessionFiles
 from turngate.gateway.stores.sqlite import SqliteStore
 
 PATIENCE = 30.0
@@ -50,13 +62,16 @@ class Desk:
     """A gateway at work, with files."""
 
     work: AtWork
-    files: Files
+    files: SessionFiles
     store: Store
     adapter: RecordingAdapter
 
     async def say(
-        self, text: str, *attachments: Attachment, id: str | None = None
-    ) -> InboundMessage:  # noqa: A002
+        self,
+        text: str,
+        *attachments: Attachment,
+        id: str | None = None,  # noqa: A002
+    ) -> InboundMessage:
         message = replace(self.work.message(text, id=id), attachments=attachments)
         await self.work.pipeline.receive(message)
         return message
@@ -79,7 +94,7 @@ async def desk(
     store: Store | None = None,
     policy: Policy | None = None,
 ) -> AsyncIterator[Desk]:
-    clock, files = SystemClock(), Files(folder / "files", RULES)
+    clock, files = SystemClock(), SessionFiles(folder / "files", RULES)
     store, adapter = store or MemoryStore(clock), adapter or FileAdapter()
     async with at_work(
         policy or policy_for(agent), store, clock, adapter=adapter, files=files
@@ -203,7 +218,8 @@ class TestInbound:
             told = await at.hears(2)
 
         assert told == [
-            "File photo.jpg could not be fetched: gone.\nFile report.pdf could not be fetched: not for us.",
+            "File photo.jpg could not be fetched: gone.\nFile report.pdf could not be fetched: "
+            "not for us.",
             "Well.",
         ]
 
@@ -530,7 +546,7 @@ class TestOutbound:
 
 
 async def test_no_room_for_a_file_spoils_no_turn(tmp_path: Path) -> None:
-    class Full(Files):
+    class Full(SessionFiles):
         async def receive(self, *args: object) -> Attachment:
             raise StoreUnavailable("it cannot be kept on this machine (No space left on device)")
 

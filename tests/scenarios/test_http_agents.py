@@ -1,4 +1,7 @@
-"""Agents behind an address, over real connections: every form of an answer, and what can go wrong with one."""
+"""
+Agents behind an address, over real connections: every form of an answer, and what can go wrong with
+one.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,20 @@ from tests.programs import Heard, heard, turn_in
 from tests.simulators.http_agent import Answer, Document, Service, hang_up, say, service, streaming
 from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.agents.http import HttpAgent
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable, ConfigError
-from turngate.gateway.domain.messages import Ask, Done, Text, TurnId, Usage
-from turngate.gateway.domain.ports.adapter import TakesAnswers, TakesWords
+from turngate.gateway.domain.agent_events import (
+    Ask,
+    Done,
+    Usage,
+)
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+    ConfigError,
+)
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.ports.agent import TakesAnswers, TakesWords
+from turngate.gateway.domain.transcript import Text
 
 TURN = turn_in(Path("/work"), "hello")
 
@@ -87,7 +101,8 @@ class TestAnswering:
                 "text/event-stream; charset=utf-8",
             ),
             (
-                ': hello\r\nevent: x\r\nid: 1\r\ndata: {"type":"text",\r\ndata: "text":"hi"}\r\n\r\n',
+                ': hello\r\nevent: x\r\nid: 1\r\ndata: {"type":"text",\r\ndata: '
+                '"text":"hi"}\r\n\r\n',
                 "text/event-stream",
             ),
             ('data: {"type":"text","text":"hi"}', "text/event-stream"),

@@ -1,4 +1,7 @@
-"""What Prometheus is shown of the real daemon, before and during faults: all that is promised, and nobody's data."""
+"""
+What Prometheus is shown of the real daemon, before and during faults: all that is promised, and
+nobody's data.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """
-A new version meets the database of the one before: killed, without room, locked, or going back, nothing is lost.
+A new version meets the database of the one before: killed, without room, locked, or going back,
+nothing is lost.
 
-The next version is this one with two more migrations, in a folder of its own, and is started as itself.
+The next version is this one with two more migrations, in a folder of its own, and is started as
+itself.
 """
 
 from __future__ import annotations
@@ -19,7 +21,12 @@ import pytest
 
 from tests.commands import PATIENCE, ROOT, environment, turngate
 from tests.contracts.test_backup import filled
-from turngate.gateway.stores.sqlite.migrations import APPLICATION_ID, Script, migrate, our_scripts
+from turngate.gateway.stores.sqlite.migrations import (
+    APPLICATION_ID,
+    Script,
+    migrate,
+    our_scripts,
+)
 from turngate.gateway.stores.sqlite.verify import verify
 
 NEWEST = max(number for number, _ in our_scripts())
@@ -81,14 +88,12 @@ def database(state: Path) -> Path:
 def next_version(tmp_path: Path) -> Path:
     """The folder it runs from."""
     folder = tmp_path / "next"
-    for package in ("adapters", "config", "gateway"):
-        shutil.copytree(
-            ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
-        )
+    shutil.copytree(
+        ROOT / "turngate", folder / "turngate", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    schema = folder / "turngate" / "gateway" / "stores" / "sqlite" / "schema"
     for number, script in MADE_UP:
-        (
-            folder / "gateway" / "stores" / "sqlite" / "schema" / f"{number:03}_made_up.sql"
-        ).write_text(script)
+        (schema / f"{number:03}_made_up.sql").write_text(script)
     return folder
 
 
@@ -130,11 +135,13 @@ def of_the_first_schema(path: Path) -> None:
         for number in range(50):
             text = f"what was said {number}"
             db.execute(
-                "INSERT INTO entries (session, role, origin, at, text, checksum) VALUES (1, 'user', 'chat', 1, ?, 7)",
+                "INSERT INTO entries (session, role, origin, at, text, checksum) VALUES (1, "
+                "'user', 'chat', 1, ?, 7)",
                 (text,),
             )
             db.execute(
-                "INSERT INTO inbox (key, message, state, attempts, received_at, settled_at, checksum)"
+                "INSERT INTO inbox (key, message, state, attempts, received_at, settled_at, "
+                "checksum)"
                 " VALUES ('k', '{}', 'done', 1, 1, 1, 7)"
             )
             db.execute("INSERT INTO seen VALUES (?, ?, 1)", (text, number))

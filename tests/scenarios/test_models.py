@@ -1,4 +1,7 @@
-"""The whole life of a message with a model behind it: everything is real but the people and the model's mind."""
+"""
+The whole life of a message with a model behind it: everything is real but the people and the
+model's mind.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from tests.simulators.running import PATIENCE, Remote, in_process
 from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.agents.fallback import FallbackAgent, Link
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import ChatType, SessionSource, Text
-from turngate.gateway.domain.ports.adapter import Closes
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.ports.agent import Closes
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.redaction import new_key
 

@@ -1,4 +1,7 @@
-"""More than may wait in one conversation: stored, refused with one notice, listed, and answered when taken up again."""
+"""
+More than may wait in one conversation: stored, refused with one notice, listed, and answered when
+taken up again.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,17 @@ from tests.oracle_store import MemoryStore
 from turngate.gateway.daemon.control.queue import queue_requests
 from turngate.gateway.daemon.control.requests import carry_out
 from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    Done,
+    Turn,
+)
 from turngate.gateway.domain.errors import StoreUnavailable
-from turngate.gateway.domain.messages import AgentEvent, Done, InboxId, InboxState, Text, Turn
+from turngate.gateway.domain.ids import InboxId
+from turngate.gateway.domain.messages import InboxState
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.rules.outcomes import TOO_MANY
 from turngate.gateway.stores.sqlite import SqliteStore
 from turngate.gateway.turns.lanes import LaneRules, WhenBusy
@@ -62,7 +72,7 @@ async def ask(work: AtWork, do: str, **args: Json) -> dict[str, Json]:
     """The operator asks the daemon."""
     pipeline, clock = work.pipeline, work.pipeline.clock
     verbs = queue_requests(
-        work.store, clock, pipeline.take_up, lambda part: None, pipeline.lanes.let_go
+        work.store, clock, pipeline.resume, lambda part: None, pipeline.lanes.let_go
     )
     found = await carry_out(verbs, {"do": do, "args": args}, NoLine())
     assert isinstance(found, dict)

@@ -1,4 +1,7 @@
-"""The life of a message from end to end: everything is real but the agent, the adapter and, mostly, the disk."""
+"""
+The life of a message from end to end: everything is real but the agent, the adapter and, mostly,
+the disk.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +20,41 @@ from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.errors import AgentError, Refused, StoreUnavailable, Throttled
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
-    ChatType,
     Done,
-    InboundMessage,
-    InboxState,
-    Origin,
-    Part,
-    PartState,
-    ReplyTo,
-    ResetPolicy,
-    Role,
-    Sent,
-    SessionKey,
-    SessionSource,
-    Text,
     Tool,
     ToolStatus,
     Turn,
     Usage,
 )
-from turngate.gateway.domain.ports.store import Accepted, Choice, Store
+from turngate.gateway.domain.errors import (
+    AgentError,
+    Refused,
+    StoreUnavailable,
+    Throttled,
+)
+from turngate.gateway.domain.ids import SessionKey
+from turngate.gateway.domain.messages import (
+    ChatType,
+    InboundMessage,
+    InboxState,
+    ReplyTo,
+    SessionSource,
+)
+from turngate.gateway.domain.outbox import (
+    Part,
+    PartState,
+    Sent,
+)
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.session import ResetPolicy
+from turngate.gateway.domain.store_values import Accepted, Choice
+from turngate.gateway.domain.transcript import (
+    Origin,
+    Role,
+    Text,
+)
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.routing import Route
 from turngate.gateway.rules.session_lifecycle import ResetPolicies
@@ -226,7 +241,10 @@ class TestOrder:
     async def test_sixty_messages_of_one_chat_come_out_in_the_order_in_which_they_came(
         self,
     ) -> None:
-        """I5: the lane is taken before the first await. With the store first they came out as 0, 2, 3, 1, 6, 7."""
+        """
+        I5: the lane is taken before the first await. With the store first they came out as 0, 2, 3,
+        1, 6, 7.
+        """
         store, clock = memory()
         chance, agent = random.Random(60), ScriptedAgent(answer=echo)
 
@@ -258,7 +276,10 @@ class TestOrder:
             assert shown == [text for number in range(4) for text in (f"{number}", f"{number}")]
 
     async def test_two_hundred_chats_at_once_never_hear_a_word_of_each_other(self) -> None:
-        """I6: each answer carries its chat's canary and no other, and so does all that an agent is shown."""
+        """
+        I6: each answer carries its chat's canary and no other, and so does all that an agent is
+        shown.
+        """
 
         chance = random.Random(200)
 
@@ -497,7 +518,10 @@ class TestResets:
             await work.say("third")
             await later()
 
-            notice = "The conversation before this one ended after a long silence. /resume brings it back."
+            notice = (
+                "The conversation before this one ended after a long silence. /resume "
+                "brings it back."
+            )
             assert work.adapter.texts == ["first", notice, "second", "third"]
             assert await work.texts() == ["second", notice, "second", "third", "third"]
             assert all(
@@ -730,7 +754,9 @@ class Held:
 
 
 class TestCrash:
-    """Over a real database. Leaving `at_work` cuts everything off in the middle, as a crash does."""
+    """
+    Over a real database. Leaving `at_work` cuts everything off in the middle, as a crash does.
+    """
 
     async def open(self, path: Path) -> SqliteStore:
         return await SqliteStore.connect(path / "turngate.db", SystemClock())

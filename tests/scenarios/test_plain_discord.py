@@ -24,10 +24,14 @@ from tests.simulators.plain_discord import (
     plain_discord,
 )
 from tests.simulators.running import PATIENCE
-from turngate.adapters import discord
+from turngate.adapters.discord import plugin as discord
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.errors import Undeliverable
-from turngate.gateway.domain.messages import ChatType, MessageKind, SessionSource
+from turngate.gateway.domain.messages import (
+    ChatType,
+    MessageKind,
+    SessionSource,
+)
 
 DIRECT = SessionSource(platform="discord", chat_id=DM, user_id=PERSON)
 IN_CHANNEL = SessionSource(
@@ -60,11 +64,11 @@ async def bot(
     async def known() -> tuple[SessionSource, ...]:
         return places
 
-    patience = discord.Patience(pause=0.01, identify=0.0, answer=10.0, look=more.pop("look", 60.0))
+    timeouts = discord.Timeouts(pause=0.01, identify=0.0, answer=10.0, look=more.pop("look", 60.0))
     account = discord.Account(
         token=TOKEN, api_url=plain.url + "/api/v10", cdn_url=plain.url, **more
     )
-    adapter = discord.DiscordAdapter(account, SystemClock(), known, patience)
+    adapter = discord.DiscordAdapter(account, SystemClock(), known, timeouts)
     try:
         yield adapter
     finally:

@@ -13,7 +13,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.programs import ENV, is_gone, program
-from turngate.gateway.agents.program import Program, said_status, start
+from turngate.gateway.agents.program import (
+    Program,
+    said_status,
+    start,
+)
 from turngate.gateway.domain.errors import AgentError, AgentRefused
 
 DAEMON = """
@@ -33,11 +37,14 @@ STUBBORN = {
     "has children": "[os.fork() for _ in range(3)]; say(); wait()",
     "has a daemon": f"{DAEMON}wait()",
     "has become a daemon": DAEMON,
-    "only forks": "signal.signal(signal.SIGTERM, signal.SIG_IGN); say()\nwhile True: os.fork() and os._exit(0)",
-    "has threads": "import threading; threading.Thread(target=wait).start(); say(); os.fork(); wait()",
+    "only forks": "signal.signal(signal.SIGTERM, signal.SIG_IGN); say()\nwhile True: os.fork() "
+    "and os._exit(0)",
+    "has threads": "import threading; threading.Thread(target=wait).start(); say(); os.fork(); "
+    "wait()",
 }
 
-# The numbers 32 and 33 are the C library's own: nobody else can set them, and it may leave them ignored.
+# The numbers 32 and 33 are the C library's own: nobody else can set them, and it may leave them
+# ignored.
 OF_THE_C_LIBRARY = 0b11 << 31
 
 
@@ -91,7 +98,10 @@ async def test_a_program_is_asked_to_end_before_it_is_made_to(tmp_path: Path) ->
 
 
 async def test_a_program_that_kills_its_guardian_ends_with_it(tmp_path: Path) -> None:
-    body = "child = os.fork(); (say(), wait()) if not child else time.sleep(0.1); os.kill(os.getppid(), 9); wait()"
+    body = (
+        "child = os.fork(); (say(), wait()) if not child else time.sleep(0.1); "
+        "os.kill(os.getppid(), 9); wait()"
+    )
     running = await ready(body, tmp_path)
     with pytest.raises(AgentError, match="lost from sight"):
         await running.status()
@@ -232,7 +242,10 @@ async def test_giving_up_while_a_program_starts_leaves_nothing(tmp_path: Path) -
 async def test_its_last_words_are_for_whoever_wants_quotes_without_what_is_secret(
     tmp_path: Path,
 ) -> None:
-    body = "[print(n, os.environ['KEY'], '\\x1b[31m', file=sys.stderr) for n in range(5000)]; sys.exit(1)"
+    body = (
+        "[print(n, os.environ['KEY'], '\\x1b[31m', file=sys.stderr) for n in range(5000)]; "
+        "sys.exit(1)"
+    )
     with capture_logs() as logs:
         running = await start(program(body), env=ENV | {"KEY": "canary-key"}, cwd=str(tmp_path))
         await running.status()
@@ -261,7 +274,10 @@ async def test_its_guardian_shows_no_secret_to_other_users(tmp_path: Path) -> No
 
 
 async def test_its_guardian_takes_no_notice_of_signals_to_the_whole_service(tmp_path: Path) -> None:
-    body = "[os.kill(os.getppid(), each) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]; say(); sys.exit(7)"
+    body = (
+        "[os.kill(os.getppid(), each) for each in (signal.SIGTERM, signal.SIGINT, "
+        "signal.SIGHUP)]; say(); sys.exit(7)"
+    )
     running = await ready(body, tmp_path)
     assert await running.status() == 7
     await running.end()
@@ -285,7 +301,7 @@ async def main():
     say((await running.stdout.readline()).decode().strip())
     await running.end()
 asyncio.run(main())
-"""
+"""  # noqa: E501
     running = await ready(body.format(path=sys.path, env=ENV), tmp_path)
     assert await running.status() == 0
     await running.end()

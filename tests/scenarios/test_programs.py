@@ -1,4 +1,7 @@
-"""A program for an agent, through the whole life of a message: what people get of it, and what the store keeps."""
+"""
+A program for an agent, through the whole life of a message: what people get of it, and what the
+store keeps.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from tests.oracle_store import MemoryStore
 from tests.programs import ENV, is_gone, program
 from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.agent_events import LONGEST_ANSWER
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
-from turngate.gateway.stores.session_files import Files
-from turngate.gateway.turns.answer import LONGEST_ANSWER
+from turngate.gateway.stores.session_files import SessionFiles
 
 TELL = "import json\ndef tell(**event): say(json.dumps(event))\n"
 
@@ -26,7 +29,7 @@ async def working_for_us(body: str, folder: Path, *, form: str = "text") -> Asyn
     argv = tuple(program(TELL + body if form == "jsonl" else body))
     agent = load_agent(AgentSpec(name="main", kind="command", argv=argv, format=form, env=ENV))
     policy = Policy(agents={"main": ConfiguredAgent(name="main", agent=agent, has_workdir=True)})
-    store, files = MemoryStore(SystemClock()), Files(folder / "files")
+    store, files = MemoryStore(SystemClock()), SessionFiles(folder / "files")
     async with at_work(policy, store, SystemClock(), adapter=FileAdapter(), files=files) as work:
         yield work
 
@@ -34,7 +37,7 @@ async def working_for_us(body: str, folder: Path, *, form: str = "text") -> Asyn
 async def workdir(work: AtWork, folder: Path) -> Path:
     """Where the program worked."""
     session = await work.session(at_desk())
-    return Path(Files(folder / "files").workdir(session.id))
+    return Path(SessionFiles(folder / "files").workdir(session.id))
 
 
 async def test_a_program_answers_in_the_folder_of_its_conversation(tmp_path: Path) -> None:
@@ -107,7 +110,10 @@ tell(type="text", text="You said " + json.loads(sys.stdin.readline())["option"])
 
 
 async def test_a_program_sends_a_file_that_it_made(tmp_path: Path) -> None:
-    body = "open('plan.txt', 'w').write('all of it'); tell(type='file', path='plan.txt'); tell(type='text', text='Here.')"
+    body = (
+        "open('plan.txt', 'w').write('all of it'); tell(type='file', path='plan.txt'); "
+        "tell(type='text', text='Here.')"
+    )
     async with working_for_us(body, tmp_path, form="jsonl") as work:
         await work.say("go")
         await work.adapter.until_sent(2)

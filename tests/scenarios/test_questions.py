@@ -1,4 +1,7 @@
-"""Questions with buttons: asked in a turn, answered once, by whom they were put to, where they stand, in time."""
+"""
+Questions with buttons: asked in a turn, answered once, by whom they were put to, where they stand,
+in time.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +21,33 @@ from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from turngate.gateway.agents.fallback import FallbackAgent, Link
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.errors import AgentUnavailable, StoreUnavailable
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Ask,
+    Tool,
+    ToolStatus,
+    Turn,
+)
+from turngate.gateway.domain.errors import AgentUnavailable, StoreUnavailable
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.messages import (
     ChatType,
     InboundMessage,
     InboxState,
     MessageKind,
-    Origin,
-    Part,
-    Sent,
     SessionSource,
-    Text,
-    Tool,
-    ToolStatus,
-    Turn,
-    TurnId,
 )
-from turngate.gateway.domain.ports.store import QuestionState, Store
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.store_values import QuestionState
+from turngate.gateway.domain.transcript import Origin, Text
 from turngate.gateway.rules.policy import Policy
 from turngate.gateway.stores.sqlite import SqliteStore
-from turngate.gateway.turns.questions import LONGEST_LABEL, MOST_OPTIONS, RUN_AGAIN
+from turngate.gateway.turns.questions import (
+    LONGEST_LABEL,
+    MOST_OPTIONS,
+    RUN_AGAIN,
+)
 
 DEPLOY = Ask(id="a1", text="Deploy now?", options=("Yes", "No"))
 
@@ -475,7 +483,7 @@ class TestAcrossRestarts:
             await work.adapter.until_sent(1)
             (open_,) = await work.store.questions()
             work.pipeline.lanes._closing.set()
-            heard = work.pipeline.questions.hear(
+            heard = work.pipeline.questions.interpret(
                 press(question.buttons[0].nonce), open_.part.question.key
             )  # type: ignore[union-attr]
             await work.store.accept(heard.message, open_.part.question.key, choosing=heard.choosing)  # type: ignore[union-attr]

@@ -1,4 +1,7 @@
-"""Questions that are too long or too many, that never arrive or are taken back: nobody is left waiting for them."""
+"""
+Questions that are too long or too many, that never arrive or are taken back: nobody is left waiting
+for them.
+"""
 
 from __future__ import annotations
 
@@ -25,25 +28,24 @@ from tests.scenarios.test_questions import (
     settled,
     talking,
 )
-from turngate.gateway.domain.errors import Throttled, Undeliverable
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Ask,
-    Attachment,
-    Button,
-    Does,
-    InboxState,
-    MediaType,
-    Part,
-    PartId,
-    PartState,
-    Sent,
-    Text,
     Tool,
     ToolStatus,
     Turn,
-    TurnId,
 )
+from turngate.gateway.domain.errors import Throttled, Undeliverable
+from turngate.gateway.domain.ids import PartId, TurnId
+from turngate.gateway.domain.messages import Attachment, InboxState
+from turngate.gateway.domain.outbox import (
+    Button,
+    Does,
+    Part,
+    PartState,
+    Sent,
+)
+from turngate.gateway.domain.transcript import MediaType, Text
 from turngate.gateway.turns.lanes import LaneRules
 from turngate.gateway.turns.question_index import MOST_OPEN
 from turngate.gateway.turns.questions import LONGEST_QUESTION, MOST_AT_ONCE
@@ -290,10 +292,9 @@ class TestRunAgain:
             (item,) = await work.store.inbox(InboxState.FAILED, InboxState.DEAD)
             (open_,) = await work.store.questions()
             assert open_.part.question is not None
-            heard = work.pipeline.questions.hear(
-                press(notice.buttons[0].nonce), open_.part.question.key
-            )
-            await work.store.accept(heard.message, open_.part.question.key, choosing=heard.choosing)
+            key = open_.part.question.key
+            pressed = work.pipeline.questions.interpret(press(notice.buttons[0].nonce), key)
+            await work.store.accept(pressed.message, key, choosing=pressed.choosing)
             await work.store.requeue(item.id)
 
         told = asyncio.Event()

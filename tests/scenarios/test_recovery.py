@@ -1,4 +1,7 @@
-"""Turns that died with their daemon: run again if they may, three times at most, and never without a word."""
+"""
+Turns that died with their daemon: run again if they may, three times at most, and never without a
+word.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,28 @@ import pytest
 from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import NOON, ScriptedAgent, message
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Done,
-    InboxState,
-    Origin,
-    Text,
     Tool,
     ToolStatus,
     Turn,
 )
-from turngate.gateway.domain.ports.store import Begun, InboxItem
+from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.store_values import Begun, InboxItem
+from turngate.gateway.domain.transcript import Origin, Text
 from turngate.gateway.rules.outcomes import MOST_ATTEMPTS, given_up
 from turngate.gateway.rules.policy import Policy
 from turngate.gateway.stores.sqlite import SqliteStore
 
-TOO_OFTEN = "I tried 3 times to answer this and was cut off each time, so I leave it. Write again, or /retry."
-NOT_AGAIN = "I was interrupted while working on this, and doing it again could do harm. /retry does it all the same."
+TOO_OFTEN = (
+    "I tried 3 times to answer this and was cut off each time, so I leave it. Write "
+    "again, or /retry."
+)
+NOT_AGAIN = (
+    "I was interrupted while working on this, and doing it again could do harm. /retry "
+    "does it all the same."
+)
 
 
 async def echo(turn: Turn) -> AsyncIterator[AgentEvent]:
@@ -49,7 +57,9 @@ def not_repeatable(agent: ScriptedAgent) -> Policy:
 
 @asynccontextmanager
 async def life(path: Path, policy: Policy) -> AsyncIterator[AtWork]:
-    """One run of the daemon over the same database. Leaving it cuts everything off, as a crash does."""
+    """
+    One run of the daemon over the same database. Leaving it cuts everything off, as a crash does.
+    """
     store = await SqliteStore.connect(path / "turngate.db", SystemClock())
     async with at_work(policy, store, SystemClock()) as work:
         await work.delivery.recover()
@@ -195,7 +205,7 @@ async def test_what_was_given_up_is_done_when_somebody_wants_it(tmp_path: Path, 
         if how == "/retry":
             await work.say("/retry", id="again")
         else:
-            work.pipeline.take_up(await work.store.requeue(failed.id))
+            work.pipeline.resume(await work.store.requeue(failed.id))
         await work.adapter.until_sent(2)
 
         assert work.adapter.texts == [NOT_AGAIN, "pay the bill"]

@@ -1,7 +1,9 @@
 """
-Answers on their way to a platform in a process of its own, over a real store: streamed, lost, found, replaced.
+Answers on their way to a platform in a process of its own, over a real store: streamed, lost,
+found, replaced.
 
-Time is real here, and nothing depends on how much of it passes: each step waits for what it needs to see.
+Time is real here, and nothing depends on how much of it passes: each step waits for what it needs
+to see.
 """
 
 from __future__ import annotations
@@ -23,8 +25,15 @@ from tests.simulators.scripted_adapter import (
     ScriptedAdapter,
 )
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.messages import Done, InboxState, Part, PartState, Sent, Text
-from turngate.gateway.domain.ports.adapter import Agent
+from turngate.gateway.domain.agent_events import Done
+from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.outbox import (
+    Part,
+    PartState,
+    Sent,
+)
+from turngate.gateway.domain.ports.agent import Agent
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.rules.authorization import Access, Allowed
 from turngate.gateway.stores.sqlite import SqliteStore
 
@@ -57,7 +66,7 @@ async def daemon(folder: Path, agent: Agent, adapter: ScriptedAdapter) -> AsyncI
         async with at_work(policy_for(agent, access=ANN), store, clock, adapter=adapter) as work:
             await work.delivery.recover()
             await work.pipeline.recover()
-            work.pipeline.tasks.create_task(adapter.run(work.pipeline.receive))
+            work.tasks.create_task(adapter.run(work.pipeline.receive))
             yield work
     finally:
         await adapter.close()

@@ -1,4 +1,7 @@
-"""The real daemon as hosts treat it: asked to stop once and twice, to read its config again, watched, sandboxed."""
+"""
+The real daemon as hosts treat it: asked to stop once and twice, to read its config again, watched,
+sandboxed.
+"""
 
 from __future__ import annotations
 
@@ -244,7 +247,7 @@ def test_who_finds_the_folder_taken_has_imported_nothing_heavy(tmp_path: Path) -
             "-X",
             "importtime",
             "-m",
-            "turngate",
+            "gateway",
             "run",
             "--config",
             str(file),
@@ -310,7 +313,10 @@ async def test_a_bad_file_leaves_everything_as_it_was_and_says_so(
 ) -> None:
     file = config(tmp_path, bot(sim))
     async with daemon(file) as running:
-        bad = 'access: {allow: []}\nturns: {drain: soon}\nplatforms: {telegram: [{token: "hush-hush"}]}\n'
+        bad = (
+            "access: {allow: []}\nturns: {drain: soon}\nplatforms: {telegram: [{token: "
+            '"hush-hush"}]}\n'
+        )
         log = await reload(running, file, bad, 1)
         await sim.say("am I still known?", chat=PERSON, user=PERSON)
         await until_told(sim, "am I still known?")

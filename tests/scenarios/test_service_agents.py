@@ -1,4 +1,7 @@
-"""The daemon with agents that do not make it easy: one blocks the loop, one will not close, one is new."""
+"""
+The daemon with agents that do not make it easy: one blocks the loop, one will not close, one is
+new.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,10 @@ def broken(options):
 def agents(folder: Path, name: str, factory: str = "House") -> str:
     """Of a config with one agent of one's own, by whatever name it goes."""
     (folder / "house_agents.py").write_text(AGENTS)
-    return f"agents: {{main: {{kind: python, object: 'house_agents:{factory}', options: {{name: {name}}}}}}}"
+    return (
+        f"agents: {{main: {{kind: python, object: 'house_agents:{factory}', options: {{name: "
+        f"{name}}}}}}}"
+    )
 
 
 @pytest.fixture
@@ -131,7 +137,8 @@ async def test_whoever_blocks_the_loop_is_named_and_the_watchdog_hears_nothing(
     async with daemon(
         file, PYTHONPATH=str(tmp_path), NOTIFY_SOCKET=systemd.path, WATCHDOG_USEC="300000"
     ) as running:
-        # The first turn of all makes the patterns of what must be hidden, which takes a busy machine long enough.
+        # The first turn of all makes the patterns of what must be hidden, which takes a busy
+        # machine long enough.
         await sim.say("hello", chat=PERSON, user=PERSON)
         await until_told(sim, "ann heard hello")
         await systemd.until("WATCHDOG=1")

@@ -14,7 +14,11 @@ from tests.programs import ENDING, ENV, is_gone, program
 from tests.simulators.http_agent import Document, service
 from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.domain.errors import AgentError, AgentUnavailable
-from turngate.gateway.domain.ports.adapter import Agent, Closes, HearsOfEndings
+from turngate.gateway.domain.ports.agent import (
+    Agent,
+    Closes,
+    HearsOfEndings,
+)
 
 TOLD = {
     "type": "session_end",

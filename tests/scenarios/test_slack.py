@@ -25,7 +25,10 @@ WORDS = "Is anybody there? " + "word " * 120 + "end"
 
 @pytest.fixture
 async def sim() -> AsyncIterator[Remote]:
-    """With rates that are counted. What is not taken comes again soon, twice. No bot may ask for what is forbidden."""
+    """
+    With rates that are counted. What is not taken comes again soon, twice. No bot may ask for what
+    is forbidden.
+    """
     async with in_process(Simulator(Slack(Settings(rates=True, retries=(0.0, 1.0))))) as remote:
         await remote.do("open", chat=DM, user=PERSON)
         await remote.do("open", chat=CHANNEL, name="ops", members=[PERSON, STRANGER])
@@ -129,7 +132,10 @@ tell(type="done")
 async def test_a_tool_at_work_is_a_task_of_the_stream(sim: Remote, tmp_path: Path) -> None:
     script = tmp_path / "agent.py"
     script.write_text(SEARCHING)
-    agent = f"agents: {{main: {{kind: command, format: jsonl, argv: ['{sys.executable}', '{script}']}}}}"
+    agent = (
+        f"agents: {{main: {{kind: command, format: jsonl, argv: ['{sys.executable}', "
+        f"'{script}']}}}}"
+    )
     async with daemon(config(tmp_path, workspace(sim), more=agent)):
         await until_listening(sim)
         await sim.say("where is it?", chat=CHANNEL, user=PERSON, mention=True)

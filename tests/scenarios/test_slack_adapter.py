@@ -17,9 +17,13 @@ from tests.contracts.adapters import SlackUnderTest
 from tests.fakes import FrozenClock, WrongClock
 from tests.oracle_store import MemoryStore
 from tests.simulators.running import Remote
-from turngate.adapters import slack
-from turngate.adapters.telling import MenuEntry
+from turngate.adapters.slack import plugin as slack
 from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.agent_events import (
+    File,
+    Tool,
+    ToolStatus,
+)
 from turngate.gateway.domain.errors import (
     GapRemains,
     NotSent,
@@ -30,17 +34,19 @@ from turngate.gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
+from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.messages import (
-    Button,
     ChatType,
-    File,
     MessageKind,
     SessionSource,
-    Tool,
-    ToolStatus,
-    TurnId,
 )
-from turngate.gateway.domain.ports.adapter import Clock, Places, nowhere
+from turngate.gateway.domain.outbox import Button
+from turngate.gateway.domain.ports.adapter import (
+    CatchUpChats,
+    MenuEntry,
+    no_chats,
+)
+from turngate.gateway.domain.ports.clock import Clock
 
 ANN = "U71001"
 CHANNEL = SessionSource(
@@ -69,8 +75,8 @@ async def at() -> AsyncIterator[Scene]:
 async def another(
     sim: Remote,
     *,
-    places: Places = nowhere,
-    patience: slack.Patience | None = None,
+    places: CatchUpChats = no_chats,
+    timeouts: slack.Timeouts | None = None,
     clock: Clock = SystemClock(),  # noqa: B008 - it holds nothing
     **account: Any,
 ) -> AsyncIterator[slack.SlackAdapter]:
@@ -81,8 +87,8 @@ async def another(
         "api_url": f"{sim.url}/api/",
         **account,
     }
-    usual = slack.Patience(connect=10.0, answer=10.0, ping=0.1)
-    adapter = slack.SlackAdapter(slack.Account(**settings), clock, places, patience or usual)
+    usual = slack.Timeouts(connect=10.0, answer=10.0, ping=0.1)
+    adapter = slack.SlackAdapter(slack.Account(**settings), clock, places, timeouts or usual)
     try:
         yield adapter
     finally:
@@ -223,9 +229,9 @@ async def test_an_app_without_socket_mode_is_told_what_to_switch_on(at: Scene) -
 @pytest.mark.parametrize("method", ["socket.connect", "socket.hello"])
 async def test_a_connection_that_hangs_is_given_up_with_advice(at: Scene, method: str) -> None:
     await at.sim.fault("half-open", method=method)
-    hasty = slack.Patience(connect=0.3, answer=5.0)
+    hasty = slack.Timeouts(connect=0.3, answer=5.0)
 
-    async with another(at.sim, patience=hasty) as adapter:
+    async with another(at.sim, timeouts=hasty) as adapter:
         with pytest.raises(Unreachable, match=r"connections:write"):
             await adapter.run(Ear().receive)
 
@@ -237,13 +243,13 @@ async def test_an_app_token_in_the_place_of_the_bots_is_told_as_such(at: Scene) 
 
 
 async def test_a_socket_that_is_open_and_silent_is_found_out(at: Scene) -> None:
-    patience = slack.Patience(connect=5.0, answer=0.5, ping=0.1)
-    async with another(at.sim, patience=patience) as adapter:
+    timeouts = slack.Timeouts(connect=5.0, answer=0.5, ping=0.1)
+    async with another(at.sim, timeouts=timeouts) as adapter:
         running = asyncio.ensure_future(adapter.run(Ear().receive))
         await until_sockets(at.sim, 1)
         await at.sim.do("silence")
 
-        with pytest.raises(Unreachable, match="silent"):
+        with pytest.raises(Unreachable, match="timed out"):
             await running
 
 
@@ -262,8 +268,12 @@ async def test_what_is_for_another_workspace_of_the_same_app_is_left_to_its_conn
     at: Scene,
 ) -> None:
     await at.sim.do(
-        "add_bot", name="branch", token="xoxb-branch", app_token="xapp-main", team="T0009"
-    )  # noqa: S106
+        "add_bot",
+        name="branch",
+        token="xoxb-branch",  # noqa: S106
+        app_token="xapp-main",  # noqa: S106
+        team="T0009",  # noqa: RUF100, S106
+    )
     here, there = Ear(), Ear()
     async with (
         another(at.sim, name="branch", bot_token="xoxb-branch") as branch,  # noqa: S106
@@ -297,8 +307,8 @@ async def test_nobody_waits_for_a_name_longer_than_slack_waits_for_us(at: Scene)
     ear = Ear()
     for method in ("users.info", "conversations.info"):
         await at.sim.fault("half-open", method=method, times=None)
-    hasty = slack.Patience(connect=10.0, answer=10.0, ping=0.1, ack=0.2)
-    async with another(at.sim, patience=hasty) as adapter, listening(adapter, ear.receive):
+    hasty = slack.Timeouts(connect=10.0, answer=10.0, ping=0.1, ack=0.2)
+    async with another(at.sim, timeouts=hasty) as adapter, listening(adapter, ear.receive):
         await at.say()
         await at.sim.until(at.all_is_acknowledged)
 
@@ -377,7 +387,9 @@ async def test_whose_thread_it_is_is_not_guessed(at: Scene) -> None:
 
 
 async def test_threads_that_the_gateway_talks_in_are_known_without_asking(at: Scene) -> None:
-    """Where people talk a lot Slack lets itself be asked for some fifty threads a minute, and no more."""
+    """
+    Where people talk a lot Slack lets itself be asked for some fifty threads a minute, and no more.
+    """
     ear = Ear()
     theirs, ours = [await at.say("a thread", to=CHANNEL) for _ in range(2)]
     await at.sim.fault("429", method="conversations.replies", times=None)
@@ -408,9 +420,9 @@ async def test_a_bot_that_is_no_person_is_looked_up_once(at: Scene) -> None:
 async def test_a_line_on_which_only_pings_are_heard_is_no_line(at: Scene) -> None:
     await at.sim.fault("wrong types", method="socket.hello")
     async with another(
-        at.sim, patience=slack.Patience(connect=0.5, answer=5.0, ping=0.05)
+        at.sim, timeouts=slack.Timeouts(connect=0.5, answer=5.0, ping=0.05)
     ) as adapter:
-        with pytest.raises(Unreachable, match="said nothing"):
+        with pytest.raises(Unreachable, match="sent no hello"):
             await adapter.run(Ear().receive)
 
         assert adapter.progress is None
@@ -537,7 +549,7 @@ async def test_a_command_that_was_given_too_long_ago_cannot_be_answered_there(at
         (message,) = await ear.until_heard()
     await at.sim.do("later", seconds=3600.0)
 
-    with pytest.raises(Undeliverable, match="too long ago"):
+    with pytest.raises(Undeliverable, match="has expired"):
         await at.adapter.send(replace(part(message.source), reply_to=message.id))
 
 

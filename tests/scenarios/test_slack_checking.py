@@ -1,4 +1,7 @@
-"""`turngate check --online` for Slack: what is wrong with an app is said before anything depends on it."""
+"""
+`turngate check --online` for Slack: what is wrong with an app is said before anything depends on
+it.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,20 @@ import pytest
 from tests.simulators.common import Simulator
 from tests.simulators.running import Remote, in_process
 from tests.simulators.slack import Slack
-from turngate.adapters.slack.account import Account, Http, Patience
+from turngate.adapters.slack.account import (
+    Account,
+    Http,
+    Timeouts,
+)
 from turngate.adapters.slack.app.needs import EVENTS, SCOPES
 from turngate.adapters.slack.check import examine
-from turngate.adapters.telling import Finding
+from turngate.gateway.domain.ports.adapter import Finding
 
-PATIENCE = Patience(connect=2.0, answer=2.0)
-ABOUT_EVENTS = "which events it is subscribed to Slack tells nobody; `turngate slack manifest` prints what the app needs"
+PATIENCE = Timeouts(connect=2.0, answer=2.0)
+ABOUT_EVENTS = (
+    "event subscriptions cannot be checked online; `turngate slack manifest` "
+    "prints what the app needs"
+)
 
 
 @pytest.fixture
@@ -38,8 +48,8 @@ async def test_an_app_made_from_the_manifest_has_nothing_wrong(slack: Remote) ->
     findings = await found(slack)
 
     assert [finding.words for finding in findings] == [
-        "the bot token is right: this is @main, id U0BOTMAIN, in the workspace T0001",
-        "the app token is right, and events can be received by Socket Mode",
+        "the bot token is valid: this is @main, id U0BOTMAIN, in the workspace T0001",
+        "the app token is valid, and events can be received by Socket Mode",
         ABOUT_EVENTS,
     ]
     assert errors(findings) == []
@@ -49,8 +59,10 @@ async def test_missing_scopes_are_named_with_what_needs_them(slack: Remote) -> N
     await sim_scopes(slack, set(SCOPES) - {"im:history", "commands"})
 
     assert errors(await found(slack)) == [
-        "the scope commands is missing, for slash commands; add it under OAuth & Permissions and install the app again",
-        "the scope im:history is missing, for conversations.history, conversations.replies, message.im; "
+        "the scope commands is missing, for slash commands; add it under OAuth & Permissions and "
+        "install the app again",
+        "the scope im:history is missing, for conversations.history, conversations.replies, "
+        "message.im; "
         "add it under OAuth & Permissions and install the app again",
     ]
 
@@ -61,9 +73,7 @@ async def test_scopes_that_nobody_needs_are_named_too(slack: Remote) -> None:
     findings = await found(slack)
 
     assert errors(findings) == []
-    assert "scopes that nothing here uses: channels:join, team:read" in [
-        finding.words for finding in findings
-    ]
+    assert "unused scopes: channels:join, team:read" in [finding.words for finding in findings]
 
 
 async def sim_scopes(slack: Remote, scopes: set[str]) -> None:
@@ -74,7 +84,7 @@ async def test_both_tokens_are_tried_whichever_is_wrong(slack: Remote) -> None:
     both = errors(await found(slack, bot_token="xoxb-nobody", app_token="xapp-nobody"))  # noqa: S106 - nobody's
 
     assert [words.partition(":")[0] for words in both] == ["bot_token", "app_token"]
-    assert all("Slack does not know this token" in words for words in both)
+    assert all("the token is not valid" in words for words in both)
 
 
 async def test_tokens_in_each_other_s_place_are_told_apart(slack: Remote) -> None:
@@ -98,7 +108,8 @@ async def test_socket_mode_that_is_switched_off_is_said(slack: Remote) -> None:
     (mistake,) = errors(await found(slack))
 
     assert mistake == (
-        "app_token: Slack ends its connections (link_disabled); is Socket Mode switched on in the app's settings?"
+        "app_token: Slack ends its connections (link_disabled); is Socket Mode switched on in "
+        "the app's settings?"
     )
 
 
@@ -106,11 +117,11 @@ async def test_a_socket_that_says_nothing_is_not_waited_for_in_vain(slack: Remot
     await slack.fault("half-open", does="receive", method="socket.hello", times=None)
     tokens = Account(bot_token="xoxb-main", app_token="xapp-main", api_url=f"{slack.url}/api/")  # noqa: S106 - as above
 
-    (mistake,) = errors(await examine(tokens, Patience(connect=0.2, answer=2.0)))
+    (mistake,) = errors(await examine(tokens, Timeouts(connect=0.2, answer=2.0)))
 
-    assert (
-        mistake
-        == "app_token: Slack let nobody connect; is Socket Mode switched on in the app's settings?"
+    assert mistake == (
+        "app_token: no connection to Slack could be opened; is Socket Mode switched on in the "
+        "app's settings?"
     )
 
 
@@ -121,7 +132,8 @@ async def test_by_http_there_is_an_address_and_no_app_token(slack: Remote) -> No
 
     assert errors(findings) == []
     assert findings[1].words == (
-        "Slack's requests are awaited at 127.0.0.1:3000/slack/events; whether they arrive there only Slack can try"
+        "Slack's requests are awaited at 127.0.0.1:3000/slack/events; whether they arrive "
+        "cannot be checked from here"
     )
 
 
@@ -142,4 +154,4 @@ async def test_an_outage_is_said_and_blames_no_token(slack: Remote, kind: str) -
     findings = await found(slack)
 
     assert [words.partition(":")[0] for words in errors(findings)] == ["bot_token", "app_token"]
-    assert not any("does not know this token" in words for words in errors(findings))
+    assert not any("token is not valid" in words for words in errors(findings))

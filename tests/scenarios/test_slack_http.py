@@ -20,7 +20,7 @@ from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import SlackUnderTest
 from tests.fakes import FrozenClock
 from tests.oracle_store import MemoryStore
-from turngate.adapters import slack
+from turngate.adapters.slack import plugin as slack
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.errors import (
     AddressTaken,
@@ -29,7 +29,8 @@ from turngate.gateway.domain.errors import (
     StoreUnavailable,
     Unauthorized,
 )
-from turngate.gateway.domain.messages import Button, MessageKind
+from turngate.gateway.domain.messages import MessageKind
+from turngate.gateway.domain.outbox import Button
 
 SECRET = "main-signing-secret"  # noqa: S105 - the simulator's
 ANN = "U71001"
@@ -50,7 +51,7 @@ async def at(http: slack.Http) -> AsyncIterator[Scene]:
     tested = SlackUnderTest()
     async with tested.simulator() as sim:
         account = slack.Account(bot_token="xoxb-main", http=http, api_url=f"{sim.url}/api/")  # noqa: S106
-        adapter = slack.SlackAdapter(account, SystemClock(), patience=slack.Patience(look=0.1))
+        adapter = slack.SlackAdapter(account, SystemClock(), timeouts=slack.Timeouts(look=0.1))
         try:
             yield Scene(tested=tested, sim=sim, adapter=adapter)
         finally:
@@ -224,7 +225,7 @@ async def test_if_slack_says_that_it_left_out_events_the_past_is_to_be_read(
     await at.sim.until(is_open)
     assert await post(url, body, signed(body)) == 200
 
-    with pytest.raises(Retryable, match="left out events"):
+    with pytest.raises(Retryable, match="dropped events"):
         await running
 
 

@@ -1,4 +1,7 @@
-"""A server that speaks as Slack does and says no more than it must: what it leaves out keeps nobody from working."""
+"""
+A server that speaks as Slack does and says no more than it must: what it leaves out keeps nobody
+from working.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,16 @@ import pytest
 from aiohttp import web
 
 from tests.contracts.adapter_scene import part
-from turngate.adapters import slack
+from turngate.adapters.slack import plugin as slack
 from turngate.adapters.slack.check import examine
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.errors import Undeliverable
 from turngate.gateway.domain.messages import ChatType, SessionSource
-from turngate.gateway.domain.ports.adapter import LocatesChats, Places, nowhere
+from turngate.gateway.domain.ports.adapter import (
+    CatchUpChats,
+    LocatesChats,
+    no_chats,
+)
 
 Json = dict[str, Any]
 
@@ -69,7 +76,7 @@ async def lean_slack(otherwise: Json | None = None, **answers: Json) -> AsyncIte
 
 @asynccontextmanager
 async def adapter_at(
-    server: LeanSlack, places: Places = nowhere
+    server: LeanSlack, places: CatchUpChats = no_chats
 ) -> AsyncIterator[slack.SlackAdapter]:
     account = slack.Account(bot_token="xoxb-1", app_token="xapp-1", api_url=f"{server.url}/api/")  # noqa: S106
     adapter = slack.SlackAdapter(account, SystemClock(), places)
@@ -147,7 +154,10 @@ async def test_what_was_sent_is_found_where_nobody_says_who_wrote_it() -> None:
 
 
 async def test_what_nobody_wrote_no_person_wrote() -> None:
-    """Else a server that tells the bot its own words without an author would have it talk to itself for ever."""
+    """
+    Else a server that tells the bot its own words without an author would have it talk to itself
+    for ever.
+    """
     nobodys = said("hello")
     del nobodys["user"]
     async with (
@@ -193,12 +203,12 @@ async def test_a_check_blames_no_token_for_what_a_server_does_not_tell(otherwise
     async with lean_slack(otherwise, auth_test={"ok": True, "user_id": "U0BOT"}) as server:
         http = slack.Http(host="127.0.0.1", port=3000, signing_secret="s")  # noqa: S106 - nobody's
         findings = await examine(
-            slack.Account(bot_token="xoxb-1", http=http, api_url=f"{server.url}/api/")
-        )  # noqa: S106
+            slack.Account(bot_token="xoxb-1", http=http, api_url=f"{server.url}/api/")  # noqa: S106
+        )
 
     assert not [finding.words for finding in findings if finding.is_error]
     assert findings[0].words == (
-        "the bot token is right: this is id U0BOT, in a workspace that Slack does not name"
+        "the bot token is valid: this is id U0BOT, in an unnamed workspace"
     )
 
 

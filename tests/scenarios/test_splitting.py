@@ -13,12 +13,13 @@ from tests.at_work import AtWork, at_work, policy_for
 from tests.fakes import FrozenClock, RecordingAdapter, ScriptedAgent
 from tests.oracle_store import MemoryStore
 from turngate.gateway.domain.errors import Unreachable
-from turngate.gateway.domain.messages import Part, Sent, Text
+from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.adapter import Limits
-from turngate.gateway.outbound.delivery import ROOM_FOR_MARK
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.outbound.rendering import join
+from turngate.gateway.outbound.send_part import ROOM_FOR_MARK
 from turngate.gateway.outbound.splitting import Splitter
-from turngate.gateway.stores.session_files import Files
+from turngate.gateway.stores.session_files import SessionFiles
 
 SMALL = Limits(largest_part=200, measure=len, edit_every=timedelta(seconds=1))
 CODE = "```python\n" + "\n".join(f"    value_{n} = {n}" for n in range(40)) + "\n```"
@@ -42,12 +43,12 @@ async def answered(
 ) -> AtWork:
     """An answer of an agent, sent."""
     adapter.limits = SMALL
-    clock, files = FrozenClock(), Files(folder)
+    clock, files = FrozenClock(), SessionFiles(folder)
     agent = ScriptedAgent(Text(answer))
     async with at_work(
         policy_for(agent), MemoryStore(clock), clock, adapter=adapter, files=files
     ) as work:
-        work.pipeline.fitting = replace(work.pipeline.fitting, most_parts=most)
+        work.pipeline.splitter.most_parts = most
         await work.say("go on")
         await work.adapter.until_sent(1)
         while await work.store.outbox("pending", "sending"):  # type: ignore[arg-type]
@@ -118,10 +119,10 @@ async def test_a_preview_becomes_the_first_part_and_buttons_stand_under_the_last
     async with at_work(
         policy_for(ScriptedAgent()), MemoryStore(clock), clock, adapter=adapter
     ) as work:
-        fitting: Splitter = work.pipeline.fitting
+        splitter: Splitter = work.pipeline.splitter
         target = work.message("?").source
         part = Part(target=target, text="word " * 100, edits="b1", buttons=({"n": 1},))  # type: ignore[arg-type]
-        first, *between, last = await fitting.parts((part,), "s")  # type: ignore[arg-type]
+        first, *between, last = await splitter.parts((part,), "s")  # type: ignore[arg-type]
 
     assert (first.edits, bool(first.buttons)) == ("b1", False)
     assert (last.edits, bool(last.buttons)) == (None, True)
@@ -146,7 +147,7 @@ async def test_an_adapter_that_cannot_measure_costs_no_answer(tmp_path: Path) ->
     adapter.limits = replace(SMALL, measure=broken)
     agent = ScriptedAgent(Text("Paid."))
     async with at_work(
-        policy_for(agent), MemoryStore(clock), clock, adapter=adapter, files=Files(tmp_path)
+        policy_for(agent), MemoryStore(clock), clock, adapter=adapter, files=SessionFiles(tmp_path)
     ) as work:
         await work.say("pay the bill")
         await adapter.until_sent(1)

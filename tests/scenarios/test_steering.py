@@ -9,7 +9,15 @@ from datetime import timedelta
 from tests.at_work import at_work, policy_for
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
-from turngate.gateway.domain.messages import AgentEvent, Done, InboxState, Text, Turn, TurnId, Usage
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    Done,
+    Turn,
+    Usage,
+)
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.turns.lanes import LaneRules, WhenBusy
 
 STEERING = LaneRules(when_busy=WhenBusy.STEER, debounce=timedelta(0))
@@ -17,8 +25,8 @@ STEERING = LaneRules(when_busy=WhenBusy.STEER, debounce=timedelta(0))
 
 class Listener:
     """
-    Works until it is told to be quick, and says what it heard. Deaf ones hear nothing; odd ones break; silent ones say
-    all that they have to say before.
+    Works until it is told to be quick, and says what it heard. Deaf ones hear nothing; odd ones
+    break; silent ones say all that they have to say before.
     """
 
     def __init__(self, *, deaf: bool = False, odd: bool = False, silent: bool = False) -> None:

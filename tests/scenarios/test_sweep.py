@@ -1,4 +1,6 @@
-"""The sweep beside a gateway at work: what it must not end, and what people hear of what it has ended."""
+"""
+The sweep beside a gateway at work: what it must not end, and what people hear of what it has ended.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ from tests.oracle_store import MemoryStore
 from turngate.gateway.daemon.app import running
 from turngate.gateway.daemon.state_dir import take_lock
 from turngate.gateway.daemon.sweep import Sweep, is_busy
-from turngate.gateway.domain.messages import Ask, EndReason, ResetPolicy, Text
+from turngate.gateway.domain.agent_events import Ask
+from turngate.gateway.domain.session import EndReason, ResetPolicy
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.rules.history_window import HistoryRules
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.session_lifecycle import ResetPolicies
-from turngate.gateway.stores.session_files import Files
+from turngate.gateway.stores.session_files import SessionFiles
 from turngate.gateway.turns.lanes import LaneRules
 
 IDLE = ResetPolicies(default=ResetPolicy(idle_after=timedelta(hours=1)))
@@ -31,7 +35,7 @@ def sweep_beside(work: AtWork) -> Sweep:
     return Sweep(
         policy=pipeline.policy,
         store=work.store,
-        files=Files(Path("no-files-here")),
+        files=SessionFiles(Path("no-files-here")),
         clock=pipeline.clock,
         observer=work.observer,
         is_busy=partial(is_busy, pipeline),
@@ -101,7 +105,7 @@ class TestSweep:
                 await later()
             session = await work.session()
             summarising = asyncio.create_task(
-                work.pipeline.desk.compaction.on_request(session, at_desk(), lambda stop: None)
+                work.pipeline.recorder.compaction.on_request(session, at_desk(), lambda stop: None)
             )
             await later(2 * 3600)
             assert await sweep_beside(work).end_due() == 0
@@ -115,11 +119,11 @@ async def test_a_config_that_is_read_again_changes_what_the_sweep_goes_by(tmp_pa
     config = config_of(text)
     with take_lock(config.state_dir) as lock:
         async with running(config, lock, doors=False) as gateway:
-            before = gateway.reloading.sweep.rules
-            await gateway.reloading.take(
+            before = gateway.reload.sweep.rules
+            await gateway.reload.take(
                 config_of(text + "sessions: {keep: 90d, clean_up: {every: null}}\n")
             )
-            after = gateway.reloading.sweep.rules
+            after = gateway.reload.sweep.rules
 
     assert (before.every, before.keep) == (timedelta(hours=1), None)
     assert (after.every, after.keep, after.archive_after) == (

@@ -1,4 +1,6 @@
-"""What the Telegram adapter does beyond what every adapter must: the traps that others have found."""
+"""
+What the Telegram adapter does beyond what every adapter must: the traps that others have found.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,10 @@ import pytest
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import TelegramUnderTest
 from tests.simulators.telegram import TOKENS
-from turngate.adapters import telegram
+from turngate.adapters.telegram import plugin as telegram
 from turngate.adapters.telegram.normalise import HANDLED
 from turngate.gateway.daemon.system_clock import SystemClock
+from turngate.gateway.domain.agent_events import File
 from turngate.gateway.domain.errors import (
     Refused,
     Retryable,
@@ -25,13 +28,12 @@ from turngate.gateway.domain.errors import (
 )
 from turngate.gateway.domain.messages import (
     Attachment,
-    Button,
     ChatType,
-    File,
-    MediaType,
     MessageKind,
     SessionSource,
 )
+from turngate.gateway.domain.outbox import Button
+from turngate.gateway.domain.transcript import MediaType
 
 GROUP = SessionSource(
     platform="telegram", chat_id="-5001", user_id="71001", chat_type=ChatType.GROUP
@@ -43,7 +45,10 @@ FORUM = SessionSource(
 
 @pytest.fixture
 async def at() -> AsyncIterator[Scene]:
-    """A fresh Telegram, a bot, two people, a group and a forum. No bot may ask for what Telegram forbids."""
+    """
+    A fresh Telegram, a bot, two people, a group and a forum. No bot may ask for what Telegram
+    forbids.
+    """
     tested = TelegramUnderTest()
     async with tested.simulator() as sim:
         await sim.do("open", chat=GROUP.chat_id, type="group", title="Ops")
@@ -108,8 +113,9 @@ async def test_another_poller_is_told_of_in_plain_words_and_outlived(at: Scene) 
 
 async def test_a_token_that_is_none_is_refused_without_a_call(at: Scene) -> None:
     adapter = telegram.TelegramAdapter(
-        telegram.Account(token="none", api_url=at.sim.url), SystemClock()
-    )  # noqa: S106 - none
+        telegram.Account(token="none", api_url=at.sim.url),  # noqa: S106
+        SystemClock(),  # noqa: RUF100, S106
+    )
 
     with pytest.raises(Unauthorized, match="BotFather"):
         await adapter.run(Ear().receive)
@@ -213,8 +219,11 @@ async def test_an_update_that_nobody_understands_keeps_no_other_from_being_heard
     understood["message"] |= {"from": {"id": 1, "is_bot": False, "first_name": "Ann"}, "text": "hi"}
     account = telegram.Account(token=TOKENS["main"], api_url=at.sim.url)
     webhook = telegram.Webhook(
-        url="http://127.0.0.1:48231/hook", host="127.0.0.1", port=48231, secret="s"
-    )  # noqa: S106
+        url="http://127.0.0.1:48231/hook",
+        host="127.0.0.1",
+        port=48231,
+        secret="s",  # noqa: S106
+    )
     adapter = telegram.TelegramAdapter(replace(account, webhook=webhook), SystemClock())
     known = {"X-Telegram-Bot-Api-Secret-Token": "s"}
     async with listening(adapter, ear.receive), aiohttp.ClientSession() as http:
@@ -237,8 +246,11 @@ async def _until_set(at: Scene) -> None:
 async def test_a_webhook_says_no_while_nothing_can_be_stored(at: Scene) -> None:
     ear = Ear(StoreUnavailable("the disk is full"))
     webhook = telegram.Webhook(
-        url="http://127.0.0.1:48232/hook", host="127.0.0.1", port=48232, secret="s"
-    )  # noqa: S106
+        url="http://127.0.0.1:48232/hook",
+        host="127.0.0.1",
+        port=48232,
+        secret="s",  # noqa: S106
+    )
     account = telegram.Account(token=TOKENS["main"], api_url=at.sim.url, webhook=webhook)
     adapter = telegram.TelegramAdapter(account, SystemClock())
     async with listening(adapter, ear.receive):

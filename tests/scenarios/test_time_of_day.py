@@ -1,4 +1,7 @@
-"""The real daemon on a machine whose clock is set while it runs: by a day, by a year, back, over a change of DST."""
+"""
+The real daemon on a machine whose clock is set while it runs: by a day, by a year, back, over a
+change of DST.
+"""
 
 from __future__ import annotations
 

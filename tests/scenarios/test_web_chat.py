@@ -15,18 +15,17 @@ from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar
 from tests.fakes import user
 from tests.talk import exchange
 from tests.web_door import Door, echo, open_door, tool
+from turngate.gateway.domain.agent_events import AgentEvent, ToolStatus
 from turngate.gateway.domain.errors import Refused, StoreUnavailable
-from turngate.gateway.domain.messages import (
-    AgentEvent,
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.store_values import SessionFilter
+from turngate.gateway.domain.transcript import (
     Entry,
     Origin,
-    Part,
     Role,
-    SessionSource,
     Text,
-    ToolStatus,
 )
-from turngate.gateway.domain.ports.store import SessionFilter
 from turngate.gateway.rules.session_keys import build_session_key
 from turngate.gateway.web.chat import LONGEST_MESSAGE
 from turngate.gateway.web.transcript_cursor import ENTRIES_A_PAGE
@@ -343,7 +342,7 @@ async def test_deleting_takes_everything_that_was_said_there(browser: Browser) -
     await tab.send("archive", archived=True)
     refused = await tab.until("error")
 
-    assert "nothing has been said" in refused["reason"]
+    assert "no messages yet" in refused["reason"]
     key = build_session_key(SessionSource.browser("one"))
     assert await browser.door.store.sessions(SessionFilter(key=key)) == []
     assert len(browser.door.forgotten) == 2  # the files of both sessions
@@ -504,3 +503,44 @@ async def test_a_conversation_deleted_under_an_open_tab_is_empty(browser: Browse
     browser.door.screens.settled(SessionSource.browser("one"), ["m"])
 
     assert (await tab.until("snapshot"))["entries"] == []
+
+
+async def test_a_conversation_is_listed_whose_first_turn_is_over_before_the_tab_was_shown_it(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tab reads the transcript anew at the first turn; the turn ends meanwhile."""
+    store, pipeline = browser.door.store, browser.door.pipeline
+    listed, over = asyncio.Event(), asyncio.Event()
+    begin, current, sessions = store.begin, store.current, store.sessions
+
+    async def begin_after_the_list(claim: Any) -> Any:
+        await listed.wait()
+        return await begin(claim)
+
+    async def current_after_the_turn(key: Any) -> Any:
+        await over.wait()
+        return await current(key)
+
+    async def list_and_say_so(wanted: Any) -> Any:
+        found = await sessions(wanted)
+        listed.set()
+        return found
+
+    def settle(*arguments: Any) -> None:
+        settled(*arguments)
+        over.set()
+
+    tab = await browser.tab()
+    assert (await tab.until("conversations"))["conversations"] == []
+    await tab.open()
+    await asyncio.sleep(0.4)  # until the pause between two lists is over
+
+    settled = pipeline.screens.settled
+    monkeypatch.setattr(store, "begin", begin_after_the_list)
+    monkeypatch.setattr(store, "current", current_after_the_turn)
+    monkeypatch.setattr(store, "sessions", list_and_say_so)
+    monkeypatch.setattr(pipeline.screens, "settled", settle)
+    await tab.say("hello", id="m1")
+
+    (one,) = (await tab.until("conversations"))["conversations"]
+    assert one["conversation"] == "one"

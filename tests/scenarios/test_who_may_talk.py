@@ -1,4 +1,7 @@
-"""Strangers, groups, bots and edits at the door of a whole gateway: who is answered, who is not, and what is left."""
+"""
+Strangers, groups, bots and edits at the door of a whole gateway: who is answered, who is not, and
+what is left.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +24,26 @@ from turngate.gateway.daemon.app import running
 from turngate.gateway.daemon.control.queue import queue_requests
 from turngate.gateway.daemon.control.requests import carry_out
 from turngate.gateway.daemon.state_dir import take_lock
+from turngate.gateway.domain.agent_events import Done
 from turngate.gateway.domain.messages import (
     ChatType,
-    Done,
     InboundMessage,
     InboxState,
     MessageKind,
-    PartState,
     ReplyTo,
     SessionSource,
-    Text,
 )
+from turngate.gateway.domain.outbox import PartState
 from turngate.gateway.domain.ports.adapter import Receive
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.inbound.admission import MOST_ROWS_A_MINUTE
-from turngate.gateway.rules.authorization import Access, Allowed, Direct, Groups, Refusal
+from turngate.gateway.rules.authorization import (
+    Access,
+    Allowed,
+    Direct,
+    Groups,
+    Refusal,
+)
 from turngate.gateway.stores.sqlite import SqliteStore
 from turngate.gateway.turns.lanes import LaneRules
 
@@ -277,7 +286,11 @@ class TestPairing:
             await at.hear(f"/pair approve {code}", dm("boss"))
             assert "no code is taken here until" in (await at.answers(7))[-1]
             assert (
-                str(await at.work.pipeline.door.pairing.approve(code, way="command line", by="op"))
+                str(
+                    await at.work.pipeline.admission.pairing.approve(
+                        code, way="command line", by="op"
+                    )
+                )
                 == "telegram:666"
             )
 
@@ -295,7 +308,7 @@ class TestPairing:
     async def test_what_a_direct_approval_gives_ends_at_the_direct_chat(self) -> None:
         async with desk(replace(self.ADMIN, allow=())) as at:
             await at.hear("hello", dm("666"))
-            await at.work.pipeline.door.pairing.approve(await at.code(), way="w", by="w")
+            await at.work.pipeline.admission.pairing.approve(await at.code(), way="w", by="w")
             await at.call("and here?", replace(GROUP, user_id="666"))
 
             await at.nothing_was_asked()
@@ -563,7 +576,7 @@ async def test_an_operator_pairs_and_revokes_with_the_real_command_while_the_dae
             listed = await operator("pair", "list")
             assert "telegram:12345" in listed
             assert code not in listed
-            assert "telegram:12345 can talk to the bot now" in await operator(
+            assert "telegram:12345 may now talk to the bot" in await operator(
                 "pair", "approve", code
             )
             await street.until_sent(2)
@@ -572,7 +585,7 @@ async def test_an_operator_pairs_and_revokes_with_the_real_command_while_the_dae
             await street.until_sent(3)
             assert street.texts[2].endswith("You said:\n\nhello again")
 
-            assert "No longer let in: telegram:12345." in await operator(
+            assert "Access revoked: telegram:12345." in await operator(
                 "pair", "revoke", "telegram:12345"
             )
             last = await street.hear("and now?", dm("12345"))
@@ -583,7 +596,7 @@ async def test_an_operator_pairs_and_revokes_with_the_real_command_while_the_dae
             async with running(
                 config, lock, doors=False, accounts={("telegram", "main"): street}
             ) as at:
-                assert at.pipeline.door.pairing.approved == set()
+                assert at.pipeline.admission.pairing.approved == set()
 
 
 class TestAChatThatMoved:

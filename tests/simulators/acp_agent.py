@@ -1,9 +1,10 @@
 """
-An agent that speaks the Agent Client Protocol, as a process of its own, built with the package's side for agents.
+An agent that speaks the Agent Client Protocol, as a process of its own, built with the package's
+side for agents.
 
-It does what the last text of the prompt says: a word that is one of its tricks, and what that needs; or, in every turn,
-what a script in a file says. Everything it is asked goes into a journal, one JSON object per line, so that a test can
-read what really arrived.
+It does what the last text of the prompt says: a word that is one of its tricks, and what that
+needs; or, in every turn, what a script in a file says. Everything it is asked goes into a journal,
+one JSON object per line, so that a test can read what really arrived.
 """
 
 from __future__ import annotations

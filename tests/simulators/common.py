@@ -1,39 +1,52 @@
 """
-What all simulators share: every call is recorded and checked, faults come by rule, and tests steer it all over HTTP.
+What all simulators share: every call is recorded and checked, faults come by rule, and tests steer
+it all over HTTP.
 
-A simulator is a `Platform` (its methods, its rules, what people can do there) inside a `Simulator` (this file). The
-real SDK talks to the platform's own addresses. Everything below `/_control/` is for tests, in any language:
+A simulator is a `Platform` (its methods, its rules, what people can do there) inside a `Simulator`
+(this file). The real SDK talks to the platform's own addresses. Everything below `/_control/` is
+for tests, in any language:
 
-    POST   /_control/faults      one rule or a list of them: {"match": {"does": "send", "chat": "7"}, "kind": "reset",
-                                 "times": 1, "skip": 0}; all fields and kinds are in `faults.py`. `match` may name
-                                 `method`, `does` (see below), `account`, `chat` and any parameter of the call
+    POST   /_control/faults      one rule or a list of them: {"match": {"does": "send", "chat":
+    "7"}, "kind": "reset",
+                                 "times": 1, "skip": 0}; all fields and kinds are in `faults.py`.
+                                 `match` may name
+                                 `method`, `does` (see below), `account`, `chat` and any parameter
+                                 of the call
     GET    /_control/faults      the rules that are left
     DELETE /_control/faults      nothing goes wrong any more
-    GET    /_control/calls       what the bot asked for: method, does, account, chat, parameters, at, answered; the
+    GET    /_control/calls       what the bot asked for: method, does, account, chat, parameters,
+    at, answered; the
                                  query selects as `match` does
-    GET    /_control/violations  what no correct bot would ever have asked for; tests want this to be empty
+    GET    /_control/violations  what no correct bot would ever have asked for; tests want this to
+    be empty
     GET    /_control/rules       what is enforced here, and where it is documented
     GET    /_control/connections how many connections of bots are open
     GET    /_control/            the names of everything there is
     POST   /_control/NAME        what people do and see, with parameters as JSON
 
-`does` is what a method is for, in words that are the same on every platform: `receive`, `acknowledge`, `send`, `edit`,
-`ask`, `send_file`, `fetch`, `type`, `react`, `find`, `history`. People do the same things on every platform, too
-(`account` is "main" where it is left out, `at` is in seconds since 1970):
+`does` is what a method is for, in words that are the same on every platform: `receive`,
+`acknowledge`, `send`, `edit`, `ask`, `send_file`, `fetch`, `type`, `react`, `find`, `history`.
+People do the same things on every platform, too (`account` is "main" where it is left out, `at` is
+in seconds since 1970):
 
-    say {account, chat, user, text, at?, id?, repeat?, file?: {name, mime, content in base64}}     -> {id}
+    say {account, chat, user, text, at?, id?, repeat?, file?: {name, mime, content in base64}}
+    -> {id}
     change {account, chat, id, text}             a person edits what he wrote
     press {account, chat, user, message, nonce}  a person presses a button
-    open {account, chat}                         this chat exists, though nobody has said anything there
+    open {account, chat}                         this chat exists, though nobody has said anything
+    there
     block {account, chat}                        this chat takes nothing from the bot any more
     delete {account, id}                         somebody removes a message of the bot
     forget {account, before}                     the platform no longer knows what came before
-    messages {account}  what people see of the bot: [{id, chat, text, size, edits, buttons, reactions, file, reply_to}]
-    updates {account}   what people did and how far it has come: [{id, chat, text, reactions, acknowledged}]
+    messages {account}  what people see of the bot: [{id, chat, text, size, edits, buttons,
+    reactions, file, reply_to}]
+    updates {account}   what people did and how far it has come: [{id, chat, text, reactions,
+    acknowledged}]
     typing {account}    the chats that were shown that the bot writes, once for each time
 
-Strictness: a parameter that is missing, unknown or of another type is refused and recorded as a violation. So is a
-reply that the SDK's own types do not take (`Method.validate`): then the simulator is wrong.
+Strictness: a parameter that is missing, unknown or of another type is refused and recorded as a
+violation. So is a reply that the SDK's own types do not take (`Method.validate`): then the
+simulator is wrong.
 """
 
 from __future__ import annotations
@@ -90,7 +103,9 @@ class Refusal(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One request of a bot, or one deed of a person. `fault` is what is about to go wrong with it."""
+    """
+    One request of a bot, or one deed of a person. `fault` is what is about to go wrong with it.
+    """
 
     method: str
     parameters: Mapping[str, object]
@@ -129,7 +144,8 @@ class Method:
     """
     One thing that can be asked for. `answer` raises Refusal, or returns JSON or a whole response.
 
-    `validate` is called with the JSON of every answer and raises if the SDK would not understand it.
+    `validate` is called with the JSON of every answer and raises if the SDK would not understand
+    it.
     """
 
     answer: Callable[[Call], Awaitable[Json | web.StreamResponse]]
@@ -157,13 +173,22 @@ class Platform(Protocol):
 
     @property
     def own_faults(self) -> Mapping[str, str]:
-        """Kinds of faults that only it has, each with what it does. A method finds its own in `call.fault`."""
+        """
+        Kinds of faults that only it has, each with what it does. A method finds its own in
+        `call.fault`.
+        """
 
     def routes(self, simulator: Simulator) -> Iterable[web.RouteDef]:
-        """Its own addresses. A handler makes a request into a call and returns `await simulator.serve(...)`."""
+        """
+        Its own addresses. A handler makes a request into a call and returns `await
+        simulator.serve(...)`.
+        """
 
     def at_work(self) -> AbstractAsyncContextManager[object]:
-        """Entered while the simulator answers: for what happens without being asked for, such as retries."""
+        """
+        Entered while the simulator answers: for what happens without being asked for, such as
+        retries.
+        """
 
     def reply(self, answer: Json) -> web.StreamResponse:
         """What an answer looks like."""
@@ -173,7 +198,10 @@ class Platform(Protocol):
 
 
 class Simulator:
-    """A platform that is recorded, checked and broken on purpose. `url` is where it is, once it is at work."""
+    """
+    A platform that is recorded, checked and broken on purpose. `url` is where it is, once it is at
+    work.
+    """
 
     def __init__(self, platform: Platform) -> None:
         self.url = ""
@@ -230,8 +258,9 @@ class Simulator:
         chat: str | None = None,
     ) -> Call:
         """
-        The same for one frame on a socket, whichever way it goes: recorded and checked, and `fault` says what is to go
-        wrong with it. The platform does that itself. Raises Refusal for what is wrong already.
+        The same for one frame on a socket, whichever way it goes: recorded and checked, and `fault`
+        says what is to go wrong with it. The platform does that itself. Raises Refusal for what is
+        wrong already.
         """
         call = self._recorded(method, parameters, account, chat)
         try:
@@ -347,7 +376,8 @@ class Simulator:
                 return await self._do(deed, await request.json())
             case _:
                 raise ValueError(
-                    f"nothing here answers {request.method} {CONTROL}{name}; GET {CONTROL} lists the names"
+                    f"nothing here answers {request.method} {CONTROL}{name}; GET {CONTROL} lists "
+                    "the names"
                 )
 
     async def _do(self, deed: str, parameters: dict[str, object]) -> Json:

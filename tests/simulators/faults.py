@@ -1,10 +1,11 @@
 """
 What goes wrong next, by rule.
 
-A rule says which calls it is for (`match`), what happens to them (`kind`), to how many of them (`times`, None for all
-there will ever be) and how many pass unharmed before that (`skip`). `after` says whether the call takes effect first: a
-connection that breaks before and one that breaks after it look the same to the caller, and that is the point. `says`
-takes the place of the words that would explain it.
+A rule says which calls it is for (`match`), what happens to them (`kind`), to how many of them
+(`times`, None for all there will ever be) and how many pass unharmed before that (`skip`). `after`
+says whether the call takes effect first: a connection that breaks before and one that breaks after
+it look the same to the caller, and that is the point. `says` takes the place of the words that
+would explain it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Fault:
             self.after = self.kind in _AFTER
 
     def is_for(self, facts: Mapping[str, object]) -> bool:
-        """Whether a call is meant. Numbers and words are one: in an address everything is a word."""
+        """
+        Whether a call is meant. Numbers and words are one: in an address everything is a word.
+        """
         return all(
             name in facts and str(facts[name]) == str(value) for name, value in self.match.items()
         )
@@ -69,7 +72,9 @@ class Faults:
         self._rules: list[Fault] = []
 
     def add(self, rule: Mapping[str, object]) -> None:
-        """Raises ValueError, with what would have been right, for a rule that nobody could follow."""
+        """
+        Raises ValueError, with what would have been right, for a rule that nobody could follow.
+        """
         known = [each.name for each in fields(Fault)]
         strange = sorted(set(rule) - set(known))
         if strange:
@@ -81,7 +86,9 @@ class Faults:
         self._rules.append(Fault(**rule))  # type: ignore[arg-type]
 
     def take(self, facts: Mapping[str, object]) -> Fault | None:
-        """What happens to this call: the first rule that is for it and has let enough of them pass."""
+        """
+        What happens to this call: the first rule that is for it and has let enough of them pass.
+        """
         for rule in [rule for rule in self._rules if rule.is_for(facts)]:
             if rule.skip:
                 rule.skip -= 1

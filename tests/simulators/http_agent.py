@@ -1,6 +1,6 @@
 """
-A service that an agent of the kind `http` talks to, on loopback: whatever a test wants it to answer, and a record of
-what it was told.
+A service that an agent of the kind `http` talks to, on loopback: whatever a test wants it to
+answer, and a record of what it was told.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ Answer = Callable[[web.Request, Document], Awaitable[web.StreamResponse]]
 
 @dataclass
 class Service:
-    """`answer` gives the response to a turn; `told` is what was posted to the address for answers."""
+    """
+    `answer` gives the response to a turn; `told` is what was posted to the address for answers.
+    """
 
     answer: Answer
     url: str = ""

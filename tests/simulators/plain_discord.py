@@ -1,8 +1,9 @@
 """
-A Discord that somebody else wrote: the calls that no bot can do without, the fields that each must have, no more.
+A Discord that somebody else wrote: the calls that no bot can do without, the fields that each must
+have, no more.
 
-It tells of no servers and no channels, compresses nothing, does not tell a bot of its own messages, and calls its JSON
-by its full name, with a charset, as most servers do.
+It tells of no servers and no channels, compresses nothing, does not tell a bot of its own messages,
+and calls its JSON by its full name, with a charset, as most servers do.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _Answer = dict[str, Any]
 
 class PlainDiscord:
     """
-    `said` is what is in each channel, `calls` what was asked of it, `lacks` what it cannot be asked.
+    `said` is what is in each channel, `calls` what was asked of it, `lacks` what it cannot be
+    asked.
 
     `counts`: it numbers its messages, so that their ids tell no time.
     """

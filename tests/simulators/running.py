@@ -1,8 +1,10 @@
 """
 Simulators at work, in this process or in one of their own, behind the same `Remote`.
 
-    async with in_process(Simulator(platform)) as sim:                     # quick; shares the event loop of the test
-    async with as_process("tests.simulators.scripted", "--lossy") as sim:  # survives whatever the test does to itself
+    async with in_process(Simulator(platform)) as sim:                     # quick; shares the event
+    loop of the test
+    async with as_process("tests.simulators.scripted", "--lossy") as sim:  # survives whatever the
+    test does to itself
         await sim.say("hello", chat="7", user="ann")
         await sim.fault("reset", does="send")
 """
@@ -22,7 +24,10 @@ from aiohttp import web
 from tests.simulators.common import CONTROL, Simulator
 
 PATIENCE = 30.0
-"""Seconds for whatever must happen soon. A test that waits in vain fails after them; none takes that long otherwise."""
+"""
+Seconds for whatever must happen soon. A test that waits in vain fails after them; none takes that
+long otherwise.
+"""
 
 Answer = Any
 
@@ -35,7 +40,10 @@ class Remote:
         self._http = http
 
     async def say(self, text: str, *, chat: str | None, user: str | None, **more: object) -> str:
-        """A person writes; returns what the platform calls it. `file` is a name and its bytes, or as it is in JSON."""
+        """
+        A person writes; returns what the platform calls it. `file` is a name and its bytes, or as
+        it is in JSON.
+        """
         if isinstance(more.get("file"), tuple):
             name, content = more["file"]  # type: ignore[misc]
             more["file"] = {

@@ -3,23 +3,30 @@ A platform of our own making that can be as bad as real ones.
 
     python -m tests.simulators.scripted --port 0 [--lossy]
 
-It prints its address and speaks plain HTTP on loopback; `/_control/...` is described in `common.py`. A bot says who it
-is in `Authorization: Bearer TOKEN`; there are two, `main` and `support`, with `main-token` and `support-token`.
+It prints its address and speaks plain HTTP on loopback; `/_control/...` is described in
+`common.py`. A bot says who it is in `Authorization: Bearer TOKEN`; there are two, `main` and
+`support`, with `main-token` and `support-token`.
 
-    GET  /api/updates?wait=S      what people did, after at most S seconds: [{n, kind, id, chat, user, text, at, file?}]
+    GET  /api/updates?wait=S      what people did, after at most S seconds: [{n, kind, id, chat,
+    user, text, at, file?}]
     POST /api/ack                 {updates: [n]}; what is not acknowledged is handed out again
-    POST /api/send                {chat, text, format?, reply_to?, key?} -> {id}; format is `markup` or `plain`
+    POST /api/send                {chat, text, format?, reply_to?, key?} -> {id}; format is `markup`
+    or `plain`
     POST /api/ask                 the same with {buttons: [{label, nonce}]}
-    POST /api/send_file           the same as a form, with the file in `content` and its name in `name`
-    POST /api/edit                {id, text, format?, buttons?} -> {id}; buttons that are not named again are gone
+    POST /api/send_file           the same as a form, with the file in `content` and its name in
+    `name`
+    POST /api/edit                {id, text, format?, buttons?} -> {id}; buttons that are not named
+    again are gone
     POST /api/typing, /api/react  {chat} / {id, emoji}
     GET  /api/sent?key=K          {id} of the message that was sent with this key, or {id: null}
-    GET  /api/history?since=T     {updates, complete}: what came since then, oldest first, a page (`skip`, `limit`)
+    GET  /api/history?since=T     {updates, complete}: what came since then, oldest first, a page
+    (`skip`, `limit`)
     GET  /api/files/REF           the bytes
 
-In markup every {{ has its }}; a message has at most 4,000 characters; a bot cannot begin a conversation.
-With `--lossy` each update is handed out once, as Discord does, and only the history has what was missed; else until it
-is acknowledged, as Telegram and Slack do. A 500 in our own form (`{"error": ...}`) means that nothing happened.
+In markup every {{ has its }}; a message has at most 4,000 characters; a bot cannot begin a
+conversation. With `--lossy` each update is handed out once, as Discord does, and only the history
+has what was missed; else until it is acknowledged, as Telegram and Slack do. A 500 in our own form
+(`{"error": ...}`) means that nothing happened.
 """
 
 from __future__ import annotations
@@ -309,7 +316,10 @@ class Scripted:
         return {}
 
     async def _react(self, bot: Bot, call: Call) -> Json:
-        """On what people said; the reactions are shown with the bot's messages only if they are on one."""
+        """
+        On what people said; the reactions are shown with the bot's messages only if they are on
+        one.
+        """
         said = [update for update in bot.updates if update.id == call.parameters["id"]]
         if not said:
             bot.message(call.parameters["id"]).reactions.append(str(call.parameters["emoji"]))
@@ -338,7 +348,10 @@ class Scripted:
         return web.Response(body=bot.files[str(call.parameters["ref"])])
 
     async def _say(self, bot: Bot, call: Call) -> Json:
-        """A person writes; `repeat` hands the same message out under other numbers, as platforms sometimes do."""
+        """
+        A person writes; `repeat` hands the same message out under other numbers, as platforms
+        sometimes do.
+        """
         said = dict(call.parameters)
         file = self._upload(bot, said.get("file"))
         message_id = str(said.get("id") or len(bot.updates) + 1)
@@ -412,7 +425,10 @@ _WHOSE = {"account": str}
 
 
 async def _parameters(request: web.Request, method: Method | None) -> dict[str, object]:
-    """From wherever they are. In an address all are words, so those that look like the right type become it."""
+    """
+    From wherever they are. In an address all are words, so those that look like the right type
+    become it.
+    """
     if request.method == "GET":
         known = {**method.required, **method.optional} if method else {}
         given = {

@@ -1,4 +1,7 @@
-"""The bot's side of the scripted platform: an adapter like any other, in the shapes that real platforms have."""
+"""
+The bot's side of the scripted platform: an adapter like any other, in the shapes that real
+platforms have.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,13 @@ from turngate.gateway.domain.messages import (
     MAIN_ACCOUNT,
     Attachment,
     InboundMessage,
-    MediaType,
     MessageKind,
-    Part,
-    Sent,
     SessionSource,
 )
-from turngate.gateway.domain.ports.adapter import Limits, Moment, Receive
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.ports.adapter import Limits, Receive
+from turngate.gateway.domain.ports.clock import Moment
+from turngate.gateway.domain.transcript import MediaType
 
 PLATFORM = "scripted"
 
@@ -46,12 +49,13 @@ _CHUNK = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """
     How long things may take, in seconds.
 
-    `poll` is how long the platform keeps a poll open that has nothing to say, `answer` how long any answer may take
-    beyond that, `pause` the rest after a failed poll, `deaf` the silence after which nothing would be heard any more.
+    `poll` is how long the platform keeps a poll open that has nothing to say, `answer` how long any
+    answer may take beyond that, `pause` the rest after a failed poll, `deaf` the silence after
+    which nothing would be heard any more.
     """
 
     poll: float = 10.0
@@ -73,15 +77,15 @@ class ScriptedAdapter:
         *,
         account: str = MAIN_ACCOUNT,
         token: str | None = None,
-        patience: Patience = Patience(),  # noqa: B008 - frozen
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
     ) -> None:
         self.platform = PLATFORM
         self.limits = Limits(largest_part=4000, measure=len, edit_every=timedelta(milliseconds=50))
         self.progress: Moment | None = None
-        self.deaf_after = timedelta(seconds=patience.deaf)
+        self.deaf_after = timedelta(seconds=timeouts.deaf)
         self._account = account
-        self._api = _Api(url, token or f"{account}-token", patience)
-        self._patience = patience
+        self._api = _Api(url, token or f"{account}-token", timeouts)
+        self._timeouts = timeouts
 
     async def run(self, receive: Receive) -> None:
         """As a real one: what is not stored is not acknowledged."""
@@ -91,11 +95,11 @@ class ScriptedAdapter:
             except Throttled as exc:
                 await asyncio.sleep(exc.retry_after)
             except Retryable:
-                await asyncio.sleep(self._patience.pause)
+                await asyncio.sleep(self._timeouts.pause)
 
     async def _poll(self, receive: Receive) -> None:
         # The first call does not wait, so that one is known to receive at once.
-        updates = await self._api.updates(wait=self._patience.poll if self.progress else 0.0)
+        updates = await self._api.updates(wait=self._timeouts.poll if self.progress else 0.0)
         self.progress = Moment.now(SystemClock())
         messages = [self._message(update) for update in updates]
         for message in messages:
@@ -241,15 +245,18 @@ class EverythingAdapter(CatchingUpAdapter):
 class _Api:
     """The platform's HTTP. Whatever comes back, only our own errors leave."""
 
-    def __init__(self, url: str, token: str, patience: Patience) -> None:
+    def __init__(self, url: str, token: str, timeouts: Timeouts) -> None:
         self._url = f"{url}/api/"
         self._headers = {"Authorization": f"Bearer {token}"}
-        self._patience = patience
+        self._timeouts = timeouts
         self._http: aiohttp.ClientSession | None = None
 
     async def updates(self, *, wait: float) -> list[object]:
-        """What people did, in the order in which they did it, once it is there or after `wait` seconds."""
-        answer = await self._ask("GET", "updates", {"wait": wait}, patience=wait)
+        """
+        What people did, in the order in which they did it, once it is there or after `wait`
+        seconds.
+        """
+        answer = await self._ask("GET", "updates", {"wait": wait}, timeouts=wait)
         if not isinstance(answer, list):
             raise Unreachable("the platform's updates cannot be read")
         return sorted(answer, key=lambda update: _number(update, "n"))
@@ -276,13 +283,13 @@ class _Api:
             await self._http.close()
 
     async def _ask(
-        self, verb: str, method: str, given: Mapping[str, object], *, patience: float = 0.0
+        self, verb: str, method: str, given: Mapping[str, object], *, timeouts: float = 0.0
     ) -> object:
         with _our_errors():
             asking = self._session().request(
                 verb,
                 self._url + method,
-                timeout=self._timeout(patience),
+                timeout=self._timeout(timeouts),
                 allow_redirects=False,
                 **_body(verb, given),
             )
@@ -297,8 +304,8 @@ class _Api:
             self._http = aiohttp.ClientSession(headers=self._headers)
         return self._http
 
-    def _timeout(self, patience: float) -> aiohttp.ClientTimeout:
-        return aiohttp.ClientTimeout(total=patience + self._patience.answer)
+    def _timeout(self, timeouts: float) -> aiohttp.ClientTimeout:
+        return aiohttp.ClientTimeout(total=timeouts + self._timeouts.answer)
 
 
 @contextmanager

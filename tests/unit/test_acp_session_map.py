@@ -10,8 +10,17 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import assistant, said, user
-from turngate.gateway.agents.acp.session_map import Held, Memory, is_rewound, unheard
-from turngate.gateway.domain.messages import Entry, Origin, Role
+from turngate.gateway.agents.acp.session_map import (
+    Held,
+    SessionMap,
+    is_rewound,
+    unheard,
+)
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Origin,
+    Role,
+)
 
 HELD = Held(session="x", through=2, asked=1, context="c", cost=0.5)
 
@@ -25,20 +34,20 @@ BEFORE = user("zero"), assistant("nothing")
 
 class TestMemory:
     def test_what_is_kept_is_recalled_by_the_next_one(self, tmp_path: Path) -> None:
-        Memory(str(tmp_path), "main").keep(HELD)
+        SessionMap(str(tmp_path), "main").keep(HELD)
 
-        assert Memory(str(tmp_path), "main").recall() == HELD
+        assert SessionMap(str(tmp_path), "main").recall() == HELD
         assert [stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()] == [0o600]
 
     def test_every_agent_has_its_own_whatever_it_is_called(self, tmp_path: Path) -> None:
-        Memory(str(tmp_path), "../main").keep(HELD)
+        SessionMap(str(tmp_path), "../main").keep(HELD)
 
-        assert Memory(str(tmp_path), "main").recall() is None
-        assert Memory(str(tmp_path), "../main").recall() == HELD
+        assert SessionMap(str(tmp_path), "main").recall() is None
+        assert SessionMap(str(tmp_path), "../main").recall() == HELD
         assert len(list(tmp_path.iterdir())) == 1
 
     def test_what_is_forgotten_is_gone(self, tmp_path: Path) -> None:
-        memory = Memory(str(tmp_path), "main")
+        memory = SessionMap(str(tmp_path), "main")
         memory.forget()
         memory.keep(HELD)
         memory.forget()
@@ -52,10 +61,10 @@ class TestMemory:
     def test_what_makes_no_sense_is_nothing(self, content: bytes, tmp_path: Path) -> None:
         (tmp_path / ".acp-session-main").write_bytes(content)
 
-        assert Memory(str(tmp_path), "main").recall() is None
+        assert SessionMap(str(tmp_path), "main").recall() is None
 
     def test_no_link_is_followed_and_no_pipe_waited_for(self, tmp_path: Path) -> None:
-        memory = Memory(str(tmp_path), "main")
+        memory = SessionMap(str(tmp_path), "main")
         memory.keep(HELD)
         (tmp_path / ".acp-session-main").rename(tmp_path / "elsewhere")
         (tmp_path / ".acp-session-main").symlink_to(tmp_path / "elsewhere")
@@ -65,11 +74,11 @@ class TestMemory:
         os.mkfifo(tmp_path / ".acp-session-piped")
 
         assert through_link is None
-        assert Memory(str(tmp_path), "piped").recall() is None
+        assert SessionMap(str(tmp_path), "piped").recall() is None
         assert '"x"' in (tmp_path / "elsewhere").read_text()
 
     def test_where_nothing_can_be_kept_nothing_is(self, tmp_path: Path) -> None:
-        for memory in (Memory(str(tmp_path / "missing"), "main"), Memory(None, "main")):
+        for memory in (SessionMap(str(tmp_path / "missing"), "main"), SessionMap(None, "main")):
             memory.keep(HELD)
             assert memory.recall() is None
             memory.forget()

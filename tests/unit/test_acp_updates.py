@@ -16,7 +16,13 @@ from turngate.gateway.agents.acp.updates import (
     Heard,
     Reading,
 )
-from turngate.gateway.domain.messages import File, Text, Tool, ToolStatus, Usage
+from turngate.gateway.domain.agent_events import (
+    File,
+    Tool,
+    ToolStatus,
+    Usage,
+)
+from turngate.gateway.domain.transcript import Text
 
 
 def read(*updates: dict[str, object], reading: Reading | None = None) -> list[Heard]:

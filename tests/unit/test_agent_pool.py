@@ -1,4 +1,4 @@
-"""Agents that are employed, and let go."""
+"""Agents that are configured, and let go."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from turngate.gateway.observability.observer import Observer
 
 
 class Own:
-    """An operator's own agent. How it is closed is in its options; what has come to its end is noted."""
+    """
+    An operator's own agent. How it is closed is in its options; what has come to its end is noted.
+    """
 
     def __init__(self, options: dict[str, str]) -> None:
         self._how, self._note = options["how"], Path(options["note"])
@@ -37,16 +39,16 @@ class Own:
 @hurried
 class TestClosing:
     async def test_one_that_breaks_or_hangs_keeps_no_other_from_it(self, tmp_path: Path) -> None:
-        note, staff = tmp_path / "note", AgentPool(Observer())
+        note, pool = tmp_path / "note", AgentPool(Observer())
         own = "kind: python, object: 'tests.unit.test_agent_pool:Own'"
         agents = "".join(
             f"  {name}: {{{own}, options: {{how: {how}, note: '{note}'}}}}\n"
             for name, how in (("main", "breaks"), ("slow", "hangs"), ("other", "closes"))
         )
-        await staff.employ(config_of(f"agents:\n{agents}"))
+        await pool.load(config_of(f"agents:\n{agents}"))
 
         with capture_logs() as logs:
-            await staff.close()
+            await pool.close()
 
         assert note.read_text() == "closed"
         assert [each["reason"] for each in logs if "reason" in each] == ["RuntimeError"]

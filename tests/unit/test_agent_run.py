@@ -1,9 +1,12 @@
-"""One turn with an agent that does whatever agents do: talks, uses tools, falls silent, breaks down, will not stop."""
+"""
+One turn with an agent that does whatever agents do: talks, uses tools, falls silent, breaks down,
+will not stop.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 
@@ -12,44 +15,56 @@ import pytest
 from tests.at_work import numbers
 from tests.fakes import NOON, FrozenClock, ScriptedAgent, Step, dm, message
 from tests.hurry import hurried, later
-from turngate.gateway.domain.errors import AgentError, AgentRefused, Refused, StoreUnavailable
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
+    LONGEST_ANSWER,
     AgentEvent,
     Ask,
-    Cost,
-    CostStatus,
     Done,
     File,
+    RunEnd,
+    Send,
+    Tool,
+    ToolStatus,
+    Turn,
+    Usage,
+)
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    Refused,
+    StoreUnavailable,
+)
+from turngate.gateway.domain.ids import (
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from turngate.gateway.domain.ports.agent import Agent
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.transcript import (
     Media,
     MediaType,
     Reasoning,
     Role,
-    Send,
-    Session,
-    SessionId,
-    SessionKey,
     Text,
-    Tokens,
-    Tool,
-    ToolStatus,
-    Turn,
-    TurnId,
-    Usage,
 )
-from turngate.gateway.domain.ports.adapter import Agent
+from turngate.gateway.domain.usage import (
+    Cost,
+    CostStatus,
+    Tokens,
+)
 from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.policy import TurnTimeouts
 from turngate.gateway.rules.redaction import Redactor
 from turngate.gateway.turns.agent_run import (
     NOT_AVAILABLE,
     SECONDS_TO_LET_GO,
     AgentRun,
-    Ending,
-    Hands,
-    Patience,
+    NoServices,
 )
-from turngate.gateway.turns.answer import LONGEST_ANSWER, Said
+from turngate.gateway.turns.answer import AgentAnswer
 
-IDLE = Patience(idle=timedelta(minutes=30))
+IDLE = TurnTimeouts(idle=timedelta(minutes=30))
 STARTED, DONE, FAILED = ToolStatus.STARTED, ToolStatus.DONE, ToolStatus.FAILED
 
 
@@ -82,12 +97,12 @@ class Listening:
         self.observer = Observer()
         self.talk = AgentRun(agent, restore, self.shown.append, FrozenClock(), self.observer)  # type: ignore[arg-type]
 
-    async def run(self) -> Ending:
+    async def run(self) -> RunEnd:
         return await self.talk.run(a_turn(), IDLE)
 
     @property
-    def said(self) -> str:
-        return self.talk.said.text
+    def answer(self) -> str:
+        return self.talk.answer.text
 
     @property
     def shown_text(self) -> str:
@@ -109,8 +124,8 @@ def tool(id: str, status: ToolStatus, **more: str) -> Tool:  # noqa: A002
     return Tool(id=id, name="search", status=status, **more)
 
 
-def heard(*events: AgentEvent) -> Said:
-    said = Said(restore=str, clock=FrozenClock())
+def heard(*events: AgentEvent) -> AgentAnswer:
+    said = AgentAnswer(restore=str, clock=FrozenClock())
     for event in events:
         said.hear(event)
     return said
@@ -124,30 +139,30 @@ class TestEndings:
         )
         talk = Listening(agent)
 
-        assert await talk.run() is Ending.DONE
-        assert talk.said == talk.shown_text == "Hello there."
+        assert await talk.run() is RunEnd.DONE
+        assert talk.answer == talk.shown_text == "Hello there."
         assert agent.closed == 1
         assert talk.talk.failure is None
 
     async def test_an_agent_that_ends_without_saying_so_is_done(self) -> None:
         talk = listening(Text("Hello"))
 
-        assert await talk.run() is Ending.DONE
-        assert talk.said == "Hello"
+        assert await talk.run() is RunEnd.DONE
+        assert talk.answer == "Hello"
 
     async def test_an_agent_that_yields_nothing_is_done_and_said_nothing(self) -> None:
         talk = listening()
 
-        assert await talk.run() is Ending.DONE
-        assert talk.said == ""
-        assert talk.talk.said.entries() == ()
+        assert await talk.run() is RunEnd.DONE
+        assert talk.answer == ""
+        assert talk.talk.answer.entries() == ()
 
     async def test_an_agent_error_ends_the_turn_with_its_reason_and_keeps_the_words(self) -> None:
         talk = listening(Text("Half a"), AgentError("the model is overloaded"))
 
-        assert await talk.run() is Ending.FAILED
+        assert await talk.run() is RunEnd.FAILED
         assert talk.talk.failure == "the model is overloaded"
-        assert talk.said == talk.shown_text == "Half a"
+        assert talk.answer == talk.shown_text == "Half a"
 
     @pytest.mark.parametrize(
         "error",
@@ -168,15 +183,15 @@ class TestEndings:
     ) -> None:
         talk = listening(Text("Half a"), error)
 
-        assert await talk.run() is Ending.FAILED
+        assert await talk.run() is RunEnd.FAILED
         assert talk.talk.failure == "the agent broke down"
-        assert talk.said == "Half a"
+        assert talk.answer == "Half a"
 
     async def test_an_agent_that_breaks_down_before_its_first_event_fails_too(self) -> None:
         def run(_: Turn) -> AsyncGenerator[AgentEvent]:
             raise ValueError("no generator")
 
-        assert await Listening(Odd(run)).run() is Ending.FAILED
+        assert await Listening(Odd(run)).run() is RunEnd.FAILED
 
     async def test_the_turn_is_cancelled_with_its_task_and_the_agent_is_closed(self) -> None:
         agent = ScriptedAgent(Text("Half a"), asyncio.Event())
@@ -192,23 +207,24 @@ class TestEndings:
     async def test_where_nobody_can_be_written_to_the_person_hears_so(self) -> None:
         talk = listening(Text("Half."), Send(target="telegram:42", text="hi"), Text(" Whole."))
 
-        assert await talk.run() is Ending.DONE
-        assert talk.said == "Half. Whole."
-        assert talk.talk.said.missed == [
-            "A message to telegram:42 was not sent: nobody can be written to from here."
+        assert await talk.run() is RunEnd.DONE
+        assert talk.answer == "Half. Whole."
+        assert talk.talk.answer.missed == [
+            "A message to telegram:42 was not sent: messages cannot be sent to other chats from "
+            "here."
         ]
 
     async def test_where_there_is_nobody_to_ask_a_question_fails(self) -> None:
         talk = listening(Text("Half a"), Ask(id="1", text="?", options=("a",)))
 
-        assert await talk.run() is Ending.FAILED
+        assert await talk.run() is RunEnd.FAILED
         assert talk.talk.failure
-        assert "nobody here to answer" in talk.talk.failure
+        assert "no user to answer" in talk.talk.failure
 
     async def test_what_is_no_event_at_all_is_a_breakdown_and_is_shown_to_nobody(self) -> None:
         talk = listening(Text("Half a "), "words")  # type: ignore[arg-type]
 
-        assert await talk.run() is Ending.FAILED
+        assert await talk.run() is RunEnd.FAILED
         assert talk.shown == [Text("Half a ")]
 
 
@@ -224,7 +240,7 @@ class TestClosing:
 
         talk = Listening(Odd(run))
 
-        assert await talk.run() is Ending.DONE
+        assert await talk.run() is RunEnd.DONE
         assert talk.talk.failure is None
 
     async def test_an_agent_that_goes_on_when_it_is_closed_has_answered_all_the_same(self) -> None:
@@ -234,7 +250,7 @@ class TestClosing:
             finally:
                 yield Text("still here")
 
-        assert await Listening(Odd(run)).run() is Ending.DONE
+        assert await Listening(Odd(run)).run() is RunEnd.DONE
 
     async def test_an_agent_that_hangs_while_it_is_closed_is_given_up_after_the_idle_time(
         self,
@@ -248,7 +264,7 @@ class TestClosing:
 
         talk = Listening(Odd(run))
 
-        assert await talk.run() is Ending.DONE
+        assert await talk.run() is RunEnd.DONE
         assert asyncio.get_running_loop().time() == pytest.approx(IDLE.idle.total_seconds())
 
 
@@ -260,10 +276,10 @@ class TestSilence:
         agent = ScriptedAgent(Text("Half a"), asyncio.Event())
         talk = Listening(agent)
 
-        assert await talk.run() is Ending.SILENT
+        assert await talk.run() is RunEnd.SILENT
         assert asyncio.get_running_loop().time() == pytest.approx(IDLE.idle.total_seconds())
         assert talk.talk.failure == "the agent fell silent"
-        assert talk.said == "Half a"
+        assert talk.answer == "Half a"
         assert agent.closed == 1
 
     @pytest.mark.parametrize(
@@ -272,7 +288,7 @@ class TestSilence:
     async def test_any_sign_of_life_starts_the_idle_time_anew(self, event: AgentEvent) -> None:
         talk = listening(*[29.0 * 60, event] * 10, Done())
 
-        assert await talk.run() is Ending.DONE
+        assert await talk.run() is RunEnd.DONE
 
     async def test_an_agent_that_goes_on_after_it_was_given_up_is_not_heard(self) -> None:
         async def run(_: Turn) -> AsyncGenerator[AgentEvent]:
@@ -283,8 +299,8 @@ class TestSilence:
 
         talk = Listening(Odd(run))
 
-        assert await talk.run() is Ending.SILENT
-        assert talk.said == ""
+        assert await talk.run() is RunEnd.SILENT
+        assert talk.answer == ""
 
     async def test_an_agent_that_will_not_be_given_up_is_left_behind(self) -> None:
         async def run(_: Turn) -> AsyncGenerator[AgentEvent]:
@@ -294,7 +310,7 @@ class TestSilence:
                     return
             yield Text("never")
 
-        assert await Listening(Odd(run)).run() is Ending.SILENT
+        assert await Listening(Odd(run)).run() is RunEnd.SILENT
         assert asyncio.get_running_loop().time() == pytest.approx(
             IDLE.idle.total_seconds() + SECONDS_TO_LET_GO
         )
@@ -307,7 +323,7 @@ class TestSilence:
             except asyncio.CancelledError:
                 return
 
-        assert await Listening(Odd(run)).run() is Ending.SILENT
+        assert await Listening(Odd(run)).run() is RunEnd.SILENT
 
 
 @hurried
@@ -320,9 +336,9 @@ class TestStopping:
 
         talk.talk.stop()
 
-        assert await running is Ending.STOPPED
+        assert await running is RunEnd.STOPPED
         assert asyncio.get_running_loop().time() == pytest.approx(1)
-        assert talk.said == talk.shown_text == "Half a"
+        assert talk.answer == talk.shown_text == "Half a"
         assert agent.closed == 1
 
     async def test_an_agent_that_will_not_stop_is_left_behind_and_its_words_are_kept(self) -> None:
@@ -332,11 +348,11 @@ class TestStopping:
 
         talk.talk.stop()
 
-        assert await running is Ending.STOPPED
+        assert await running is RunEnd.STOPPED
         assert asyncio.get_running_loop().time() == pytest.approx(1 + SECONDS_TO_LET_GO)
         assert talk.talk.failure is None
         await later(IDLE.idle.total_seconds())
-        assert talk.said == talk.shown_text == "Half a"
+        assert talk.answer == talk.shown_text == "Half a"
 
     async def test_an_agent_that_will_not_stop_is_a_bug_that_is_counted(self) -> None:
         talk = Listening(Odd(stubborn))
@@ -361,15 +377,15 @@ class TestStopping:
 
         talk.talk.stop()
 
-        assert await running is Ending.STOPPED
-        assert 0 < len(talk.said) < 20
+        assert await running is RunEnd.STOPPED
+        assert 0 < len(talk.answer) < 20
 
     async def test_a_stop_before_the_first_word_asks_the_agent_nothing(self) -> None:
         agent = ScriptedAgent(Text("Hello"))
         talk = Listening(agent)
         talk.talk.stop()
 
-        assert await talk.run() is Ending.STOPPED
+        assert await talk.run() is RunEnd.STOPPED
         assert agent.turns == []
 
     async def test_a_stop_after_the_last_word_is_harmless(self) -> None:
@@ -378,7 +394,7 @@ class TestStopping:
 
         talk.talk.stop()
 
-        assert talk.said == "Hello"
+        assert talk.answer == "Hello"
 
     async def test_a_second_stop_while_the_agent_tidies_up_is_harmless(self) -> None:
         async def run(_: Turn) -> AsyncGenerator[AgentEvent]:
@@ -396,7 +412,7 @@ class TestStopping:
 
         talk.talk.stop()
 
-        assert await running is Ending.STOPPED
+        assert await running is RunEnd.STOPPED
 
     @pytest.mark.parametrize(
         "error",
@@ -419,7 +435,7 @@ class TestStopping:
         await later(1)
         talk.talk.stop()
 
-        assert await running is Ending.STOPPED
+        assert await running is RunEnd.STOPPED
         assert talk.talk.failure is None
 
 
@@ -428,8 +444,8 @@ class TestHugeOutput:
     async def test_a_long_answer_in_many_pieces_is_kept_whole(self) -> None:
         talk = listening(*[Text("word ")] * 20_000, Done())
 
-        assert await talk.run() is Ending.DONE
-        assert talk.said == ("word " * 20_000).strip()
+        assert await talk.run() is RunEnd.DONE
+        assert talk.answer == ("word " * 20_000).strip()
 
     async def test_an_agent_that_never_stops_talking_is_cut_off_and_what_it_said_is_kept(
         self,
@@ -440,21 +456,21 @@ class TestHugeOutput:
 
         talk = Listening(Odd(run))
 
-        assert await talk.run() is Ending.FAILED
-        assert 0 < len(talk.said) <= LONGEST_ANSWER
+        assert await talk.run() is RunEnd.FAILED
+        assert 0 < len(talk.answer) <= LONGEST_ANSWER
         assert talk.talk.failure
         assert "characters" in talk.talk.failure
 
     async def test_tools_that_never_stop_talking_are_cut_off_too(self) -> None:
         talk = listening(tool("1", STARTED), tool("1", DONE, output="x" * (LONGEST_ANSWER + 1)))
 
-        assert await talk.run() is Ending.FAILED
+        assert await talk.run() is RunEnd.FAILED
 
     async def test_one_enormous_word_is_shown_without_a_pause(self) -> None:
         talk = listening(*[Text("a" * 100_000)] * 5, Done())
 
-        assert await talk.run() is Ending.DONE
-        assert talk.shown_text == talk.said == "a" * 500_000
+        assert await talk.run() is RunEnd.DONE
+        assert talk.shown_text == talk.answer == "a" * 500_000
 
 
 class TestSteps:
@@ -579,7 +595,7 @@ class TestSteps:
 
     def test_the_last_entry_carries_how_long_the_turn_took(self) -> None:
         clock = FrozenClock()
-        said = Said(restore=str, clock=clock)
+        said = AgentAnswer(restore=str, clock=clock)
         said.hear(Text("x"))
         clock.advance(seconds=2.5)
 
@@ -587,7 +603,7 @@ class TestSteps:
 
     def test_a_clock_that_was_set_back_makes_no_turn_shorter_than_nothing(self) -> None:
         clock = FrozenClock()
-        said = Said(restore=str, clock=clock)
+        said = AgentAnswer(restore=str, clock=clock)
         said.hear(Text("x"))
         clock.advance(hours=-1)
 
@@ -633,8 +649,8 @@ class TestPseudonyms:
         )
         await talk.run()
 
-        assert talk.said == talk.shown_text == "Ask 987654321, please."
-        assert [entry.text for entry in talk.talk.said.entries()] == ["Ask 987654321, please."]
+        assert talk.answer == talk.shown_text == "Ask 987654321, please."
+        assert [entry.text for entry in talk.talk.answer.entries()] == ["Ask 987654321, please."]
         assert not any("user_" in event.text for event in talk.shown if isinstance(event, Text))
 
     async def test_they_come_back_in_tools(self) -> None:
@@ -648,8 +664,8 @@ class TestPseudonyms:
         await talk.run()
 
         assert "user_" not in str(talk.shown)
-        assert "user_" not in str(talk.talk.said.entries())
-        assert [entry.text for entry in talk.talk.said.entries()] == ["", "987654321 agrees"]
+        assert "user_" not in str(talk.talk.answer.entries())
+        assert [entry.text for entry in talk.talk.answer.entries()] == ["", "987654321 agrees"]
 
     async def test_they_come_back_in_the_reason_of_a_failure(self) -> None:
         redactor = Redactor(bytes(32), "telegram")
@@ -695,17 +711,27 @@ async def no_room(file: File) -> File:
     raise StoreUnavailable("the disk is full")
 
 
+class Keeping(NoServices):
+    """Takes files in one way, and nothing else."""
+
+    def __init__(self, keep: Callable[[File], Awaitable[File]]) -> None:
+        self._keep = keep
+
+    async def keep_file(self, file: File) -> File:
+        return await self._keep(file)
+
+
 @hurried
 class TestFiles:
     async def test_a_file_is_kept_before_it_is_shown_and_comes_with_the_words(self) -> None:
         talk = listening(Text("Here it is."), File(path="report.pdf"), Text(" Enjoy."), Done())
 
-        assert await talk.talk.run(a_turn(), IDLE, Hands(keep_file=kept)) is Ending.DONE
+        assert await talk.talk.run(a_turn(), IDLE, Keeping(kept)) is RunEnd.DONE
 
-        assert talk.talk.said.files == (File(path="/out/1", name="report.pdf"),)
-        assert talk.talk.said.text == "Here it is. Enjoy."
+        assert talk.talk.answer.files == (File(path="/out/1", name="report.pdf"),)
+        assert talk.talk.answer.text == "Here it is. Enjoy."
         assert File(path="/out/1", name="report.pdf") in talk.shown
-        (entry,) = talk.talk.said.entries()
+        (entry,) = talk.talk.answer.entries()
         assert entry.content == (
             Text("Here it is. Enjoy."),
             Media(type=MediaType.FILE, name="report.pdf"),
@@ -714,9 +740,9 @@ class TestFiles:
     async def test_a_file_alone_is_an_entry(self) -> None:
         talk = listening(File(path="a/b.txt", name=None), Done())
 
-        await talk.talk.run(a_turn(), IDLE, Hands(keep_file=kept))
+        await talk.talk.run(a_turn(), IDLE, Keeping(kept))
 
-        assert [entry.content for entry in talk.talk.said.entries()] == [
+        assert [entry.content for entry in talk.talk.answer.entries()] == [
             (Media(type=MediaType.FILE, name="b.txt"),)
         ]
 
@@ -728,11 +754,11 @@ class TestFiles:
     ) -> None:
         talk = listening(Text("Half a"), File(path="/etc/passwd"), Text(" word"), Done())
 
-        assert await talk.talk.run(a_turn(), IDLE, Hands(keep_file=keep)) is Ending.DONE  # type: ignore[arg-type]
+        assert await talk.talk.run(a_turn(), IDLE, Keeping(keep)) is RunEnd.DONE  # type: ignore[arg-type]
 
-        assert talk.talk.said.text == "Half a word"
-        assert talk.talk.said.files == ()
-        assert talk.talk.said.missed == [f"The file passwd was not sent: {why}."]
+        assert talk.talk.answer.text == "Half a word"
+        assert talk.talk.answer.files == ()
+        assert talk.talk.answer.missed == [f"The file passwd was not sent: {why}."]
         assert not [event for event in talk.shown if isinstance(event, File)]
 
     async def test_its_name_is_restored_and_clean(self) -> None:
@@ -744,40 +770,40 @@ class TestFiles:
             Observer(),
         )
 
-        await restored.run(a_turn(), IDLE, Hands(keep_file=kept))
+        await restored.run(a_turn(), IDLE, Keeping(kept))
 
-        assert [file.name for file in restored.said.files] == ["list.txt"]
+        assert [file.name for file in restored.answer.files] == ["list.txt"]
 
     async def test_an_agent_that_offers_bad_files_for_ever_is_stopped(self) -> None:
         talk = listening(*[File(path="x")] * 1000)
 
-        assert await talk.talk.run(a_turn(), IDLE, Hands(keep_file=refused)) is Ending.FAILED
-        assert len(talk.talk.said.missed) == 20
+        assert await talk.talk.run(a_turn(), IDLE, Keeping(refused)) is RunEnd.FAILED
+        assert len(talk.talk.answer.missed) == 20
 
     async def test_an_agent_that_writes_to_others_for_ever_is_stopped(self) -> None:
         sent = list[str]()
 
-        async def send_elsewhere(send: Send) -> None:
-            sent.append(send.text)
+        class Sending(NoServices):
+            async def send_to_chat(self, send: Send) -> None:
+                sent.append(send.text)
 
         talk = listening(*[Send(target="telegram:42", text="hi")] * 1000)
 
-        assert (
-            await talk.talk.run(a_turn(), IDLE, Hands(send_elsewhere=send_elsewhere))
-            is Ending.FAILED
-        )
+        assert await talk.talk.run(a_turn(), IDLE, Sending()) is RunEnd.FAILED
         assert len(sent) == 100
 
     async def test_what_is_written_to_others_has_an_end_too(self) -> None:
         talk = listening(Send(target="telegram:42", text="x" * (LONGEST_ANSWER + 1)))
 
-        assert await talk.run() is Ending.FAILED
+        assert await talk.run() is RunEnd.FAILED
 
     async def test_where_nothing_is_taken_that_is_told(self) -> None:
         talk = listening(File(path="x"), Done())
 
-        assert await talk.run() is Ending.DONE
-        assert talk.talk.said.missed == ["The file x was not sent: files cannot be sent from here."]
+        assert await talk.run() is RunEnd.DONE
+        assert talk.talk.answer.missed == [
+            "The file x was not sent: files cannot be sent from here."
+        ]
 
 
 @hurried
@@ -791,15 +817,15 @@ class TestTheTimeATurnMayTake:
         talk = Listening(ScriptedAgent(answer=lambda turn: chatter()))
 
         ending = await talk.talk.run(
-            a_turn(), Patience(idle=timedelta(minutes=30), total=timedelta(minutes=5))
+            a_turn(), TurnTimeouts(idle=timedelta(minutes=30), total=timedelta(minutes=5))
         )
 
-        assert (ending, talk.talk.failure) == (Ending.SILENT, "the agent took too long")
+        assert (ending, talk.talk.failure) == (RunEnd.SILENT, "the agent took too long")
         assert asyncio.get_running_loop().time() == pytest.approx(300)
-        assert talk.talk.said.text.startswith("and and")
+        assert talk.talk.answer.text.startswith("and and")
 
     async def test_what_only_the_operator_can_cure_is_told_to_him_alone(self) -> None:
         talk = listening(AgentRefused("401: the key sk-123 is wrong"))
 
-        assert await talk.run() is Ending.FAILED
+        assert await talk.run() is RunEnd.FAILED
         assert talk.talk.failure == NOT_AVAILABLE

@@ -1,4 +1,6 @@
-"""An answer that grows on the terminal: whatever the pieces, in the end everything stands there once."""
+"""
+An answer that grows on the terminal: whatever the pieces, in the end everything stands there once.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,12 @@ import pytest
 from rich.console import Console
 
 from tests.tiny_terminal import TinyTerminal
-from turngate.gateway.cli.answer_view import AnswerView, rest_after, split_last_block
-from turngate.gateway.domain.messages import Tool, ToolStatus
+from turngate.gateway.cli.answer_view import (
+    AnswerView,
+    rest_after,
+    split_last_block,
+)
+from turngate.gateway.domain.agent_events import Tool, ToolStatus
 
 LONG = """Here is a **long** one.
 

@@ -10,7 +10,12 @@ import pytest
 
 from tests.at_work import numbers
 from tests.fakes import NOON, FrozenClock
-from turngate.gateway.daemon.backups import AGAIN_AFTER, FIRST_AFTER, BackupRules, Backups
+from turngate.gateway.daemon.backups import (
+    AGAIN_AFTER,
+    FIRST_AFTER,
+    BackupRules,
+    Backups,
+)
 from turngate.gateway.domain.errors import StoreUnavailable
 from turngate.gateway.observability.observer import Observer
 

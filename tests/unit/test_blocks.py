@@ -15,9 +15,10 @@ from turngate.gateway.agents.blocks import (
     Content,
     Opener,
     Picture,
-    Words,
+    TextBlock,
 )
-from turngate.gateway.domain.messages import Attachment, MediaType
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.transcript import MediaType
 
 PNG = b"\x89PNG\r\n\x1a\n"
 PICTURES = {
@@ -35,7 +36,7 @@ def file(folder: Path, content: bytes, *, name: str = "f", mime: str | None = No
 
 
 def words(content: Content) -> str:
-    assert isinstance(content, Words)
+    assert isinstance(content, TextBlock)
     return content.text
 
 

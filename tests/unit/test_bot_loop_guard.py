@@ -6,7 +6,11 @@ from dataclasses import replace
 
 from tests.fakes import FrozenClock
 from turngate.gateway.domain.messages import ChatType, SessionSource
-from turngate.gateway.inbound.bot_loop_guard import MOST_CHATS, MOST_IN_A_ROW, BotLoopGuard
+from turngate.gateway.inbound.bot_loop_guard import (
+    MOST_CHATS,
+    MOST_IN_A_ROW,
+    BotLoopGuard,
+)
 
 CHAT = SessionSource(platform="telegram", chat_type=ChatType.GROUP, chat_id="-100", user_id="777")
 

@@ -7,9 +7,23 @@ from datetime import UTC, datetime
 
 import pytest
 
-from turngate.gateway.domain.messages import Cost, CostStatus, Spent, Tokens
-from turngate.gateway.domain.usage import By, Payer, Spending, Used
-from turngate.gateway.rules.budgets import Budget, Budgets, Today, money, why_not
+from turngate.gateway.domain.usage import (
+    By,
+    Cost,
+    CostStatus,
+    Payer,
+    Spending,
+    Spent,
+    Tokens,
+    Used,
+)
+from turngate.gateway.rules.budgets import (
+    Budget,
+    Budgets,
+    Today,
+    money,
+    why_not,
+)
 
 DAY = "2026-05-04"
 ANN = Payer(day=DAY, platform="telegram", account="main", chat="-100", user="42", agent="main")
@@ -45,11 +59,13 @@ def test_without_budgets_nobody_is_refused() -> None:
         ),
         (
             {"chat": Budget(usd_per_day=0.5)},
-            "Today's budget of $0.50 for this chat is used up; it starts again at 00:00 Europe/Berlin.",
+            "Today's budget of $0.50 for this chat is used up; it starts again at 00:00 "
+            "Europe/Berlin.",
         ),
         (
             {"total": Budget(tokens_per_day=100)},
-            "Today's budget of 100 tokens for everybody is used up; it starts again at 00:00 Europe/Berlin.",
+            "Today's budget of 100 tokens for everybody is used up; it starts again at 00:00 "
+            "Europe/Berlin.",
         ),
     ],
 )

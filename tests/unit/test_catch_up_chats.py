@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.fakes import FrozenClock
 from tests.oracle_store import MemoryStore
 from tests.talk import exchange
-from turngate.gateway.daemon.catch_up_chats import places_of
+from turngate.gateway.daemon.catch_up_chats import chats_to_catch_up
 from turngate.gateway.domain.messages import ChatType, SessionSource
 from turngate.gateway.rules.authorization import Access, Allowed
 from turngate.gateway.rules.policy import Policy
@@ -24,7 +24,7 @@ async def test_conversations_come_before_what_the_config_names() -> None:
         )
     )
 
-    places = await places_of(store, Policy(agents={}, access=access), "discord", "main")()
+    places = await chats_to_catch_up(store, Policy(agents={}, access=access), "discord", "main")()
 
     assert places == (
         ANN.nameless,
@@ -44,4 +44,7 @@ async def test_another_account_s_places_are_none_of_ours() -> None:
         )
     )
 
-    assert await places_of(store, Policy(agents={}, access=access), "discord", "support")() == ()
+    assert (
+        await chats_to_catch_up(store, Policy(agents={}, access=access), "discord", "support")()
+        == ()
+    )

@@ -43,10 +43,10 @@ def test_all_of_a_pipe_is_read() -> None:
 @pytest.mark.parametrize(
     ("piped", "reason"),
     [
-        (b"x" * 10_000_000, "more than 1,048,576 bytes were piped in; send less"),
+        (b"x" * 10_000_000, "the input has more than 1,048,576 bytes; send less"),
         (b"\x89PNG\r\n\xff\xfe", "not UTF-8 text"),
-        (b"", "nothing was piped in"),
-        (b" \n\t\n", "nothing was piped in"),
+        (b"", "the input is empty"),
+        (b" \n\t\n", "the input is empty"),
     ],
 )
 def test_what_is_no_message_is_refused_with_the_cure(piped: bytes, reason: str) -> None:

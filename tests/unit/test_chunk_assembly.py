@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngate.gateway.agents.chunk_assembly import Calls, TextAssembler
+from turngate.gateway.domain.agent_events import Tool, ToolStatus
 from turngate.gateway.domain.errors import AgentError
-from turngate.gateway.domain.messages import Tool, ToolStatus
 
 DONE, FAILED, STARTED = ToolStatus.DONE, ToolStatus.FAILED, ToolStatus.STARTED
 

@@ -21,12 +21,14 @@ TABLE = [
     ("{groups: mentions}", '1:18: access.groups: "mentions" is no choice; did you mean mention?'),
     (
         "{group_modes: {'telegram:12': all}}",
-        '1:24: access.group_modes."telegram:12": this is a person; a mode is for a chat, a guild or a team, '
+        '1:24: access.group_modes."telegram:12": this is a person; a mode is for a chat, a guild '
+        "or a team, "
         "such as telegram:chat:-100123",
     ),
     (
         "{group_modes: {'telegram:chat:-1': maybe}}",
-        '1:44: access.group_modes."telegram:chat:-1": "maybe" is no choice; write one of mention, all, off',
+        '1:44: access.group_modes."telegram:chat:-1": "maybe" is no choice; write one of '
+        "mention, all, off",
     ),
     ("{background: -1}", "1:22: access.background: this is too small; write 0 or more"),
     ("{background: 1000}", "1:22: access.background: this is too large; write 200 or less"),
@@ -36,15 +38,18 @@ TABLE = [
     ),
     (
         "{wake_words: ['']}",
-        '1:23: access.wake_words[0]: this must be a pattern; write words in quotes, such as "^hey bot"',
+        "1:23: access.wake_words[0]: this must be a pattern; write words in quotes, such as "
+        '"^hey bot"',
     ),
     (
         "{wake_words: [7]}",
-        '1:23: access.wake_words[0]: this must be a pattern; write words in quotes, such as "^hey bot"',
+        "1:23: access.wake_words[0]: this must be a pattern; write words in quotes, such as "
+        '"^hey bot"',
     ),
     (
         "{wake_words: ['hey (bot']}",
-        "1:23: access.wake_words[0]: this is no regular expression (missing ), unterminated subpattern); "
+        "1:23: access.wake_words[0]: this is no regular expression (missing ), unterminated "
+        "subpattern); "
         "put a \\ before a sign that stands for itself",
     ),
     (
@@ -89,7 +94,10 @@ def test_a_chat_has_its_mode_and_off_is_a_word() -> None:
     assert config_of(as_yaml(config)).access == config.access
 
 
-SLACKS = "platforms: {slack: [{account: a, bot_token: x, app_token: y}, {account: b, bot_token: x, app_token: y}]}\n"
+SLACKS = (
+    "platforms: {slack: [{account: a, bot_token: x, app_token: y}, {account: b, bot_token: "
+    "x, app_token: y}]}\n"
+)
 
 
 @pytest.mark.parametrize("written", ["bots: ['slack:U2']", "group_modes: {'slack:chat:C2': all}"])

@@ -32,7 +32,10 @@ def test_keys_are_named_down_to_the_last() -> None:
 
 
 def test_a_secret_that_changed_behind_its_name_is_a_change() -> None:
-    text = "agents: {main: {kind: openai, base_url: http://127.0.0.1:1/v1, model: m, api_key: '${KEY}'}}"
+    text = (
+        "agents: {main: {kind: openai, base_url: http://127.0.0.1:1/v1, model: m, api_key: "
+        "'${KEY}'}}"
+    )
 
     assert changed(text, text) == ("agents.main.api_key",)
 

@@ -10,8 +10,13 @@ import yaml
 from pydantic import SecretStr
 
 from tests.configs import config_of
-from turngate.config.schema import Config, DiscordAccount, Section, SlackAccount, TelegramAccount
-from turngate.config.show import as_yaml, json_schema, masked
+from turngate.config.platforms import PLATFORMS, section_of
+from turngate.config.schema import Config, Section
+from turngate.config.show import (
+    as_yaml,
+    json_schema,
+    masked,
+)
 from turngate.config.unsupported import NOT_BUILT_YET
 from turngate.config.validate import section_at
 
@@ -39,10 +44,11 @@ def test_the_example_equals_the_defaults() -> None:
 def test_the_entries_of_the_example_have_every_default_of_a_bot() -> None:
     config = config_of(with_a_bot(), **ENVIRONMENT)
 
+    telegram, discord, slack = (section_of(package.settings) for package in PLATFORMS.values())
     canary = SecretStr("canary")
-    assert config.platforms.telegram == (TelegramAccount(token=canary),)
-    assert config.platforms.slack == (SlackAccount(bot_token=canary, app_token=canary),)
-    assert config.platforms.discord == (DiscordAccount(token=canary),)
+    assert config.platforms.telegram == (telegram(token=canary),)
+    assert config.platforms.slack == (slack(bot_token=canary, app_token=canary),)
+    assert config.platforms.discord == (discord(token=canary),)
 
 
 def test_the_example_works_when_everything_is_built() -> None:
@@ -67,7 +73,8 @@ def test_every_line_of_the_table_of_what_is_not_built_names_a_key() -> None:
 
 def test_what_is_shown_can_be_used_as_a_file() -> None:
     config = config_of(
-        'state_dir: /x\ntimezone: Asia/Tokyo\nsessions: {reset: {daily_at: "12:30"}}\nweb: {listen: null}'
+        'state_dir: /x\ntimezone: Asia/Tokyo\nsessions: {reset: {daily_at: "12:30"}}\nweb: '
+        "{listen: null}"
     )
 
     assert config_of(as_yaml(config)) == config

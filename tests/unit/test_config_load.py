@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from turngate.config.load import candidates, host_zone, load
+from turngate.config.load import (
+    candidates,
+    host_zone,
+    load,
+)
 from turngate.config.schema import Config
 from turngate.gateway.domain.errors import ConfigError
 

@@ -104,7 +104,8 @@ TABLE = [
     ),
     (
         "agents: {main: {kind: command, argv: [x], session_end: true}}",
-        "1:56: agents.main.session_end: a program hears of it in JSON lines; write format: jsonl, or remove it",
+        "1:56: agents.main.session_end: a program hears of it in JSON lines; write format: "
+        "jsonl, or remove it",
     ),
     # Choices
     (
@@ -160,7 +161,8 @@ TABLE = [
     ),
     (
         "agents: {main: {model: 2026-13-31}}",
-        f"1:24: agents.main.model: YAML reads a bare 2026-13-31 as a date that does not exist; {QUOTES}",
+        "1:24: agents.main.model: YAML reads a bare 2026-13-31 as a date that does not exist; "
+        f"{QUOTES}",
     ),
     (
         "sessions: {reset: {daily_at: 12:30}}",
@@ -206,7 +208,8 @@ TABLE = [
     ),
     (
         'sessions: {reset: {daily_at: "24:00"}}',
-        '1:30: sessions.reset.daily_at: this is no time of day; write "04:00", with hours from 00 to 23',
+        '1:30: sessions.reset.daily_at: this is no time of day; write "04:00", with hours from '
+        "00 to 23",
     ),
     (
         "timezone: Europe/Berln",
@@ -218,7 +221,8 @@ TABLE = [
     ),
     (
         "timezone: ../etc/passwd",
-        '1:11: timezone: there is no time zone "../etc/passwd"; write a name such as Europe/Berlin or UTC',
+        '1:11: timezone: there is no time zone "../etc/passwd"; write a name such as '
+        "Europe/Berlin or UTC",
     ),
     # Names, addresses
     (
@@ -227,22 +231,26 @@ TABLE = [
     ),
     (
         "agents: {main: {base_url: localhost}}",
-        '1:27: agents.main.base_url: "localhost" is no address; write one that starts with https:// or http://',
+        '1:27: agents.main.base_url: "localhost" is no address; write one that starts with '
+        "https:// or http://",
     ),
     (
         "agents: {main: {model: '${M}'}}",
-        "1:24: agents.main.model: ${...} stands for secrets only, and this is none; write the value itself",
+        "1:24: agents.main.model: ${...} stands for secrets only, and this is none; write the "
+        "value itself",
     ),
     ("web: {listen: 8765}", f"1:15: web.listen: {LISTEN}"),
     ("web: {listen: 127.0.0.1}", f"1:15: web.listen: {LISTEN}"),
     ("web: {listen: 127.0.0.1:99999}", f"1:15: web.listen: {LISTEN}"),
     (
         "web: {listen: 0.0.0.0:80}",
-        '1:15: web.listen: "0.0.0.0" can be reached from outside; write 127.0.0.1, and use a tunnel or a proxy',
+        '1:15: web.listen: "0.0.0.0" can be reached from outside; write 127.0.0.1, and use a '
+        "tunnel or a proxy",
     ),
     (
         "web: {listen: example.org:80}",
-        '1:15: web.listen: "example.org" can be reached from outside; write 127.0.0.1, and use a tunnel or a proxy',
+        '1:15: web.listen: "example.org" can be reached from outside; write 127.0.0.1, and use a '
+        "tunnel or a proxy",
     ),
     ("storage: {url: mysql://me:pw@h}", "1:16: storage.url: this is no storage; write sqlite"),
     # Between keys
@@ -285,11 +293,13 @@ TABLE = [
     # Access
     (
         "access: {allow: ['telegram:@ann']}",
-        f'1:18: access.allow[0]: "@ann" is no id; {NAMES}: on telegram it is a number such as 12345',
+        f'1:18: access.allow[0]: "@ann" is no id; {NAMES}: on telegram it is a number such as '
+        "12345",
     ),
     (
         "access: {allow: ['discord:ann#1']}",
-        f'1:18: access.allow[0]: "ann#1" is no id; {NAMES}: on discord it is a number such as 678{DISCORD}',
+        f'1:18: access.allow[0]: "ann#1" is no id; {NAMES}: on discord it is a number such as '
+        f"678{DISCORD}",
     ),
     (
         "access: {admins: ['slack:ann']}",
@@ -305,7 +315,8 @@ TABLE = [
     ),
     (
         "access: {allow: ['slack:chat:general']}",
-        '1:18: access.allow[0]: "general" is no id of a chat on slack; names can change hands, write the id',
+        '1:18: access.allow[0]: "general" is no id of a chat on slack; names can change hands, '
+        "write the id",
     ),
     (
         "access: {allow: ['telegram:guild:1']}",
@@ -317,7 +328,8 @@ TABLE = [
     ),
     (
         "access: {allow: ['web:1']}",
-        "1:18: access.allow[0]: web needs no entry: whoever sits at this machine is its admin; remove the entry",
+        "1:18: access.allow[0]: web needs no entry: whoever sits at this machine is its admin; "
+        "remove the entry",
     ),
     ("access: {allow: [12345]}", f"1:18: access.allow[0]: {NO_ENTRY}"),
     ("access: {allow: ['telegram']}", f"1:18: access.allow[0]: {NO_ENTRY}"),
@@ -328,7 +340,8 @@ TABLE = [
     ),
     (
         "platforms: {discord: [{token: a, gateway_url: https://gateway.discord.gg}]}",
-        '1:47: platforms.discord[0].gateway_url: "https://gateway.discord.gg" is no address of a gateway; '
+        '1:47: platforms.discord[0].gateway_url: "https://gateway.discord.gg" is no address of a '
+        "gateway; "
         "write one that starts with wss:// or ws://",
     ),
     (
@@ -404,7 +417,10 @@ def test_bytes_that_are_no_text_are_refused(content: bytes, mistake: str) -> Non
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
-    text = "sesions: {}\nturns: {drain: 5, concurrent: 0}\nlog: {level: loud}\nlog: {}\nroutes: [{match: {}, agent: x}]\n"
+    text = (
+        "sesions: {}\nturns: {drain: 5, concurrent: 0}\nlog: {level: loud}\nlog: {}\nroutes: "
+        "[{match: {}, agent: x}]\n"
+    )
 
     found = mistakes_in(text + "agents: {main: {kind: oracle, modle: 1, system_prompt: &a x}}")
 
@@ -443,7 +459,10 @@ def test_an_alias_bomb_is_refused_without_being_unfolded() -> None:
     )
 
 
-SLACKS = "platforms: {slack: [{account: a, bot_token: x, app_token: y}, {account: b, bot_token: x, app_token: y}]}\n"
+SLACKS = (
+    "platforms: {slack: [{account: a, bot_token: x, app_token: y}, {account: b, bot_token: "
+    "x, app_token: y}]}\n"
+)
 BUILT = {
     "with several workspaces an entry must say which": (
         SLACKS + 'access: {allow: ["slack:U2", "slack/a:U2", "telegram:1"]}',
@@ -451,7 +470,8 @@ BUILT = {
     ),
     "two accounts of one name": (
         "platforms: {telegram: [{token: x}, {token: y}]}",
-        '1:36: platforms.telegram[1]: the account "main" is here twice; give each its own name with account:',
+        '1:36: platforms.telegram[1]: the account "main" is here twice; give each its own name '
+        "with account:",
     ),
     "an account without a token": (
         "platforms: {telegram: [{}]}",
@@ -463,7 +483,8 @@ BUILT = {
     ),
     "a workspace that nothing is heard of": (
         "platforms: {slack: [{bot_token: x}]}",
-        "1:21: platforms.slack[0] lacks the key app_token, which Socket Mode needs; add it, or receive by HTTP: "
+        "1:21: platforms.slack[0] lacks the key app_token, which Socket Mode needs; add it, or "
+        "receive by HTTP: "
         "receive: {http: {listen: 127.0.0.1:3000, signing_secret: ...}}",
     ),
     "a way to receive from Slack that does not exist": (
@@ -479,12 +500,15 @@ BUILT = {
         '1:44: platforms.telegram[0].receive: "poling" is no choice; did you mean polling?',
     ),
     "a webhook without a secret": (
-        "platforms: {telegram: [{token: x, receive: {webhook: {url: https://x.org, listen: 127.0.0.1:1}}}]}",
+        "platforms: {telegram: [{token: x, receive: {webhook: {url: https://x.org, listen: "
+        "127.0.0.1:1}}}]}",
         "1:54: platforms.telegram[0].receive.webhook lacks the key secret; add it",
     ),
     "a secret that Telegram would not take": (
-        "platforms: {telegram: [{token: x, receive: {webhook: {url: https://x.y, listen: 127.0.0.1:1, secret: ä}}}]}",
-        "1:102: platforms.telegram[0].receive.webhook.secret: Telegram takes letters, digits, _ and -, at most 256 of "
+        "platforms: {telegram: [{token: x, receive: {webhook: {url: https://x.y, listen: "
+        "127.0.0.1:1, secret: ä}}}]}",
+        "1:102: platforms.telegram[0].receive.webhook.secret: Telegram takes letters, digits, _ "
+        "and -, at most 256 of "
         "them; write another secret",
     ),
     "an id that YAML rounds": (

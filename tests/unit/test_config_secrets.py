@@ -16,7 +16,12 @@ from pydantic import SecretStr
 from tests.configs import checked, config_of, mistakes_in
 from turngate.config.load import load
 from turngate.config.schema import Config, Section
-from turngate.config.show import as_json, as_yaml, json_schema, masked
+from turngate.config.show import (
+    as_json,
+    as_yaml,
+    json_schema,
+    masked,
+)
 from turngate.config.warnings import SECRET_KEYS
 from turngate.gateway.domain.errors import ConfigError
 
@@ -68,11 +73,13 @@ WRONG = [
     ("$KEY", f"the braces are missing; {HOW}"),
     (
         "${file:/nonexistent/key}",
-        'the file "/nonexistent/key" does not exist or is no plain file; create it, readable by this user only',
+        'the file "/nonexistent/key" does not exist or is no plain file; create it, readable by '
+        "this user only",
     ),
     (
         "${file:/dev/zero}",
-        'the file "/dev/zero" does not exist or is no plain file; create it, readable by this user only',
+        'the file "/dev/zero" does not exist or is no plain file; create it, readable by this '
+        "user only",
     ),
     (
         "${credential:key}",
@@ -211,7 +218,8 @@ def test_a_budget_in_money_that_cannot_see_an_agent_s_price_earns_a_warning(tmp_
     file = tmp_path / "turngate.yaml"
     file.write_text(
         "agents:\n  main: {}\n  cheap: {kind: http, url: http://127.0.0.1/, price: {input: 1}}\n"
-        "  dear: {kind: http, url: http://127.0.0.1/}\nbudgets: {user: {usd_per_day: 1, tokens_per_day: 5}}\n"
+        "  dear: {kind: http, url: http://127.0.0.1/}\nbudgets: {user: {usd_per_day: 1, "
+        "tokens_per_day: 5}}\n"
     )
 
     warnings = load(file, environment={"HOME": "/home/ann"}).warnings

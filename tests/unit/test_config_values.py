@@ -11,9 +11,14 @@ from pydantic import ValidationError
 from tests.configs import config_of
 from tests.fakes import dm
 from turngate.config.access import AccessEntry, Whom
-from turngate.config.fields import ListenAddress, written_duration, written_size
+from turngate.config.fields import (
+    ListenAddress,
+    written_duration,
+    written_size,
+)
 from turngate.config.schema import Config, Log
-from turngate.gateway.domain.messages import ChatType, ResetPolicy
+from turngate.gateway.domain.messages import ChatType
+from turngate.gateway.domain.session import ResetPolicy
 from turngate.gateway.rules.budgets import Budget, Budgets
 from turngate.gateway.rules.history_window import HistoryRules
 
@@ -177,8 +182,10 @@ def test_a_folder_starts_at_home_or_beside_the_file(written: str, folder: str) -
 
 def test_a_platform_s_accounts_are_read_once_it_is_built() -> None:
     text = (
-        "platforms:\n  telegram:\n    - token: ${T}\n      home: -100\n    - account: other\n      token: ${T}\n"
-        "      receive: {webhook: {url: https://x.org/hook, listen: 127.0.0.1:8443, secret: '${T}'}}\n"
+        "platforms:\n  telegram:\n    - token: ${T}\n      home: -100\n    - account: other\n    "
+        "  token: ${T}\n"
+        "      receive: {webhook: {url: https://x.org/hook, listen: 127.0.0.1:8443, secret: "
+        "'${T}'}}\n"
         "  slack: [{bot_token: '${T}', app_token: '${T}'}]\naccess: {allow: ['slack:U2']}\n"
     )
 

@@ -1,4 +1,7 @@
-"""What the agent is told about the place it speaks in, and that no name of a person or place becomes a sentence."""
+"""
+What the agent is told about the place it speaks in, and that no name of a person or place becomes a
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,16 @@ from dataclasses import replace
 
 import pytest
 
-from turngate.gateway.domain.messages import (
-    ChatType,
-    EndReason,
-    ResetNotice,
-    SessionId,
-    SessionSource,
-)
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.messages import ChatType, SessionSource
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.session import EndReason, ResetNotice
 from turngate.gateway.domain.text import clean_label
-from turngate.gateway.rules.context_prompt import HomeChannel, PromptFacts, context_prompt
+from turngate.gateway.rules.context_prompt import (
+    HomeChannel,
+    PromptFacts,
+    context_prompt,
+)
 from turngate.gateway.rules.redaction import Redactor
 
 GROUP_ID = "-1001234567890"

@@ -1,4 +1,7 @@
-"""Places where a crash would hurt: each has one name, stands in the code, and costs nothing unless a test asks."""
+"""
+Places where a crash would hurt: each has one name, stands in the code, and costs nothing unless a
+test asks.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,11 @@ import sys
 from collections import Counter
 
 from tests.commands import ROOT
-from turngate.gateway.domain.crashpoints import POINTS, UPKEEP_POINTS, crashpoint
+from turngate.gateway.domain.crashpoints import (
+    POINTS,
+    UPKEEP_POINTS,
+    crashpoint,
+)
 
 ARMED = """
 from turngate.gateway.domain.crashpoints import arm, crashpoint

@@ -16,6 +16,7 @@ from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from tests.talk import begin
 from turngate.gateway.domain import crashpoints
+from turngate.gateway.domain.agent_events import AgentEvent
 from turngate.gateway.domain.errors import (
     NotSent,
     Retryable,
@@ -25,19 +26,25 @@ from turngate.gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from turngate.gateway.domain.messages import (
-    AgentEvent,
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.outbox import (
     Part,
     PartState,
     Sent,
-    SessionSource,
-    Text,
-    TurnId,
 )
-from turngate.gateway.domain.ports.adapter import Adapter, Limits, Rate
-from turngate.gateway.domain.ports.store import Outcome, Store
+from turngate.gateway.domain.ports.adapter import (
+    Adapter,
+    Limits,
+    Rate,
+)
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.store_values import Outcome
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
+from turngate.gateway.stores.waiting_store import waiting
 
 
 def now() -> float:
@@ -193,8 +200,10 @@ async def post(
     rules = DeliveryRules(retry_for=retry_for, stream=stream)
     try:
         async with asyncio.TaskGroup() as tasks:
-            delivery = Delivery(rules, seen_as or store, clock, Observer(), tasks)  # type: ignore[arg-type]
-            delivery.connect({("web", "main"): adapter})
+            accounts = ConnectedAccounts({("web", "main"): adapter})
+            delivery = Delivery(
+                rules, accounts, waiting(seen_as or store, Observer()), clock, Observer(), tasks
+            )
             yield Post(delivery, store)
             raise _Over
     except* _Over:

@@ -10,24 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes import NOON, assistant, dm, message, said, user
-from turngate.gateway.agents.blocks import Words
-from turngate.gateway.agents.dialogue import Utterance, dialogue, has_files
-from turngate.gateway.domain.messages import (
-    Attachment,
+from turngate.gateway.agents.blocks import TextBlock
+from turngate.gateway.agents.dialogue import (
+    Utterance,
+    dialogue,
+    has_files,
+)
+from turngate.gateway.domain.agent_events import Turn
+from turngate.gateway.domain.ids import (
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from turngate.gateway.domain.messages import Attachment, ReplyTo
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.transcript import (
     Entry,
     Media,
     MediaType,
     Origin,
     Reasoning,
-    ReplyTo,
     Role,
-    Session,
-    SessionId,
-    SessionKey,
     Text,
     ToolCall,
-    Turn,
-    TurnId,
 )
 from turngate.gateway.turns.compaction import HEADING
 
@@ -59,7 +64,7 @@ def spoken(asked: Turn) -> list[tuple[str, list[str]]]:
     return [
         (
             "person" if each.by_person else "model",
-            [block.text for block in each.content if isinstance(block, Words)],
+            [block.text for block in each.content if isinstance(block, TextBlock)],
         )
         for each in dialogue(asked, images=True)
     ]
@@ -233,7 +238,8 @@ class TestWords:
             (
                 "person",
                 [
-                    "[in reply to your message: shall we go?] [forwarded, written by somebody else] yes"
+                    "[in reply to your message: shall we go?] [forwarded, written by somebody "
+                    "else] yes"
                 ],
             )
         ]

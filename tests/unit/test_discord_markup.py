@@ -6,7 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from turngate.adapters.discord.markup import LARGEST_TEXT, Marked, marked, plain, units
+from turngate.adapters.discord.markup import (
+    LARGEST_TEXT,
+    Marked,
+    marked,
+    plain,
+    units,
+)
 from turngate.gateway.outbound.rendering import split
 from turngate.gateway.rules.redaction import Redactor
 
@@ -95,7 +101,10 @@ def test_code_is_as_it_was_written_between_fences_that_discord_knows(
 
 
 def test_a_table_stands_in_columns() -> None:
-    table = "| Name | Größe | 数 |\n|:--|--:|:-:|\n| **Ann** | `1` | 你好 |\n| [Bob](http://b.c) | 22\nafter"
+    table = (
+        "| Name | Größe | 数 |\n|:--|--:|:-:|\n| **Ann** | `1` | 你好 |\n| [Bob](http://b.c) | "
+        "22\nafter"
+    )
 
     assert marked(table).text.split("\n") == [
         "```",

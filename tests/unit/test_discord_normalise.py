@@ -1,4 +1,7 @@
-"""Every kind of event that Discord tells of, and what it means: `tests/golden/discord` has one of each."""
+"""
+Every kind of event that Discord tells of, and what it means: `tests/golden/discord` has one of
+each.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,19 @@ from typing import Any
 
 import pytest
 
-from turngate.adapters.discord.channels import Names, place_of
+from turngate.adapters.discord.channels import Names, channel_from
 from turngate.adapters.discord.contents import FileRef
-from turngate.adapters.discord.mentions import linked, readable, without_ids
-from turngate.adapters.discord.normalise import HANDLED, Me, lacks_content, normalise
+from turngate.adapters.discord.mentions import (
+    linked,
+    readable,
+    without_ids,
+)
+from turngate.adapters.discord.normalise import (
+    HANDLED,
+    Me,
+    lacks_content,
+    normalise,
+)
 from turngate.gateway.domain.messages import InboundMessage
 from turngate.gateway.domain.serialization import from_dict, to_dict
 
@@ -37,7 +49,7 @@ def case(name: str) -> Any:
 
 
 def normalised(case: Any, me: Me = ME, **changes: object) -> InboundMessage | None:
-    place = place_of(case["channel"], guild=case["guild"], parent=case["parent"])
+    place = channel_from(case["channel"], guild=case["guild"], parent=case["parent"])
     me = replace(me, threads=case.get("threads", False))
     return normalise(case["event"], case["payload"] | changes, place, me, NOW, NAMES)
 

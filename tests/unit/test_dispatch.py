@@ -1,4 +1,7 @@
-"""The desk: commands and messages that are one too many, each answered without a turn, whatever the disk does."""
+"""
+Commands and messages that are one too many, each answered without a turn, whatever the
+disk does.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,28 @@ from tests.fakes import ScriptedAgent, assistant, message
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from turngate.gateway.commands import COMMANDS
+from turngate.gateway.commands.dispatch import CommandDispatch, StoredCommand
 from turngate.gateway.commands.registry import Call, Retry
 from turngate.gateway.domain.errors import AlreadySettled, StoreUnavailable
-from turngate.gateway.domain.messages import InboxState, Origin, Part, Role, SessionKey
-from turngate.gateway.domain.ports.store import Claim, Outcome, Store
+from turngate.gateway.domain.ids import SessionKey
+from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.store_values import Claim, Outcome
+from turngate.gateway.domain.transcript import Origin, Role
 from turngate.gateway.inbound.pairing import Pairing
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
+from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.rules.outcomes import TOO_MANY, asked
 from turngate.gateway.rules.policy import Policy
-from turngate.gateway.stores.session_files import Files
-from turngate.gateway.turns.batch import ActiveBatch, Stored
+from turngate.gateway.stores.session_files import SessionFiles
+from turngate.gateway.stores.waiting_store import waiting
+from turngate.gateway.turns.batch import ActiveBatch, QueuedMessage
+from turngate.gateway.turns.billing import Billing
+from turngate.gateway.turns.compaction import Compaction
 from turngate.gateway.turns.lanes import LaneRules, Lanes
-from turngate.gateway.turns.recorder import Desk
+from turngate.gateway.turns.recorder import TurnRecorder
 
 
 class Odd:
@@ -55,19 +66,38 @@ def failing(verb: Callable[..., object], times: int) -> Callable[..., object]:
 
 
 class Counter:
-    """A desk with its lanes, and short ways to come to it."""
+    """Commands and turns with their lanes, and short ways to run them."""
 
     def __init__(self, store: Store, clock: LoopClock, tasks: asyncio.TaskGroup) -> None:
         self.policy: Policy = policy_for(ScriptedAgent())
         self.key = self.policy.key_of(at_desk())
         self.store = store
+        store = waiting(store, Observer())
         self.lanes = Lanes(LaneRules(), self._work, tasks)
-        delivery = Delivery(DeliveryRules(), store, clock, Observer(), tasks)
-        fitting = Splitter(
-            delivery=delivery, files=Files(Path("no-files-here")), observer=Observer()
+        accounts = ConnectedAccounts()
+        observer = Observer()
+        splitter = Splitter(
+            accounts=accounts, files=SessionFiles(Path("no-files-here")), observer=observer
         )
-        house = self.policy, store, Observer(), clock
-        self.desk = Desk(*house, self.lanes, Pairing(store, b""), fitting, delivery.take_up, tasks)
+        billing = Billing(self.policy, store, observer, clock)
+        compaction = Compaction(self.policy, store, observer, clock, billing, tasks)
+        self.recorder = TurnRecorder(
+            policy=self.policy,
+            store=store,
+            billing=billing,
+            compaction=compaction,
+        )
+        self.dispatch = CommandDispatch(
+            policy=self.policy,
+            store=store,
+            observer=observer,
+            clock=clock,
+            lanes=self.lanes,
+            pairing=Pairing(store, b""),
+            splitter=splitter,
+            standing=billing.standing,
+            compact=compaction.on_request,
+        )
         self.stopped = 0
 
     async def _work(self, key: SessionKey, running: ActiveBatch) -> None:
@@ -77,22 +107,38 @@ class Counter:
         await stop.wait()
         self.stopped += 1
 
-    async def stored(self, text: str, *, id: str = "m1", first: bool | None = None) -> Stored:  # noqa: A002
+    async def stored(
+        self,
+        text: str,
+        *,
+        id: str = "m1",  # noqa: A002
+        first: bool | None = None,  # noqa: A002, RUF100
+    ) -> QueuedMessage:
         inbound = message(text, id=id, source=at_desk())
         accepted = await self.store.accept(inbound, self.key)
         surplus = first is not None
-        return Stored(
+        return QueuedMessage(
             id=accepted.id, message=inbound, is_surplus=surplus, is_first_surplus=bool(first)
         )
 
     async def command(
-        self, text: str, *, id: str = "m1", beside: bool = True
-    ) -> Retry | tuple[Part, ...]:  # noqa: A002
+        self,
+        text: str,
+        *,
+        id: str = "m1",  # noqa: A002
+        beside: bool = True,  # noqa: A002, RUF100
+    ) -> Retry | tuple[Part, ...]:
         call = COMMANDS.find(text)
         assert isinstance(call, Call)
-        return await self.desk.command(
-            self.key, ActiveBatch([await self.stored(text, id=id)], beside=beside), call
+        queued = await self.stored(text, id=id)
+        stored = StoredCommand(
+            row=queued.id,
+            message=queued.message,
+            recovered=queued.recovered,
+            is_beside=beside,
+            set_stop=lambda stop: None,
         )
+        return await self.dispatch.run(self.key, call, stored)
 
     async def talk(self, question: str = "why", answer: str = "because") -> None:
         """One exchange that is over."""
@@ -171,7 +217,7 @@ class TestCommands:
             again = await at.command("/retry", beside=False)
 
             assert isinstance(again, Retry)
-            assert [entry.text for entry in again.said] == ["why"]
+            assert [entry.text for entry in again.entries] == ["why"]
             assert [text for _, _, text in await at.said()] == ["why", "because"]
             assert [item.message.text for item in await at.store.inbox(InboxState.WAITING)] == [
                 "/retry"
@@ -200,8 +246,12 @@ class TestCommands:
 class TestOneTooMany:
     async def test_the_first_is_told_and_the_others_are_not(self) -> None:
         async with counter() as at:
-            first = await at.desk.refuse(ActiveBatch([await at.stored("a", id="1", first=True)]))
-            second = await at.desk.refuse(ActiveBatch([await at.stored("b", id="2", first=False)]))
+            first = await at.recorder.refuse(
+                ActiveBatch([await at.stored("a", id="1", first=True)])
+            )
+            second = await at.recorder.refuse(
+                ActiveBatch([await at.stored("b", id="2", first=False)])
+            )
 
             assert [(part.text, part.reply_to) for part in first] == [(TOO_MANY, "1")]
             assert second == ()
@@ -211,14 +261,14 @@ class TestOneTooMany:
             stored = [
                 await at.stored("a", id=str(number), first=number == 1) for number in range(4)
             ]
-            told = await at.desk.refuse(ActiveBatch(stored))
+            told = await at.recorder.refuse(ActiveBatch(stored))
 
             assert [part.reply_to for part in told] == ["1"]
             assert len(await at.store.inbox(InboxState.REFUSED)) == 4
 
     async def test_it_keeps_its_words_and_is_not_in_the_transcript(self) -> None:
         async with counter() as at:
-            await at.desk.refuse(ActiveBatch([await at.stored("a", first=True)]))
+            await at.recorder.refuse(ActiveBatch([await at.stored("a", first=True)]))
 
             (item,) = await at.store.inbox(InboxState.REFUSED)
             assert (item.message.text, item.reason) == ("a", "too many messages wait")
@@ -227,7 +277,9 @@ class TestOneTooMany:
     @pytest.mark.parametrize("verb", ["open", "refuse"])
     async def test_a_disk_that_is_full_for_a_while_delays_the_notice(self, verb: str) -> None:
         async with counter(**{verb: lambda store: failing(getattr(store, verb), 4)}) as at:
-            assert len(await at.desk.refuse(ActiveBatch([await at.stored("a", first=True)]))) == 1
+            assert (
+                len(await at.recorder.refuse(ActiveBatch([await at.stored("a", first=True)]))) == 1
+            )
 
 
 @hurried
@@ -246,7 +298,7 @@ class TestBeginning:
         async with counter(begin=held_up) as at:
             stored = [await at.stored("a", id=str(number)) for number in range(200)]
             begun = [
-                asyncio.ensure_future(at.desk.begin(ActiveBatch([each]), [each.message], None))
+                asyncio.ensure_future(at.recorder.begin(ActiveBatch([each]), [each.message], None))
                 for each in stored
             ]
             await asyncio.sleep(1)

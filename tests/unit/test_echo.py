@@ -9,20 +9,24 @@ import pytest
 from tests.fakes import NOON, assistant, dm, message, said, user
 from tests.hurry import hurried
 from turngate.gateway.agents import AgentSpec, load_agent
-from turngate.gateway.domain.errors import ConfigError
-from turngate.gateway.domain.messages import (
-    Attachment,
+from turngate.gateway.domain.agent_events import (
     Done,
+    Turn,
+    Usage,
+)
+from turngate.gateway.domain.errors import ConfigError
+from turngate.gateway.domain.ids import (
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.transcript import (
     MediaType,
     Origin,
     Role,
-    Session,
-    SessionId,
-    SessionKey,
     Text,
-    Turn,
-    TurnId,
-    Usage,
 )
 
 SESSION = Session(

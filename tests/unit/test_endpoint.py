@@ -1,4 +1,7 @@
-"""Where a model is asked: addresses as people write them, keys that never show, and mistakes found at the start."""
+"""
+Where a model is asked: addresses as people write them, keys that never show, and mistakes found at
+the start.
+"""
 
 from __future__ import annotations
 

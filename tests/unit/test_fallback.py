@@ -11,17 +11,25 @@ from tests.hurry import hurried
 from tests.programs import ENDING
 from tests.unit.test_agent_run import a_turn
 from turngate.gateway.agents.fallback import FallbackAgent, Link
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Done,
-    SessionEnded,
-    Text,
     Turn,
-    TurnId,
     Usage,
 )
-from turngate.gateway.domain.ports.adapter import HearsOfEndings, LetsOthersAnswer, TakesWords
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+)
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.ports.agent import (
+    HearsOfEndings,
+    LetsOthersAnswer,
+    TakesWords,
+)
+from turngate.gateway.domain.session import SessionEnded
+from turngate.gateway.domain.transcript import Text
 
 BUSY, GONE = (
     AgentUnavailable("too many ask at once", retry_after=7.0),

@@ -1,4 +1,7 @@
-"""Files on their way out: through the outbox like every part, as a file where that is possible, else in words."""
+"""
+Files on their way out: through the outbox like every part, as a file where that is possible, else
+in words.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,22 @@ from tests.at_work import at_desk
 from tests.fakes import NOON, FileAdapter, FrozenClock, RecordingAdapter
 from tests.oracle_store import MemoryStore
 from tests.talk import opening
-from turngate.gateway.domain.errors import NotSent, Undeliverable, Unreachable
-from turngate.gateway.domain.messages import File, Part, PartState, Sent
+from turngate.gateway.domain.agent_events import File
+from turngate.gateway.domain.errors import (
+    NotSent,
+    Undeliverable,
+    Unreachable,
+)
+from turngate.gateway.domain.outbox import (
+    Part,
+    PartState,
+    Sent,
+)
 from turngate.gateway.domain.ports.adapter import Adapter
 from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
-from turngate.gateway.stores.session_files import Files
+from turngate.gateway.stores.session_files import SessionFiles
 
 PATIENCE = 20.0
 
@@ -49,7 +62,7 @@ class Office:
 
     delivery: Delivery
     store: MemoryStore
-    files: Files
+    files: SessionFiles
 
     async def put_out(
         self, text: str = "", *, state: PartState = PartState.PENDING, edits: str | None = None
@@ -78,9 +91,9 @@ async def office(adapter: Adapter, folder: Path) -> AsyncIterator[Office]:
     store = MemoryStore(clock)
     try:
         async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            delivery = Delivery(DeliveryRules(), store, clock, Observer(), tasks)
-            delivery.connect({("web", "main"): adapter})
-            yield Office(delivery, store, Files(folder / "files"))
+            accounts = ConnectedAccounts({("web", "main"): adapter})
+            delivery = Delivery(DeliveryRules(), accounts, store, clock, Observer(), tasks)
+            yield Office(delivery, store, SessionFiles(folder / "files"))
             raise _Over
     except* _Over:
         pass

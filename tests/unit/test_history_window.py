@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes import NOON, assistant, said, user
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.transcript import (
     Entry,
     Media,
     MediaType,
@@ -21,12 +21,11 @@ from turngate.gateway.domain.messages import (
 )
 from turngate.gateway.rules.history_window import (
     HistoryRules,
-    estimate_text_tokens,
-    estimate_tokens,
     live_start,
     middle,
     window,
 )
+from turngate.gateway.rules.token_estimate import estimate_text_tokens, estimate_tokens
 
 UNAVAILABLE = "[result unavailable]"
 

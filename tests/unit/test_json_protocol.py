@@ -10,31 +10,39 @@ import pytest
 
 from tests.fakes import NOON, message, said, user
 from tests.programs import turn_in
-from turngate.gateway.agents.json_protocol import event_of, read_event, turn_document, written
-from turngate.gateway.domain.errors import AgentError
-from turngate.gateway.domain.messages import (
+from turngate.gateway.agents.json_protocol import (
+    event_of,
+    read_event,
+    turn_document,
+    written,
+)
+from turngate.gateway.domain.agent_events import (
     Ask,
+    Done,
+    File,
+    Send,
+    Tool,
+    ToolStatus,
+    Usage,
+)
+from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.messages import (
     Attachment,
     ChatType,
-    Done,
-    EndReason,
+    ReplyTo,
+    SessionSource,
+)
+from turngate.gateway.domain.session import EndReason, ResetNotice
+from turngate.gateway.domain.transcript import (
     Entry,
-    File,
     Media,
     MediaType,
     Origin,
     Reasoning,
-    ReplyTo,
-    ResetNotice,
     Role,
-    Send,
-    SessionId,
-    SessionSource,
     Text,
-    Tool,
     ToolCall,
-    ToolStatus,
-    Usage,
 )
 from turngate.gateway.rules.redaction import Redactor, new_key
 

@@ -1,4 +1,7 @@
-"""One turn at a time per conversation: order, what happens when busy, bursts, and who goes when there is no room."""
+"""
+One turn at a time per conversation: order, what happens when busy, bursts, and who goes when there
+is no room.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,18 @@ import pytest
 
 from tests.fakes import message
 from tests.hurry import hurried, later
-from turngate.gateway.domain.messages import InboxId, SessionKey, TurnId
-from turngate.gateway.turns.batch import ActiveBatch, Stored
-from turngate.gateway.turns.lanes import LaneRules, Lanes, Place, WhenBusy
+from turngate.gateway.domain.ids import (
+    InboxId,
+    SessionKey,
+    TurnId,
+)
+from turngate.gateway.turns.batch import ActiveBatch, QueuedMessage
+from turngate.gateway.turns.lanes import (
+    LaneRules,
+    Lanes,
+    Ticket,
+    WhenBusy,
+)
 
 KEY = SessionKey("agent:main:web:dm:desk")
 OTHER = SessionKey("agent:main:web:dm:other")
@@ -34,7 +46,7 @@ class Work:
     lanes: Lanes = field(init=False)
 
     async def __call__(self, key: SessionKey, running: ActiveBatch) -> None:
-        texts = [stored.message.text for stored in running.batch]
+        texts = [stored.message.text for stored in running.queued]
         stop = asyncio.Event()
         running.stoppable(stop.set)
         self.at_once += 1
@@ -62,8 +74,8 @@ def rules(
     return LaneRules(when_busy=when_busy, debounce=debounce, concurrent=concurrent)
 
 
-def stored(text: str, *, turn: int | None = None, alone: bool = False) -> Stored:
-    return Stored(
+def stored(text: str, *, turn: int | None = None, alone: bool = False) -> QueuedMessage:
+    return QueuedMessage(
         id=InboxId(1),
         message=message(text),
         turn=None if turn is None else TurnId(turn),
@@ -73,7 +85,7 @@ def stored(text: str, *, turn: int | None = None, alone: bool = False) -> Stored
 
 def put(
     work: Work, text: str, *, key: SessionKey = KEY, turn: int | None = None, alone: bool = False
-) -> Place:
+) -> Ticket:
     place = work.lanes.join(key)
     place.take(stored(text, turn=turn, alone=alone))
     return place
@@ -369,9 +381,9 @@ class TestStopping:
 
     async def test_nobody_begins_while_what_never_began_is_being_stopped(self) -> None:
         async def stop_slowly(_: SessionKey, running: ActiveBatch) -> None:
-            order.append(f"{running.batch[0].message.text} begins")
+            order.append(f"{running.queued[0].message.text} begins")
             await asyncio.sleep(5)
-            order.append(f"{running.batch[0].message.text} ends")
+            order.append(f"{running.queued[0].message.text} ends")
 
         order: list[str] = []
         async with asyncio.TaskGroup() as tasks:
@@ -448,7 +460,7 @@ class TestBeside:
     async def test_what_is_beside_starts_as_soon_as_it_is_stored_while_a_turn_runs(self) -> None:
         async with lanes(rules()) as work:
             put(work, "turn")
-            place = work.lanes.beside(KEY)
+            place = work.lanes.command_queue(KEY)
             await later(1)
             assert work.at_once == 1
             place.take(stored("/status", alone=True))
@@ -458,7 +470,7 @@ class TestBeside:
 
     async def test_one_beside_that_leaves_has_never_been(self) -> None:
         async with lanes(rules()) as work:
-            work.lanes.beside(KEY).leave()
+            work.lanes.command_queue(KEY).leave()
             await later()
 
             assert work.done == []
@@ -466,7 +478,7 @@ class TestBeside:
 
     async def test_what_is_beside_is_done_in_order_whenever_each_is_stored(self) -> None:
         async with lanes(rules(), Work(takes=1)) as work:
-            places = [(work.lanes.beside(KEY), f"/{number}") for number in range(10)]
+            places = [(work.lanes.command_queue(KEY), f"/{number}") for number in range(10)]
             for place, text in random.Random(5).sample(places, len(places)):
                 place.take(stored(text, alone=True))
             await later()
@@ -475,7 +487,7 @@ class TestBeside:
 
     async def test_who_comes_after_one_that_holds_the_lane_waits_until_it_is_answered(self) -> None:
         async with lanes(rules(), Work(takes=5)) as work:
-            held = work.lanes.beside(KEY, holding=True)
+            held = work.lanes.command_queue(KEY, holding=True)
             put(work, "later")
             await later(10)
             assert work.done == []
@@ -488,7 +500,7 @@ class TestBeside:
 
     async def test_one_that_leaves_holds_nobody_any_more(self) -> None:
         async with lanes(rules()) as work:
-            held = work.lanes.beside(KEY, holding=True)
+            held = work.lanes.command_queue(KEY, holding=True)
             put(work, "later")
             held.leave()
             await later()
@@ -498,7 +510,7 @@ class TestBeside:
 
     async def test_what_needs_quiet_takes_the_lane_if_nobody_is_in_it(self) -> None:
         async with lanes(rules()) as work:
-            place = work.lanes.when_quiet(KEY)
+            place = work.lanes.exclusive(KEY)
             put(work, "later")
             place.take(stored("/undo", alone=True))
             await later()
@@ -509,7 +521,7 @@ class TestBeside:
         async with lanes(rules()) as work:
             put(work, "turn")
             await later(1)
-            work.lanes.when_quiet(KEY).take(stored("/undo", alone=True))
+            work.lanes.exclusive(KEY).take(stored("/undo", alone=True))
             await later(1)
 
             assert work.at_once == 2
@@ -518,8 +530,8 @@ class TestBeside:
         self,
     ) -> None:
         async def answer_at_once(_: SessionKey, running: ActiveBatch) -> None:
-            running.answered()
-            order.append(f"{running.batch[0].message.text}, beside: {running.beside}")
+            running.mark_answered()
+            order.append(f"{running.queued[0].message.text}, beside: {running.beside}")
             await asyncio.sleep(5)
             order.append("sent")
 
@@ -528,13 +540,13 @@ class TestBeside:
             here = Lanes(rules(), answer_at_once, tasks)
             here.join(KEY).take(stored("turn"))
             await later(1)
-            here.when_quiet(KEY).take(stored("/undo", alone=True))
+            here.exclusive(KEY).take(stored("/undo", alone=True))
 
         assert order == ["turn, beside: False", "sent", "/undo, beside: False", "sent"]
 
     async def test_closing_finishes_what_runs_beside(self) -> None:
         async with lanes(rules()) as work:
-            work.lanes.beside(KEY, holding=True).take(stored("/new", alone=True))
+            work.lanes.command_queue(KEY, holding=True).take(stored("/new", alone=True))
             await later(1)
             await work.lanes.close()
 
@@ -552,7 +564,7 @@ class TestTooMany:
             put(work, "waits")
             for text in ("a", "b", "c"):
                 put(work, text)
-            work.lanes.beside(KEY).take(stored("/help", alone=True))
+            work.lanes.command_queue(KEY).take(stored("/help", alone=True))
             put(work, "d")
             await later(1000)
 

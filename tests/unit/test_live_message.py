@@ -1,4 +1,7 @@
-"""A turn shown in its platform's own stream: what was said stays, tools stand beside the words, one message remains."""
+"""
+A turn shown in its platform's own stream: what was said stays, tools stand beside the words, one
+message remains.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,18 @@ import pytest
 from tests.fakes import NOON
 from tests.hurry import hurried, later
 from tests.unit.test_preview import Editing, TypingEditor, now, playing
-from turngate.gateway.domain.errors import NotSent, Throttled, Undeliverable, Unreachable
-from turngate.gateway.domain.messages import Part, Sent, SessionSource, Text, Tool, ToolStatus
+from turngate.gateway.domain.agent_events import Tool, ToolStatus
+from turngate.gateway.domain.errors import (
+    NotSent,
+    Throttled,
+    Undeliverable,
+    Unreachable,
+)
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.adapter import Limits
-from turngate.gateway.domain.ports.store import LOST_PREVIEW
+from turngate.gateway.domain.store_values import LOST_PREVIEW
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.outbound.preview_text import PreviewText
 from turngate.gateway.rules.outcomes import MAY_STAND_ABOVE
 
@@ -308,7 +319,7 @@ def test_a_story_never_takes_back_what_it_said() -> None:
     assert states == ["One", "One two", "One two three", "One two three four", "One two three four"]
 
 
-def test_a_story_has_a_blank_line_where_a_tool_was_used_and_tells_nothing_of_what_it_was_given() -> (
+def test_a_story_has_a_blank_line_where_a_tool_was_used_and_tells_nothing_of_what_it_was_given() -> (  # noqa: E501
     None
 ):
     story = PreviewText(LIMITS)

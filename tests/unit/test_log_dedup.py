@@ -1,8 +1,16 @@
-"""A log has a bound, whatever goes wrong: the same trouble is told once, and then how often it came back."""
+"""
+A log has a bound, whatever goes wrong: the same trouble is told once, and then how often it came
+back.
+"""
 
 from __future__ import annotations
 
-from turngate.gateway.observability.log_dedup import FIRST_PAUSE, LONGEST_PAUSE, MOST_KEPT, LogDedup
+from turngate.gateway.observability.log_dedup import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    MOST_KEPT,
+    LogDedup,
+)
 
 
 class Clock:

@@ -14,10 +14,16 @@ from pathlib import Path
 import pytest
 import structlog
 
-from turngate.config.load import likes_colours, service
+from turngate.config.load import service, wants_colours
 from turngate.gateway.domain.errors import StoreUnavailable
 from turngate.gateway.observability.log_dedup import FIRST_PAUSE
-from turngate.gateway.observability.logs import Action, Form, Log, form_of, tell_crashes
+from turngate.gateway.observability.logs import (
+    Action,
+    Form,
+    Log,
+    form_of,
+    tell_crashes,
+)
 from turngate.gateway.observability.observer import Observer
 
 CANARY = "canary"
@@ -45,7 +51,7 @@ def say(lines: list[str], form: Form) -> str:
 def test_programs_get_logfmt_with_the_time_in_utc(lines: list[str]) -> None:
     line = say(lines, Form.LOGFMT)
     assert re.fullmatch(
-        r'timestamp=\S+Z level=error action=store event="the store failed" reason="the disk is full"',
+        r'timestamp=\S+Z level=error action=store event="the store failed" reason="the disk is full"',  # noqa: E501
         line,
     )
 
@@ -115,7 +121,7 @@ def test_a_terminal_shows_colours_unless_somebody_does_not_want_them() -> None:
             ({"TERM": "dumb"}, Form.TERMINAL),
             ({}, Form.TERMINAL),
         ):
-            assert form_of(terminal, journal=None, colours=likes_colours(env)) is form
+            assert form_of(terminal, journal=None, colours=wants_colours(env)) is form
     finally:
         os.close(controlling)
         os.close(terminal)

@@ -47,7 +47,7 @@ async def test_who_holds_up_the_loop_is_named_once_with_line_and_function_and_no
 
     assert observer.over.is_set()
     (place,) = observer.places
-    assert "test_stalls.py:" in place
+    assert "test_loop_watchdog.py:" in place
     assert ":hold_up" in place
     assert "hush" not in place
 

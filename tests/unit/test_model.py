@@ -1,4 +1,7 @@
-"""The vocabulary: what a source is called, which ids are one, how sums add up, and that nothing can be changed."""
+"""
+The vocabulary: what a source is called, which ids are one, how sums add up, and that nothing can be
+changed.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,42 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass
 import pytest
 
 from tests.fakes import NOON, dm
-from turngate.gateway.domain import messages as model
-from turngate.gateway.domain.messages import (
-    ChatType,
-    Cost,
-    CostStatus,
+from turngate.gateway.domain import (
+    agent_events,
+    messages,
+    outbox,
+    session,
+    transcript,
+    usage,
+)
+from turngate.gateway.domain.ids import SessionId, SessionKey
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.session import (
     EndReason,
+    Opened,
+    ResetNotice,
+    Session,
+)
+from turngate.gateway.domain.transcript import (
     Entry,
     Media,
     MediaType,
-    Opened,
-    ResetNotice,
     Role,
-    Session,
-    SessionId,
-    SessionKey,
-    SessionSource,
     Text,
+)
+from turngate.gateway.domain.usage import (
+    Cost,
+    CostStatus,
     Tokens,
 )
 
-TYPES = [thing for thing in vars(model).values() if isinstance(thing, type) and is_dataclass(thing)]
+VOCABULARY = (messages, transcript, session, agent_events, outbox, usage)
+TYPES = [
+    thing
+    for module in VOCABULARY
+    for thing in vars(module).values()
+    if isinstance(thing, type) and is_dataclass(thing) and thing.__module__ == module.__name__
+]
 
 
 def source(**about: object) -> SessionSource:
@@ -179,12 +197,6 @@ def test_the_text_of_an_entry_is_its_words_alone() -> None:
     entry = Entry(role=Role.USER, content=(Text("look"), picture, Text("a cat")), at=NOON)
 
     assert entry.text == "look\na cat"
-
-
-def test_a_session_is_called_what_the_chat_is_called_else_what_the_person_is_called() -> None:
-    assert a_session(origin=source(chat_name="Ops", user_name="Ann")).display_name == "Ops"
-    assert a_session(origin=source(user_name="Ann")).display_name == "Ann"
-    assert a_session(origin=source()).display_name is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""What operators see: words that are ours, numbers under our name, and nothing of what people said or are called."""
+"""
+What operators see: words that are ours, numbers under our name, and nothing of what people said or
+are called.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,11 @@ from tests.at_work import at_work, numbers, policy_for
 from tests.fakes import NOON, RecordingAdapter, ScriptedAgent
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    Done,
+    Turn,
+)
 from turngate.gateway.domain.errors import (
     AgentError,
     AgentUnavailable,
@@ -22,17 +30,22 @@ from turngate.gateway.domain.errors import (
     Undeliverable,
 )
 from turngate.gateway.domain.messages import (
-    AgentEvent,
     ChatType,
-    Done,
     InboundMessage,
-    Part,
     SessionSource,
-    Text,
-    Turn,
 )
-from turngate.gateway.observability.error_text import place_of, reason_of, whole_reason
-from turngate.gateway.observability.logs import Action, Log, configure_logging
+from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.transcript import Text
+from turngate.gateway.observability.error_text import (
+    code_location,
+    reason_of,
+    whole_reason,
+)
+from turngate.gateway.observability.logs import (
+    Action,
+    Log,
+    configure_logging,
+)
 from turngate.gateway.observability.observer import Observer
 
 CANARY = "canary"
@@ -147,7 +160,7 @@ class TestNobodysWords:
         assert len(lines) == 2
         assert CANARY not in log.getvalue()
         assert all("some.library" in line for line in lines)
-        assert "test_observe.py:" in lines[1]
+        assert "test_observer.py:" in lines[1]
 
     async def test_our_own_adapters_keep_their_fixed_sentences_and_nothing_that_was_put_in(
         self, log: StringIO
@@ -192,10 +205,10 @@ class TestLines:
             Observer().bug(exc)
 
         assert "reason=KeyError" in log.getvalue()
-        assert "test_observe.py:" in log.getvalue()
+        assert "test_observer.py:" in log.getvalue()
 
     def test_an_error_without_a_place_has_none(self) -> None:
-        assert place_of(ValueError("x")) == "unknown"
+        assert code_location(ValueError("x")) == "unknown"
 
     def test_our_own_reasons_are_repeated_and_those_of_others_are_not(self) -> None:
         assert reason_of(Undeliverable("blocked")) == "blocked"

@@ -10,28 +10,39 @@ import pytest
 from tests.at_work import policy_for
 from tests.fakes import NOON, ScriptedAgent, assistant, dm, message, said, user
 from turngate.gateway.commands.turn import last_question
-from turngate.gateway.domain.messages import (
-    Attachment,
+from turngate.gateway.domain.ids import SessionId, SessionKey
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.session import (
     EndReason,
+    ResetNotice,
+    Session,
+)
+from turngate.gateway.domain.transcript import (
     Entry,
     Media,
     MediaType,
     Origin,
-    ResetNotice,
     Role,
-    Session,
-    SessionId,
-    SessionKey,
     Text,
 )
-from turngate.gateway.rules.outcomes import asked, broken, commanded, parts, words_before
-from turngate.gateway.stores.session_files import Files
-from turngate.gateway.turns.agent_input import heard
+from turngate.gateway.rules.outcomes import (
+    asked,
+    broken,
+    commanded,
+    parts,
+    words_before,
+)
+from turngate.gateway.stores.session_files import SessionFiles
+from turngate.gateway.turns.agent_input import as_recorded
 
 PHOTO = Attachment(
-    type=MediaType.IMAGE, ref="file-id", path="/tmp/x.png", mime="image/png", name="x.png"
-)  # noqa: S108
-NO_FILES = Files(Path("/no-files-here"))
+    type=MediaType.IMAGE,
+    ref="file-id",
+    path="/tmp/x.png",  # noqa: S108
+    mime="image/png",
+    name="x.png",  # noqa: RUF100, S108
+)
+NO_FILES = SessionFiles(Path("/no-files-here"))
 
 
 def kept_photo(folder: Path) -> Attachment:
@@ -146,7 +157,10 @@ class TestHeard:
     def test_messages_are_heard_as_they_came(self) -> None:
         first, second = message("a", id="1"), message("b", id="2")
 
-        assert heard([asked(first), asked(second)], [first, second], NO_FILES) == [first, second]
+        assert as_recorded([asked(first), asked(second)], [first, second], NO_FILES) == [
+            first,
+            second,
+        ]
 
     def test_a_question_that_is_asked_again_is_heard_with_its_own_words_and_files(
         self, tmp_path: Path
@@ -155,7 +169,7 @@ class TestHeard:
         question = asked(replace(message("look", id="old"), attachments=(photo,)))
         command = message("/retry", id="new")
 
-        (again,) = heard([question], [command], Files(tmp_path))
+        (again,) = as_recorded([question], [command], SessionFiles(tmp_path))
 
         assert (again.id, again.text, again.source) == ("old", "look", command.source)
         assert [each.path for each in again.attachments] == [photo.path]
@@ -164,7 +178,9 @@ class TestHeard:
         photo = kept_photo(tmp_path)
         stored = replace(message("look"), attachments=(replace(photo, path=None),))
 
-        (again,) = heard([asked(replace(stored, attachments=(photo,)))], [stored], Files(tmp_path))
+        (again,) = as_recorded(
+            [asked(replace(stored, attachments=(photo,)))], [stored], SessionFiles(tmp_path)
+        )
 
         assert (again.id, again.text) == (stored.id, "look")
         assert [each.path for each in again.attachments] == [photo.path]
@@ -172,7 +188,7 @@ class TestHeard:
     def test_a_file_that_is_gone_is_named_and_not_handed_over(self) -> None:
         question = asked(replace(message("look", id="old"), attachments=(PHOTO,)))
 
-        (again,) = heard([question], [message("/retry")], NO_FILES)
+        (again,) = as_recorded([question], [message("/retry")], NO_FILES)
 
         assert again.text == "look\n\n[file x.png is no longer here]"
         assert again.attachments == ()
@@ -185,12 +201,12 @@ class TestHeard:
             replace(message("look", id="old"), attachments=(replace(PHOTO, path=str(secret)),))
         )
 
-        (again,) = heard([question], [message("/retry")], Files(tmp_path / "files"))
+        (again,) = as_recorded([question], [message("/retry")], SessionFiles(tmp_path / "files"))
 
         assert again.attachments == ()
 
     def test_without_an_entry_the_messages_themselves_are_heard(self) -> None:
-        assert heard([], [message("a")], NO_FILES) == [message("a")]
+        assert as_recorded([], [message("a")], NO_FILES) == [message("a")]
 
 
 class TestLastQuestion:

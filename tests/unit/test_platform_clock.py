@@ -15,7 +15,7 @@ HOUR = timedelta(hours=1)
 
 def told(clock: FrozenClock, ahead: timedelta) -> PlatformClock:
     theirs = PlatformClock(clock)
-    theirs.told(format_datetime(clock.now() + ahead, usegmt=True))
+    theirs.note_date(format_datetime(clock.now() + ahead, usegmt=True))
     return theirs
 
 
@@ -55,6 +55,6 @@ def test_a_few_seconds_are_no_difference() -> None:
 )
 def test_what_is_no_date_changes_nothing(date: str | None) -> None:
     theirs = PlatformClock(FrozenClock())
-    theirs.told(date)
+    theirs.note_date(date)
 
     assert theirs.now() == NOON

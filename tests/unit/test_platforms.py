@@ -85,7 +85,10 @@ async def test_each_workspace_is_an_adapter_of_its_own() -> None:
 
 
 def test_the_gateway_alone_imports_no_platform_s_library() -> None:
-    look = "import sys, turngate.gateway.daemon.app; print({'aiogram', 'discord', 'slack_bolt'} & set(sys.modules))"
+    look = (
+        "import sys, turngate.gateway.daemon.app; print({'aiogram', 'discord', 'slack_bolt'} "
+        "& set(sys.modules))"
+    )
 
     result = subprocess.run(
         [sys.executable, "-c", look], capture_output=True, text=True, check=True

@@ -1,4 +1,7 @@
-"""A turn shown in a message while it runs: at a polite pace, never in anybody's way, and never the last word."""
+"""
+A turn shown in a message while it runs: at a polite pace, never in anybody's way, and never the
+last word.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,11 @@ from tests.fakes import NOON, RecordingAdapter, assistant, message
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from tests.talk import begin
+from turngate.gateway.domain.agent_events import (
+    Done,
+    Tool,
+    ToolStatus,
+)
 from turngate.gateway.domain.errors import (
     NotSent,
     Retryable,
@@ -24,22 +32,24 @@ from turngate.gateway.domain.errors import (
     Undeliverable,
     Unreachable,
 )
-from turngate.gateway.domain.messages import (
-    Done,
-    Part,
-    Reasoning,
-    Sent,
-    SessionSource,
-    Text,
-    Tool,
-    ToolStatus,
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.ports.adapter import (
+    Adapter,
+    Limits,
+    Rate,
 )
-from turngate.gateway.domain.ports.adapter import Adapter, Limits, Rate
-from turngate.gateway.domain.ports.store import LOST_PREVIEW, Begun, Outcome
+from turngate.gateway.domain.store_values import (
+    LOST_PREVIEW,
+    Begun,
+    Outcome,
+)
+from turngate.gateway.domain.transcript import Reasoning, Text
 from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
 from turngate.gateway.outbound.preview import Preview
-from turngate.gateway.outbound.preview_text import Words
+from turngate.gateway.outbound.preview_text import PreviewLabels
 from turngate.gateway.rules.outcomes import MAY_STAND_ABOVE, in_place_of
 
 SECOND = timedelta(seconds=1)
@@ -190,12 +200,12 @@ async def playing(
         async with asyncio.TaskGroup() as tasks:
             delivery = Delivery(
                 DeliveryRules(stream=stream, drafts=drafts, reaction=reaction),
+                ConnectedAccounts({("web", "main"): adapter}),
                 store,
                 clock,
                 Observer(),
                 tasks,
             )
-            delivery.connect({("web", "main"): adapter})
             begun = await begin(store, message("?", id="q1", source=at_desk()))
             preview = delivery.preview(at_desk(), begun.turn, ["q1"], shown_in=shown_in)
             yield Playing(delivery, store, tasks, begun, preview)
@@ -715,7 +725,7 @@ class TestTyping:
 
 
 def shown(text: str, limits: Limits) -> str:
-    words = Words(limits)
+    words = PreviewLabels(limits)
     words.hear(Text(text))
     return words.so_far()
 
@@ -732,7 +742,7 @@ class TestCutting:
 
     def test_what_no_message_has_room_for_is_neither_kept_nor_measured(self) -> None:
         measured: list[int] = []
-        words = Words(
+        words = PreviewLabels(
             Limits(
                 largest_part=20,
                 measure=lambda text: measured.append(len(text)) or len(text),
@@ -756,7 +766,7 @@ class TestCutting:
         assert limits.measure(shown("ab`cd`" * 30, limits)) <= 20
 
     def test_code_that_is_still_being_written_is_closed(self) -> None:
-        words = Words(Limits(largest_part=60, measure=len, edit_every=SECOND))
+        words = PreviewLabels(Limits(largest_part=60, measure=len, edit_every=SECOND))
         words.hear(Text("Look:\n```py\nx = 1"))
         half = words.so_far()
         words.hear(Text("\n```\nDone."))

@@ -7,22 +7,30 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes import NOON, assistant, dm, message, said, user
-from turngate.gateway.domain.messages import (
-    Cost,
-    CostStatus,
+from turngate.gateway.domain.agent_events import Turn as AgentTurn
+from turngate.gateway.domain.ids import (
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.transcript import (
     Entry,
     Origin,
     Role,
-    Session,
-    SessionId,
-    SessionKey,
+)
+from turngate.gateway.domain.usage import (
+    Cost,
+    CostStatus,
     Spent,
     Tokens,
-    TurnId,
 )
-from turngate.gateway.domain.messages import Turn as AgentTurn
-from turngate.gateway.rules.history_window import estimate_text_tokens, estimate_tokens
-from turngate.gateway.rules.pricing import Prices, counted, priced
+from turngate.gateway.rules.pricing import (
+    Prices,
+    counted,
+    priced,
+)
+from turngate.gateway.rules.token_estimate import estimate_text_tokens, estimate_tokens
 
 PRICES = Prices(input=1.0, output=10.0, cache_read=0.1, cache_write=2.0)
 REPORTED = Spent(

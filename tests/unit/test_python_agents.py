@@ -10,15 +10,20 @@ import pytest
 
 from tests.programs import ENDING, Heard, heard, turn_in
 from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.domain.agent_events import (
+    Done,
+    Turn,
+    Usage,
+)
 from turngate.gateway.domain.errors import ConfigError
-from turngate.gateway.domain.messages import Done, Text, Turn, Usage
-from turngate.gateway.domain.ports.adapter import (
+from turngate.gateway.domain.ports.agent import (
     Agent,
     Closes,
     HearsOfEndings,
     TakesAnswers,
     TakesWords,
 )
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.observability.error_text import whole_reason
 
 TURN = turn_in(Path("/work"), "hello")
@@ -41,7 +46,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
 
 AS_THEY_COME = """
-from turngate.gateway.domain.messages import Text, Usage
+from turngate.gateway.agents.api import Text, Usage
 class Mine:
     def __init__(self, options):
         self.word = options["word"]
@@ -63,20 +68,23 @@ class TestRunning:
 
     async def test_a_class_is_a_factory_too(self, make: Make) -> None:
         agent = make(
-            "class factory:\n def __init__(self, options): pass\n async def run(self, turn):\n  yield 'hi'"
+            "class factory:\n def __init__(self, options): pass\n async def run(self, turn):\n  "
+            "yield 'hi'"
         )
         assert (await heard(agent, TURN)).text == "hi"
 
     async def test_a_coroutine_may_return_the_whole_answer(self, make: Make) -> None:
         agent = make(
-            "class factory:\n def __init__(self, options): pass\n async def run(self, turn): return 'whole'"
+            "class factory:\n def __init__(self, options): pass\n async def run(self, turn): "
+            "return 'whole'"
         )
         assert await heard(agent, TURN) == Heard([Text("whole"), Done()])
 
     async def test_what_comes_after_done_is_not_asked_for(self, make: Make) -> None:
         body = "  yield 'a'\n  yield {'type': 'done'}\n  yield 'b'"
         agent = make(
-            f"class factory:\n def __init__(self, options): pass\n async def run(self, turn):\n{body}"
+            "class factory:\n def __init__(self, options): pass\n async def run(self, "
+            f"turn):\n{body}"
         )
         assert await heard(agent, TURN) == Heard([Text("a"), Done()])
 
@@ -96,7 +104,8 @@ class TestRunning:
     async def test_closing_the_turn_closes_it(self, make: Make) -> None:
         body = "  try:\n   yield 'a'\n  finally:\n   closed.append(1)"
         agent = make(
-            f"closed = []\nclass factory:\n def __init__(self, o): pass\n async def run(self, turn):\n{body}"
+            "closed = []\nclass factory:\n def __init__(self, o): pass\n async def run(self, "
+            f"turn):\n{body}"
         )
         running = agent.run(TURN)
         await anext(running)

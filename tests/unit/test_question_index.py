@@ -8,17 +8,19 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes import NOON, FrozenClock, dm, message
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.ids import PartId, SessionKey
+from turngate.gateway.domain.messages import InboundMessage, MessageKind
+from turngate.gateway.domain.outbox import (
     Button,
     Does,
-    InboundMessage,
-    MessageKind,
     Part,
-    PartId,
     Question,
-    SessionKey,
 )
-from turngate.gateway.turns.question_index import NOT_OPEN, TOO_LATE, OpenQuestions
+from turngate.gateway.turns.question_index import (
+    NOT_OPEN,
+    TOO_LATE,
+    OpenQuestions,
+)
 
 KEY = SessionKey("agent:main:telegram:dm:42")
 HOUR = timedelta(hours=1)

@@ -35,24 +35,24 @@ def now() -> float:
 
 
 async def answers(
-    governor: RateLimiter, limits: Limits, count: int, target: SessionSource | None = None
+    rate_limiter: RateLimiter, limits: Limits, count: int, target: SessionSource | None = None
 ) -> list[float]:
     """When each of them went."""
     went = []
     for _ in range(count):
-        await governor.admit(target or at_desk(), limits)
+        await rate_limiter.admit(target or at_desk(), limits)
         went.append(now())
     return went
 
 
-def hinted(governor: RateLimiter, limits: Limits, target: SessionSource | None = None) -> bool:
-    with governor.hint(target or at_desk(), limits) as may:
+def hinted(rate_limiter: RateLimiter, limits: Limits, target: SessionSource | None = None) -> bool:
+    with rate_limiter.hint(target or at_desk(), limits) as may:
         return may
 
 
-def throttle(governor: RateLimiter, seconds: float, *, everywhere: bool = False) -> None:
+def throttle(rate_limiter: RateLimiter, seconds: float, *, everywhere: bool = False) -> None:
     error = Throttled("slow down", retry_after=seconds, everywhere=everywhere)
-    with pytest.raises(Throttled), governor.heeding(at_desk()):
+    with pytest.raises(Throttled), rate_limiter.limited(at_desk()):
         raise error
 
 
@@ -84,30 +84,30 @@ class TestRates:
         assert went[-1] == pytest.approx(240)
 
     async def test_nor_does_one_that_begins_in_the_middle_of_a_burst(self) -> None:
-        governor, kept = RateLimiter(), limits(per_chat=rate(20, 60))
-        went = await answers(governor, kept, 7)
+        rate_limiter, kept = RateLimiter(), limits(per_chat=rate(20, 60))
+        went = await answers(rate_limiter, kept, 7)
         await later(50)
-        went += await answers(governor, kept, 50)
+        went += await answers(rate_limiter, kept, 50)
 
         assert most_within(60, went) == 20
 
     async def test_a_chat_that_used_up_its_rate_delays_no_other(self) -> None:
-        governor, kept = RateLimiter(), limits(per_chat=rate(1, 60), per_account=rate(30, 1))
+        rate_limiter, kept = RateLimiter(), limits(per_chat=rate(1, 60), per_account=rate(30, 1))
         async with asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(answers(governor, kept, 3))
+            waiting = tasks.create_task(answers(rate_limiter, kept, 3))
             await asyncio.sleep(0)
-            assert await answers(governor, kept, 1, at_desk("other")) == [0.0]
+            assert await answers(rate_limiter, kept, 1, at_desk("other")) == [0.0]
 
         assert waiting.result() == [0.0, pytest.approx(60), pytest.approx(120)]
 
     async def test_all_chats_of_an_account_share_its_rate_in_the_order_in_which_they_came(
         self,
     ) -> None:
-        governor, kept = RateLimiter(), limits(per_account=rate(30, 1))
+        rate_limiter, kept = RateLimiter(), limits(per_account=rate(30, 1))
         went: list[tuple[float, int]] = []
 
         async def answer(number: int) -> None:
-            await governor.admit(at_desk(f"chat{number}"), kept)
+            await rate_limiter.admit(at_desk(f"chat{number}"), kept)
             went.append((now(), number))
 
         async with asyncio.TaskGroup() as tasks:
@@ -118,19 +118,19 @@ class TestRates:
         assert most_within(1, [at for at, _ in went]) == 30
 
     async def test_two_of_one_chat_that_stood_in_line_keep_to_its_rate(self) -> None:
-        governor, kept = RateLimiter(), limits(per_chat=rate(1, 10), per_account=rate(1, 1))
-        await governor.admit(at_desk("other"), kept)
+        rate_limiter, kept = RateLimiter(), limits(per_chat=rate(1, 10), per_account=rate(1, 1))
+        await rate_limiter.admit(at_desk("other"), kept)
         async with asyncio.TaskGroup() as tasks:
-            both = [tasks.create_task(answers(governor, kept, 1)) for _ in range(2)]
+            both = [tasks.create_task(answers(rate_limiter, kept, 1)) for _ in range(2)]
 
         assert [each.result() for each in both] == [[pytest.approx(1)], [pytest.approx(11)]]
 
     async def test_an_answer_that_is_given_up_in_line_lets_the_others_go(self) -> None:
-        governor, kept = RateLimiter(), limits(per_account=rate(1, 10))
-        await governor.admit(at_desk(), kept)
-        first = asyncio.ensure_future(governor.admit(at_desk(), kept))
+        rate_limiter, kept = RateLimiter(), limits(per_account=rate(1, 10))
+        await rate_limiter.admit(at_desk(), kept)
+        first = asyncio.ensure_future(rate_limiter.admit(at_desk(), kept))
         await later(1)
-        second = asyncio.ensure_future(answers(governor, kept, 1))
+        second = asyncio.ensure_future(answers(rate_limiter, kept, 1))
         await later(1)
         first.cancel()
 
@@ -147,110 +147,110 @@ class TestRates:
 @hurried
 class TestPauses:
     async def test_the_pause_of_one_chat_is_kept_to_the_second_and_by_no_other(self) -> None:
-        governor = RateLimiter()
-        throttle(governor, 7.5)
+        rate_limiter = RateLimiter()
+        throttle(rate_limiter, 7.5)
 
-        assert await answers(governor, limits(), 1, at_desk("other")) == [0.0]
-        assert await answers(governor, limits(), 1) == [7.5]
+        assert await answers(rate_limiter, limits(), 1, at_desk("other")) == [0.0]
+        assert await answers(rate_limiter, limits(), 1) == [7.5]
 
     async def test_a_pause_of_the_account_is_kept_by_all_its_chats_and_by_no_other_account(
         self,
     ) -> None:
-        governor = RateLimiter()
-        throttle(governor, 7.5, everywhere=True)
+        rate_limiter = RateLimiter()
+        throttle(rate_limiter, 7.5, everywhere=True)
         second = SessionSource(platform="web", account="second", chat_id="desk")
 
-        assert await answers(governor, limits(), 1, second) == [0.0]
-        assert await answers(governor, limits(), 1, at_desk("other")) == [7.5]
+        assert await answers(rate_limiter, limits(), 1, second) == [0.0]
+        assert await answers(rate_limiter, limits(), 1, at_desk("other")) == [7.5]
 
     async def test_a_shorter_pause_does_not_end_a_longer_one(self) -> None:
-        governor = RateLimiter()
-        throttle(governor, 60)
-        throttle(governor, 1)
+        rate_limiter = RateLimiter()
+        throttle(rate_limiter, 60)
+        throttle(rate_limiter, 1)
 
-        assert await answers(governor, limits(), 1) == [60.0]
+        assert await answers(rate_limiter, limits(), 1) == [60.0]
 
     async def test_whoever_would_have_to_wait_can_know_it(self) -> None:
-        governor = RateLimiter()
-        throttle(governor, 60)
+        rate_limiter = RateLimiter()
+        throttle(rate_limiter, 60)
 
-        assert governor.has_to_wait(at_desk(), limits())
-        assert not governor.has_to_wait(at_desk("other"), limits())
+        assert rate_limiter.has_to_wait(at_desk(), limits())
+        assert not rate_limiter.has_to_wait(at_desk("other"), limits())
         await later(60)
-        assert not governor.has_to_wait(at_desk(), limits())
+        assert not rate_limiter.has_to_wait(at_desk(), limits())
 
     async def test_a_platform_that_asks_for_ever_is_asked_again_the_next_day(self) -> None:
-        governor = RateLimiter()
-        throttle(governor, float("inf"))
+        rate_limiter = RateLimiter()
+        throttle(rate_limiter, float("inf"))
 
-        assert await answers(governor, limits(), 1) == [86400.0]
+        assert await answers(rate_limiter, limits(), 1) == [86400.0]
 
 
 @hurried
 class TestHints:
     async def test_hints_leave_half_of_the_room_to_answers(self) -> None:
-        governor, kept = RateLimiter(), limits(per_chat=rate(20, 60))
+        rate_limiter, kept = RateLimiter(), limits(per_chat=rate(20, 60))
 
-        assert sum(hinted(governor, kept) for _ in range(30)) == 10
-        assert await answers(governor, kept, 10) == [0.0] * 10
+        assert sum(hinted(rate_limiter, kept) for _ in range(30)) == 10
+        assert await answers(rate_limiter, kept, 10) == [0.0] * 10
 
     async def test_a_rate_of_one_lets_a_hint_pass_too(self) -> None:
-        governor, kept = RateLimiter(), limits(per_chat=rate(1, 1))
+        rate_limiter, kept = RateLimiter(), limits(per_chat=rate(1, 1))
 
-        assert [hinted(governor, kept), hinted(governor, kept)] == [True, False]
-        assert await answers(governor, kept, 1) == [1.0]
+        assert [hinted(rate_limiter, kept), hinted(rate_limiter, kept)] == [True, False]
+        assert await answers(rate_limiter, kept, 1) == [1.0]
 
     async def test_a_hint_gives_way_while_an_answer_of_its_chat_waits(self) -> None:
-        governor = RateLimiter()
-        governor.answer_waits(at_desk())
-        governor.answer_waits(at_desk())
-        governor.answer_is_over(at_desk())
+        rate_limiter = RateLimiter()
+        rate_limiter.answer_waits(at_desk())
+        rate_limiter.answer_waits(at_desk())
+        rate_limiter.answer_is_over(at_desk())
 
-        assert not hinted(governor, limits())
-        assert hinted(governor, limits(), at_desk("other"))
-        governor.answer_is_over(at_desk())
-        assert hinted(governor, limits())
+        assert not hinted(rate_limiter, limits())
+        assert hinted(rate_limiter, limits(), at_desk("other"))
+        rate_limiter.answer_is_over(at_desk())
+        assert hinted(rate_limiter, limits())
 
     async def test_a_hint_gives_way_while_any_answer_stands_in_line(self) -> None:
-        governor, kept = RateLimiter(), limits(per_account=rate(2, 10))
-        await answers(governor, kept, 2)
-        waiting = asyncio.ensure_future(governor.admit(at_desk(), kept))
+        rate_limiter, kept = RateLimiter(), limits(per_account=rate(2, 10))
+        await answers(rate_limiter, kept, 2)
+        waiting = asyncio.ensure_future(rate_limiter.admit(at_desk(), kept))
         await asyncio.sleep(0)
 
-        assert not hinted(governor, limits(), at_desk("other"))
+        assert not hinted(rate_limiter, limits(), at_desk("other"))
         await waiting
 
     async def test_a_throttled_hint_makes_its_chat_wait(self) -> None:
-        governor = RateLimiter()
-        with pytest.raises(Throttled), governor.hint(at_desk(), limits()):
+        rate_limiter = RateLimiter()
+        with pytest.raises(Throttled), rate_limiter.hint(at_desk(), limits()):
             raise Throttled("slow down", retry_after=5.0)
 
-        assert not hinted(governor, limits())
-        assert await answers(governor, limits(), 1) == [5.0]
+        assert not hinted(rate_limiter, limits())
+        assert await answers(rate_limiter, limits(), 1) == [5.0]
 
 
 @hurried
 class TestMemory:
     async def test_chats_that_hold_nobody_up_are_forgotten(self) -> None:
-        governor, kept = RateLimiter(), limits(per_chat=rate(1, 1))
+        rate_limiter, kept = RateLimiter(), limits(per_chat=rate(1, 1))
         for number in range(5000):
-            await governor.admit(at_desk(f"chat{number}"), kept)
+            await rate_limiter.admit(at_desk(f"chat{number}"), kept)
             await later(0.1)
 
-        assert len(governor._chats) < 100
+        assert len(rate_limiter._chats) < 100
 
     async def test_a_pause_is_not_forgotten(self) -> None:
-        governor = RateLimiter()
-        throttle(governor, 3600)
+        rate_limiter = RateLimiter()
+        throttle(rate_limiter, 3600)
         for number in range(500):
-            await governor.admit(at_desk(f"chat{number}"), limits())
+            await rate_limiter.admit(at_desk(f"chat{number}"), limits())
 
-        assert len(governor._chats) < 100
-        assert await answers(governor, limits(), 1) == [3600.0]
+        assert len(rate_limiter._chats) < 100
+        assert await answers(rate_limiter, limits(), 1) == [3600.0]
 
     async def test_nothing_is_kept_of_answers_that_are_over(self) -> None:
-        governor = RateLimiter()
-        governor.answer_waits(at_desk())
-        governor.answer_is_over(at_desk())
+        rate_limiter = RateLimiter()
+        rate_limiter.answer_waits(at_desk())
+        rate_limiter.answer_is_over(at_desk())
 
-        assert not governor._answers
+        assert not rate_limiter._answers

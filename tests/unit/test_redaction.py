@@ -8,14 +8,13 @@ import re
 import pytest
 
 from tests.fakes import NOON, assistant, user
-from turngate.gateway.domain.messages import (
-    ChatType,
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.transcript import (
     Entry,
     Media,
     MediaType,
     Reasoning,
     Role,
-    SessionSource,
     Text,
     ToolCall,
 )
@@ -602,7 +601,10 @@ class TestTheWayBack:
         hide = redactor()
         person, chat, thread = hide.user("42"), hide.chat(GROUP_ID), hide.thread("7")
 
-        text = f"\t{person}: <#{chat}>\r\n telegram:{chat}:{thread} _{person}_ \0 \ud800 user_ffffffffffffffff"
+        text = (
+            f"\t{person}: <#{chat}>\r\n telegram:{chat}:{thread} _{person}_ \0 \ud800 "
+            "user_ffffffffffffffff"
+        )
 
         assert hide.restore(text) == (
             f"\t42: <#{GROUP_ID}>\r\n telegram:{GROUP_ID}:7 _42_ \0 \ud800 user_ffffffffffffffff"
@@ -644,7 +646,10 @@ class TestTheWayBack:
     def test_what_is_hidden_is_not_hidden_again(self) -> None:
         hide = redactor(emails=True)
         hide.know_source(GROUP)
-        text = f"<@42> tg://user?id=5 {GROUP_ID} telegram:5:6 tel:030 12345678 +4915112345678 ann@example.com"
+        text = (
+            f"<@42> tg://user?id=5 {GROUP_ID} telegram:5:6 tel:030 12345678 +4915112345678 "
+            "ann@example.com"
+        )
         hidden = hide.redact(text)
 
         assert hide.redact(hidden) == hidden
@@ -697,7 +702,8 @@ class TestHostileTexts:
         hide.know_source(GROUP)
         text = unit * (1_000_000 // len(unit))
 
-        # A fraction of a second; a pattern that goes back over the text would not come to an end here.
+        # A fraction of a second; a pattern that goes back over the text would not come to an end
+        # here.
         assert hide.restore(hide.redact(text)) == text
 
     def test_a_thousand_known_people_are_found_in_one_reading(self) -> None:

@@ -8,8 +8,17 @@ from collections.abc import Callable, Sequence
 import pytest
 from markdown_it import MarkdownIt
 
-from turngate.gateway.outbound.rendering import beginning, join, parts, split
-from turngate.gateway.outbound.rendering.blocks import Blocks, find_blocks, parsed_fences
+from turngate.gateway.outbound.rendering import (
+    beginning,
+    join,
+    parts,
+    split,
+)
+from turngate.gateway.outbound.rendering.blocks import (
+    Blocks,
+    find_blocks,
+    parsed_fences,
+)
 
 FAMILY = "👨‍👩‍👧‍👦"
 UGLY = [

@@ -7,14 +7,9 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes import NOON, ScriptedAgent
-from turngate.gateway.domain.messages import (
-    ChatType,
-    ResetPolicy,
-    Session,
-    SessionId,
-    SessionKey,
-    SessionSource,
-)
+from turngate.gateway.domain.ids import SessionId, SessionKey
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.session import ResetPolicy, Session
 from turngate.gateway.rules.history_window import HistoryRules
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.routing import Route, agent_for

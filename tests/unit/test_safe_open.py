@@ -147,7 +147,9 @@ class TestWhatIsNot:
         assert open_descriptors() == before
 
     def test_whoever_swaps_a_folder_for_a_link_in_between_gains_nothing(self, folder: Path) -> None:
-        """The secret has the name of the harmless file: only a link that is followed gives it away."""
+        """
+        The secret has the name of the harmless file: only a link that is followed gives it away.
+        """
         outside = folder.parent / "outside"
         outside.mkdir()
         (outside / "x").write_bytes(SECRET)

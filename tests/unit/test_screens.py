@@ -1,4 +1,6 @@
-"""Screens: what a late one is shown, what a slow one is told, and that nothing is kept for nobody."""
+"""
+Screens: what a late one is shown, what a slow one is told, and that nothing is kept for nobody.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,25 @@ import pytest
 from tests.fakes import NOON, FrozenClock
 from tests.hurry import hurried, later
 from turngate.adapters.screens import Screens, Watch
-from turngate.gateway.domain.errors import StoreUnavailable, Unreachable
-from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled, Shown
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     Done,
-    InboundMessage,
-    Part,
-    PartId,
-    SessionSource,
-    Text,
     Tool,
     ToolStatus,
-    TurnId,
 )
+from turngate.gateway.domain.errors import StoreUnavailable, Unreachable
+from turngate.gateway.domain.ids import PartId, TurnId
+from turngate.gateway.domain.live_view import (
+    Arrived,
+    Began,
+    FellBehind,
+    Happened,
+    Settled,
+    Shown,
+)
+from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.ports.adapter import FindsSent, FollowsTurns
+from turngate.gateway.domain.transcript import Text
 
 HERE = SessionSource.browser("desk")
 TURN = TurnId(7)

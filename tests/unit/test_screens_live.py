@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from tests.fakes import FrozenClock
 from turngate.adapters.screens import Screens
-from turngate.gateway.domain.messages import (
-    WEB_PLATFORM,
-    SessionSource,
-    Text,
-    Tool,
-    ToolStatus,
-    TurnId,
-)
+from turngate.gateway.domain.agent_events import Tool, ToolStatus
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.messages import WEB_PLATFORM, SessionSource
+from turngate.gateway.domain.transcript import Text
 
 TURN = TurnId(1)
 PLACE = SessionSource.browser("one")

@@ -7,30 +7,31 @@ from datetime import time, timedelta, timezone
 import pytest
 
 from tests.fakes import NOON, message, user
-from turngate.gateway.domain.errors import MalformedRecord
-from turngate.gateway.domain.messages import (
-    ChatType,
-    Cost,
+from turngate.gateway.domain.agent_events import (
     Done,
-    Entry,
-    InboundMessage,
-    Media,
-    MediaType,
-    Part,
-    ReplyTo,
-    ResetPolicy,
-    Role,
-    Sent,
-    Session,
-    SessionSource,
-    Text,
-    Tokens,
     Tool,
-    ToolCall,
     ToolStatus,
     Usage,
 )
+from turngate.gateway.domain.errors import MalformedRecord
+from turngate.gateway.domain.messages import (
+    ChatType,
+    InboundMessage,
+    ReplyTo,
+    SessionSource,
+)
+from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.serialization import from_dict, to_dict
+from turngate.gateway.domain.session import ResetPolicy, Session
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Media,
+    MediaType,
+    Role,
+    Text,
+    ToolCall,
+)
+from turngate.gateway.domain.usage import Cost, Tokens
 
 AT = "2026-05-04T12:00:00+00:00"
 

@@ -1,4 +1,7 @@
-"""Agents hear of conversations that are over: at least once, three times at most, and nobody waits for it."""
+"""
+Agents hear of conversations that are over: at least once, three times at most, and nobody waits for
+it.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,23 @@ from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of
 from turngate.gateway.daemon.session_end_notices import SessionEndNotices
-from turngate.gateway.domain.messages import (
-    AgentEvent,
+from turngate.gateway.domain.agent_events import AgentEvent, Turn
+from turngate.gateway.domain.session import (
     EndReason,
+    Session,
+    SessionEnded,
+)
+from turngate.gateway.domain.transcript import (
     Entry,
     Origin,
     Role,
-    Session,
-    SessionEnded,
     Text,
-    Turn,
 )
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.history_window import HistoryRules
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.routing import Route
-from turngate.gateway.stores.session_files import Files
+from turngate.gateway.stores.session_files import SessionFiles
 
 KEY = bytes(32)
 
@@ -90,14 +94,14 @@ def endings_of(
     **policy: object,
 ) -> SessionEndNotices:
     """Told to one agent, with the ids of people hidden."""
-    employed = ConfiguredAgent(
+    configured = ConfiguredAgent(
         name="main", agent=agent, has_workdir=bool(policy.pop("has_workdir", False))
     )  # type: ignore[arg-type]
-    agents = {"main": employed, **policy.pop("others", {})}  # type: ignore[dict-item]
+    agents = {"main": configured, **policy.pop("others", {})}  # type: ignore[dict-item]
     return SessionEndNotices(
         policy=Policy(agents=agents, privacy_key=KEY, **policy),  # type: ignore[arg-type]
         store=store,
-        files=Files(folder / "files"),
+        files=SessionFiles(folder / "files"),
         clock=clock,
         observer=Lines(),
     )

@@ -13,16 +13,23 @@ from pathlib import Path
 
 import pytest
 
-from turngate.gateway.domain.errors import Refused, StoreUnavailable, Unreachable
-from turngate.gateway.domain.messages import Attachment, File, MediaType, SessionId
+from turngate.gateway.domain.agent_events import File
+from turngate.gateway.domain.errors import (
+    Refused,
+    StoreUnavailable,
+    Unreachable,
+)
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.text import written_size
+from turngate.gateway.domain.transcript import MediaType
 from turngate.gateway.stores import session_files as files_module
 from turngate.gateway.stores.session_files import (
     FileRules,
-    Files,
+    SessionFiles,
     clean_name,
     discard,
     is_there,
-    written_size,
 )
 
 ANN = SessionId("s_ann")
@@ -31,8 +38,8 @@ SMALL = FileRules(largest=1000, largest_out=1000, per_message=2, keep=timedelta(
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Files:
-    return Files(tmp_path / "files", SMALL)
+def files(tmp_path: Path) -> SessionFiles:
+    return SessionFiles(tmp_path / "files", SMALL)
 
 
 async def chunks(*pieces: bytes | BaseException) -> AsyncIterator[bytes]:
@@ -42,7 +49,7 @@ async def chunks(*pieces: bytes | BaseException) -> AsyncIterator[bytes]:
         yield piece
 
 
-def left(files: Files) -> list[str]:
+def left(files: SessionFiles) -> list[str]:
     """Every file there is."""
     return sorted(
         str(path.relative_to(files._root)) for path in files._root.rglob("*") if not path.is_dir()
@@ -55,7 +62,7 @@ def mode(path: Path | str) -> int:
 
 class TestReceiving:
     async def test_a_file_is_written_under_a_random_name_and_keeps_its_own_as_data(
-        self, files: Files
+        self, files: SessionFiles
     ) -> None:
         one = await files.receive(ANN, REPORT, chunks(b"some", b"", b" bytes"))
         two = await files.receive(ANN, REPORT, chunks(b"some", b"", b" bytes"))
@@ -68,7 +75,7 @@ class TestReceiving:
         assert Path(one.path).suffix == ".pdf"
         assert "Report" not in one.path
 
-    async def test_nobody_else_on_the_machine_can_read_it(self, files: Files) -> None:
+    async def test_nobody_else_on_the_machine_can_read_it(self, files: SessionFiles) -> None:
         kept = await files.receive(ANN, REPORT, chunks(b"x"))
         assert kept.path is not None
         path = Path(kept.path)
@@ -78,18 +85,18 @@ class TestReceiving:
             mode(each) for each in (path.parent, path.parent.parent, path.parent.parent.parent)
         ] == [0o700] * 3
 
-    async def test_an_empty_file_is_a_file(self, files: Files) -> None:
+    async def test_an_empty_file_is_a_file(self, files: SessionFiles) -> None:
         kept = await files.receive(ANN, REPORT, chunks())
 
         assert kept.size == 0
         assert kept.path is not None
         assert Path(kept.path).read_bytes() == b""
 
-    async def test_exactly_the_largest_size_is_taken(self, files: Files) -> None:
+    async def test_exactly_the_largest_size_is_taken(self, files: SessionFiles) -> None:
         assert (await files.receive(ANN, REPORT, chunks(b"x" * 1000))).size == 1000
 
     async def test_one_byte_more_is_refused_while_it_is_read_and_nothing_stays(
-        self, files: Files
+        self, files: SessionFiles
     ) -> None:
         asked = 0
 
@@ -106,7 +113,7 @@ class TestReceiving:
         assert left(files) == []
 
     async def test_whoever_gives_the_bytes_is_told_when_no_more_are_wanted(
-        self, files: Files
+        self, files: SessionFiles
     ) -> None:
         closed = False
 
@@ -124,14 +131,14 @@ class TestReceiving:
 
     @pytest.mark.parametrize("error", [Unreachable("gone"), RuntimeError("a bug")])
     async def test_of_a_failure_in_the_middle_nothing_stays(
-        self, files: Files, error: Exception
+        self, files: SessionFiles, error: Exception
     ) -> None:
         with pytest.raises(type(error)):
             await files.receive(ANN, REPORT, chunks(b"half", error))
 
         assert left(files) == []
 
-    async def test_of_one_that_is_cut_off_nothing_stays(self, files: Files) -> None:
+    async def test_of_one_that_is_cut_off_nothing_stays(self, files: SessionFiles) -> None:
         reached = asyncio.Event()
 
         async def stalling() -> AsyncIterator[bytes]:
@@ -147,7 +154,7 @@ class TestReceiving:
         assert left(files) == []
 
     async def test_a_source_that_falls_silent_is_given_up(
-        self, files: Files, monkeypatch: pytest.MonkeyPatch
+        self, files: SessionFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # The wait is for a real thread and a real file, so it cannot be hurried, only made short.
         monkeypatch.setattr(files_module, "LONGEST_SILENCE", 0.01)
@@ -162,7 +169,7 @@ class TestReceiving:
         assert left(files) == []
 
     async def test_a_source_that_gives_nothing_for_ever_lets_others_work(
-        self, files: Files
+        self, files: SessionFiles
     ) -> None:
         async def nothing() -> AsyncIterator[bytes]:
             while True:
@@ -175,12 +182,12 @@ class TestReceiving:
 
         assert left(files) == []
 
-    async def test_a_type_that_is_none_is_not_handed_on(self, files: Files) -> None:
+    async def test_a_type_that_is_none_is_not_handed_on(self, files: SessionFiles) -> None:
         odd = Attachment(type=MediaType.FILE, mime="text/html\r\nX: y", name="a")
 
         assert (await files.receive(ANN, odd, chunks(b"x"))).mime is None
 
-    async def test_what_is_packed_is_kept_as_it_came(self, files: Files) -> None:
+    async def test_what_is_packed_is_kept_as_it_came(self, files: SessionFiles) -> None:
         archive = Attachment(type=MediaType.FILE, name="bomb.zip")
 
         kept = await files.receive(ANN, archive, chunks(b"PK\x03\x04"))
@@ -193,13 +200,13 @@ class TestReceiving:
 LOCKED_FOLDERS = """
 import asyncio, concurrent.futures.thread, os, tempfile
 from pathlib import Path
-from turngate.gateway.stores.session_files import Files
-from turngate.gateway.domain.messages import SessionId
+from turngate.gateway.stores.session_files import SessionFiles
+from turngate.gateway.domain.ids import SessionId
 
 if os.getuid() == 0:
     os.setuid(65534)
 with tempfile.TemporaryDirectory() as folder:
-    files, session = Files(Path(folder) / "files"), SessionId("s")
+    files, session = SessionFiles(Path(folder) / "files"), SessionId("s")
     cache = Path(files.workdir(session)) / "cache"
     (cache / "deeper").mkdir(parents=True)
     (cache / "deeper" / "x").write_bytes(b"x")
@@ -213,12 +220,15 @@ FULL_DISK = """
 import asyncio, resource, signal, sys
 from pathlib import Path
 from turngate.gateway.domain.errors import StoreUnavailable
-from turngate.gateway.stores.session_files import Files
-from turngate.gateway.domain.messages import Attachment, File, MediaType, SessionId
+from turngate.gateway.stores.session_files import SessionFiles
+from turngate.gateway.domain.agent_events import File
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.messages import Attachment
+from turngate.gateway.domain.transcript import MediaType
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 root = Path(sys.argv[1])
-files = Files(root)
+files = SessionFiles(root)
 (Path(files.workdir(SessionId("s"))) / "big").write_bytes(bytes(200_000))
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
@@ -253,7 +263,7 @@ def test_where_there_is_no_room_nothing_half_written_stays(tmp_path: Path) -> No
 
 
 async def test_only_what_somebody_sent_and_is_still_here_is_held(
-    files: Files, tmp_path: Path
+    files: SessionFiles, tmp_path: Path
 ) -> None:
     kept = await files.receive(ANN, REPORT, chunks(b"x"))
     assert kept.path is not None
@@ -284,7 +294,7 @@ class TestSessions:
         "id_", ["..", ".", "../../x", "/etc", "a/b", "a\x00b", "%2e%2e", "é", "x" * 60, "~", "-rf"]
     )
     async def test_whatever_a_session_is_called_its_folder_is_its_own(
-        self, files: Files, id_: str
+        self, files: SessionFiles, id_: str
     ) -> None:
         workdir = Path(files.workdir(SessionId(id_)))
 
@@ -293,18 +303,18 @@ class TestSessions:
         await files.forget(SessionId(id_))
         assert await files.sessions() == []
 
-    async def test_an_id_too_long_for_a_folder_is_refused(self, files: Files) -> None:
+    async def test_an_id_too_long_for_a_folder_is_refused(self, files: SessionFiles) -> None:
         with pytest.raises(Refused):
             await files.receive(SessionId("x" * 1000), REPORT, chunks(b"x"))
 
-    async def test_naming_the_folder_makes_nothing(self, files: Files) -> None:
+    async def test_naming_the_folder_makes_nothing(self, files: SessionFiles) -> None:
         assert await files.sessions() == []
         assert not files._root.exists()
 
     async def test_a_workdir_is_the_same_each_time_and_real(self, tmp_path: Path) -> None:
         (tmp_path / "real").mkdir()
         (tmp_path / "link").symlink_to(tmp_path / "real")
-        files = Files(tmp_path / "link" / "files")
+        files = SessionFiles(tmp_path / "link" / "files")
 
         assert (
             files.workdir(ANN)
@@ -314,7 +324,7 @@ class TestSessions:
         assert mode(files.workdir(ANN)) == 0o700
 
     async def test_forgetting_a_session_follows_no_link_out_of_it(
-        self, files: Files, tmp_path: Path
+        self, files: SessionFiles, tmp_path: Path
     ) -> None:
         (tmp_path / "precious").mkdir()
         (tmp_path / "precious" / "x").write_bytes(b"x")
@@ -340,17 +350,17 @@ class TestSessions:
         (tmp_path / "files").write_bytes(b"no folder")
 
         with pytest.raises(StoreUnavailable):
-            Files(tmp_path / "files").workdir(ANN)
+            SessionFiles(tmp_path / "files").workdir(ANN)
 
 
 class TestKeeping:
     @staticmethod
-    def made(files: Files, name: str = "out.txt", content: bytes = b"made") -> Path:
+    def made(files: SessionFiles, name: str = "out.txt", content: bytes = b"made") -> Path:
         path = Path(files.workdir(ANN)) / name
         path.write_bytes(content)
         return path
 
-    async def test_a_copy_is_kept_as_the_file_is_now(self, files: Files) -> None:
+    async def test_a_copy_is_kept_as_the_file_is_now(self, files: SessionFiles) -> None:
         path = self.made(files)
 
         kept = await files.keep(ANN, File(path="out.txt"))
@@ -361,14 +371,14 @@ class TestKeeping:
         assert Path(kept.path).parent == files._root / "s_ann" / "out"
         assert mode(kept.path) == 0o600
 
-    async def test_it_goes_out_under_the_name_that_was_given(self, files: Files) -> None:
+    async def test_it_goes_out_under_the_name_that_was_given(self, files: SessionFiles) -> None:
         self.made(files)
 
         assert (
             await files.keep(ANN, File(path="out.txt", name="../Report\u202e.pdf"))
         ).name == "Report.pdf"
 
-    async def test_another_session_s_file_is_out_of_reach(self, files: Files) -> None:
+    async def test_another_session_s_file_is_out_of_reach(self, files: SessionFiles) -> None:
         path = self.made(files)
         files.workdir(SessionId("s_bob"))
 
@@ -376,13 +386,13 @@ class TestKeeping:
             with pytest.raises(Refused):
                 await files.keep(SessionId("s_bob"), File(path=named))
 
-    async def test_a_session_without_a_folder_has_no_file(self, files: Files) -> None:
+    async def test_a_session_without_a_folder_has_no_file(self, files: SessionFiles) -> None:
         with pytest.raises(Refused):
             await files.keep(ANN, File(path="/etc/passwd"))
 
         assert not files._root.exists()
 
-    async def test_a_file_too_large_is_refused_before_it_is_read(self, files: Files) -> None:
+    async def test_a_file_too_large_is_refused_before_it_is_read(self, files: SessionFiles) -> None:
         os.truncate(self.made(files, "sparse"), 1 << 40)
 
         with pytest.raises(Refused, match=r"too large \(1,099.5 GB; 1 kB is the most\)"):
@@ -391,7 +401,7 @@ class TestKeeping:
         assert left(files) == ["s_ann/work/sparse"]
 
     async def test_a_file_that_grows_while_it_is_read_ends_at_the_largest_size(
-        self, files: Files
+        self, files: SessionFiles
     ) -> None:
         """A file of the kernel's says that it is empty, and is not."""
         source = os.open("/proc/self/maps", os.O_RDONLY)
@@ -402,7 +412,7 @@ class TestKeeping:
         finally:
             os.close(source)
 
-    async def test_one_answer_brings_only_so_many(self, files: Files) -> None:
+    async def test_one_answer_brings_only_so_many(self, files: SessionFiles) -> None:
         self.made(files)
         keep = files.keeper(ANN)
 
@@ -413,7 +423,7 @@ class TestKeeping:
         with pytest.raises(Refused, match="2 files are the most"):
             await keep(File(path="out.txt"))
 
-    async def test_a_text_becomes_a_file(self, files: Files) -> None:
+    async def test_a_text_becomes_a_file(self, files: SessionFiles) -> None:
         kept = await files.as_file("# Höhe \ud800", ANN)
 
         assert kept.name == "answer.md"
@@ -422,7 +432,7 @@ class TestKeeping:
         assert Path(kept.path).parent == files._root / "s_ann" / "out"
 
     async def test_a_copy_is_there_until_it_is_discarded_and_may_be_discarded_twice(
-        self, files: Files
+        self, files: SessionFiles
     ) -> None:
         kept = await files.as_file("x", ANN)
 
@@ -432,7 +442,7 @@ class TestKeeping:
         await discard(kept)
 
     async def test_a_link_or_a_folder_in_its_place_is_not_it(
-        self, files: Files, tmp_path: Path
+        self, files: SessionFiles, tmp_path: Path
     ) -> None:
         kept = await files.as_file("x", ANN)
         await discard(kept)
@@ -443,7 +453,9 @@ class TestKeeping:
 
 
 class TestTidying:
-    async def test_what_is_old_goes_and_what_waits_or_is_young_stays(self, files: Files) -> None:
+    async def test_what_is_old_goes_and_what_waits_or_is_young_stays(
+        self, files: SessionFiles
+    ) -> None:
         now = datetime.now(UTC)
         old, young = [await files.receive(ANN, REPORT, chunks(b"x")) for _ in range(2)]
         left_over, waiting, fresh = [await files.as_file("x", ANN) for _ in range(3)]
@@ -458,7 +470,7 @@ class TestTidying:
         expected = {young.path, waiting.path, fresh.path, str(work)}
         assert {str(files._root / each) for each in left(files)} == expected
 
-    async def test_a_session_without_a_folder_is_tidy(self, files: Files) -> None:
+    async def test_a_session_without_a_folder_is_tidy(self, files: SessionFiles) -> None:
         await files.tidy(ANN, datetime.now(UTC), ())
 
 

@@ -7,7 +7,11 @@ from dataclasses import replace
 import pytest
 
 from turngate.gateway.domain.messages import ChatType, SessionSource
-from turngate.gateway.rules.session_keys import build_session_key, owner_of, person_apart
+from turngate.gateway.rules.session_keys import (
+    build_session_key,
+    owner_of,
+    person_apart,
+)
 
 DM, GROUP, CHANNEL, THREAD = ChatType.DM, ChatType.GROUP, ChatType.CHANNEL, ChatType.THREAD
 

@@ -9,22 +9,21 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.fakes import NOON, assistant, dm, said, user
-from turngate.gateway.domain.messages import (
-    ChatType,
-    Cost,
+from turngate.gateway.domain.ids import SessionId, SessionKey
+from turngate.gateway.domain.messages import ChatType, SessionSource
+from turngate.gateway.domain.session import (
     EndReason,
-    Origin,
     ResetNotice,
     ResetPolicy,
-    Role,
     Session,
-    SessionId,
-    SessionKey,
-    SessionSource,
+)
+from turngate.gateway.domain.store_values import Opening
+from turngate.gateway.domain.transcript import Origin, Role
+from turngate.gateway.domain.usage import (
+    Cost,
     Spent,
     Tokens,
 )
-from turngate.gateway.domain.ports.store import Opening
 from turngate.gateway.rules.session_lifecycle import (
     ResetPolicies,
     answered,
@@ -637,7 +636,7 @@ def test_the_notice_stays_until_it_was_told() -> None:
     assert answered(session, [], NOON, Spent(), told=True).notice is None
 
 
-def test_key_origin_owner_and_display_name_survive_a_reset() -> None:
+def test_key_origin_and_owner_survive_a_reset() -> None:
     origin = SessionSource(
         platform="telegram", chat_type=ChatType.GROUP, chat_id="-100", chat_name="Ops"
     )
@@ -645,12 +644,7 @@ def test_key_origin_owner_and_display_name_survive_a_reset() -> None:
 
     fresh = next_session(end_session(session, EndReason.IDLE, NOON), now=NOON, fresh_id=FRESH)
 
-    assert (fresh.key, fresh.origin, fresh.owner, fresh.display_name) == (
-        KEY,
-        origin,
-        "telegram:42",
-        "Ops",
-    )
+    assert (fresh.key, fresh.origin, fresh.owner) == (KEY, origin, "telegram:42")
 
 
 def test_the_origin_of_a_key_survives_a_message_from_somebody_else() -> None:

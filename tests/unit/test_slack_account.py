@@ -6,7 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from turngate.adapters.slack.account import EVENTS_PATH, Account, Http, Patience
+from turngate.adapters.slack.account import (
+    EVENTS_PATH,
+    Account,
+    Http,
+    Timeouts,
+)
 
 CANARY = "canary-6f1d2c"
 
@@ -28,4 +33,4 @@ def test_its_secrets_are_not_shown() -> None:
 
 
 def test_what_is_silent_for_too_long_is_deaf() -> None:
-    assert Patience(deaf=5).deaf_after == timedelta(seconds=5)
+    assert Timeouts(deaf=5).deaf_after == timedelta(seconds=5)

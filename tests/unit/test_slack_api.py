@@ -7,12 +7,12 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from turngate.adapters.slack.api import (
+    ChatNotWritable,
     FormattingRefused,
-    NotOffered,
-    NotThere,
     ThreadGone,
-    our_errors,
-    word,
+    Unsupported,
+    required_text,
+    translated_errors,
 )
 from turngate.adapters.slack.emoji import name_of
 from turngate.gateway.domain.errors import (
@@ -39,7 +39,7 @@ def answered(error: str | None, status: int = 200, **headers: str) -> SlackApiEr
 
 
 def error_of(exc: BaseException) -> TurngateError:
-    with pytest.raises(TurngateError) as caught, our_errors():
+    with pytest.raises(TurngateError) as caught, translated_errors():
         raise exc
     return caught.value
 
@@ -52,13 +52,13 @@ def error_of(exc: BaseException) -> TurngateError:
         ("account_inactive", 200, Unauthorized),
         ("missing_scope", 200, Unauthorized),
         ("not_allowed_token_type", 200, Unauthorized),
-        ("channel_not_found", 200, NotThere),
-        ("is_archived", 200, NotThere),
-        ("not_in_channel", 200, NotThere),
+        ("channel_not_found", 200, ChatNotWritable),
+        ("is_archived", 200, ChatNotWritable),
+        ("not_in_channel", 200, ChatNotWritable),
         ("thread_not_found", 200, ThreadGone),
         ("invalid_blocks", 200, FormattingRefused),
-        ("unknown_method", 200, NotOffered),
-        (None, 404, NotOffered),
+        ("unknown_method", 200, Unsupported),
+        (None, 404, Unsupported),
         ("something_new", 200, Undeliverable),
         ("internal_error", 200, Unreachable),
         ("fatal_error", 200, Unreachable),
@@ -95,7 +95,7 @@ def test_whoever_hears_no_answer_does_not_know(exc: BaseException) -> None:
 
 def test_an_answer_without_what_was_asked_for_is_none() -> None:
     with pytest.raises(Unreachable):
-        word({"ok": "perhaps", "ts": 7}, "ts")
+        required_text({"ok": "perhaps", "ts": 7}, "ts")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.test_slack_normalise import raw
-from turngate.adapters.slack.identity import Kind, Place
-from turngate.adapters.slack.lookup_keys import LookupKeys, about, about_message, assistants_thread
+from turngate.adapters.slack.identity import Chat, Kind
+from turngate.adapters.slack.lookup_keys import (
+    LookupKeys,
+    assistant_thread_in,
+    keys_of,
+    keys_of_message,
+)
 
 ROOT = "1789999000.000500"
 
@@ -30,20 +35,20 @@ ABOUT = {
 
 @pytest.mark.parametrize("name", ABOUT)
 def test_the_chat_its_thread_and_the_person_are_looked_up(name: str) -> None:
-    assert about(raw(name)["body"]) == ABOUT[name]
+    assert keys_of(raw(name)["body"]) == ABOUT[name]
 
 
 def test_a_press_that_names_no_container_happened_in_its_channel() -> None:
     body = raw("press")["body"]
     del body["container"]
 
-    assert about(body) == LookupKeys(chat="C1", thread=ROOT, user="U2")
+    assert keys_of(body) == LookupKeys(chat="C1", thread=ROOT, user="U2")
 
 
 def test_of_a_history_too() -> None:
     case = raw("history-reply")
 
-    assert about_message(case["message"], case["channel"]) == LookupKeys(
+    assert keys_of_message(case["message"], case["channel"]) == LookupKeys(
         chat="C1", thread=ROOT, user="U2"
     )
 
@@ -51,8 +56,10 @@ def test_of_a_history_too() -> None:
 def test_a_new_thread_of_the_assistant_s_pane_is_noticed() -> None:
     started = raw("assistant-thread-started")["body"]
 
-    assert assistants_thread(started) == LookupKeys(chat="D1", thread=ROOT, user="U2", kind=Kind.IM)
-    assert assistants_thread(raw("dm")["body"]) is None
+    assert assistant_thread_in(started) == LookupKeys(
+        chat="D1", thread=ROOT, user="U2", kind=Kind.IM
+    )
+    assert assistant_thread_in(raw("dm")["body"]) is None
 
 
 @pytest.mark.parametrize(
@@ -69,4 +76,4 @@ def test_a_new_thread_of_the_assistant_s_pane_is_noticed() -> None:
 def test_a_chat_is_of_the_kind_that_slack_says(flags: dict[str, object], kind: Kind) -> None:
     told = {"name": "ops", "topic": {"value": "Everything", "creator": "U2", "last_set": 0}} | flags
 
-    assert Place.of(told) == Place(kind=kind, name="ops", topic="Everything")
+    assert Chat.of(told) == Chat(kind=kind, name="ops", topic="Everything")

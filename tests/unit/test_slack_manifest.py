@@ -1,4 +1,7 @@
-"""The app's manifest asks for exactly what is used: each method and each event of the adapter is in one table."""
+"""
+The app's manifest asks for exactly what is used: each method and each event of the adapter is in
+one table.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,19 @@ from slack_sdk.web.async_client import AsyncWebClient
 from tests.simulators.slack import Slack
 from tests.unit.test_slack_normalise import GOLDEN, outcome, raw
 from turngate.adapters.slack.app.manifest import Command, manifest
-from turngate.adapters.slack.app.needs import APP_METHODS, EVENTS, METHODS, SCOPES, reason_for
-from turngate.adapters.slack.app.slash import TAKEN, command_behind, slash_for
-from turngate.adapters.slack.lookup_keys import assistants_thread
+from turngate.adapters.slack.app.needs import (
+    APP_METHODS,
+    EVENTS,
+    METHODS,
+    SCOPES,
+    reason_for,
+)
+from turngate.adapters.slack.app.slash import (
+    TAKEN,
+    command_of,
+    slash_for,
+)
+from turngate.adapters.slack.lookup_keys import assistant_thread_in
 from turngate.gateway.commands import COMMANDS
 
 ADAPTER = Path(__file__).parents[2] / "adapters" / "slack"
@@ -47,7 +60,10 @@ def subscription_of(event: dict[str, str]) -> str:
 
 
 def test_calls_are_found_however_they_are_written() -> None:
-    source = "await self._api.client.chat_postMessage(x=1)\nask = client.files_info\nclient.proxy\nclient.not_a_method()"
+    source = (
+        "await self._api.client.chat_postMessage(x=1)\nask = "
+        "client.files_info\nclient.proxy\nclient.not_a_method()"
+    )
 
     assert {*methods_called(source)} == {"chat.postMessage", "files.info"}
 
@@ -67,7 +83,7 @@ def test_the_events_that_mean_something_are_subscribed_to_and_no_other() -> None
         if "event" in case.get("body", {})
     ]
     meaningful = [
-        event for case, event in events if outcome(case) or assistants_thread(case["body"])
+        event for case, event in events if outcome(case) or assistant_thread_in(case["body"])
     ]
 
     assert {subscription_of(event) for event in meaningful} == set(EVENTS)
@@ -112,16 +128,15 @@ def test_no_command_has_a_name_that_slack_refuses() -> None:
     assert not {name.removeprefix("/") for name in names} & TAKEN
     assert len(set(names)) == len(names) <= 50
     assert max(map(len, names)) <= 32
-    assert [command_behind(name) for name in names] == [
-        command.name for command in COMMANDS.commands
-    ]
+    assert [command_of(name) for name in names] == [command.name for command in COMMANDS.commands]
 
 
 def test_the_command_prints_it_without_slack_s_library() -> None:
     look = (
         "import sys, runpy; sys.argv = ['turngate', 'slack', 'manifest', '--name', 'Ann']\n"
-        "try: runpy.run_module('turngate', run_name='__main__')\n"
-        "finally: print(sorted({'slack_bolt', 'slack_sdk', 'aiohttp'} & set(sys.modules)), file=sys.stderr)"
+        "try: runpy.run_module('gateway', run_name='__main__')\n"
+        "finally: print(sorted({'slack_bolt', 'slack_sdk', 'aiohttp'} & set(sys.modules)), "
+        "file=sys.stderr)"
     )
 
     result = subprocess.run(
@@ -136,6 +151,6 @@ def test_the_command_prints_it_without_slack_s_library() -> None:
     "wrong", [["--url", "http://example.org/"], ["--name", " "], ["--name", "N" * 36]]
 )
 def test_what_slack_would_refuse_is_refused_at_once(wrong: list[str]) -> None:
-    asked = [sys.executable, "-m", "turngate", "slack", "manifest", *wrong]
+    asked = [sys.executable, "-m", "gateway", "slack", "manifest", *wrong]
 
     assert subprocess.run(asked, capture_output=True, check=False).returncode == 2

@@ -1,4 +1,7 @@
-"""Markdown as Slack takes it: every word arrives, nobody is called by accident, and nothing is too long."""
+"""
+Markdown as Slack takes it: every word arrives, nobody is called by accident, and nothing is too
+long.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from turngate.adapters.slack.markup import (
     LONGEST_LABEL,
     marked,
     plain,
-    question,
+    question_blocks,
     size,
     unfinished,
 )
-from turngate.gateway.domain.messages import Button
+from turngate.gateway.domain.outbox import Button
 
 NAMES = {"U1": "ann"}
 
@@ -99,7 +102,9 @@ def test_half_of_a_character_and_nothing_are_replaced() -> None:
 def test_an_agent_calls_no_crowd(markdown: str) -> None:
     assert not calls_everybody(marked(markdown))
     assert not calls_everybody(plain(markdown))
-    assert "<!" not in str(question(markdown, [])) + str(question(markdown, [], plainly=True))
+    assert "<!" not in str(question_blocks(markdown, [])) + str(
+        question_blocks(markdown, [], as_plain=True)
+    )
 
 
 def test_a_person_is_called_only_in_the_form_that_the_gateway_writes() -> None:
@@ -191,18 +196,18 @@ BUTTONS = [Button(label="Yes", nonce="n1"), Button(label="L" * 100, nonce="n2")]
 
 
 def test_a_question_has_its_text_and_its_buttons() -> None:
-    text, row = question("May I **delete** it?", BUTTONS)
+    text, row = question_blocks("May I **delete** it?", BUTTONS)
 
     assert text == {"type": "markdown", "text": "May I **delete** it?"}
     assert [each["value"] for each in row["elements"]] == ["n1", "n2"]
     assert [len(each["text"]["text"]) for each in row["elements"]] == [3, LONGEST_LABEL]
 
 
-@pytest.mark.parametrize("plainly", [False, True])
-def test_however_long_it_is_slack_takes_it(plainly: bool) -> None:
+@pytest.mark.parametrize("as_plain", [False, True])
+def test_however_long_it_is_slack_takes_it(as_plain: bool) -> None:
     many = [Button(label=f"{n}", nonce=f"n{n}") for n in range(60)]
 
-    blocks = question("word & <@U1> " * 900, many, plainly=plainly)
+    blocks = question_blocks("word & <@U1> " * 900, many, as_plain=as_plain)
 
     block_kit.check(blocks)
     assert [button["value"] for button in block_kit.buttons(blocks)] == [
@@ -214,7 +219,7 @@ def test_however_long_it_is_slack_takes_it(plainly: bool) -> None:
 def test_plain_sections_hold_all_of_it() -> None:
     text = "word & <@U1>\n" * 100 + "x" * 2 * LARGEST_SECTION + "<@U1> & " * LARGEST_SECTION
 
-    sections = question(text, [], plainly=True)
+    sections = question_blocks(text, [], as_plain=True)
 
     assert "".join(each["text"]["text"] for each in sections) == plain(text)
     assert not any(each["text"]["text"].endswith(("<", "<@U1", "&am", "&")) for each in sections)

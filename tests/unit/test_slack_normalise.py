@@ -1,4 +1,7 @@
-"""Everything that Slack sends, and what it means: `tests/golden/slack` has one of each, raw and as a message."""
+"""
+Everything that Slack sends, and what it means: `tests/golden/slack` has one of each, raw and as a
+message.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,27 @@ from typing import Any
 
 import pytest
 
-from turngate.adapters.slack.identity import EventContext, Kind, Me, Place
-from turngate.adapters.slack.normalise import from_history, moment, normalise
-from turngate.gateway.domain.messages import ChatType, InboundMessage, MessageKind
+from turngate.adapters.slack.identity import (
+    BotIdentity,
+    Chat,
+    EventContext,
+    Kind,
+)
+from turngate.adapters.slack.normalise import (
+    from_history,
+    moment,
+    normalise,
+)
+from turngate.gateway.domain.messages import (
+    ChatType,
+    InboundMessage,
+    MessageKind,
+)
 from turngate.gateway.domain.serialization import from_dict, to_dict
 
 FOLDER = Path(__file__).parents[1] / "golden" / "slack"
 GOLDEN = sorted(path.name.removesuffix(".raw.json") for path in FOLDER.glob("*.raw.json"))
-ME = Me(
+ME = BotIdentity(
     user="U0BOT",
     bot="B0BOT",
     team="T1",
@@ -39,11 +55,11 @@ def written(name: str) -> dict[str, Any] | None:
 
 def known_in(case: dict[str, Any]) -> EventContext:
     known = dict(case["known"])
-    place = known.pop("place", None)
-    return EventContext(place=place and Place(**{**place, "kind": Kind(place["kind"])}), **known)
+    chat = known.pop("place", None)
+    return EventContext(chat=chat and Chat(**{**chat, "kind": Kind(chat["kind"])}), **known)
 
 
-def outcome(case: dict[str, Any], me: Me = ME) -> InboundMessage | None:
+def outcome(case: dict[str, Any], me: BotIdentity = ME) -> InboundMessage | None:
     me = replace(me, **case.get("me", {}))
     if "message" in case:
         return from_history(case["message"], case["channel"], me, known_in(case))

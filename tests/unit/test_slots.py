@@ -1,4 +1,7 @@
-"""Room for turns: who waits for people takes none, who has the answer waits for his turn, and none is ever lost."""
+"""
+Room for turns: who waits for people takes none, who has the answer waits for his turn, and none is
+ever lost.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ async def test_who_rests_lets_another_work() -> None:
     slots = Slots(1)
     async with Slot(slots) as slot:
         assert not is_free(slots)
-        slot.rest()
+        slot.release()
         assert is_free(slots)
-        await slot.go_on()
+        await slot.reacquire()
         assert not is_free(slots)
     assert is_free(slots)
 
@@ -26,9 +29,9 @@ async def test_who_rests_lets_another_work() -> None:
 async def test_who_goes_on_waits_until_there_is_room() -> None:
     slots = Slots(1)
     async with Slot(slots) as slot:
-        slot.rest()
+        slot.release()
         async with Slot(slots):
-            going_on = asyncio.ensure_future(slot.go_on())
+            going_on = asyncio.ensure_future(slot.reacquire())
             await asyncio.sleep(0)
             assert not going_on.done()
         await going_on
@@ -37,9 +40,9 @@ async def test_who_goes_on_waits_until_there_is_room() -> None:
 async def test_only_as_many_may_rest_as_may_work() -> None:
     slots = Slots(1)
     async with Slot(slots) as first:
-        first.rest()
+        first.release()
         async with Slot(slots) as second:
-            second.rest()
+            second.release()
             assert not is_free(slots)
         assert is_free(slots)
 
@@ -47,28 +50,28 @@ async def test_only_as_many_may_rest_as_may_work() -> None:
 async def test_several_questions_and_answers_take_and_give_one_slot() -> None:
     slots = Slots(2)
     async with Slot(slots) as slot:
-        slot.rest()
-        slot.rest()
+        slot.release()
+        slot.release()
         async with Slot(slots), Slot(slots):
-            both = asyncio.gather(slot.go_on(), slot.go_on())
+            both = asyncio.gather(slot.reacquire(), slot.reacquire())
             await asyncio.sleep(0)
         await both
         async with Slot(slots):
             assert not is_free(slots)
-    assert slots.may_rest == 2
+    assert slots.may_release == 2
 
 
 async def test_an_answer_that_comes_when_the_turn_is_over_takes_nothing() -> None:
     slots = Slots(1)
     slot = await Slot(slots).__aenter__()
-    slot.rest()
+    slot.release()
     async with Slot(slots):
-        late = asyncio.ensure_future(slot.go_on())
+        late = asyncio.ensure_future(slot.reacquire())
         await asyncio.sleep(0)
         await slot.__aexit__(None, None, None)
     await late
     assert is_free(slots)
-    assert slots.may_rest == 1
+    assert slots.may_release == 1
 
 
 async def test_room_that_is_taken_away_while_nobody_works_is_gone_at_once() -> None:

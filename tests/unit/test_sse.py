@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate.gateway.agents.sse import LONGEST_EVENT, EventReader, EventTooLong, ServerEvent
+from turngate.gateway.agents.sse import (
+    LONGEST_EVENT,
+    EventReader,
+    EventTooLong,
+    ServerEvent,
+)
 
 
 def read(*chunks: bytes) -> list[tuple[str, str]]:

@@ -11,8 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from turngate.gateway.daemon.state_dir import StateDir, read_or_make_key, take_lock
-from turngate.gateway.domain.errors import StateInUse, StoreDamaged, StoreUnavailable
+from turngate.gateway.daemon.state_dir import (
+    StateDir,
+    read_or_make_key,
+    take_lock,
+)
+from turngate.gateway.domain.errors import (
+    StateInUse,
+    StoreDamaged,
+    StoreUnavailable,
+)
 
 HOLDER = """
 import sys
@@ -79,7 +87,8 @@ def test_a_file_in_place_of_the_folder_is_told_with_its_cure(tmp_path: Path, bel
         take_lock(folder)
 
     assert str(caught.value) == (
-        f"state folder {folder} is not writable (Not a directory); pass --state-dir or fix its permissions"
+        f"state folder {folder} is not writable (Not a directory); pass --state-dir or fix its "
+        "permissions"
     )
 
 
@@ -133,7 +142,7 @@ def test_who_waits_gets_it_when_it_is_released(tmp_path: Path) -> None:
     assert child.stdin is not None
     child.stdin.close()
 
-    take_lock(tmp_path, patience=60).release()
+    take_lock(tmp_path, timeout=60).release()
 
     child.wait()
     assert child.stdout is not None
@@ -199,10 +208,13 @@ def test_the_module_can_be_taken_before_anything_heavy() -> None:
         check=True,
     )
 
-    ours = {name for name in listed.stdout.split() if name.startswith("gateway")}
+    ours = {name for name in listed.stdout.split() if name.startswith("turngate")}
     assert ours == {
-        "gateway",
-        "turngate.gateway.domain.errors",
+        "turngate",
+        "turngate.gateway",
+        "turngate.gateway.daemon",
         "turngate.gateway.daemon.state_dir",
+        "turngate.gateway.domain",
+        "turngate.gateway.domain.errors",
     }
     assert "asyncio" not in listed.stdout.split()

@@ -31,11 +31,14 @@ from turngate.gateway.domain.errors import (
     Unauthorized,
     Unreachable,
 )
-from turngate.gateway.domain.messages import InboundMessage, Part, Sent
-from turngate.gateway.domain.ports.adapter import Clock, Limits, Moment, Receive
+from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.outbox import Part, Sent
+from turngate.gateway.domain.ports.adapter import Limits, Receive
+from turngate.gateway.domain.ports.clock import Clock, Moment
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.stores.waiting_store import waiting
 
 Life = Callable[["Account", Receive], object]
 DEAF_AFTER = timedelta(seconds=60)
@@ -141,7 +144,7 @@ class Watched:
         self.supervisor = Supervisor(
             account,
             "main",
-            store=store,
+            store=waiting(store, self.observer),
             clock=clock,
             observer=self.observer,
             tell_of_gap=self._tell,
@@ -395,7 +398,8 @@ class TestRefusedCredentials:
             assert len(account.began) == MOST_REFUSALS
             assert watch.state is AccountState.REFUSED
             assert watch.supervisor.report.reason == (
-                "the platform refuses our credentials; correct them in the config and restart, not before 12:10 UTC"
+                "the platform refuses our credentials; correct them in the config and restart, "
+                "not before 12:10 UTC"
             )
 
     @hurried

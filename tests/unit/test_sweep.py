@@ -16,21 +16,25 @@ from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of, opening, texts
 from turngate.gateway.daemon.sweep import Sweep, sweep_files
 from turngate.gateway.domain.errors import StoreUnavailable, UnknownSession
-from turngate.gateway.domain.messages import (
-    ChatType,
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.messages import ChatType, InboxState
+from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.session import (
     EndReason,
-    InboxState,
-    Part,
     ResetPolicy,
     Session,
-    SessionId,
 )
-from turngate.gateway.domain.ports.adapter import Clock
-from turngate.gateway.domain.ports.store import Outcome, PolicyOf, Pruned
+from turngate.gateway.domain.store_values import (
+    Outcome,
+    PolicyOf,
+    Pruned,
+)
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
-from turngate.gateway.rules.session_lifecycle import CleanUpRules, ResetPolicies
-from turngate.gateway.stores.session_files import FileRules, Files
+from turngate.gateway.rules.retention import CleanUpRules
+from turngate.gateway.rules.session_lifecycle import ResetPolicies
+from turngate.gateway.stores.session_files import FileRules, SessionFiles
 
 DAY = 86_400.0
 HOUR = 3600.0
@@ -73,7 +77,7 @@ def sweep_of(
     return Sweep(
         policy=Policy(agents=agents, resets=resets or ResetPolicies()),
         store=store,
-        files=Files(folder / "files"),
+        files=SessionFiles(folder / "files"),
         clock=clock,
         observer=Observer(),
         is_busy=is_busy,
@@ -371,7 +375,7 @@ class TestFiles:
         assert (pruned.deleted, pruned.entries) == (1, 1)
 
     @staticmethod
-    async def swept(store: MemoryStore, files: Files, clock: FrozenClock) -> list[SessionId]:
+    async def swept(store: MemoryStore, files: SessionFiles, clock: FrozenClock) -> list[SessionId]:
         await sweep_files(store, files, clock, Observer())
         return sorted(await files.sessions())
 
@@ -379,7 +383,7 @@ class TestFiles:
         self, tmp_path: Path
     ) -> None:
         clock = FrozenClock()
-        store, files = MemoryStore(clock), Files(tmp_path / "files")
+        store, files = MemoryStore(clock), SessionFiles(tmp_path / "files")
         session = await exchange(store, id="1")
         files.workdir(session.id)
 
@@ -391,7 +395,7 @@ class TestFiles:
         clock = FrozenClock()
         store, files = (
             MemoryStore(clock),
-            Files(tmp_path / "files", FileRules(keep=timedelta(days=2))),
+            SessionFiles(tmp_path / "files", FileRules(keep=timedelta(days=2))),
         )
         session = await exchange(store, id="1")
         files.workdir(session.id)
@@ -405,7 +409,7 @@ class TestFiles:
         clock = FrozenClock()
         store, files = (
             MemoryStore(clock),
-            Files(tmp_path / "files", FileRules(keep=timedelta(days=2))),
+            SessionFiles(tmp_path / "files", FileRules(keep=timedelta(days=2))),
         )
         session = await exchange(store, id="1")
         waiting = await files.as_file("x", session.id)
@@ -419,7 +423,7 @@ class TestFiles:
         assert Path(waiting.path).exists()
 
     async def test_one_folder_that_cannot_be_deleted_keeps_no_other(self, tmp_path: Path) -> None:
-        class Stuck(Files):
+        class Stuck(SessionFiles):
             async def forget(self, session: SessionId) -> None:
                 if session == "a":
                     raise StoreUnavailable("stuck")

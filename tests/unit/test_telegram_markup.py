@@ -6,7 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from turngate.adapters.telegram.markup import Marked, marked, plain, units
+from turngate.adapters.telegram.markup import (
+    Marked,
+    marked,
+    plain,
+    units,
+)
 
 
 def shown(markdown: str) -> tuple[str, list[tuple[str, str]]]:

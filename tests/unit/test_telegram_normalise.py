@@ -1,4 +1,7 @@
-"""Every kind of update that Telegram sends, and what it means: `tests/golden/telegram` has one of each."""
+"""
+Every kind of update that Telegram sends, and what it means: `tests/golden/telegram` has one of
+each.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,11 @@ from pathlib import Path
 import pytest
 from aiogram.types import Update
 
-from turngate.adapters.telegram.normalise import HANDLED, Me, normalise
+from turngate.adapters.telegram.normalise import (
+    HANDLED,
+    Me,
+    normalise,
+)
 from turngate.gateway.domain.messages import InboundMessage
 from turngate.gateway.domain.serialization import from_dict, to_dict
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from turngate.gateway.domain.text import LONGEST_LABEL, clean_label, cut, folded
+from turngate.gateway.domain.text import (
+    LONGEST_LABEL,
+    clean_label,
+    cut,
+    folded,
+)
 
 
 @pytest.mark.parametrize(

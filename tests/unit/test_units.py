@@ -1,4 +1,7 @@
-"""The units of systemd as they are rendered: what systemd says of them, and that they fit what the daemon does."""
+"""
+The units of systemd as they are rendered: what systemd says of them, and that they fit what the
+daemon does.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,14 @@ import pytest
 
 from tests.commands import ROOT, turngate
 from turngate.gateway.cli.exits import Exit
-from turngate.gateway.cli.systemd_units import AGENTS, Flavour, Unit, install, is_strict, uninstall
+from turngate.gateway.cli.systemd_units import (
+    AGENTS,
+    Flavour,
+    Unit,
+    install,
+    is_strict,
+    uninstall,
+)
 from turngate.gateway.domain.errors import Refused
 
 DRAIN = timedelta(minutes=3)
@@ -142,7 +152,10 @@ def test_instances_share_no_state_folder() -> None:
 
 
 def test_the_state_folder_of_an_instance_is_not_inside_of_anothers() -> None:
-    """systemd keeps folders of dynamic users behind links, and refuses to make one inside of such a link."""
+    """
+    systemd keeps folders of dynamic users behind links, and refuses to make one inside of such a
+    link.
+    """
     alone, several = (
         settings(unit(each).text())["StateDirectory"]
         for each in (Flavour.SYSTEM, Flavour.INSTANCES)
@@ -228,7 +241,7 @@ def test_installing_says_where_the_secrets_of_the_config_belong(tmp_path: Path) 
     secret = tmp_path / "telegram_token"
     assert f"LoadCredential=telegram_token:{secret}\n" in (units / "turngate.service").read_text()
     assert f"put the secret telegram_token, and nothing else, into {secret}," in installed.stdout
-    assert "--state-dir: the service has a user of its own" in installed.stderr
+    assert "--state-dir: the service has its own user" in installed.stderr
 
 
 def test_an_agent_that_is_a_program_needs_a_user_and_gets_the_drop_in(tmp_path: Path) -> None:
@@ -262,5 +275,5 @@ def test_commands_that_need_no_secret_do_not_ask_for_one(tmp_path: Path) -> None
 
 def test_the_units_are_where_people_look_for_them() -> None:
     assert (ROOT / "systemd" / "turngate.service").samefile(
-        ROOT / "gateway" / "units" / "turngate.service"
+        ROOT / "gateway" / "daemon" / "units" / "turngate.service"
     )

@@ -7,9 +7,14 @@ import asyncio
 import pytest
 
 from tests.hurry import hurried
-from turngate.gateway.domain.errors import StoreDamaged, StoreUnavailable, UnknownSession
+from turngate.gateway.domain.errors import (
+    StoreDamaged,
+    StoreUnavailable,
+    UnknownSession,
+)
+from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.stores.waiting_store import until_stored
+from turngate.gateway.stores.waiting_store import WAITING_VERBS, until_stored, waiting
 
 
 class Disk:
@@ -31,7 +36,7 @@ class TestUntilStored:
     async def test_a_write_is_tried_with_growing_pauses_until_the_store_takes_it(self) -> None:
         disk = Disk(*[StoreUnavailable("full")] * 9)
 
-        assert await until_stored(disk.write, Observer()) == "written"
+        assert await until_stored(Observer(), disk.write) == "written"
         pauses = [
             later - earlier
             for earlier, later in zip(disk.tried_at, disk.tried_at[1:], strict=False)
@@ -45,5 +50,37 @@ class TestUntilStored:
         disk = Disk(error)
 
         with pytest.raises(type(error)):
-            await until_stored(disk.write, Observer())
+            await until_stored(Observer(), disk.write)
         assert disk.tried_at == [0.0]
+
+
+class Full:
+    """A store that is full at the first attempt of each verb."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> object:
+        async def verb(*args: object) -> str:
+            self.asked.append(name)
+            if self.asked.count(name) == 1:
+                raise StoreUnavailable("full")
+            return name
+
+        return verb
+
+
+@hurried
+class TestWaitingStore:
+    @pytest.mark.parametrize("verb", sorted(WAITING_VERBS))
+    async def test_what_must_not_be_lost_waits(self, verb: str) -> None:
+        assert hasattr(Store, verb)
+        store = Full()
+
+        assert await getattr(waiting(store, Observer()), verb)() == verb  # type: ignore[arg-type]
+        assert store.asked == [verb, verb]
+
+    @pytest.mark.parametrize("verb", ["accept", "reject", "probe", "amend"])
+    async def test_what_must_answer_at_once_does_not(self, verb: str) -> None:
+        with pytest.raises(StoreUnavailable):
+            await getattr(waiting(Full(), Observer()), verb)()  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""What the mark beside a database says of its log, after everything that may have happened to both."""
+"""
+What the mark beside a database says of its log, after everything that may have happened to both.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ NEXT_SALT = bytes.fromhex(
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    """A database whose log had forty frames, ten of them in it already, when the mark was written."""
+    """
+    A database whose log had forty frames, ten of them in it already, when the mark was written.
+    """
     path = tmp_path / "turngate.db"
     path.write_bytes(b"pages")
     mark = WalMark(mark_of(path))

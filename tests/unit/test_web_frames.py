@@ -8,11 +8,21 @@ import pytest
 
 from tests.fakes import NOON
 from tests.talk import key_of
+from turngate.gateway.domain.agent_events import Tool, ToolStatus
 from turngate.gateway.domain.errors import MalformedRecord
-from turngate.gateway.domain.messages import SessionId, SessionSource, Text, Tool, ToolStatus
+from turngate.gateway.domain.ids import SessionId
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.rules.session_lifecycle import Session
 from turngate.gateway.web import frames
-from turngate.gateway.web.frames import Archive, Delete, Earlier, Open, Rename, Say
+from turngate.gateway.web.frames import (
+    Archive,
+    Delete,
+    Earlier,
+    Open,
+    Rename,
+    Say,
+)
 
 PLACE = SessionSource.browser("one")
 

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.fakes import said
-from turngate.gateway.domain.messages import Entry, EntryId, Role, SessionId, Text
+from turngate.gateway.domain.ids import EntryId, SessionId
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Role,
+    Text,
+)
 from turngate.gateway.web.transcript_cursor import (
     CHARACTERS_A_PAGE,
     ENTRIES_A_PAGE,

@@ -1,1 +1,3 @@
-"""The app as it is set up at Slack: its scopes, events and commands. Apart from the adapter, without its library."""
+"""
+The app as it is configured at Slack: scopes, events and commands. Does not import the Slack SDK.
+"""

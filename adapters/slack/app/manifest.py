@@ -1,7 +1,8 @@
 """
-The app's manifest: pasted at https://api.slack.com/apps it makes an app that works, and that may do nothing more.
+The app manifest. Pasted at https://api.slack.com/apps it creates an app that works and has no more
+permissions than needed.
 
-Its form: https://docs.slack.dev/reference/app-manifest.
+Format: https://docs.slack.dev/reference/app-manifest.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _LONGEST_HINT = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command as people are offered it. The hint says what may follow it."""
+    """A slash command as it is offered to users. `hint` describes its arguments."""
 
     name: str
     summary: str
@@ -31,7 +32,7 @@ class Command:
 
 
 def manifest(commands: Sequence[Command], *, name: str = NAME, url: str | None = None) -> Json:
-    """With an address Slack sends everything there; without one it goes by Socket Mode."""
+    """Return the manifest. With `url`, Slack sends events there; without, it uses Socket Mode."""
     return {
         "_metadata": {"major_version": 2, "minor_version": 1},
         "display_information": {"name": name, "description": _DESCRIPTION},
@@ -57,7 +58,9 @@ def manifest(commands: Sequence[Command], *, name: str = NAME, url: str | None =
 
 
 def _slash_command(command: Command, url: str | None) -> Json:
-    """People and chats come with their ids, not by names that could be anybody's."""
+    """
+    Return one command. Mentioned users and chats are sent as ids, because names are not unique.
+    """
     hint = {"usage_hint": command.hint[:_LONGEST_HINT]} if command.hint else {}
     where = {} if url is None else {"url": url}
     slash = slash_for(command.name)[:_LONGEST_COMMAND]

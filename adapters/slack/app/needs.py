@@ -1,8 +1,8 @@
 """
-What has to be allowed for what the adapter does: the one table behind the manifest and behind `check --online`.
+The scopes that each method and event needs: the one table behind the manifest and `check --online`.
 
-Who calls a method that is not here, or leaves one here that nobody calls, fails a test. The scopes are those of each
-method's and each event's page at https://docs.slack.dev/reference.
+A test fails if a method is called that is not listed, or listed and never called. The scopes are
+those of each method's and each event's page at https://docs.slack.dev/reference.
 """
 
 from __future__ import annotations
@@ -33,10 +33,15 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "users.conversations": _READ,
     "users.info": ("users:read",),
 }
-"""Every method of the Web API that is called with the bot's token, with all the scopes that it needs."""
+"""
+Web API methods called with the bot token, each with the scopes it needs.
+"""
 
 APP_METHODS: Mapping[str, tuple[str, ...]] = {"apps.connections.open": ("connections:write",)}
-"""The same with the app's token. Its scopes stand in no manifest: they are chosen when the token is made."""
+"""
+Methods called with the app token. Its scopes are chosen when the token is created and are not in
+the manifest.
+"""
 
 EVENTS: Mapping[str, tuple[str, ...]] = {
     "app_mention": ("app_mentions:read",),
@@ -48,7 +53,7 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
     "message.mpim": ("mpim:history",),
     "reaction_added": ("reactions:read",),
 }
-"""Every event that is subscribed to, with the scopes that it needs."""
+"""Subscribed events, each with the scopes it needs."""
 
 _COMMANDS = ("commands",)
 _BYTES_OF_FILES = ("files:read",)
@@ -62,10 +67,10 @@ SCOPES = tuple(
         }
     )
 )
-"""Of the bot, all of them."""
+"""All scopes of the bot token."""
 
 
 def reason_for(scope: str) -> str:
-    """What does not work without it, in the words of the tables."""
+    """Return the methods and events that do not work without the scope."""
     users = [name for name, scopes in (*METHODS.items(), *EVENTS.items()) if scope in scopes]
     return ", ".join(users) or "slash commands"

@@ -1,27 +1,36 @@
 """
-The names of slash commands. Slack keeps some for itself, and refuses a whole manifest for one of them.
+Names of slash commands. Slack reserves some names and rejects a whole manifest that uses one of
+them.
 
-A command of ours whose name is taken is called `/turngate-NAME` there; `!NAME` works everywhere, in threads too.
+A command whose name is reserved becomes `/turngate-NAME`; `!NAME` works everywhere, including
+threads.
 """
 
 from __future__ import annotations
 
 _BUILT_IN = """
-    active archive away call close collapse dm dnd expand feed invite join keys kick leave me msg mute open part pref
-    prefs remind remove rename search shortcuts shrug star status topic trigger unarchive who
+    active archive away call close collapse dm dnd expand feed invite join keys kick leave
+    me msg mute open part pref prefs remind remove rename search shortcuts shrug star status
+    topic trigger unarchive who
 """
 _REFUSED_AT_TIMES = "apps commands debug feedback help kill pro send todo"
 TAKEN = frozenset(f"{_BUILT_IN} {_REFUSED_AT_TIMES}".split())
-"""https://slack.com/help/articles/201259356, and what other apps were seen to be refused for."""
+"""
+https://slack.com/help/articles/201259356, and names for which manifests of other apps were
+rejected.
+"""
 
 _PREFIX = "turngate-"
 
 
 def slash_for(command: str) -> str:
-    """What people type for a command of ours. Slack takes small letters, digits, - and _."""
+    """
+    Return the slash command for a gateway command. Slack accepts lower-case letters, digits, - and
+    _.
+    """
     return f"/{_PREFIX}{command}" if command in TAKEN else f"/{command}"
 
 
-def command_behind(slash: str) -> str:
-    """The command of ours that they typed."""
+def command_of(slash: str) -> str:
+    """Return the gateway command for a slash command."""
     return slash.removeprefix("/").lower().removeprefix(_PREFIX)

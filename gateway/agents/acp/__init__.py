@@ -1,4 +1,7 @@
-"""Any program that speaks the Agent Client Protocol: one process, one of its sessions for each of ours."""
+"""
+Any program that speaks the Agent Client Protocol: one process, one of its sessions for each of
+ours.
+"""
 
 from turngate.gateway.agents.acp.agent import make
 

@@ -1,4 +1,7 @@
-"""The agent kind `acp`: a turn of ours is a prompt in one of the sessions that the agent's program holds."""
+"""
+The agent kind `acp`: a turn of ours is a prompt in one of the sessions that the agent's program
+holds.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,26 @@ from pathlib import Path
 from acp.schema import PromptResponse
 
 from turngate.gateway.agents.acp.peer import SECONDS_TO_BEGIN, Peer
-from turngate.gateway.agents.acp.process import Keeper
+from turngate.gateway.agents.acp.process import AgentProcess
 from turngate.gateway.agents.acp.prompt import blocks
-from turngate.gateway.agents.acp.session_lookup import Opened, opened
-from turngate.gateway.agents.acp.session_map import Memory
-from turngate.gateway.agents.acp.turn_stream import Talk
+from turngate.gateway.agents.acp.session_lookup import FoundSession, opened
+from turngate.gateway.agents.acp.session_map import SessionMap
+from turngate.gateway.agents.acp.turn_stream import TurnStream
 from turngate.gateway.agents.acp.updates import Enclosed, Heard
 from turngate.gateway.agents.spec import AgentSpec
-from turngate.gateway.domain.errors import AgentError, AgentUnavailable, ConfigError
-from turngate.gateway.domain.messages import AgentEvent, Done, File, SessionEnded, Turn, TurnId
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    Done,
+    File,
+    Turn,
+)
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentUnavailable,
+    ConfigError,
+)
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.session import SessionEnded
 
 SECONDS_TO_STOP = 0.8
 """For an agent that was told to. What does not stop by then is ended with its program."""
@@ -49,8 +63,8 @@ class AcpAgent:
 
     def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec
-        self._keeper = Keeper(spec)
-        self._talks: dict[TurnId, Talk] = {}
+        self._keeper = AgentProcess(spec)
+        self._talks: dict[TurnId, TurnStream] = {}
         self._leaving: set[asyncio.Future[None]] = set()
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
@@ -62,11 +76,12 @@ class AcpAgent:
             blocks, turn, opening.told, peer.takes(images=self._spec.images)
         )
         await asyncio.to_thread(opening.memory.keep, opening.held)
-        talk = self._talks[turn.id] = peer.talks[session] = Talk(
+        talk = self._talks[turn.id] = peer.talks[session] = TurnStream(
             cost=opening.held.cost, timeout=self._spec.timeout
         )
         prompting = asyncio.ensure_future(peer.prompt(session, prompt))
         prompting.add_done_callback(talk.over)
+
         try:
             while (heard := await talk.next()) is not None:
                 event = await _written_down(heard, turn.workdir)
@@ -95,14 +110,17 @@ class AcpAgent:
 
     async def session_end(self, ending: SessionEnded) -> None:
         """
-        The agent lets go of its session, if it can, and we forget it: whoever resumes ours is told what was in it.
+        The agent lets go of its session, if it can, and we forget it: whoever resumes ours is told
+        what was in it.
 
         A program is not started for that, and one in which a turn of it runs again is left alone.
         """
-        memory, peer = Memory(ending.workdir, self._spec.name), self._keeper.at_hand
+        memory = SessionMap(ending.workdir, self._spec.name)
+        peer = self._keeper.at_hand
         held = await asyncio.to_thread(memory.recall)
         if held is None or (peer is not None and held.session in peer.talks):
             return
+
         await asyncio.to_thread(memory.forget)
         if peer is not None:
             await peer.end_session(held.session)
@@ -112,7 +130,7 @@ class AcpAgent:
         await asyncio.gather(*self._leaving, return_exceptions=True)
         await self._keeper.close()
 
-    async def _opened(self, peer: Peer, turn: Turn) -> Opened:
+    async def _opened(self, peer: Peer, turn: Turn) -> FoundSession:
         """A program that has fallen silent is ended, or every turn would wait for it."""
         try:
             async with asyncio.timeout(SECONDS_TO_BEGIN):
@@ -125,7 +143,7 @@ class AcpAgent:
             ) from exc
 
     async def _response(
-        self, prompting: asyncio.Future[PromptResponse], talk: Talk
+        self, prompting: asyncio.Future[PromptResponse], talk: TurnStream
     ) -> PromptResponse:
         """Another try is free only while nobody has heard a word of this one."""
         try:
@@ -136,18 +154,30 @@ class AcpAgent:
             raise
 
     async def _leave(
-        self, peer: Peer, talk: Talk, opening: Opened, prompting: asyncio.Future[PromptResponse]
+        self,
+        peer: Peer,
+        talk: TurnStream,
+        opening: FoundSession,
+        prompting: asyncio.Future[PromptResponse],
     ) -> None:
         """Whoever is in a hurry need not wait for it, but it happens."""
         leaving = asyncio.ensure_future(self._part(peer, talk, opening, prompting))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
+
         await asyncio.shield(leaving)
 
     async def _part(
-        self, peer: Peer, talk: Talk, opening: Opened, prompting: asyncio.Future[PromptResponse]
+        self,
+        peer: Peer,
+        talk: TurnStream,
+        opening: FoundSession,
+        prompting: asyncio.Future[PromptResponse],
     ) -> None:
-        """Nothing of this turn may be heard in the next one, so a session whose prompt goes on is given up."""
+        """
+        Nothing of this turn may be heard in the next one, so a session whose prompt goes on is
+        given up.
+        """
         session = opening.held.session
         has_stopped = prompting.done() or await _stop(peer, session, talk, prompting)
         talk.leave()
@@ -155,14 +185,16 @@ class AcpAgent:
         if not has_stopped or (_failed(prompting) and peer.is_alive):
             opening.memory.forget()
             peer.drop(session)
+
         if not has_stopped:
             prompting.cancel()
             self._keeper.retire(peer)
+
         await self._keeper.look_after(peer)
 
 
 async def _stop(
-    peer: Peer, session: str, talk: Talk, prompting: asyncio.Future[PromptResponse]
+    peer: Peer, session: str, talk: TurnStream, prompting: asyncio.Future[PromptResponse]
 ) -> bool:
     """Whether it did in time."""
     try:
@@ -172,6 +204,7 @@ async def _stop(
             await asyncio.wait({prompting})
     except TimeoutError:
         return False
+
     return True
 
 
@@ -180,7 +213,7 @@ def _failed(prompting: asyncio.Future[PromptResponse]) -> bool:
     return not prompting.cancelled() and prompting.exception() is not None
 
 
-def _not_done(response: PromptResponse, talk: Talk) -> AgentError:
+def _not_done(response: PromptResponse, talk: TurnStream) -> AgentError:
     if response.stop_reason == "cancelled" and talk.was_unanswered:
         return AgentError("nobody answered its question in time, so it stopped")
     return AgentError(_WHY_NOT_DONE[response.stop_reason])

@@ -1,8 +1,9 @@
 """
 The agent's program while it runs, and the connection over which many turns talk to it at once.
 
-Errors of the protocol become ours here. What comes for a session in which no turn runs goes to nobody: the replay of a
-session that is loaded, and whatever an agent says after it was told to stop.
+Errors of the protocol become ours here. What comes for a session in which no turn runs goes to
+nobody: the replay of a session that is loaded, and whatever an agent says after it was told to
+stop.
 """
 
 from __future__ import annotations
@@ -45,14 +46,24 @@ from acp.utils import notify_model, request_model_from_dict
 from turngate.gateway import __version__
 from turngate.gateway.agents.acp.prompt import Block, Takes
 from turngate.gateway.agents.acp.questions import cancelled
-from turngate.gateway.agents.acp.turn_stream import Talk
+from turngate.gateway.agents.acp.turn_stream import TurnStream
 from turngate.gateway.agents.acp.wire import Wire
-from turngate.gateway.agents.program import Program, said_status, start
+from turngate.gateway.agents.program import (
+    Program,
+    said_status,
+    start,
+)
 from turngate.gateway.agents.spec import AgentSpec
-from turngate.gateway.domain.errors import AgentError, AgentRefused, AgentUnavailable
+from turngate.gateway.domain.errors import (
+    AgentError,
+    AgentRefused,
+    AgentUnavailable,
+)
 
 SECONDS_TO_BEGIN = 120.0
-"""For its first answer, and to open a session: some are downloaded by the command that starts them."""
+"""
+For its first answer, and to open a session: some are downloaded by the command that starts them.
+"""
 
 _SECONDS_TO_SAY_WHY = 0.5
 _LONGEST_REASON = 300
@@ -64,7 +75,8 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 class Peer:
     """
-    One that runs. `is_spoilt`: a turn in it would not stop, so it takes no new ones; the last to leave must `close` it.
+    One that runs. `is_spoilt`: a turn in it would not stop, so it takes no new ones; the last to
+    leave must `close` it.
     """
 
     def __init__(self, name: str, program: Program, folder: str) -> None:
@@ -76,7 +88,7 @@ class Peer:
         self._can = AgentCapabilities()
         self._logins: tuple[str, ...] = ()
         self._sessions: set[str] = set()
-        self.talks: dict[str, Talk] = {}
+        self.talks: dict[str, TurnStream] = {}
         self.is_spoilt = False
 
     @classmethod
@@ -134,7 +146,10 @@ class Peer:
         return False
 
     async def _succeeds(self, request: Awaitable[object]) -> bool:
-        """An agent may have forgotten a session, and is then told what was in it; one that is gone is an error."""
+        """
+        An agent may have forgotten a session, and is then told what was in it; one that is gone is
+        an error.
+        """
         try:
             await request
         except AgentRefused:
@@ -143,10 +158,13 @@ class Peer:
             if not self.is_alive:
                 raise
             return False
+
         return True
 
     async def prompt(self, session: str, blocks: list[Block]) -> PromptResponse:
-        """Returns when the turn is over; what is said meanwhile goes to the talk of that session."""
+        """
+        Returns when the turn is over; what is said meanwhile goes to the talk of that session.
+        """
         request = PromptRequest(session_id=session, prompt=blocks)
         return await self._request("session_prompt", request, PromptResponse)
 
@@ -193,6 +211,7 @@ class Peer:
             raise AgentUnavailable(
                 f"{self._name} did not answer within {SECONDS_TO_BEGIN:.0f} seconds"
             ) from exc
+
         if met.protocol_version != PROTOCOL_VERSION:
             speaks = (
                 f"{self._name} speaks version {met.protocol_version} of the Agent Client Protocol"
@@ -200,6 +219,7 @@ class Peer:
             raise AgentRefused(
                 f"{speaks}, and Turngate version {PROTOCOL_VERSION}; install one that fits"
             )
+
         self._can = met.agent_capabilities or AgentCapabilities()
         self._logins = tuple(method.name for method in met.auth_methods or ())
 
@@ -270,13 +290,18 @@ class Peer:
 
 
 def _neutral_folder() -> str:
-    """Where programs start, one for all of this user: sessions have their own, and a kill leaves no litter."""
+    """
+    Where programs start, one for all of this user: sessions have their own, and a kill leaves no
+    litter.
+    """
     folder = Path(tempfile.gettempdir(), f"turngate-{os.getuid()}")
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError as exc:
         raise AgentRefused(f"{folder} cannot be made: {exc.strerror}") from exc
+
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise AgentRefused(f"{folder} is somebody else's; remove it")
+
     return str(folder)

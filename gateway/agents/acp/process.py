@@ -1,4 +1,6 @@
-"""Keeps the agent's program running: started with the first turn, started again when it has died."""
+"""
+Keeps the agent's program running: started with the first turn, started again when it has died.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,15 @@ import asyncio
 
 from turngate.gateway.agents.acp.peer import Peer
 from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.domain.backoff import Backoff
 from turngate.gateway.domain.errors import AgentUnavailable
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
+_BACKOFF = Backoff(first=0.5, longest=60.0)
 # A turn waits so long for a program that is to be started again; else another agent may do better.
 _WORTH_WAITING = 1.0
 
 
-class Keeper:
+class AgentProcess:
     """Has one program that takes turns, and perhaps others that finish what runs in them."""
 
     def __init__(self, spec: AgentSpec) -> None:
@@ -58,7 +61,9 @@ class Keeper:
 
     async def close(self) -> None:
         """End them all."""
-        peers, self._peers, self._peer = self._peers, set(), None
+        peers = self._peers
+        self._peers = set()
+        self._peer = None
         await asyncio.gather(*(peer.close() for peer in peers))
 
     async def _started(self) -> Peer:
@@ -67,6 +72,7 @@ class Keeper:
             raise AgentUnavailable(
                 "the agent's program ended and is not started again yet", retry_after=wait
             )
+
         await asyncio.sleep(max(wait, 0))
         try:
             return await Peer.start(self._spec)
@@ -83,7 +89,7 @@ class Keeper:
 
     def _pause(self) -> None:
         """Longer each time, until a turn went well."""
-        pause = min(_FIRST_PAUSE * 2**self._deaths, _LONGEST_PAUSE)
+        pause = _BACKOFF.pause(self._deaths)
         self._deaths += 1
         self._not_before = asyncio.get_running_loop().time() + pause
 

@@ -1,8 +1,8 @@
 """
 What the agent is told in a turn, as blocks of the protocol.
 
-An agent that holds the conversation is told what is new and nothing else. One that does not is told who it is, where it
-speaks, and what was said before. Reads files, so it is called in a thread.
+An agent that holds the conversation is told what is new and nothing else. One that does not is told
+who it is, where it speaks, and what was said before. Reads files, so it is called in a thread.
 """
 
 from __future__ import annotations
@@ -32,17 +32,22 @@ from turngate.gateway.agents.blocks import (
     LARGEST_IN_ALL,
     LARGEST_PICTURE,
     LARGEST_TEXT,
-    Words,
+    TextBlock,
     as_text,
     picture_type,
     read_start,
 )
 from turngate.gateway.agents.dialogue import Utterance, dialogue
 from turngate.gateway.agents.plain_text import spoken, stand_in
-from turngate.gateway.domain.messages import Attachment, Entry, InboundMessage, Turn
+from turngate.gateway.domain.agent_events import Turn
+from turngate.gateway.domain.messages import Attachment, InboundMessage
 from turngate.gateway.domain.text import cut
+from turngate.gateway.domain.transcript import Entry
 
-_BEFORE = "What was said before in this conversation, oldest first. It is over; answer only what comes after it."
+_BEFORE = (
+    "What was said before in this conversation, oldest first. It is over; answer only "
+    "what comes after it."
+)
 _MEANWHILE = "What was said in this conversation while you were not there, oldest first:"
 _OVER = "[end of what was said before]"
 _LONGEST_RESULT = 1000
@@ -67,7 +72,10 @@ class Takes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a turn has to tell beside the new messages: all of it to an agent that knows nothing of the conversation."""
+    """
+    What a turn has to tell beside the new messages: all of it to an agent that knows nothing of the
+    conversation.
+    """
 
     is_first: bool
     system: bool = True
@@ -103,7 +111,7 @@ def _said(turn: Turn, entries: tuple[Entry, ...], heading: str) -> str:
 
 def _line(said: Utterance) -> str:
     """Who said what, and which tools were used."""
-    words = [each.text for each in said.content if isinstance(each, Words)]
+    words = [each.text for each in said.content if isinstance(each, TextBlock)]
     used = [
         f"[used {call.name}, which gave: {cut(call.result, _LONGEST_RESULT)}]"
         for call in said.calls
@@ -126,17 +134,24 @@ class _Files:
         self._left = LARGEST_IN_ALL
 
     def block(self, file: Attachment) -> Block:
-        """Inline if the agent can take it so; else its path. One that cannot be read is a stand-in, not an error."""
+        """
+        Inline if the agent can take it so; else its path. One that cannot be read is a stand-in,
+        not an error.
+        """
         if file.path is None:
             return text_block(stand_in(file, "it is not here"))
+
         try:
             content, size = read_start(file.path, min(LARGEST_PICTURE, self._left))
         except OSError:
             return text_block(stand_in(file, "it is no longer here"))
+
         inline = self._inline(file, file.path, content) if len(content) == size else None
         if inline is None:
             return _link(file, file.path, size)
+
         self._left -= size
+
         return inline
 
     def _inline(self, file: Attachment, path: str, content: bytes) -> Block | None:
@@ -145,10 +160,12 @@ class _Files:
             return image_block(_base64(content), picture) if self._takes.images else None
         if file.mime is not None and file.mime.startswith("audio/"):
             return audio_block(_base64(content), file.mime) if self._takes.sound else None
+
         is_short = self._takes.texts and len(content) <= LARGEST_TEXT
         text = as_text(content, file.mime) if is_short else None
         if text is None:
             return None
+
         return resource_block(
             embedded_text_resource(_uri(path), text, mime_type=file.mime or "text/plain")
         )

@@ -1,4 +1,7 @@
-"""Permission requests as questions with options, and what was chosen as the answer that the protocol wants."""
+"""
+Permission requests as questions with options, and what was chosen as the answer that the protocol
+wants.
+"""
 
 from __future__ import annotations
 

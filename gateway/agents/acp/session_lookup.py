@@ -8,33 +8,48 @@ from dataclasses import dataclass, replace
 
 from turngate.gateway.agents.acp.peer import Peer
 from turngate.gateway.agents.acp.prompt import Told
-from turngate.gateway.agents.acp.session_map import Held, Memory, is_rewound, last_seq, unheard
-from turngate.gateway.domain.messages import Turn
+from turngate.gateway.agents.acp.session_map import (
+    Held,
+    SessionMap,
+    is_rewound,
+    last_seq,
+    unheard,
+)
+from turngate.gateway.domain.agent_events import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """The session for a turn: as it will be remembered, what is to be told in it, and where that is written down."""
+class FoundSession:
+    """
+    The session for a turn: as it will be remembered, what is to be told in it, and where that is
+    written down.
+    """
 
     held: Held
     told: Told
-    memory: Memory
+    memory: SessionMap
 
 
-async def opened(peer: Peer, turn: Turn, agent: str) -> Opened:
-    """The session that the agent holds for ours, else a new one in which it is told what was said."""
-    memory = Memory(turn.workdir, agent)
+async def opened(peer: Peer, turn: Turn, agent: str) -> FoundSession:
+    """
+    The session that the agent holds for ours, else a new one in which it is told what was said.
+    """
+    memory = SessionMap(turn.workdir, agent)
     held = await asyncio.to_thread(memory.recall)
+
     if held is not None and held.session in peer.talks:
-        held, memory = None, Memory(None, agent)  # a turn runs in it: this one is apart from it
+        held = None
+        memory = SessionMap(None, agent)  # a turn runs in it: this one is apart from it
     elif held is not None and not await _goes_on(peer, held, turn):
         held = None
+
     if held is None:
         told = Told(is_first=True, entries=turn.history)
         held = Held(session=await peer.new_session(turn.workdir))
     else:
         told = _news(held, turn)
-    return Opened(held=_asked(held, turn), told=told, memory=memory)
+
+    return FoundSession(held=_asked(held, turn), told=told, memory=memory)
 
 
 async def _goes_on(peer: Peer, held: Held, turn: Turn) -> bool:

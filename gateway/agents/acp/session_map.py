@@ -1,8 +1,9 @@
 """
 Which of the agent's sessions stands for which of ours, and what it has heard of it.
 
-Kept in the folder of the conversation, so that it outlives the daemon and goes with the conversation. The agent works
-there, too, and may write what it likes: whatever is read here is checked, and at worst a new session is opened.
+Kept in the folder of the conversation, so that it outlives the daemon and goes with the
+conversation. The agent works there, too, and may write what it likes: whatever is read here is
+checked, and at worst a new session is opened.
 """
 
 from __future__ import annotations
@@ -17,8 +18,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from turngate.gateway.domain.errors import MalformedRecord
-from turngate.gateway.domain.messages import Entry, Origin, Role
 from turngate.gateway.domain.serialization import from_dict, to_dict
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Origin,
+    Role,
+)
 
 _LONGEST = 10_000
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -30,8 +35,9 @@ class Held:
     """
     A session that the agent holds.
 
-    When it was last asked, the transcript reached `through`, and it got `asked` messages. `system` and `context` are
-    digests of what it was told of itself and of the place. `cost` is what the session had cost by then, as it counts.
+    When it was last asked, the transcript reached `through`, and it got `asked` messages. `system`
+    and `context` are digests of what it was told of itself and of the place. `cost` is what the
+    session had cost by then, as it counts.
     """
 
     session: str
@@ -42,8 +48,10 @@ class Held:
     cost: float = 0.0
 
 
-class Memory:
-    """What is remembered of one agent in the folder of one conversation; without a folder, nothing."""
+class SessionMap:
+    """
+    What is remembered of one agent in the folder of one conversation; without a folder, nothing.
+    """
 
     def __init__(self, workdir: str | None, agent: str) -> None:
         self._file = (
@@ -61,9 +69,13 @@ class Memory:
             return None
 
     def keep(self, held: Held) -> None:
-        """Replaces what was there, all or nothing. Where nothing can be written, the next daemon begins anew."""
+        """
+        Replaces what was there, all or nothing. Where nothing can be written, the next daemon
+        begins anew.
+        """
         if self._file is None:
             return
+
         draft = self._file.with_name(f"{self._file.name}.{secrets.token_hex(4)}")
         try:
             with os.fdopen(os.open(draft, _WRITE, 0o600), "w") as file:
@@ -81,7 +93,9 @@ class Memory:
 
 
 def is_rewound(held: Held, history: Sequence[Entry]) -> bool:
-    """Whether what the agent was last asked has been taken back: it remembers what is no longer so."""
+    """
+    Whether what the agent was last asked has been taken back: it remembers what is no longer so.
+    """
     return last_seq(history) <= held.through
 
 
@@ -91,13 +105,18 @@ def last_seq(history: Sequence[Entry]) -> int:
 
 
 def unheard(held: Held, history: Sequence[Entry]) -> tuple[Entry, ...]:
-    """What was said since it was last asked and not by it or to it: by another agent, or on a schedule."""
+    """
+    What was said since it was last asked and not by it or to it: by another agent, or on a
+    schedule.
+    """
     missed: list[Entry] = []
     asked = 0
+
     for entry in history:
         if entry.seq <= held.through or entry.origin is Origin.SUMMARY:
             continue
         asked += entry.role is Role.USER and entry.origin is Origin.CHAT
         if asked > held.asked or entry.origin is Origin.DELIVERY:
             missed.append(entry)
+
     return tuple(missed)

@@ -1,4 +1,7 @@
-"""One turn with an agent that runs: what it says comes in here, and what people answer goes back to it."""
+"""
+One turn with an agent that runs: what it says comes in here, and what people answer goes back to
+it.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,15 @@ from acp.schema import (
     SessionNotification,
 )
 
-from turngate.gateway.agents.acp.questions import cancelled, labels, selected, unanswered
+from turngate.gateway.agents.acp.questions import (
+    cancelled,
+    labels,
+    selected,
+    unanswered,
+)
 from turngate.gateway.agents.acp.updates import Heard, Reading
+from turngate.gateway.domain.agent_events import Ask
 from turngate.gateway.domain.errors import AgentError
-from turngate.gateway.domain.messages import Ask
 
 MOST_WAITING = 1000
 """Events that nobody has taken yet. Past it the agent's program is not listened to."""
@@ -31,9 +39,10 @@ class _Asked:
     answer: asyncio.Future[str | None]
 
 
-class Talk:
+class TurnStream:
     """
-    A turn that runs. `room` is set while more may be said. `cost` is what the session had cost before.
+    A turn that runs. `room` is set while more may be said. `cost` is what the session had cost
+    before.
 
     `was_unanswered`: nobody answered a question of it, which may be why it ends.
     """
@@ -49,6 +58,7 @@ class Talk:
         self._is_over = False
         self.room = asyncio.Event()
         self.room.set()
+
         self.has_spoken = self.was_unanswered = False
 
     @property
@@ -66,6 +76,7 @@ class Talk:
         options = labels(request.options)
         if self._is_over or not options:
             return cancelled()
+
         id_ = str(next(self._numbers))
         asked = self._asked[id_] = _Asked(
             at=asyncio.get_running_loop().time(), answer=asyncio.Future()
@@ -74,6 +85,7 @@ class Talk:
             Ask(id=id_, text=self._reading.question(request.tool_call), options=tuple(options))
         )
         chosen = await asked.answer
+
         return self._outcome(request, options.get(chosen or ""))
 
     def answer(self, ask: str, option: str | None) -> None:
@@ -86,15 +98,20 @@ class Talk:
         asked.answer.set_result(option)
 
     async def next(self) -> Heard | None:
-        """What it says next; None when the turn is over. Raises AgentError if that takes too long."""
+        """
+        What it says next; None when the turn is over. Raises AgentError if that takes too long.
+        """
         try:
             async with asyncio.timeout_at(None if self._asked else self._deadline):
                 event = await self._events.get()
         except TimeoutError as exc:
             raise AgentError("it took longer than a turn may take") from exc
+
         if self._events.qsize() < MOST_WAITING:
             self.room.set()
+
         self.has_spoken = self.has_spoken or event is not None
+
         return event
 
     def over(self, prompting: asyncio.Future[PromptResponse]) -> None:

@@ -1,4 +1,6 @@
-"""What the agent tells while it works, as our events. Whatever has no place in a chat is left out."""
+"""
+What the agent tells while it works, as our events. Whatever has no place in a chat is left out.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,14 @@ from acp.schema import (
     UsageUpdate,
 )
 
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.agent_events import (
     AgentEvent,
     File,
-    Reasoning,
-    Text,
     Tool,
     ToolStatus,
     Usage,
 )
+from turngate.gateway.domain.transcript import Reasoning, Text
 
 LONGEST_INPUT = 20_000
 LONGEST_OUTPUT = 8_000
@@ -57,7 +58,9 @@ ToolContent = ContentToolCallContent | FileEditToolCallContent | TerminalToolCal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enclosed:
-    """A file that came inside a message, in base64. It has to be written down before it can go out."""
+    """
+    A file that came inside a message, in base64. It has to be written down before it can go out.
+    """
 
     data: str
     mime: str | None
@@ -67,7 +70,10 @@ Heard = AgentEvent | Enclosed
 
 
 class Reading:
-    """Reads the updates of one turn. `cost` is what the session had cost, as the agent counts, and then costs."""
+    """
+    Reads the updates of one turn. `cost` is what the session had cost, as the agent counts, and
+    then costs.
+    """
 
     def __init__(self, cost: float = 0.0) -> None:
         self._cost_before = cost
@@ -94,8 +100,8 @@ class Reading:
 
     def tool(self, told: ToolCallStart | ToolCallUpdate) -> Iterator[Tool]:
         """
-        A tool that begins, goes on or ends. One that waits for its input is not shown yet: it has nothing to say, and
-        one of which only the end is heard is shown all the same.
+        A tool that begins, goes on or ends. One that waits for its input is not shown yet: it has
+        nothing to say, and one of which only the end is heard is shown all the same.
         """
         id_ = told.tool_call_id
         shown = None if id_ in self._held else self._tools.get(id_)
@@ -103,6 +109,7 @@ class Reading:
         if told.status == "pending" and tool.input is None and shown is None:
             self._held.add(id_)
             return
+
         self._held.discard(id_)
         if tool != shown:
             yield tool
@@ -123,11 +130,15 @@ class Reading:
         )
 
     def spent(self, response: PromptResponse) -> Usage | None:
-        """Of the whole turn; None if the agent does not say. A cost below the last one was counted anew."""
+        """
+        Of the whole turn; None if the agent does not say. A cost below the last one was counted
+        anew.
+        """
         cost = self.cost - self._cost_before if self.cost >= self._cost_before else self.cost
         usage = response.usage
         if usage is None:
             return Usage(cost_usd=cost) if cost else None
+
         return Usage(
             input=usage.input_tokens,
             output=usage.output_tokens + (usage.thought_tokens or 0),

@@ -1,7 +1,8 @@
 """
 The line to the agent's program: one JSON object each, bounded in length.
 
-The package behind it trusts what it is handed, so whatever is not a message of JSON-RPC is dropped here.
+The package behind it trusts what it is handed, so whatever is not a message of JSON-RPC is dropped
+here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 class Wire:
     """
-    Messages to and from a program. `room` is awaited before each is read: it may hold the program up.
+    Messages to and from a program. `room` is awaited before each is read: it may hold the program
+    up.
 
     `is_open` until the program has closed its end.
     """
@@ -39,7 +41,10 @@ class Wire:
         self.is_open = True
 
     async def send(self, message: dict[str, Json]) -> None:
-        """Whether it arrived is for the reading side to find out: a program that is gone reads nothing more."""
+        """
+        Whether it arrived is for the reading side to find out: a program that is gone reads nothing
+        more.
+        """
         try:
             self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
             await self._writer.drain()
@@ -50,12 +55,14 @@ class Wire:
         """The next message; None when there will be none."""
         while True:
             await self._room()
-            # A line that is there already is read without a pause, and whoever takes the messages needs one.
+            # A line that is there already is read without a pause, and whoever takes the messages
+            # needs one.
             await asyncio.sleep(0)
             line = await self._line()
             if line is None:
                 self.is_open = False
                 return None
+
             message = parsed(line)
             if message is not None:
                 return message
@@ -68,6 +75,7 @@ class Wire:
         """Empty if it was too long: it is read to its end and dropped."""
         pieces: list[bytes] = []
         length = 0
+
         while True:
             try:
                 piece = await self._reader.readuntil(b"\n")
@@ -83,13 +91,17 @@ class Wire:
 
 
 def parsed(line: bytes) -> dict[str, Json] | None:
-    """The message in a line, or None if it is none. There are no half characters in it, which nobody could keep."""
+    """
+    The message in a line, or None if it is none. There are no half characters in it, which nobody
+    could keep.
+    """
     try:
         message = json.loads(line.decode("utf-8", "replace"), parse_constant=_no_number)
         if _HALF.search(line):
             message = _mended(message)
     except (ValueError, RecursionError):
         return None
+
     return message if isinstance(message, dict) and _is_sound(message) else None
 
 
@@ -110,7 +122,10 @@ def _mended(value: Json) -> Json:
 
 
 def _is_sound(message: dict[str, Json]) -> bool:
-    """A request, a notification or a response, with an id and an error of the types that they must have."""
+    """
+    A request, a notification or a response, with an id and an error of the types that they must
+    have.
+    """
     has_id = isinstance(message.get("id"), int | str) and not isinstance(message.get("id"), bool)
     if "method" in message:
         return isinstance(message["method"], str) and (has_id or "id" not in message)

@@ -1,8 +1,8 @@
 """
-How a unix socket is named to the kernel.
+Shorten the path of a unix socket.
 
-An address has room for 107 bytes, and a state folder may lie deeper than that. Then the folder is opened, and the
-socket is named by the way that leads through the open folder.
+An address holds 107 bytes, and a state folder may have a longer path. The folder is then opened,
+and the socket is addressed through its descriptor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONGEST = 107
 
 @contextmanager
 def address_of(path: Path) -> Iterator[str]:
-    """A name of that socket which fits, valid inside the block."""
+    """Yield a path of that socket that fits; valid inside the block."""
     if len(os.fsencode(path)) <= LONGEST:
         yield str(path)
         return

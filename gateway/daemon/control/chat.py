@@ -1,8 +1,8 @@
 """
-The daemon's end of `turngate chat`: what is typed goes in, what happens comes out, until the terminal hangs up.
+The daemon's side of `turngate chat`: input arrives, events go out, until the terminal disconnects.
 
-A terminal may stand still for hours, and no turn waits for it. Text that it did not take yet is joined to one piece;
-one that has missed far too much is told so.
+A terminal may stall for hours, and no turn waits for it. Text that it has not read yet is joined;
+one that has missed too much gets an event that says so.
 """
 
 from __future__ import annotations
@@ -17,29 +17,53 @@ from turngate.gateway.daemon.control.chat_events import (
     ChatCommand,
     ChatEvent,
     Hello,
+    MessageStored,
     NotStored,
     Say,
-    Stored,
     event_json,
 )
-from turngate.gateway.daemon.control.requests import Line, Requests, taking
-from turngate.gateway.domain.errors import MalformedRecord, Refused, Retryable, StoreError
-from turngate.gateway.domain.live_view import Began, FellBehind, Happened, Screens, Shown, Watch
-from turngate.gateway.domain.messages import Ask, File, Text, Tool, TurnId
+from turngate.gateway.daemon.control.requests import (
+    Line,
+    Requests,
+    taking,
+)
+from turngate.gateway.domain.agent_events import (
+    Ask,
+    File,
+    Tool,
+)
+from turngate.gateway.domain.errors import (
+    MalformedRecord,
+    Refused,
+    Retryable,
+    StoreError,
+)
+from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.live_view import (
+    Began,
+    FellBehind,
+    Happened,
+    Screens,
+    Shown,
+    Watch,
+)
 from turngate.gateway.domain.serialization import Json, from_dict
+from turngate.gateway.domain.transcript import Text
 
 _LONGEST_BACKLOG = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chat:
-    """Which conversation of this terminal; none named is the main one."""
+    """The session of this terminal; without a name, the main one."""
 
     session: str | None = None
 
 
 def chat_requests(screens: Screens, commands: Sequence[ChatCommand]) -> Requests:
-    """`chat` by name, on the screens of the terminal. The empty name is the conversation without one."""
+    """
+    `chat` by name, on the screens of the terminal. The empty name is the conversation without one.
+    """
 
     async def chat(asked: Chat, line: Line) -> Json:
         conversation = asked.session or ""
@@ -55,6 +79,7 @@ def chat_requests(screens: Screens, commands: Sequence[ChatCommand]) -> Requests
                 await _listen(screens, conversation, line, backlog)
                 for task in at_work:
                     task.cancel()
+
         return None
 
     return {"chat": taking(Chat, chat)}
@@ -73,10 +98,11 @@ async def _listen(screens: Screens, conversation: str, line: Line, backlog: _Bac
         except MalformedRecord as exc:
             backlog.put(NotStored(id="", reason=str(exc)))
             continue
+
         backlog.put(await _say(screens, conversation, message))
 
 
-async def _say(screens: Screens, conversation: str, message: Say) -> Stored | NotStored:
+async def _say(screens: Screens, conversation: str, message: Say) -> MessageStored | NotStored:
     size = len(message.text.encode("utf-8", "replace"))
     if size > LARGEST_MESSAGE:
         return NotStored(id=message.id, reason=too_long(size))
@@ -84,12 +110,15 @@ async def _say(screens: Screens, conversation: str, message: Say) -> Stored | No
         await screens.say(conversation, message.id, message.text)
     except (Refused, StoreError, Retryable) as exc:
         return NotStored(id=message.id, reason=str(exc))
-    return Stored(id=message.id)
+    return MessageStored(id=message.id)
 
 
 def too_long(size: int) -> str:
     """Why a message of that many bytes is not taken, and what to do instead."""
-    return f"a message of {size:,} bytes is too long; send at most {LARGEST_MESSAGE:,}, or name a file instead"
+    return (
+        f"a message of {size:,} bytes is too long; send at most {LARGEST_MESSAGE:,}, or name "
+        "a file instead"
+    )
 
 
 def _put_what_runs(watch: Watch, backlog: _Backlog) -> None:
@@ -115,7 +144,10 @@ def _is_for_reading(shown: Shown) -> bool:
 
 
 class _Backlog:
-    """What the terminal has not taken yet. At the end of its length stands FellBehind, and nothing more is kept."""
+    """
+    Events that the terminal has not read yet. When it is full, it ends with FellBehind and keeps
+    nothing more.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[ChatEvent] = deque()
@@ -135,6 +167,7 @@ class _Backlog:
             case _:
                 self._end_text()
                 self._append(event)
+
         self._some.set()
 
     async def pass_on(self, line: Line) -> None:

@@ -1,12 +1,25 @@
-"""What crosses the control socket during a terminal conversation: each event as an object with its name as only key."""
+"""
+What crosses the control socket during a terminal conversation: each event as an object with its
+name as only key.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from turngate.gateway.domain.errors import MalformedRecord
-from turngate.gateway.domain.live_view import Arrived, Began, FellBehind, Happened, Settled
-from turngate.gateway.domain.serialization import Json, from_dict, to_dict
+from turngate.gateway.domain.live_view import (
+    Arrived,
+    Began,
+    FellBehind,
+    Happened,
+    Settled,
+)
+from turngate.gateway.domain.serialization import (
+    Json,
+    from_dict,
+    to_dict,
+)
 
 LARGEST_MESSAGE = 1024 * 1024
 """In bytes of UTF-8. More than this is a file, not a message."""
@@ -36,7 +49,7 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class MessageStored:
     """The message is safe; its answer will come."""
 
     id: str
@@ -50,11 +63,11 @@ class NotStored:
     reason: str
 
 
-ChatEvent = Hello | Stored | NotStored | Began | Happened | Arrived | Settled | FellBehind
+ChatEvent = Hello | MessageStored | NotStored | Began | Happened | Arrived | Settled | FellBehind
 
 _NAMES: dict[type, str] = {
     Hello: "hello",
-    Stored: "stored",
+    MessageStored: "stored",
     NotStored: "refused",
     Began: "began",
     Happened: "happened",
@@ -71,7 +84,9 @@ def event_json(event: ChatEvent) -> Json:
 
 
 def event_of(line: Json) -> ChatEvent | None:
-    """The event again. None for one that a newer daemon invented: what is not known is not shown."""
+    """
+    The event again. None for one that a newer daemon invented: what is not known is not shown.
+    """
     if not isinstance(line, dict) or len(line) != 1:
         raise MalformedRecord("an event is an object with one key")
     [(name, said)] = line.items()

@@ -1,4 +1,7 @@
-"""A command's end of the control socket. Blocking: a command does one thing at a time, and Ctrl-C ends it."""
+"""
+A command's side of the control socket. Blocking: a command does one thing at a time, and Ctrl-C
+ends it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,11 @@ from pathlib import Path
 from types import TracebackType
 
 from turngate.gateway.daemon.control.address import address_of
-from turngate.gateway.daemon.control.protocol import decode, encode, error_of
+from turngate.gateway.daemon.control.protocol import (
+    decode,
+    encode,
+    error_of,
+)
 from turngate.gateway.domain.errors import MalformedRecord, Unreachable
 from turngate.gateway.domain.serialization import Json
 
@@ -26,7 +33,7 @@ class ControlClient:
 
     @classmethod
     def connect(cls, path: Path) -> ControlClient:
-        """Raises Unreachable where nobody listens."""
+        """Connect. Raises Unreachable if no daemon listens."""
         connecting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with address_of(path) as address:
@@ -37,7 +44,10 @@ class ControlClient:
         return cls(connecting)
 
     def ask(self, do: str, args: Mapping[str, Json], on_item: Callable[[Json], None]) -> Json:
-        """The result of one request; its items are handed over as they come. Raises what the daemon says."""
+        """
+        The result of one request; its items are handed over as they come. Raises what the daemon
+        says.
+        """
         self.send({"do": do, "args": dict(args)})
         while True:
             answer = self.receive()
@@ -57,15 +67,20 @@ class ControlClient:
             return
 
     def receive(self, timeout: float | None = None) -> dict[str, Json] | None:
-        """The next line, or None if none came in that time. Raises Unreachable when the daemon is gone."""
+        """
+        The next line, or None if none came in that time. Raises Unreachable when the daemon is
+        gone.
+        """
         while (end := self._unread.find(b"\n", self._searched)) < 0:
             self._searched = len(self._unread)
             if timeout is not None and not select.select([self._socket], [], [], timeout)[0]:
                 return None
             self._unread += self._piece()
+
         line = bytes(self._unread[:end])
         del self._unread[: end + 1]
         self._searched = 0
+
         try:
             return decode(line)
         except MalformedRecord as exc:
@@ -74,7 +89,7 @@ class ControlClient:
             ) from exc
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         self._socket.close()
 
     def __enter__(self) -> ControlClient:

@@ -1,7 +1,8 @@
 """
-The way to the state: through the daemon that holds it, or, where none does, by holding it oneself for one request.
+Reach the state: through the daemon that holds it, or without one by taking the lock for one
+request.
 
-Two commands at once are no conflict: the second waits until the first has let go.
+Two commands at once do not conflict: the second waits until the first has released the lock.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ from pathlib import Path
 
 from turngate.gateway.daemon.control.client import ControlClient
 from turngate.gateway.daemon.control.requests import Requests, carry_out
-from turngate.gateway.daemon.state_dir import Lock, StateDir, take_lock
+from turngate.gateway.daemon.state_dir import (
+    Lock,
+    StateDir,
+    take_lock,
+)
 from turngate.gateway.domain.errors import StateInUse, Unreachable
 from turngate.gateway.domain.serialization import Json
 
@@ -25,24 +30,27 @@ _PAUSE = 0.05
 OpenRequests = Callable[[StateDir], AbstractAsyncContextManager[Requests]]
 
 
-def reach(folder: Path, *, patience: float = PATIENCE) -> Lock | ControlClient:
+def reach(folder: Path, *, timeout: float = PATIENCE) -> Lock | ControlClient:
     """
-    A line to the daemon that holds the folder, or the lock if there is none.
+    Return a connection to the daemon that holds the folder, or the lock if there is none.
 
-    A daemon that is starting or stopping holds the lock and does not answer: StateInUse after `patience` seconds.
+    A daemon that is starting or stopping holds the lock and does not respond: StateInUse after
+    `timeout` seconds.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         try:
             return take_lock(folder)
         except StateInUse as exc:
             pid = exc.pid
+
         socket = StateDir(folder.absolute()).control_socket
         try:
             return ControlClient.connect(socket)
         except Unreachable as exc:
             if time.monotonic() >= deadline:
                 raise StateInUse(_no_answer(folder, pid), pid=pid) from exc
+
         time.sleep(_PAUSE)
 
 
@@ -53,12 +61,16 @@ def ask(
     *,
     alone: OpenRequests,
     on_item: Callable[[Json], None],
-    patience: float = PATIENCE,
+    timeout: float = PATIENCE,
 ) -> Json:
-    """The result of one request, whoever carries it out; `alone` opens what that takes without a daemon."""
-    with reach(folder, patience=patience) as reached:
+    """
+    Return the result of one request, from the daemon or in this process; `alone` opens what the
+    latter needs.
+    """
+    with reach(folder, timeout=timeout) as reached:
         if isinstance(reached, ControlClient):
             return reached.ask(do, args, on_item)
+
         return asyncio.run(
             _ask_alone(alone(reached.state), {"do": do, "args": dict(args)}, on_item)
         )
@@ -74,7 +86,7 @@ async def _ask_alone(
 
 
 class _OwnLine:
-    """Nobody at the other end but ourselves."""
+    """The connection of a request that runs in this process."""
 
     def __init__(self, on_item: Callable[[Json], None]) -> None:
         self._on_item = on_item
@@ -88,4 +100,7 @@ class _OwnLine:
 
 def _no_answer(folder: Path, pid: int | None) -> str:
     who = f"process {pid}" if pid else "another process"
-    return f"{who} holds {folder} but does not answer; it may be starting or stopping: try again, or stop it"
+    return (
+        f"{who} holds {folder} but does not answer; it may be starting or stopping: try "
+        "again, or stop it"
+    )

@@ -1,10 +1,18 @@
-"""`pair`: who was let in by a code, who asks to be, and letting them in or out. Codes themselves are never shown."""
+"""
+`pair`: list paired users and pending requests, approve and revoke. Codes themselves are never
+shown.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turngate.gateway.daemon.control.requests import Args, Line, Requests, taking
+from turngate.gateway.daemon.control.requests import (
+    Args,
+    Line,
+    Requests,
+    taking,
+)
 from turngate.gateway.domain.pairing_records import Person
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.inbound.pairing import BY_COMMAND, Pairing
@@ -12,14 +20,14 @@ from turngate.gateway.inbound.pairing import BY_COMMAND, Pairing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """As the stranger shows it."""
+    """A pairing code as the unknown user shows it."""
 
     code: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
-    """As `pair list` names people."""
+    """A user as `pair list` names them."""
 
     who: str
 
@@ -39,7 +47,10 @@ class _PairVerbs:
         self._pairing = pairing
 
     async def list(self, args: Args, line: Line) -> Json:
-        """Everybody who was let in by a code, and every code that can be approved, by whom it was given to."""
+        """
+        Everybody who was let in by a code, and every code that can be approved, by whom it was
+        given to.
+        """
         approved, pending = await self._pairing.listed()
         return {
             "approved": [

@@ -1,4 +1,7 @@
-"""What crosses the control socket: values as lines, and errors as kinds that become errors again on the other side."""
+"""
+What crosses the control socket: values as lines, and errors as kinds that become errors again on
+the other side.
+"""
 
 from __future__ import annotations
 

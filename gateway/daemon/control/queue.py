@@ -1,8 +1,8 @@
 """
-`queue` and `trace`: inbound and outbound work, what became of it, and a second chance for what was given up.
+`queue` and `trace`: inbound and outbound work, its history, and retries of what was given up.
 
-An inbound row is called `in12`, an outbound one `out7`, so that neither can be mistaken for the other or for what a
-platform calls a message.
+An inbound row is named `in12`, an outbound one `out7`, so that neither is mistaken for the other or
+for a platform's message id.
 """
 
 from __future__ import annotations
@@ -12,20 +12,34 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from turngate.gateway.daemon.control.requests import Args, Line, Requests, taking
-from turngate.gateway.domain.errors import Refused, TurngateError, UnknownSession, UnknownWork
-from turngate.gateway.domain.messages import (
+from turngate.gateway.daemon.control.requests import (
+    Args,
+    Line,
+    Requests,
+    taking,
+)
+from turngate.gateway.domain.errors import (
+    Refused,
+    TurngateError,
+    UnknownSession,
+    UnknownWork,
+)
+from turngate.gateway.domain.ids import (
     LARGEST_NUMBER,
     InboxId,
-    InboxState,
-    Part,
     PartId,
-    PartState,
     SessionKey,
 )
-from turngate.gateway.domain.ports.adapter import Clock
-from turngate.gateway.domain.ports.store import InboxItem, Step, Store, Trace
+from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.outbox import Part, PartState
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.store_values import (
+    InboxItem,
+    Step,
+    Trace,
+)
 from turngate.gateway.rules.authorization import Refusal
 
 _MOST_LISTED = 1000
@@ -40,7 +54,7 @@ SendOn = Callable[[Part], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class WorkArgs:
     """One row."""
 
     id: str
@@ -54,16 +68,16 @@ def queue_requests(
     let_go: LetGo = lambda key, inbox: False,
 ) -> Requests:
     """
-    The verbs by name. In a daemon `go_on` and `send_on` take up what was requeued, which else the next start does, and
-    `let_go` takes what is dropped out of its lane.
+    Return the verbs by name. In a daemon `go_on` and `send_on` resume requeued work, which
+    otherwise waits for the next start, and `let_go` removes a dropped message from its lane.
     """
     verbs = _QueueVerbs(store, clock, go_on, send_on, let_go)
     return {
         "queue.list": verbs.list,
-        "queue.show": taking(Work, verbs.show),
-        "queue.retry": taking(Work, verbs.retry),
-        "queue.drop": taking(Work, verbs.drop),
-        "trace": taking(Work, verbs.trace),
+        "queue.show": taking(WorkArgs, verbs.show),
+        "queue.retry": taking(WorkArgs, verbs.retry),
+        "queue.drop": taking(WorkArgs, verbs.drop),
+        "trace": taking(WorkArgs, verbs.trace),
     }
 
 
@@ -78,19 +92,22 @@ class _QueueVerbs:
         self._let_go = let_go
 
     async def list(self, args: Args, line: Line) -> Json:
-        """Everything that is not done and not given up for good. The names are part of the contract."""
+        """
+        Everything that is not done and not given up for good. The names are part of the contract.
+        """
         now = self._clock.now()
         given_up = (InboxState.FAILED, InboxState.DEAD, InboxState.REFUSED)
         states = (InboxState.WAITING, InboxState.RUNNING, *given_up)
         items = await self._store.inbox(*states, limit=_MOST_LISTED, with_settled=False)
         parts = await self._store.outbox(*_NOT_SENT, limit=_MOST_LISTED)
         keys = await self._keys(parts)
+
         return {
             "inbox": [_item_json(item, now) for item in items],
             "outbox": [_part_json(part, keys, now) for part in parts],
         }
 
-    async def show(self, asked: Work, line: Line) -> Json:
+    async def show(self, asked: WorkArgs, line: Line) -> Json:
         """One row with its words, and the steps it went through."""
         table, number = _row(asked.id)
         now = self._clock.now()
@@ -102,7 +119,7 @@ class _QueueVerbs:
         keys = await self._keys([part])
         return {**_part_json(part, keys, now), "text": part.text}
 
-    async def retry(self, asked: Work, line: Line) -> Json:
+    async def retry(self, asked: WorkArgs, line: Line) -> Json:
         """Back to work."""
         table, number = _row(asked.id)
         now = self._clock.now()
@@ -114,7 +131,7 @@ class _QueueVerbs:
         self._send_on(part)
         return _part_json(part, await self._keys([part]), now)
 
-    async def drop(self, asked: Work, line: Line) -> Json:
+    async def drop(self, asked: WorkArgs, line: Line) -> Json:
         """Given up for good."""
         table, number = _row(asked.id)
         if table == "in":
@@ -124,9 +141,13 @@ class _QueueVerbs:
         return {"id": asked.id}
 
     async def _drop(self, inbox: InboxId) -> None:
-        """Out of its lane first: a turn that claimed it together with others would fail for all of them."""
+        """
+        Out of its lane first: a turn that claimed it together with others would fail for all of
+        them.
+        """
         item = (await self._store.trace(inbox)).item
         waited = self._let_go(item.key, inbox)
+
         try:
             await self._store.drop(inbox, _BY_HAND)
         except TurngateError:
@@ -134,7 +155,7 @@ class _QueueVerbs:
                 self._go_on(item)
             raise
 
-    async def trace(self, asked: Work, line: Line) -> Json:
+    async def trace(self, asked: WorkArgs, line: Line) -> Json:
         """One message's life. The names are part of the contract."""
         trace = await self._store.trace(await self._find(asked.id))
         return {
@@ -151,14 +172,18 @@ class _QueueVerbs:
         ours = _NAME.fullmatch(written)
         if ours is not None and ours["table"] == "in":
             return InboxId(int(ours["number"]))
+
         found = await self._store.find(written)
         if not found:
             raise UnknownWork(
-                f"there is no message {written}; it may be older than what is kept, or never came here"
+                f"there is no message {written}; it may be older than what is kept, or never "
+                "came here"
             )
+
         if len(found) > 1:
             told = ", ".join(f"in{number}" for number in found[:10])
             raise Refused(f"{len(found)} messages are called {written}: {told}; trace one of these")
+
         return found[0]
 
     async def _part(self, number: PartId) -> Part:
@@ -166,7 +191,8 @@ class _QueueVerbs:
             if part.id == number:
                 return part
         raise UnknownWork(
-            f"there is no part out{number} on its way or given up; what was sent is in the transcript"
+            f"there is no part out{number} on its way or given up; what was sent is in the "
+            "transcript"
         )
 
     async def _keys(self, parts: Iterable[Part]) -> dict[str, SessionKey]:
@@ -183,7 +209,8 @@ def _row(written: str) -> tuple[str, int]:
     name = _NAME.fullmatch(written)
     if name is None:
         raise Refused(
-            f"{written} is no row of the queue; `turngate queue list` shows names such as in12 and out7"
+            f"{written} is no row of the queue; `turngate queue list` shows names such as in12 "
+            "and out7"
         )
     return name["table"], int(name["number"])
 
@@ -194,12 +221,15 @@ def _whole_life(trace: Trace) -> list[Step]:
     )
     if trace.item.reason in _TURNED_AWAY:
         return [came, Step(at=trace.item.received_at, step="refused", detail=trace.item.reason)]
+
     admitted = Step(at=trace.item.received_at, step="admitted")
     steps = [came, admitted, *trace.steps]
+
     if trace.item.state is InboxState.REFUSED and not any(step.step == "refused" for step in steps):
         steps.append(
             Step(at=trace.item.received_at, step="refused", detail=trace.item.reason or "")
         )
+
     return sorted(steps, key=lambda step: step.at)
 
 

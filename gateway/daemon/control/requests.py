@@ -1,4 +1,7 @@
-"""What can be asked: a table of names and functions, the same in the daemon and in a command that works alone."""
+"""
+The verbs of the control socket: a table of names and functions, the same in the daemon and in a
+command that runs without one.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,18 @@ T = TypeVar("T")
 
 
 class Line(Protocol):
-    """Whoever asked, while the answer is being made."""
+    """The client of a request, while the response is produced."""
 
     async def item(self, value: Json) -> None:
-        """One of many. Waits while the other end is slow; raises ConnectionError when it is gone."""
+        """
+        One of many. Waits while the other end is slow; raises ConnectionError when it is gone.
+        """
 
     async def next(self) -> dict[str, Json] | None:
-        """What the other end says meanwhile; None when it has nothing more to say. Raises MalformedRecord."""
+        """
+        What the other end says meanwhile; None when it has nothing more to say. Raises
+        MalformedRecord.
+        """
 
 
 Verb = Callable[[Args, Line], Awaitable[Json]]
@@ -27,7 +35,9 @@ Requests = Mapping[str, Verb]
 
 
 def taking(arguments: type[T], verb: Callable[[T, Line], Awaitable[Json]]) -> Verb:
-    """The verb with its arguments read from plain data; MalformedRecord says which of them is wrong."""
+    """
+    The verb with its arguments read from plain data; MalformedRecord says which of them is wrong.
+    """
 
     async def read_and_do(args: Args, line: Line) -> Json:
         return await verb(from_dict(arguments, args), line)
@@ -36,8 +46,9 @@ def taking(arguments: type[T], verb: Callable[[T, Line], Awaitable[Json]]) -> Ve
 
 
 async def carry_out(requests: Requests, request: Args, line: Line) -> Json:
-    """Do what a request says."""
-    name, args = request.get("do"), request.get("args", {})
+    """Run a request."""
+    name = request.get("do")
+    args = request.get("args", {})
     if not isinstance(name, str) or not isinstance(args, dict):
         raise Refused('a request is {"do": NAME, "args": {...}}')
     if name not in requests:

@@ -1,8 +1,8 @@
 """
-The daemon's end of the control socket.
+The daemon's side of the control socket.
 
-Who may connect is decided twice: by the file's mode, and by the kernel's word about the other end. A line that makes no
-sense, a verb that fails and a client that goes away end that request or that connection, and nothing else.
+Access is checked twice: by the file's mode, and by the peer's uid as the kernel reports it. An
+invalid line, a failing verb or a disconnected client ends that request or connection only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ from turngate.gateway.daemon.control.protocol import (
     refusal,
 )
 from turngate.gateway.daemon.control.requests import Requests, carry_out
-from turngate.gateway.domain.errors import MalformedRecord, StoreUnavailable, TurngateError
+from turngate.gateway.domain.errors import (
+    MalformedRecord,
+    StoreUnavailable,
+    TurngateError,
+)
 from turngate.gateway.domain.serialization import Json
 
 MOST_CONNECTIONS = 64
@@ -39,7 +43,9 @@ log = logging.getLogger(__name__)
 
 
 class ControlServer:
-    """Listens inside its `async with` block. Only whoever holds the lock of the state folder may open one."""
+    """
+    Listens inside its `async with` block. Only the holder of the state folder's lock may open one.
+    """
 
     def __init__(self, path: Path, requests: Requests) -> None:
         self._path = path
@@ -55,17 +61,21 @@ class ControlServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Stop listening, then hang up: whoever asks now finds no socket and waits for the next daemon."""
+        """
+        Stop listening, then disconnect: a new client finds no socket and waits for the next daemon.
+        """
         self._path.unlink(missing_ok=True)
         if self._listening is not None:
             listening, self._listening = self._listening, None
             asyncio.get_running_loop().remove_reader(listening)
             listening.close()
+
         await asyncio.sleep(
             0
         )  # a task that is cancelled before its first step cannot close what it was given
         for connection in self._connections:
             connection.cancel()
+
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     def _listen(self) -> None:
@@ -74,8 +84,8 @@ class ControlServer:
 
     def _accept(self, listening: socket.socket) -> None:
         """
-        One who knocked. Done here and not by asyncio's own server: that one forgets, on closing, whom it has let in but
-        not yet met, and leaves him waiting.
+        Accept one client. Not done by asyncio's server, which on closing forgets connections that
+        it accepted but has not passed on, and leaves those clients waiting.
         """
         try:
             connected, _ = listening.accept()
@@ -86,6 +96,7 @@ class ControlServer:
             asyncio.get_running_loop().remove_reader(listening)
             asyncio.get_running_loop().call_later(_REST, self._listen)
             return
+
         connected.setblocking(False)
         has_room = len(self._connections) < MOST_CONNECTIONS
         task = asyncio.get_running_loop().create_task(self._meet(connected, has_room=has_room))
@@ -179,19 +190,23 @@ class _Connection:
 
 
 def may_connect(uid: int, own: int) -> bool:
-    """Oneself, and root, who may read the state folder anyhow."""
+    """
+    Return whether that uid may connect: our own, and root, which can read the state folder anyway.
+    """
     return uid in (own, 0)
 
 
 def _listening_socket(path: Path) -> socket.socket:
     """
-    Bound under another name and renamed, so that there is always a socket, or none, but never one that nobody may use
-    yet, and so that what a killed daemon left behind is replaced.
+    Bind under a temporary name and rename, so that there is never a socket that cannot be used yet,
+    and so that what a killed daemon left is replaced.
     """
     draft = path.with_name(path.name + ".new")
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
     try:
-        # On a socket without a name this is the mode its name will have: there is no moment in which it is open to all.
+        # On a socket without a name this is the mode its name will have: there is no moment in
+        # which it is open to all.
         os.fchmod(listening.fileno(), 0o600)
         draft.unlink(missing_ok=True)
         with address_of(draft) as address:
@@ -202,6 +217,8 @@ def _listening_socket(path: Path) -> socket.socket:
     except OSError as exc:
         listening.close()
         raise StoreUnavailable(
-            f"{path} cannot be made ({exc.strerror or exc}); check the folder's owner and permissions"
+            f"{path} cannot be made ({exc.strerror or exc}); check the folder's owner and "
+            "permissions"
         ) from exc
+
     return listening

@@ -1,4 +1,4 @@
-"""What operators do with sessions, over the Store port: the same in the daemon and without it."""
+"""Operations on sessions for operators, over the Store port: the same with and without a daemon."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import partial
 
-from turngate.gateway.daemon.control.requests import Line, Requests, taking
+from turngate.gateway.daemon.control.requests import (
+    Line,
+    Requests,
+    taking,
+)
 from turngate.gateway.daemon.control.usage import tokens_json
 from turngate.gateway.domain.errors import Refused, UnknownSession
-from turngate.gateway.domain.messages import CostStatus, Entry, Session, SessionId, SessionKey
-from turngate.gateway.domain.ports.store import Pruned, SessionFilter, Store
+from turngate.gateway.domain.ids import SessionId, SessionKey
+from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.serialization import Json, to_dict
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.store_values import Pruned, SessionFilter
 from turngate.gateway.domain.text import clean_label
-from turngate.gateway.rules.session_lifecycle import CleanUpRules
+from turngate.gateway.domain.transcript import Entry
+from turngate.gateway.domain.usage import CostStatus
+from turngate.gateway.rules.retention import CleanUpRules
 
 _CANDIDATES_TOLD = 10
 
@@ -26,19 +34,19 @@ Clean = Callable[[Change], Awaitable[Pruned]]
 
 
 async def nothing_runs(key: SessionKey) -> None:
-    """For whoever works without a daemon."""
+    """Stand in where no daemon runs turns."""
 
 
 async def no_files(session: SessionId) -> None:
-    """For whoever keeps none."""
+    """Stand in where there are no session files."""
 
 
 def session_requests(
     store: Store, stop: Stop = nothing_runs, forget: Forget = no_files, clean: Clean | None = None
 ) -> Requests:
     """
-    The verbs by name. `stop` ends the running turn of a key before its session is taken away, and returns when it has;
-    `forget` deletes the files of a session that was deleted; `clean` does what the sweep does.
+    Return the verbs by name. `stop` ends the running turn of a key and returns when it has ended;
+    `forget` deletes the files of a deleted session; `clean` runs the clean-up of the sweep.
     """
     verbs = _SessionVerbs(store, stop, forget, clean or partial(_only_the_store, store))
     return {
@@ -64,7 +72,10 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
-    """A session with its last entries; all of them, also those that are no longer live, if not said otherwise."""
+    """
+    A session with its last entries; all of them, also those that are no longer live, if not said
+    otherwise.
+    """
 
     id: str
     last: int | None = None
@@ -104,7 +115,9 @@ class Prune:
     keep: timedelta | None = None
 
     def changed(self, rules: CleanUpRules) -> CleanUpRules:
-        """The rules for this once. Whoever asks for a clean-up gets one, also where there is no other."""
+        """
+        The rules for this once. Whoever asks for a clean-up gets one, also where there is no other.
+        """
         asked = {name: value for name, value in asdict(self).items() if value is not None}
         return replace(rules, every=rules.every or CleanUpRules().every, **asked)
 
@@ -144,6 +157,7 @@ class _SessionVerbs:
                     "entry": entry_json(hit.entry),
                 }
             )
+
         return None
 
     async def export(self, asked: Named, line: Line) -> Json:
@@ -204,13 +218,16 @@ class _SessionVerbs:
         except UnknownSession:
             if not written:
                 raise
+
         found = [one for one in await self._store.sessions() if one.id.startswith(written)]
         if not found:
             raise UnknownSession(
                 f"there is no session {written}; `turngate sessions list` shows those there are"
             )
+
         if len(found) > 1:
             raise Refused(_ambiguous(written, found))
+
         return found[0]
 
     async def _title(self, session: SessionId) -> str | None:
@@ -232,7 +249,8 @@ async def _only_the_store(store: Store, change: Change) -> Pruned:
 
 def session_json(session: Session) -> dict[str, Json]:
     """One session as `--json` prints it. The names are part of the contract."""
-    tokens, cost = session.tokens, session.cost
+    tokens = session.tokens
+    cost = session.cost
     return {
         "id": session.id,
         "key": session.key,
@@ -255,7 +273,10 @@ def session_json(session: Session) -> dict[str, Json]:
 
 
 def entry_json(entry: Entry) -> dict[str, Json]:
-    """One entry as `--json` prints it; who said it and which tools it calls only where there is something to say."""
+    """
+    One entry as `--json` prints it; who said it and which tools it calls only where there is
+    something to say.
+    """
     shown: dict[str, Json] = {
         "seq": entry.seq,
         "id": entry.id,
@@ -268,6 +289,7 @@ def entry_json(entry: Entry) -> dict[str, Json]:
         shown["sender"] = entry.sender
     if entry.tool_calls:
         shown["tool_calls"] = [to_dict(call) for call in entry.tool_calls]
+
     return shown
 
 

@@ -1,4 +1,4 @@
-"""`status`: how the daemon is, its accounts and lanes, and the work that waits or has died."""
+"""`status`: the daemon, its accounts and lanes, and work that is waiting or dead."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from turngate.gateway.daemon.control.requests import Args, Line, Requests
+from turngate.gateway.daemon.control.requests import (
+    Args,
+    Line,
+    Requests,
+)
 from turngate.gateway.domain.errors import StoreDamaged, StoreError
-from turngate.gateway.domain.ports.store import Depth, Store
+from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.store_values import Depth
 
 _LONGEST_COUNT = 2.0
 """Seconds. On a disk that hangs, an answer without the numbers is better than none."""
@@ -88,7 +93,9 @@ async def _depth(store: Store) -> tuple[Depth | None, StoreStatus]:
 
 
 def status_json(daemon: DaemonStatus, depth: Depth | None, store: StoreStatus) -> dict[str, Json]:
-    """As `--json` prints it. The names are part of the contract; a number that nobody knows is null."""
+    """
+    As `--json` prints it. The names are part of the contract; a number that nobody knows is null.
+    """
     return {
         "ready": daemon.ready and store.reason is None,
         "since": _moment(daemon.since),

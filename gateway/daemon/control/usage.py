@@ -1,21 +1,30 @@
-"""`usage`: tokens and money by person, chat, agent or day."""
+"""`usage`: tokens and cost by user, chat, agent or day."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
 
-from turngate.gateway.daemon.control.requests import Line, Requests, taking
+from turngate.gateway.daemon.control.requests import (
+    Line,
+    Requests,
+    taking,
+)
 from turngate.gateway.domain.errors import Refused
-from turngate.gateway.domain.messages import MAIN_ACCOUNT, Tokens
+from turngate.gateway.domain.messages import MAIN_ACCOUNT
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.serialization import Json
-from turngate.gateway.domain.usage import By, Payer, Spending
+from turngate.gateway.domain.usage import (
+    By,
+    Payer,
+    Spending,
+    Tokens,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What to tell apart, and since which day; without one, since the beginning."""
+class UsageArgs:
+    """How to group, and since which day; by default since the beginning."""
 
     by: By = By.DAY
     since: str = ""
@@ -24,7 +33,7 @@ class Asked:
 def usage_requests(store: Store) -> Requests:
     """The verb by its name."""
 
-    async def usage(asked: Asked, line: Line) -> Json:
+    async def usage(asked: UsageArgs, line: Line) -> Json:
         """A row for each, and all of them together."""
         _check_day(asked.since)
         found = await store.usage(asked.by, since=asked.since)
@@ -33,6 +42,7 @@ def usage_requests(store: Store) -> Requests:
             {asked.by.value: name_of(used.payer, asked.by), **_spending_json(used.spending)}
             for used in found
         ]
+
         return {
             "by": asked.by.value,
             "since": asked.since or None,
@@ -40,11 +50,14 @@ def usage_requests(store: Store) -> Requests:
             "total": _spending_json(total),
         }
 
-    return {"usage": taking(Asked, usage)}
+    return {"usage": taking(UsageArgs, usage)}
 
 
 def name_of(payer: Payer, by: By) -> str | None:
-    """As targets and the config are written: `telegram:12345`, `telegram/support:-100123`. None: nobody knows."""
+    """
+    As targets and the config are written: `telegram:12345`, `telegram/support:-100123`. None:
+    nobody knows.
+    """
     if by in (By.DAY, By.AGENT):
         return payer.day or payer.agent
     id_ = payer.user if by is By.USER else payer.chat

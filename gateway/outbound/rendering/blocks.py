@@ -1,9 +1,10 @@
 """
 The fences and tables of a piece of Markdown, as the parser sees them.
 
-Only block rules run, and only over pieces of about a part's size: the parser is quadratic in some inline constructs,
-and its tokens say on which lines a block lies, but not where in a line a link does. It takes some 7 µs a line, so it is
-asked only where fences stand in lists, quotes or other company.
+Only block rules run, and only over pieces of about a part's size: the parser is quadratic in some
+inline constructs, and its tokens say on which lines a block lies, but not where in a line a link
+does. It takes some 7 µs a line, so it is asked only where fences stand in lists, quotes or other
+company.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ class Fence:
     """
     A block of code between two fences, `start` to `end`.
 
-    The code may be cut after `first_visible` and up to `last_visible`, so that both pieces show something. A cut needs
-    the lines `closing` and `opening`: they hold the fence's own characters, indentation and quote marks.
+    The code may be cut after `first_visible` and up to `last_visible`, so that both pieces show
+    something. A cut needs the lines `closing` and `opening`: they hold the fence's own characters,
+    indentation and quote marks.
     """
 
     start: int
@@ -55,7 +57,9 @@ class Fence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocks:
-    """What of a text must not be cut like plain lines. Tables are given by where they start and end."""
+    """
+    What of a text must not be cut like plain lines. Tables are given by where they start and end.
+    """
 
     fences: Sequence[Fence] = ()
     tables: Sequence[tuple[int, int]] = ()
@@ -100,12 +104,14 @@ def parsed_fences(text: str, shift: int = 0) -> list[Fence]:
 
 def flat_fences(text: str, shift: int = 0) -> list[Fence] | None:
     """
-    The fences of a text that has none but at the very beginning of a line; None if it is not as simple as that.
+    The fences of a text that has none but at the very beginning of a line; None if it is not as
+    simple as that.
 
     There the parser would say the same, many times slower, and nearly all answers are like that.
     """
     if _NOT_FLAT.search(text):
         return None
+
     fences: list[Fence] = []
     opened: re.Match[str] | None = None
     for line in _FENCE_LINE.finditer(text):
@@ -119,12 +125,14 @@ def flat_fences(text: str, shift: int = 0) -> list[Fence] | None:
             return None
         elif line["mark"][0] == "~" or "`" not in line["info"]:
             opened = line
+
     if opened is not None:
         fences.append(
             _fence(
                 text, shift, (opened.start(), opened.end(), len(text), len(text)), opened["mark"]
             )
         )
+
     return fences
 
 
@@ -142,6 +150,7 @@ def _parsed_fence(text: str, lines: Sequence[int], shift: int, token: Token) -> 
     is_closed = after - first - 1 > code_lines
     end = lines[after] if is_closed or token.level else len(text)
     code_end = lines[after - 1] if is_closed else end
+
     return _fence(
         text, shift, (lines[first], lines[min(first + 1, after)], code_end, end), token.markup
     )
@@ -152,6 +161,7 @@ def _fence(text: str, shift: int, places: tuple[int, int, int, int], mark: str) 
     code = text[code_start:code_end]
     line = text[start:code_start].rstrip("\r\n")
     before = line[: line.index(mark)]
+
     return Fence(
         start=start + shift,
         end=end + shift,
@@ -165,16 +175,23 @@ def _fence(text: str, shift: int, places: tuple[int, int, int, int], mark: str) 
 
 
 def _continued(before: str) -> str:
-    """What stands before a fence, on the lines after its first: quote marks stay, list marks become blanks."""
+    """
+    What stands before a fence, on the lines after its first: quote marks stay, list marks become
+    blanks.
+    """
     return re.sub(r"[^>\t]", " ", before)
 
 
 def _reopened(before: str) -> str:
-    """The same at the head of a part. Four blanks would be a block of code there, so deep lists are marked again."""
+    """
+    The same at the head of a part. Four blanks would be a block of code there, so deep lists are
+    marked again.
+    """
     quotes, mark, indent = _continued(before).expandtabs(4).rpartition(">")
     if mark:
         mark, indent = (mark + " ", indent[1:]) if indent else (mark, "")
     if len(indent) < 4:
         return quotes + mark + indent
+
     items = "".join("-   " for _ in range(len(indent) // 4))
     return quotes + mark + items + ("", " ", "- ", "-  ")[len(indent) % 4]

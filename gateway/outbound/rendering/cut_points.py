@@ -1,7 +1,8 @@
 """
-Where to cut a stretch of Markdown that is too long: between paragraphs, else lines, sentences, words, characters.
+Choose where to cut Markdown that is too long: between paragraphs, else lines, sentences, words,
+characters.
 
-What stands together is left together as long as there is any other place.
+Constructs such as links and tables stay whole as long as there is another cut point.
 """
 
 from __future__ import annotations
@@ -12,19 +13,29 @@ from dataclasses import dataclass, field
 
 from turngate.gateway.outbound.rendering.blocks import Blocks, Fence
 from turngate.gateway.outbound.rendering.graphemes import last_boundary
-from turngate.gateway.outbound.rendering.inline import Inline, Span, Spans, find_inline, merged
+from turngate.gateway.outbound.rendering.inline import (
+    Inline,
+    Span,
+    Spans,
+    find_inline,
+    merged,
+)
 
 _PARAGRAPH_END = re.compile(r"\n(?:[ \t]*\r?\n)+")
 _SENTENCE_END = re.compile(r"""[.!?…]["'”’»)\]*_]*[ \n]+|[。！？][」』”’）]*""")
 _BLOCK_START = re.compile(r"[ \t]*(?:[-+*][ \t]|\d{1,9}[.)][ \t]|\#|>|```|~~~|\||\r?\n)")
-_LINE, _BLANK = ("\n",), (" ", "\n", "\t")
+_LINE = ("\n",)
+_BLANK = (" ", "\n", "\t")
 _MOST_STEPS = 256
 _MOST_OBSTACLES = 16  # one behind the other without a gap: then any place will do
 _MOST_MEASURED = 3
 
 
 def looks_closed_by_us(text: str) -> bool:
-    """Whether it ends as a part does that was cut inside code: in a fence and one or two blanks."""
+    """
+    Return whether a text ends like a part that was cut inside code: with a fence and one or two
+    blanks.
+    """
     bare = text[-5:].rstrip(" ")
     return bare.endswith(("```", "~~~")) and 1 <= len(text[-5:]) - len(bare) <= 2
 
@@ -32,9 +43,11 @@ def looks_closed_by_us(text: str) -> bool:
 @dataclass(slots=True, kw_only=True)
 class Stretch:
     """
-    A text from `start` to `end`, of which a part is to be cut that shows something, so not before `low`.
+    A text from `start` to `end`, of which a part is to be cut that shows something, so not before
+    `low`.
 
-    `fits` says whether a piece has room in a part of its own; `can_reopen` whether a fence's lines have.
+    `fits` says whether a piece has room in a part of its own; `can_reopen` whether a fence's lines
+    have.
     """
 
     text: str
@@ -47,7 +60,7 @@ class Stretch:
     _paragraph: tuple[int, int, Spans, Spans] | None = field(default=None, init=False)
 
     def best_cut(self) -> int:
-        """Where a reader minds it least."""
+        """Return the cut point that disturbs a reader least."""
         third, half = (
             max(self.low, self.start + (self.end - self.start) // share) for share in (3, 2)
         )
@@ -61,13 +74,17 @@ class Stretch:
         ):
             for place in places:
                 return place
+
         return self.last_word()
 
     def last_word(self) -> int:
-        """Behind the last word that fits; inside a word only if it is all there is."""
+        """
+        Return the end of the last word that fits; inside a word only if there is nothing else.
+        """
         for place in self._after(_BLANK, self.low):
             if self._leaves_all_whole(place):
                 return place
+
         return (
             self._settled(self.end, self._spans_at)
             or next(filter(self._leaves_links_whole, self._after(_BLANK, self.low)), None)
@@ -84,7 +101,7 @@ class Stretch:
                 yield place
 
     def _line_ends(self, low: int) -> Iterator[int]:
-        """Those between blocks, and those of plain text."""
+        """Return line ends between blocks and in plain text."""
         place = self.end
         for _ in range(_MOST_STEPS):
             place = self.text.rfind("\n", low - 1, place)
@@ -109,7 +126,7 @@ class Stretch:
         )
 
     def _after(self, signs: tuple[str, ...], low: int) -> Iterator[int]:
-        """The places behind these signs, last first."""
+        """Return the positions behind these characters, last first."""
         place = self.end
         for _ in range(_MOST_STEPS):
             found = max(self.text.rfind(sign, low - 1, place) for sign in signs)
@@ -119,12 +136,13 @@ class Stretch:
             place = found
 
     def _starts_flat(self, place: int) -> bool:
-        """Whether the next part would begin with anything but a block of code that is none."""
+        """Return whether the next part would not begin with an accidental code block."""
         return not self.text.startswith(("    ", "\t"), place)
 
     def _block_start(self, place: int) -> int | None:
-        """Where the code or the table begins that a cut here would part."""
-        fence, table = self._fence_around(place), self.blocks.table_around(place)
+        """Return where the code or table begins that a cut here would split."""
+        fence = self._fence_around(place)
+        table = self.blocks.table_around(place)
         return fence.start if fence is not None else table[0] if table is not None else None
 
     def _fence_around(self, place: int) -> Fence | None:
@@ -141,7 +159,7 @@ class Stretch:
         return self._settled(place, self._firm_spans_at) == place
 
     def _settled(self, place: int, spans_at: Callable[[int], Spans]) -> int | None:
-        """The last place up to this one that parts nothing."""
+        """Return the last position up to this one that splits nothing."""
         for _ in range(_MOST_OBSTACLES):
             if place < self.low:
                 return None
@@ -164,7 +182,7 @@ class Stretch:
         return self._undisguised(place) if boundary == place and fence is None else boundary
 
     def _undisguised(self, place: int) -> int:
-        """Cut so that the part does not look as if it were closed by us."""
+        """Move the cut so that the part does not look as if it were closed by us."""
         while looks_closed_by_us(self.text[max(self.start, place - 5) : place]):
             place -= 1
         return place
@@ -193,13 +211,14 @@ class Stretch:
         return start, end, merged([*firm, *loose]), merged(firm)
 
     def _keepable(self, inline: Inline) -> tuple[list[Span], list[Span]]:
-        """What goes beyond the end can be kept whole only if it fits into the next part."""
+        """Return whether what goes beyond the end fits whole into the next part."""
         crossing = {span for span in (*inline.firm, *inline.loose) if span[0] < self.end < span[1]}
         too_large = set()
         for span in sorted(crossing, key=lambda span: (span[0], -span[1]))[:_MOST_MEASURED]:
             if span[0] >= self.low and self.fits(self.text[slice(*span)]):
                 break
             too_large.add(span)
+
         too_large |= {
             span
             for span in crossing

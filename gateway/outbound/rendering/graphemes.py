@@ -1,8 +1,9 @@
 """
-Where one written character ends and the next begins: what a reader takes for one sign is often several code points.
+Where one written character ends and the next begins: what a reader takes for one sign is often
+several code points.
 
-These are the rules of Unicode's extended grapheme clusters as far as a cut needs them. The standard library knows the
-categories they are made of; the rest is a handful of ranges.
+These are the rules of Unicode's extended grapheme clusters as far as a cut needs them. The standard
+library knows the categories they are made of; the rest is a handful of ranges.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _PREPENDED = set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2\U000110
 
 
 def last_boundary(text: str, low: int, high: int) -> int:
-    """The last place in `low`..`high` between two clusters, as far as one is near `high`; `high` if there is none."""
+    """Return the last boundary in `low`..`high` if one is near `high`; else `high`."""
     nearest = max(low, high - LONGEST_CLUSTER)
     for place in range(high, nearest - 1, -1):
         if is_boundary(text, place):
@@ -29,12 +30,15 @@ def last_boundary(text: str, low: int, high: int) -> int:
 
 
 def is_boundary(text: str, place: int) -> bool:
-    """Whether a cut before `text[place]` leaves every cluster whole."""
+    """Return whether a cut before `text[place]` leaves every cluster whole."""
     if not 0 < place < len(text):
         return True
-    before, after = text[place - 1], text[place]
+
+    before = text[place - 1]
+    after = text[place]
     if before < "\x7f" and after < "\x7f":
         return before != "\r" or after != "\n"
+
     return not (
         _extends(after)
         or (before == _JOINER and not after.isspace())
@@ -67,7 +71,8 @@ def _is_one_character(pair: str) -> bool:
 def _is_half_a_flag(text: str, place: int) -> bool:
     if not (_is_flag_letter(text[place]) and _is_flag_letter(text[place - 1])):
         return False
-    # Only the parity counts, so looking further back than the bound would be needed for a run of flags alone.
+    # Only the parity counts, so looking further back than the bound would be needed for a run of
+    # flags alone.
     run = takewhile(_is_flag_letter, reversed(text[max(0, place - 4096) : place]))
     return sum(1 for _ in run) % 2 == 1
 
@@ -78,7 +83,8 @@ def _is_flag_letter(character: str) -> bool:
 
 def _is_one_syllable(before: str, after: str) -> bool:
     """Korean syllables written as their letters: leading, vowel, trailing."""
-    first, second = _korean(before), _korean(after)
+    first = _korean(before)
+    second = _korean(after)
     return (
         (first == "L" and second in ("L", "V", "LV", "LVT"))
         or (first in ("LV", "V") and second in ("V", "T"))

@@ -1,8 +1,9 @@
 """
-What stands together inside a paragraph: links, addresses, entities, code, emphasis. A cut goes round them.
+Find what stands together inside a paragraph: links, addresses, entities, code, emphasis. Cuts avoid
+it.
 
-One pass in linear time over what is there, more generous than the specification: to call something a link that is none
-costs a few characters of a part, to miss one costs the link.
+One pass in linear time, more generous than the specification: taking plain text for a link costs a
+few characters of a part, missing one breaks the link.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SIGNS = re.compile(
     (?P<whole>
         \\[!-/:-@\[-`{-~]                                                   # an escaped sign
       | &(?:\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});  # an entity
-      | <[@\#:!/A-Za-z][^<>\n]*>                                            # an address, a mention, a tag
+      | <[@\#:!/A-Za-z][^<>\n]*>  # an address, a mention, a tag
     )
   | (?P<emphasis>\*+|_+|~~+|\|\|)
   | (?P<bracket>!?\[|\]|\(|\))
@@ -42,23 +43,27 @@ class Spans:
     all: Sequence[Span] = ()
 
     def around(self, place: int) -> Span | None:
-        """The stretch that a cut here would part."""
+        """Return the span that a cut here would split."""
         index = bisect_left(self.all, (place, 0)) - 1
         return self.all[index] if index >= 0 and place < self.all[index][1] else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inline:
-    """`firm` breaks when it is cut: links, entities, marks. `loose` only looks worse: emphasis and code."""
+    """
+    `firm` breaks when it is cut: links, entities, marks. `loose` only looks worse: emphasis and
+    code.
+    """
 
     firm: Sequence[Span]
     loose: Sequence[Span]
 
 
 def find_inline(text: str, start: int, end: int) -> Inline:
-    """The constructs of one paragraph, given by where it starts and ends."""
+    """Find the constructs of one paragraph, given by its start and end."""
     if not _ANY.search(text, start, end):
         return Inline(firm=(), loose=())
+
     code = list(_code(text, start, end))
     addresses = list(_addresses(text, start, end))
     literal = merged([*code, *addresses])
@@ -98,6 +103,7 @@ def _code(text: str, start: int, end: int) -> Iterator[Span]:
     waiting: dict[int, list[int]] = {}
     for run_start, run_end in reversed(runs):
         waiting.setdefault(run_end - run_start, []).append(run_start)
+
     done = start
     for run_start, run_end in runs:
         if run_start < done or _is_escaped(text, run_start, start):
@@ -120,9 +126,11 @@ def _emphasis(text: str, marks: Sequence[Span]) -> Iterator[Span]:
     opened: dict[str, int] = {}
     for start, end in marks:
         mark = text[start:end] if end - start <= _LONGEST_MARK else ""
-        before, after = text[start - 1 : start] or " ", text[end : end + 1] or " "
+        before = text[start - 1 : start] or " "
+        after = text[end : end + 1] or " "
         in_word = mark.startswith("_") and before.isalnum() and after.isalnum()
-        closes, opens = not (before.isspace() or in_word), not (after.isspace() or in_word)
+        closes = not (before.isspace() or in_word)
+        opens = not (after.isspace() or in_word)
         if mark and closes and mark in opened:
             yield opened.pop(mark), end
         elif mark and opens:
@@ -157,4 +165,5 @@ def _matching(brackets: Sequence[re.Match[str]]) -> dict[int, int]:
                 stack = opened["[" if sign == "]" else "("]
                 if stack:
                     ends[stack.pop()] = place
+
     return ends

@@ -1,10 +1,11 @@
 """
 A text in parts that fit, and the text again from its parts.
 
-Parts laid end to end are the text, with one exception: where code between fences is cut, the part is closed with a line
-of its own, and the next one opens again with another. The closing line is a fence and one blank behind it; two blanks
-if the cut is inside a line, so that the line end before the fence is not the text's. No other part ends like that: to a
-text that does, two more blanks are added. Code that is still open at the end of the text is closed in the same way.
+Parts laid end to end are the text, with one exception: where code between fences is cut, the part
+is closed with a line of its own, and the next one opens again with another. The closing line is a
+fence and one blank behind it; two blanks if the cut is inside a line, so that the line end before
+the fence is not the text's. No other part ends like that: to a text that does, two more blanks are
+added. Code that is still open at the end of the text is closed in the same way.
 """
 
 from __future__ import annotations
@@ -14,33 +15,40 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from turngate.gateway.outbound.rendering.blocks import Blocks, Fence, find_blocks
+from turngate.gateway.outbound.rendering.blocks import (
+    Blocks,
+    Fence,
+    find_blocks,
+)
 from turngate.gateway.outbound.rendering.cut_points import Stretch, looks_closed_by_us
 
 Measure = Callable[[str], int]
 
 _VISIBLE = re.compile(r"\S")
 _FENCES = ("```", "~~~")
-_WHOLE_LINE, _INSIDE_LINE = " ", "  "
+_WHOLE_LINE = " "
+_INSIDE_LINE = "  "
 _AHEAD = 256
 _MOST_TRIES = 8
-_FEWEST, _MOST = 1 / 32, 64.0
+_FEWEST = 1 / 32
+_MOST = 64.0
 
 
 def split(text: str, largest: int, measure: Measure) -> list[str]:
     """
-    Cut a text into parts of which none measures more than `largest`, and none is blank. A blank text has no parts.
+    Cut a text into parts of which none measures more than `largest` and none is blank.
 
-    `measure` may take time that grows with its text: all in all it is given a small multiple of the text. A part can
-    only hold what the platform has room for, so below 64 a part may be larger when a fence's lines or one written
+    A blank text has no parts. `measure` may take time proportional to its text: in total it is
+    given a small multiple of the text. Below 64 a part may be larger if a fence's lines or one
     character are. A run of blanks that would fill a part of its own is left out.
     """
     return list(_Splitter(text, largest, measure).parts())
 
 
 def join(parts: Sequence[str]) -> str:
-    """The text that was split."""
-    pieces, reopened = [], False
+    """Return the text that was split."""
+    pieces = []
+    reopened = False
     for number, part in enumerate(parts, start=1):
         body = part.partition("\n")[2] if reopened else part
         reopened = looks_closed_by_us(body)
@@ -49,12 +57,14 @@ def join(parts: Sequence[str]) -> str:
         if number == len(parts) and _ends_in_fence_and_blanks(body):
             body = body.removesuffix(_INSIDE_LINE)
         pieces.append(body)
+
     return "".join(pieces)
 
 
 def beginning(text: str, largest: int, measure: Measure, mark: str) -> tuple[str, int]:
     """
-    As much of a text as fits into one part with `mark` behind it, and how many of its characters that is.
+    Return as much of a text as fits into one part with `mark` behind it, and how many characters
+    that is.
 
     Empty if not even the mark fits. Code that is cut is closed.
     """
@@ -73,7 +83,9 @@ def _without_closing_line(body: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """A part, where the text goes on behind it, and the line with which the next part has to begin."""
+    """
+    A part, where the text goes on behind it, and the line with which the next part has to begin.
+    """
 
     part: str
     place: int
@@ -92,15 +104,18 @@ class _Splitter:
         self._openings: dict[str, str | None] = {}
 
     def parts(self) -> Iterator[str]:
-        place, head = 0, ""
+        place = 0
+        head = ""
         while place < self._visible_end:
             cut = self._next(place, head)
-            place, head = cut.place, cut.head
+            place = cut.place
+            head = cut.head
             if cut.part:
                 yield cut.part
 
     def beginning(self, mark: str) -> tuple[str, int]:
-        start, budget = 0, self._largest - self._measure(mark)
+        start = 0
+        budget = self._largest - self._measure(mark)
         for tried in range(_MOST_TRIES):
             end = self._fit(start, "", budget)
             stretch = self._stretch(start, end, "")
@@ -110,6 +125,7 @@ class _Splitter:
             if over <= 0:
                 return (part, place) if self._text[:place].strip() else ("", 0)
             budget -= over << tried
+
         return "", 0
 
     def _marked(self, place: int, blocks: Blocks, mark: str) -> str:
@@ -120,18 +136,22 @@ class _Splitter:
         return f"{shown}\n{mark}" if shown.endswith(_FENCES) else shown + mark
 
     def _next(self, start: int, head: str) -> _Cut:
-        budget, blocks = self._largest, None
+        budget = self._largest
+        blocks = None
         for tried in count():
             end = self._fit(start, head, budget)
             if _VISIBLE.search(self._text, start, end) is None:
                 return _Cut(part="", place=end, head=head)
+
             stretch = self._stretch(start, end, head, blocks)
             blocks = stretch.blocks
             cut = self._cut(start, head, stretch)
             over = self._measure(cut.part) - self._largest
             if over <= 0 or budget <= 1:
                 break
+
             budget = max(1, budget - (over << tried))
+
         return cut
 
     def _stretch(self, start: int, end: int, head: str, blocks: Blocks | None = None) -> Stretch:
@@ -141,6 +161,7 @@ class _Splitter:
             end = max(low, min(end, self._visible_end - 1))
         if blocks is None:
             blocks = find_blocks(head + self._text[start : end + _AHEAD], start - len(head))
+
         return Stretch(
             text=self._text,
             start=start,
@@ -163,12 +184,16 @@ class _Splitter:
             or not (is_last or fence.first_visible < place <= fence.last_visible)
         ):
             return _Cut(part=body, place=place, head="")
+
         whole = body.endswith(("\n", "\r"))
         closing = fence.closing + _WHOLE_LINE if whole else f"\n{fence.closing}{_INSIDE_LINE}"
         return _Cut(part=body + closing, place=place, head=opening + "\n")
 
     def _opening(self, fence: Fence) -> str | None:
-        """The line that opens it again; without its language if that is a novel; None if even the fence is one."""
+        """
+        Return the line that reopens a fence; without its language if that is too long; None if the
+        fence itself is.
+        """
         if fence.opening not in self._openings:
             lines = (line for line in (fence.opening, fence.plain_opening) if self._is_short(line))
             self._openings[fence.opening] = next(lines, None)
@@ -179,11 +204,12 @@ class _Splitter:
 
     def _fit(self, start: int, head: str, budget: int) -> int:
         """
-        About the furthest end up to which the text fits, at least one character on.
+        Return about the furthest end up to which the text fits, at least one character on.
 
-        The next guess follows from how much the last one measured: mostly the first or the second is good enough.
+        The next guess follows from the last measurement: mostly the first or second is good enough.
         """
-        low, high = start, len(self._text) + 1
+        low = start
+        high = len(self._text) + 1
         guess = start + max(1, int(budget * self._characters_per_unit))
         for _ in range(_MOST_TRIES):
             guess = max(low + 1, min(guess, high - 1))
@@ -195,12 +221,15 @@ class _Splitter:
             if high - low <= 1 or (size <= budget and (budget - size) * 32 < budget):
                 break
             guess = start + min((guess - start) * budget // size, 4 * (guess - start))
+
         while low == start and high > start + 1:
             guess = (start + high) // 2
             if self._measure(head + self._text[start:guess]) <= budget:
                 low = guess
             else:
                 high = guess
+
         if low > start:
             self._characters_per_unit = min(max((low - start) / max(1, budget), _FEWEST), _MOST)
+
         return max(low, start + 1)

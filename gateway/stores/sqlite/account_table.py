@@ -5,13 +5,18 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime, timedelta
 
-from turngate.gateway.domain.ports.store import AccountRecord
-from turngate.gateway.stores.sqlite.rows import Fetched, micros, moment
+from turngate.gateway.domain.store_values import AccountRecord
+from turngate.gateway.stores.sqlite.rows import (
+    Fetched,
+    micros,
+    moment,
+)
 from turngate.gateway.stores.texts import scrub
 
 _COLUMNS = "received_at, behind, refused, refused_at"
 SELECT = f"SELECT {_COLUMNS} FROM accounts WHERE name = ?"
-# Catching up begins this much earlier than it must; in return, not every message has to change this row.
+# Catching up begins this much earlier than it must; in return, not every message has to change this
+# row.
 LAG = timedelta(seconds=10)
 
 
@@ -41,7 +46,8 @@ class AccountTable:
 def record_refused(db: sqlite3.Connection, name: str, now: datetime) -> AccountRecord:
     """Once more."""
     row = db.execute(
-        "INSERT INTO accounts VALUES (?, NULL, NULL, 1, ?) ON CONFLICT DO UPDATE SET refused = refused + 1,"
+        "INSERT INTO accounts VALUES (?, NULL, NULL, 1, ?) ON CONFLICT DO UPDATE SET refused = "
+        "refused + 1,"
         f" refused_at = excluded.refused_at RETURNING {_COLUMNS}",
         (scrub(name), micros(now)),
     ).fetchone()
@@ -59,7 +65,8 @@ def record_welcome(db: sqlite3.Connection, name: str) -> None:
 def record_behind(db: sqlite3.Connection, name: str, since: datetime) -> None:
     """Since when."""
     db.execute(
-        "INSERT INTO accounts VALUES (?, NULL, ?, 0, NULL) ON CONFLICT DO UPDATE SET behind = excluded.behind",
+        "INSERT INTO accounts VALUES (?, NULL, ?, 0, NULL) ON CONFLICT DO UPDATE SET behind = "
+        "excluded.behind",
         (scrub(name), micros(since)),
     )
 

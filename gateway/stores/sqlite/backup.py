@@ -7,7 +7,11 @@ import threading
 import time
 from pathlib import Path
 
-from turngate.gateway.domain.errors import Refused, StoreDamaged, StoreUnavailable
+from turngate.gateway.domain.errors import (
+    Refused,
+    StoreDamaged,
+    StoreUnavailable,
+)
 from turngate.gateway.stores.sqlite.copy import (
     Tell,
     as_ours,
@@ -16,14 +20,22 @@ from turngate.gateway.stores.sqlite.copy import (
     nobody,
     put_in_place,
 )
-from turngate.gateway.stores.sqlite.verify import Contents, check_structure, verify
+from turngate.gateway.stores.sqlite.verify import (
+    Contents,
+    check_structure,
+    verify,
+)
 
-# Between two pieces of a backup: its thread would otherwise take turns with those that answer people.
+# Between two pieces of a backup: its thread would otherwise take turns with those that answer
+# people.
 _LET_OTHERS = 0.002
 
 
 def back_up(database: Path, target: Path, tell: Tell = nobody) -> Contents:
-    """Takes the place of a file that is there. Nothing but the database is in it: no key, no config, no file."""
+    """
+    Takes the place of a file that is there. Nothing but the database is in it: no key, no config,
+    no file.
+    """
     with as_ours(target.parent), draft_of(target) as draft:
         _refuse_missing(database)
         copy_database(database, draft, tell)
@@ -31,10 +43,14 @@ def back_up(database: Path, target: Path, tell: Tell = nobody) -> Contents:
             contents = verify(draft, tell)
         except StoreDamaged as exc:
             raise StoreDamaged(
-                f"the copy is not sound ({exc}), so it was removed; the database {database} itself may be damaged:"
-                " keep your earlier backups, make another one now, and if that fails too, restore the newest of them"
+                f"the copy is not sound ({exc}), so it was removed; the database {database} "
+                "itself may be damaged:"
+                " keep your earlier backups, make another one now, and if that fails too, "
+                "restore the newest of them"
             ) from exc
+
         put_in_place(draft, target)
+
     return contents
 
 

@@ -1,9 +1,10 @@
 """
 One database file copied page by page, while its owner goes on writing.
 
-The copy is read through a connection that can neither write nor checkpoint, inside one read transaction: so it shows
-one moment, and no commit of others makes it begin anew. The log cannot shrink meanwhile, so the copy is quick about it;
-and each piece is on the disk before the next, or one large flush at the end would hold up everybody's commits.
+The copy is read through a connection that can neither write nor checkpoint, inside one read
+transaction: so it shows one moment, and no commit of others makes it begin anew. The log cannot
+shrink meanwhile, so the copy is quick about it; and each piece is on the disk before the next, or
+one large flush at the end would hold up everybody's commits.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _PAGES = 1024
 _PATIENCE = 5.0
 
 Tell = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done and how much there is; it may raise to break it off."""
+"""
+Told what is being done, how much of it is done and how much there is; it may raise to break it off.
+"""
 
 
 def nobody(what: str, done: int, whole: int) -> None:
@@ -32,13 +35,18 @@ def nobody(what: str, done: int, whole: int) -> None:
 
 @contextmanager
 def draft_of(target: Path) -> Iterator[Path]:
-    """An empty file beside the target, for one process alone and the owner's eyes only; gone afterwards."""
+    """
+    An empty file beside the target, for one process alone and the owner's eyes only; gone
+    afterwards.
+    """
     draft = target.with_name(target.name + ".part")
     with as_ours(target.parent):
         descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
     try:
         if not _is_ours(descriptor, draft):
             raise Refused(f"{target} is being written by another process; wait until it is done")
+
         # What was broken off before may have left something.
         _remove_logs(draft)
         os.ftruncate(descriptor, 0)
@@ -55,7 +63,10 @@ def draft_of(target: Path) -> Iterator[Path]:
 def copy_database(
     source: Path, draft: Path, tell: Tell = nobody, *, is_alone: bool = False
 ) -> None:
-    """All of it as of one moment, into a file that is there and empty, and on the disk when this returns."""
+    """
+    All of it as of one moment, into a file that is there and empty, and on the disk when this
+    returns.
+    """
     descriptor = os.open(draft, os.O_RDWR | os.O_CLOEXEC)
 
     def step(status: int, remaining: int, whole: int) -> None:
@@ -78,7 +89,10 @@ def copy_database(
 
 
 def reading(path: Path, *, is_alone: bool = False) -> sqlite3.Connection:
-    """A connection that cannot write. `is_alone`: nobody else can, so that no lock and no log is needed."""
+    """
+    A connection that cannot write. `is_alone`: nobody else can, so that no lock and no log is
+    needed.
+    """
     alone = "&immutable=1" if is_alone else ""
     db = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro{alone}",
@@ -86,8 +100,10 @@ def reading(path: Path, *, is_alone: bool = False) -> sqlite3.Connection:
         isolation_level=None,
         timeout=_PATIENCE,
     )
-    # A byte that makes a text illegal is seen by the checksum of its row; refused here, it would hide which.
+    # A byte that makes a text illegal is seen by the checksum of its row; refused here, it would
+    # hide which.
     db.text_factory = lambda written: written.decode("utf-8", "replace")
+
     return db
 
 
@@ -95,8 +111,9 @@ def keep_a_descriptor(source: Path) -> None:
     """
     For all later copies by a process that has the database open itself.
 
-    SQLite cannot close a file while its process holds locks on it (the locks would go), so it keeps the descriptor of
-    the first copy for the next. Had from the start, a daemon's open files are as many before a backup as after.
+    SQLite cannot close a file while its process holds locks on it (the locks would go), so it keeps
+    the descriptor of the first copy for the next. Had from the start, a daemon's open files are as
+    many before a backup as after.
     """
     with as_ours(source.parent):
         reading(source).close()
@@ -127,7 +144,10 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def as_ours(folder: Path) -> Iterator[None]:
-    """What the system and SQLite say, as the reaction it earns. Room and permissions are those of the folder."""
+    """
+    What the system and SQLite say, as the reaction it earns. Room and permissions are those of the
+    folder.
+    """
     try:
         yield
     except FOREIGN_ERRORS as exc:
@@ -135,24 +155,31 @@ def as_ours(folder: Path) -> Iterator[None]:
 
 
 def _without_room(folder: Path, exc: BaseException) -> StoreUnavailable | None:
-    name, number = getattr(exc, "sqlite_errorname", "") or "", getattr(exc, "errno", None)
+    name = getattr(exc, "sqlite_errorname", "") or ""
+    number = getattr(exc, "errno", None)
     if name == "SQLITE_FULL" or number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return StoreUnavailable(
             f"there is no room for a copy in {folder}; free some space there, then try again"
         )
+
     if name.startswith("SQLITE_IOERR_WRITE"):
         return StoreUnavailable(
             f"a copy cannot be written in {folder} (is there a limit on file sizes?)"
         )
+
     if isinstance(exc, OSError):
         return StoreUnavailable(
             f"{folder} does not take a copy ({exc.strerror}); check its owner and permissions"
         )
+
     return None
 
 
 def _is_ours(descriptor: int, draft: Path) -> bool:
-    """Whoever had it until now may have finished in between: then it is a backup, and has another name."""
+    """
+    Whoever had it until now may have finished in between: then it is a backup, and has another
+    name.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(descriptor), draft.lstat())

@@ -1,18 +1,26 @@
-"""Endings that agents have yet to hear of, as rows, written in the transaction that ends the session."""
+"""
+Endings that agents have yet to hear of, as rows, written in the transaction that ends the session.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from datetime import datetime
 
-from turngate.gateway.domain.messages import Session
-from turngate.gateway.domain.ports.store import LONGEST_PUT_OFF, Ending
-from turngate.gateway.stores.sqlite.rows import SESSION_COLUMNS, Fetched, micros, session_from_row
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.store_values import LONGEST_PUT_OFF, EndedSession
+from turngate.gateway.stores.sqlite.rows import (
+    SESSION_COLUMNS,
+    Fetched,
+    micros,
+    session_from_row,
+)
 
 _COLUMNS = ", ".join(f"sessions.{name}" for name in f"{SESSION_COLUMNS}, checksum".split(", "))
 # What is put off for longer than anything ever is was put off by a clock that ran ahead.
 PENDING = (
-    f"SELECT endings.attempts, {_COLUMNS} FROM endings JOIN sessions ON sessions.n = endings.session"
+    f"SELECT endings.attempts, {_COLUMNS} FROM endings JOIN sessions ON sessions.n = "
+    "endings.session"
     " WHERE NOT endings.not_before BETWEEN ? + 1 AND ? ORDER BY endings.session LIMIT ?"
 )
 
@@ -42,6 +50,6 @@ def bounds(now: datetime, limit: int) -> tuple[int, int, int]:
     return micros(now), micros(now + LONGEST_PUT_OFF), limit
 
 
-def ending_from_row(row: Fetched) -> Ending:
+def ending_from_row(row: Fetched) -> EndedSession:
     """One of PENDING."""
-    return Ending(session=session_from_row(row[1:]), attempts=row[0])
+    return EndedSession(session=session_from_row(row[1:]), attempts=row[0])

@@ -1,4 +1,7 @@
-"""Transcripts as rows: append, read the tail, rewrite, keep what is live within bounds. On the writer thread only."""
+"""
+Transcripts as rows: append, read the tail, rewrite, keep what is live within bounds. On the writer
+thread only.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,14 @@ from dataclasses import replace
 from datetime import datetime
 
 from turngate.gateway.domain.errors import StoreDamaged, UnknownEntry
-from turngate.gateway.domain.messages import Block, Entry, EntryId, Origin, Session, SessionId
-from turngate.gateway.domain.ports.store import Transcript
+from turngate.gateway.domain.ids import EntryId, SessionId
+from turngate.gateway.domain.session import Session
+from turngate.gateway.domain.store_values import Transcript
+from turngate.gateway.domain.transcript import (
+    Block,
+    Entry,
+    Origin,
+)
 from turngate.gateway.rules.session_lifecycle import preview_of
 from turngate.gateway.stores.sqlite.recent_entries import RecentEntries
 from turngate.gateway.stores.sqlite.rows import (
@@ -36,26 +45,36 @@ LAST = 1 << 62
 
 
 class EntryTable:
-    """Every change of an entry goes through here, so that the search index and the recent entries stay true."""
+    """
+    Every change of an entry goes through here, so that the search index and the recent entries stay
+    true.
+    """
 
     def __init__(self, index: SearchIndex, recent: RecentEntries) -> None:
         self._index = index
         self._recent = recent
 
     def append(self, db: sqlite3.Connection, n: int, entries: Iterable[Entry]) -> tuple[Entry, ...]:
-        """At the end, in order. An entry that brings an id keeps it. What is returned is what anybody will read."""
+        """
+        At the end, in order. An entry that brings an id keeps it. What is returned is what anybody
+        will read.
+        """
         stored = []
         for entry in entries:
             values = entry_to_row(n, entry, entry.id or None)
             seq = db.execute(_INSERT, [*values, checksum(values)]).lastrowid or 0
             stored.append(entry_of(seq, values))
+
         self._recent.extend(n, stored)
         return tuple(stored)
 
     def history(
         self, db: sqlite3.Connection, n: int, session: Session, count: int, before: int = LAST
     ) -> tuple[Entry, ...]:
-        """What a turn is shown of the past: the summary, if there is one, then the newest entries after the mark."""
+        """
+        What a turn is shown of the past: the summary, if there is one, then the newest entries
+        after the mark.
+        """
         count = max(count, 0)
         floor = max(session.archived_through, session.consolidated_through)
         entries = self._newest(db, n, count) if before == LAST else _read(db, n, count, before)
@@ -64,6 +83,7 @@ class EntryTable:
             newest = [entry for entry in entries if entry.seq > floor]
         if not session.summary_seq:
             return tuple(newest)
+
         summary = db.execute(f"{SELECT} WHERE seq = ?", (session.summary_seq,)).fetchone()
         return (
             entry_from_row(summary),
@@ -79,18 +99,22 @@ class EntryTable:
         return entries
 
     def find(self, db: sqlite3.Connection, n: int, session: SessionId, id_: EntryId) -> Entry:
-        """By id: almost always where the id says, else wherever an imported or rewritten one went."""
+        """
+        By id: almost always where the id says, else wherever an imported or rewritten one went.
+        """
         guess = db.execute(f"{SELECT} WHERE seq = ? AND session = ?", (seq_of(id_), n)).fetchone()
         if guess is not None:
             entry = entry_from_row(guess)
             if entry.id == id_:
                 return entry
+
         named = db.execute(
             f"{SELECT} WHERE session = ? AND body IS NOT NULL AND json_extract(body, '$.id') = ?",
             (n, id_),
         ).fetchone()
         if named is None:
             raise UnknownEntry(f"session {session} has no message {id_}")
+
         return entry_from_row(named)
 
     def change(
@@ -109,7 +133,8 @@ class EntryTable:
         self, db: sqlite3.Connection, n: int, first: int, last: int = LAST, *, but: int = 0
     ) -> None:
         """Delete a range of sequence numbers of one session, with one exception."""
-        where, values = "session = ? AND seq BETWEEN ? AND ? AND seq != ?", (n, first, last, but)
+        where = "session = ? AND seq BETWEEN ? AND ? AND seq != ?"
+        values = (n, first, last, but)
         self._index.forget(db, _words(db, where, values))
         db.execute(f"DELETE FROM entries WHERE {where}", values)
         self._recent.forget(n)
@@ -118,7 +143,8 @@ class EntryTable:
         self, db: sqlite3.Connection, n: int, session: Session, before: datetime, most: int
     ) -> int:
         """
-        Delete what was said before that moment, a bounded number at a time, and the summary if it stands for any of it.
+        Delete what was said before that moment, a bounded number at a time, and the summary if it
+        stands for any of it.
 
         Returns how many of them went.
         """
@@ -130,6 +156,7 @@ class EntryTable:
             rows += _words(
                 db, "session = ? AND seq = ? AND at >= ?", (n, session.summary_seq, micros(before))
             )
+
         self._index.forget(db, rows)
         db.executemany("DELETE FROM entries WHERE seq = ?", [row[:1] for row in rows])
         self._recent.forget(n)
@@ -144,7 +171,10 @@ def _read(db: sqlite3.Connection, n: int, count: int, before: int) -> list[Entry
 
 
 def asked_between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entry, ...]:
-    """The messages of a turn that begins again. Commands may have been given while it ran, and a summary written."""
+    """
+    The messages of a turn that begins again. Commands may have been given while it ran, and a
+    summary written.
+    """
     entries = between(db, n, first, last)
     return tuple(entry for entry in entries if entry.origin not in (Origin.COMMAND, Origin.SUMMARY))
 
@@ -159,7 +189,8 @@ def between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entr
 
 def readable(rows: Iterable[Fetched]) -> Transcript:
     """Decode what can be decoded; a row that cannot hides no other."""
-    entries, damaged = [], []
+    entries = []
+    damaged = []
     for row in rows:
         try:
             entries.append(entry_from_row(row))
@@ -169,7 +200,10 @@ def readable(rows: Iterable[Fetched]) -> Transcript:
 
 
 def after_rewrite(db: sqlite3.Connection, n: int, session: Session) -> Session:
-    """Count, preview and marks as the rows now say; a mark or summary that lost its entries is taken back."""
+    """
+    Count, preview and marks as the rows now say; a mark or summary that lost its entries is taken
+    back.
+    """
     live, last = db.execute(
         "SELECT count(*), coalesce(max(seq), 0) FROM entries WHERE session = ? AND seq > ?",
         (n, session.archived_through),
@@ -183,6 +217,7 @@ def after_rewrite(db: sqlite3.Connection, n: int, session: Session) -> Session:
         db.execute("SELECT 1 FROM entries WHERE session = ? AND seq = ?", (n, summary)).fetchone()
     )
     keeps_mark = session.consolidated_through <= last and (has_summary or not summary)
+
     return replace(
         session,
         messages=live,
@@ -211,12 +246,14 @@ def seq_after(db: sqlite3.Connection, n: int, session: Session, keep: int) -> in
 
 def within_bounds(db: sqlite3.Connection, n: int, session: Session, cap: int) -> Session:
     """
-    Past the cap, archive the oldest live entries: they stay readable and searchable, but are live no longer.
+    Past the cap, archive the oldest live entries: they stay readable and searchable, but are live
+    no longer.
 
     A tenth more than needed goes at once, so that this happens once in many turns, not in each.
     """
     if session.messages <= cap:
         return session
+
     start = _live_start(db, n, session, cap - cap // 10)
     live = db.execute(
         "SELECT count(*) FROM entries WHERE session = ? AND seq >= ?", (n, start)
@@ -226,7 +263,10 @@ def within_bounds(db: sqlite3.Connection, n: int, session: Session, cap: int) ->
 
 def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -> int:
     """The rule of history.live_start, asked of the index instead of the decoded entries."""
-    people = "SELECT seq FROM entries WHERE session = ? AND role = 'user' AND origin NOT IN ('command', 'summary')"
+    people = (
+        "SELECT seq FROM entries WHERE session = ? AND role = 'user' AND origin NOT IN "
+        "('command', 'summary')"
+    )
     cut = db.execute(
         "SELECT seq FROM entries WHERE session = ? ORDER BY seq DESC LIMIT 1 OFFSET ?",
         (n, max(target, 1) - 1),
@@ -241,8 +281,10 @@ def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -
     )
     if found is None:
         return _first_without_a_caller(db, n, cut)
+
     before = db.execute(
-        "SELECT seq, role, origin FROM entries WHERE session = ? AND seq < ? AND seq > ? ORDER BY seq DESC LIMIT 1",
+        "SELECT seq, role, origin FROM entries WHERE session = ? AND seq < ? AND seq > ? ORDER "
+        "BY seq DESC LIMIT 1",
         (n, found[0], session.archived_through),
     ).fetchone()
     is_delivery = (
@@ -254,7 +296,8 @@ def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -
 def _first_without_a_caller(db: sqlite3.Connection, n: int, cut: int) -> int:
     """Where nobody ever wrote: not at a tool result, whose call would be missing."""
     row = db.execute(
-        "SELECT seq FROM entries WHERE session = ? AND seq >= ? AND role != 'tool' ORDER BY seq LIMIT 1",
+        "SELECT seq FROM entries WHERE session = ? AND seq >= ? AND role != 'tool' ORDER BY seq "
+        "LIMIT 1",
         (n, cut),
     ).fetchone()
     last = db.execute("SELECT max(seq) FROM entries WHERE session = ?", (n,)).fetchone()[0]

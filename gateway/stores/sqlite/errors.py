@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 
-from turngate.gateway.domain.errors import Refused, StoreDamaged, StoreError, StoreUnavailable
+from turngate.gateway.domain.errors import (
+    Refused,
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+)
 
 FOREIGN_ERRORS = (sqlite3.Error, OSError, UnicodeError, OverflowError)
-# Our statements are fixed and tested: if one of them no longer fits the schema or finds no JSON, the file has changed.
+# Our statements are fixed and tested: if one of them no longer fits the schema or finds no JSON,
+# the file has changed.
 _SIGNS_OF_DAMAGE = (
     "no such column",
     "no such table",
@@ -34,27 +40,34 @@ def as_our_error(exc: BaseException) -> StoreError | Refused:
         return Refused("a number is larger than anything can be counted by")
     if isinstance(exc, UnicodeEncodeError):
         return Refused("a name or id holds half a character, which nothing is called by")
+
     if isinstance(exc, UnicodeError) or "Could not decode to UTF-8" in str(exc):
         # The words behind it would be somebody's.
         return StoreDamaged("the database holds a text that is none")
+
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or any(
         sign in str(exc) for sign in _SIGNS_OF_DAMAGE
     ):
         return StoreDamaged(f"SQLite finds the database damaged ({exc})")
+
     if name.startswith("SQLITE_FULL"):
         return StoreUnavailable("the disk is full; free some space, then writing goes on by itself")
+
     if is_locked(exc):
         return StoreUnavailable(
             "another process holds the database locked; end it, then writing goes on by itself"
         )
+
     if name.startswith("SQLITE_IOERR"):
         return StoreUnavailable(
             f"the disk fails ({name}); look into the kernel's log and save what is on it"
         )
+
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
         return StoreUnavailable(
             f"the database cannot be written ({exc}); check the folder's owner and permissions"
         )
+
     return StoreUnavailable(
         f"the database cannot be read or written ({exc}, {name or type(exc).__name__})"
     )

@@ -1,8 +1,9 @@
 """
 Whether the files that were opened are still those that stand there.
 
-Whoever deletes or replaces a file leaves the one that we have open without a name: writing to it would go on, and all
-of it would be gone with the process. A log that is cut would be written to behind the gap, and end before it.
+Whoever deletes or replaces a file leaves the one that we have open without a name: writing to it
+would go on, and all of it would be gone with the process. A log that is cut would be written to
+behind the gap, and end before it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from turngate.gateway.stores.sqlite.wal_mark import (
     refuse_lost_commits,
 )
 
-_LOOKS, _PAUSE = 5, 0.02
+_LOOKS = 5
+_PAUSE = 0.02
 _NONE = LogEnd(b"\0" * 8, 0, 0)
 
 
@@ -41,7 +43,8 @@ class FileIdentity:
         """Raise StoreDamaged if a file is gone, is another one, or was cut."""
         for look in range(_LOOKS):
             found = self._found()
-            # Another program may have put the log in order while we looked from one file to the other.
+            # Another program may have put the log in order while we looked from one file to the
+            # other.
             if found[1].st_size >= self._end().length:
                 return
             if look:

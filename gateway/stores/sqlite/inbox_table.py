@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from turngate.gateway.domain.errors import AlreadySettled, StoreDamaged, UnknownWork
-from turngate.gateway.domain.messages import InboundMessage, InboxId, SessionKey, TurnId
-from turngate.gateway.domain.ports.store import Accepted, InboxItem
+from turngate.gateway.domain.errors import (
+    AlreadySettled,
+    StoreDamaged,
+    UnknownWork,
+)
+from turngate.gateway.domain.ids import (
+    InboxId,
+    SessionKey,
+    TurnId,
+)
+from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.store_values import Accepted, InboxItem
 from turngate.gateway.stores.sqlite.rows import (
     INBOX_COLUMNS,
     checksum,
@@ -42,6 +51,7 @@ def accept(
         ).lastrowid
     else:
         inbox = first
+
     # Under a new name a known message is remembered too: the platform may repeat it under that one.
     db.executemany(
         "INSERT OR IGNORE INTO seen VALUES (?, ?, ?)",
@@ -50,10 +60,13 @@ def accept(
     return Accepted(id=InboxId(inbox or 0), duplicate=first is not None)
 
 
-def turn_away(
+def reject(
     db: sqlite3.Connection, message: InboundMessage, key: SessionKey, reason: str, now: datetime
 ) -> Accepted:
-    """Accepted only to be refused. Its words are left out before, for what was once in a file stays there a while."""
+    """
+    Accepted only to be refused. Its words are left out before, for what was once in a file stays
+    there a while.
+    """
     accepted = accept(db, message.wordless, key, now)
     if not accepted.duplicate:
         settle(db, accepted.id, "refused", reason, now)
@@ -68,6 +81,7 @@ def amend(db: sqlite3.Connection, inbox: InboxId, text: str) -> bool:
     ).fetchone()
     if row is None:
         return False
+
     item = inbox_from_row(row)
     values = [item.key, message_json(replace(item.message, text=text))]
     db.execute(
@@ -84,7 +98,10 @@ def _first_seen(db: sqlite3.Connection, events: list[str]) -> int | None:
 
 
 def turn_of(db: sqlite3.Connection, inbox: tuple[InboxId, ...]) -> TurnId | None:
-    """The turn these rows already belong to. What is settled, unknown, or a mixture that makes no sense is refused."""
+    """
+    The turn these rows already belong to. What is settled, unknown, or a mixture that makes no
+    sense is refused.
+    """
     turns = set()
     for n in inbox:
         row = db.execute(
@@ -92,14 +109,18 @@ def turn_of(db: sqlite3.Connection, inbox: tuple[InboxId, ...]) -> TurnId | None
         ).fetchone()
         if row is None:
             raise UnknownWork(f"there is no inbound message {n}")
+
         state, turn, *written = row
         if state not in ("waiting", "running"):
             raise AlreadySettled(f"inbound message {n} is {state}")
         if checksum(written[:2]) != written[2]:
             raise StoreDamaged(f"inbox row {n} is not what was written")
+
         turns.add(turn)
+
     if len(turns) > 1:
         raise AlreadySettled("some of these messages already belong to a turn, others do not")
+
     return turns.pop() if turns else None
 
 
@@ -127,7 +148,8 @@ def count_attempt(db: sqlite3.Connection, turn: TurnId, attempt: int) -> None:
 def settle_turn(db: sqlite3.Connection, turn: TurnId, now: datetime) -> None:
     """A message that was answered leaves its words to the transcript."""
     db.execute(
-        f"UPDATE inbox SET state = 'done', settled_at = ?, {_WORDLESS} WHERE turn = ? AND settled_at IS NULL",
+        f"UPDATE inbox SET state = 'done', settled_at = ?, {_WORDLESS} WHERE turn = ? AND "
+        "settled_at IS NULL",
         (micros(now), turn),
     )
 
@@ -154,7 +176,8 @@ def refuse(db: sqlite3.Connection, inbox: Sequence[InboxId], reason: str) -> int
     """Refused, with their words kept: those that wait, and returns how many that were."""
     rows = [(scrub(reason), row) for row in inbox]
     return db.executemany(
-        "UPDATE inbox SET state = 'refused', reason = ? WHERE n = ? AND state = 'waiting' AND turn IS NULL",
+        "UPDATE inbox SET state = 'refused', reason = ? WHERE n = ? AND state = 'waiting' AND "
+        "turn IS NULL",
         rows,
     ).rowcount
 
@@ -181,7 +204,8 @@ def requeue(db: sqlite3.Connection, item: InboxItem) -> None:
         )
     else:
         db.execute(
-            "UPDATE inbox SET state = 'running', attempts = 0, reason = NULL WHERE turn = ? AND settled_at IS NULL",
+            "UPDATE inbox SET state = 'running', attempts = 0, reason = NULL WHERE turn = ? AND "
+            "settled_at IS NULL",
             (item.turn,),
         )
 
@@ -195,9 +219,13 @@ def is_waiting(db: sqlite3.Connection, inbox: InboxId) -> bool:
 
 
 def refuse_all_of(db: sqlite3.Connection, session: int, now: datetime) -> None:
-    """The open messages of a session that is being deleted end as refused, with a reason, without words."""
+    """
+    The open messages of a session that is being deleted end as refused, with a reason, without
+    words.
+    """
     db.execute(
-        f"UPDATE inbox SET state = 'refused', reason = 'its session was deleted', settled_at = ?, {_WORDLESS}"
+        "UPDATE inbox SET state = 'refused', reason = 'its session was deleted', settled_at = "
+        f"?, {_WORDLESS}"
         " WHERE settled_at IS NULL AND turn IN (SELECT n FROM turns WHERE session = ?)",
         (micros(now), session),
     )

@@ -1,8 +1,10 @@
 """
-Where SQLite's log ends, as its index says: https://www.sqlite.org/walformat.html#the_wal_index_file_format
+Where SQLite's log ends, as its index says:
+https://www.sqlite.org/walformat.html#the_wal_index_file_format
 
-The index is a file that SQLite maps; reading it asks no lock. Its descriptor must stay open as long as the database is:
-closing any descriptor of a file lets go of all locks that the process has on it.
+The index is a file that SQLite maps; reading it asks no lock. Its descriptor must stay open as long
+as the database is: closing any descriptor of a file lets go of all locks that the process has on
+it.
 """
 
 from __future__ import annotations
@@ -12,14 +14,17 @@ import struct
 from dataclasses import dataclass
 
 _WRITTEN_WITH = 3007000
-_LOG_HEADER, _FRAME_HEADER = 32, 24
+_LOG_HEADER = 32
+_FRAME_HEADER = 24
 _BACKFILLED_AT = 96
 _MOST_LOGS_MISSED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """How many frames the log with this salt holds, and how many of them are in the database as well."""
+    """
+    How many frames the log with this salt holds, and how many of them are in the database as well.
+    """
 
     salt: bytes
     frames: int
@@ -33,9 +38,9 @@ class LogEnd:
 
     def was_begun_after(self, other: LogEnd) -> bool:
         """
-        Whether this log came after the other: SQLite adds one to the first half of the salt each time it begins anew
-        at the front, which it does only when the database has all of it. A log that was made has a random one, and an
-        empty one has none.
+        Whether this log came after the other: SQLite adds one to the first half of the salt each
+        time it begins anew at the front, which it does only when the database has all of it. A log
+        that was made has a random one, and an empty one has none.
         """
         ahead = int.from_bytes(self.salt[:4], "big") - int.from_bytes(other.salt[:4], "big")
         return any(self.salt) and 0 < ahead % (1 << 32) <= _MOST_LOGS_MISSED
@@ -47,13 +52,16 @@ class LogEnd:
 
 
 def read_log_end(index: int) -> LogEnd | None:
-    """By the descriptor of the index; None if it says nothing, because nobody has opened the database."""
+    """
+    By the descriptor of the index; None if it says nothing, because nobody has opened the database.
+    """
     written = os.pread(index, _BACKFILLED_AT + 4, 0)
     if (
         len(written) < _BACKFILLED_AT + 4
         or struct.unpack_from("=I", written, 0)[0] != _WRITTEN_WITH
     ):
         return None
+
     page_size = struct.unpack_from("=H", written, 14)[0]
     return LogEnd(
         salt=written[32:40],

@@ -43,6 +43,7 @@ def migrate(db: sqlite3.Connection, scripts: Iterable[Script]) -> None:
             for statement in _statements(script):
                 crashpoint("migration-statement")
                 db.execute(statement)
+
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {number}")
             crashpoint("migration-step")

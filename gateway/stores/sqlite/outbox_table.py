@@ -8,7 +8,16 @@ from dataclasses import replace
 from datetime import datetime
 
 from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
-from turngate.gateway.domain.messages import Part, PartId, PartState, Sent, SessionId, TurnId
+from turngate.gateway.domain.ids import (
+    PartId,
+    SessionId,
+    TurnId,
+)
+from turngate.gateway.domain.outbox import (
+    Part,
+    PartState,
+    Sent,
+)
 from turngate.gateway.stores.sqlite import question_table
 from turngate.gateway.stores.sqlite.rows import (
     PART_COLUMNS,
@@ -35,7 +44,8 @@ def put_out(
     for part in parts:
         values = part_to_row(part)
         id_ = db.execute(
-            "INSERT INTO outbox (session, turn, ordinal, target, text, reply_to, edits, more, state, attempts,"
+            "INSERT INTO outbox (session, turn, ordinal, target, text, reply_to, edits, more, "
+            "state, attempts,"
             " created_at, steps, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, ?, '', ?)",
             [n, turn, *values, micros(now), checksum(values)],
         ).lastrowid
@@ -44,7 +54,9 @@ def put_out(
         )
         if new.question is not None and n is not None:
             question_table.put(db, n, new)
+
         stored.append(new)
+
     return tuple(stored)
 
 
@@ -128,7 +140,8 @@ def _change(
     step: str,
 ) -> None:
     changed = db.execute(
-        f"UPDATE outbox SET {change}, {ADD_STEP} WHERE n = ? AND settled_at IS NULL AND state != 'dead'",
+        f"UPDATE outbox SET {change}, {ADD_STEP} WHERE n = ? AND settled_at IS NULL AND state != "
+        "'dead'",
         (*values, step, part),
     ).rowcount
     if not changed:

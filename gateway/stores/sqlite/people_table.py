@@ -6,7 +6,7 @@ import sqlite3
 from datetime import datetime
 
 from turngate.gateway.domain.errors import StoreDamaged
-from turngate.gateway.domain.messages import Part
+from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.pairing_records import (
     Approval,
     Approved,
@@ -33,7 +33,8 @@ APPROVED = (
 )
 PENDING = (
     "SELECT platform, account, person, asked_at, until FROM pairings"
-    " WHERE state = 'pending' AND asked_at <= ?1 AND ?1 < until ORDER BY asked_at, platform, account, person"
+    " WHERE state = 'pending' AND asked_at <= ?1 AND ?1 < until ORDER BY asked_at, platform, "
+    "account, person"
 )
 # What was asked later than now was asked before the clock was set back: it would be good for ever.
 _IN_TIME = "asked_at <= ? AND until > ?"
@@ -42,17 +43,20 @@ _AFTERWARDS = {"used": Guess.USED, "taken back": Guess.TAKEN_BACK}
 
 def invite(db: sqlite3.Connection, invitation: Invitation, now: datetime) -> tuple[Part, ...]:
     """A code, unless he has one or too many wait."""
-    who, in_time = _who(invitation.person), (micros(now), micros(now))
+    who = _who(invitation.person)
+    in_time = (micros(now), micros(now))
     asked = db.execute(
         f"SELECT 1 FROM pairings WHERE platform = ? AND account = ? AND person = ? AND {_IN_TIME}",
         (*who, *in_time),
     ).fetchone()
     waiting = db.execute(
-        f"SELECT count(*) FROM pairings WHERE platform = ? AND account = ? AND state = 'pending' AND {_IN_TIME}",
+        "SELECT count(*) FROM pairings WHERE platform = ? AND account = ? AND state = 'pending' "
+        f"AND {_IN_TIME}",
         (*who[:2], *in_time),
     ).fetchone()[0]
     if asked is not None or waiting >= invitation.most_pending:
         return ()
+
     values: list[Value] = [invitation.digest, *who, source_json(invitation.words.target)]
     db.execute(
         "INSERT INTO pairings VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?)",
@@ -66,13 +70,16 @@ def approve(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged
     locked_until = _locked_until(db, approval.way, now)
     if locked_until is not None:
         return Judged(guess=Guess.LOCKED, locked_until=locked_until)
+
     row = db.execute(
-        "SELECT digest, platform, account, person, target, checksum, state, asked_at, until FROM pairings"
+        "SELECT digest, platform, account, person, target, checksum, state, asked_at, until FROM "
+        "pairings"
         " WHERE digest = ?",
         (approval.digest,),
     ).fetchone()
     if row is None:
         return _count_wrong(db, approval, now)
+
     *values, written, state, asked_at, until = row
     if checksum(values) != written:
         raise StoreDamaged("the row of a pairing code is not what was written")
@@ -80,6 +87,7 @@ def approve(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged
         return Judged(guess=_AFTERWARDS[state])
     if not asked_at <= micros(now) < until:
         return Judged(guess=Guess.EXPIRED)
+
     person = Person(platform=values[1], account=values[2], id=values[3])
     _let_in(db, person, approval, now)
     words = Part(target=source_from_json(values[4]), text=approval.words)
@@ -100,10 +108,12 @@ def revoke(
         f"DELETE FROM people WHERE {where} AND id = ? RETURNING platform, account, id", who
     ).fetchall()
     gone += db.execute(
-        f"UPDATE pairings SET state = 'taken back' WHERE {where} AND person = ? AND state = 'pending'"
+        f"UPDATE pairings SET state = 'taken back' WHERE {where} AND person = ? AND state = "
+        "'pending'"
         f" AND {_IN_TIME} RETURNING platform, account, person",
         (*who, micros(now), micros(now)),
     ).fetchall()
+
     return tuple(sorted({Person(platform=row[0], account=row[1], id=row[2]) for row in gone}))
 
 
@@ -149,7 +159,8 @@ def _locked_until(db: sqlite3.Connection, way: str, now: datetime) -> datetime |
 def _count_wrong(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged:
     """The last of too many locks; those of long ago do not count."""
     row = db.execute(
-        "SELECT wrong, since FROM guesses WHERE way = ? AND since > ? AND since <= ? AND locked_until IS NULL",
+        "SELECT wrong, since FROM guesses WHERE way = ? AND since > ? AND since <= ? AND "
+        "locked_until IS NULL",
         (scrub(approval.way), micros(now - approval.locked_for), micros(now)),
     ).fetchone()
     wrong, since = (row[0] + 1, row[1]) if row is not None else (1, micros(now))
@@ -158,6 +169,7 @@ def _count_wrong(db: sqlite3.Connection, approval: Approval, now: datetime) -> J
         "INSERT OR REPLACE INTO guesses VALUES (?, ?, ?, ?)",
         (scrub(approval.way), wrong, since, locked),
     )
+
     return Judged(guess=Guess.WRONG)
 
 

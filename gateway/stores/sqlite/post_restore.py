@@ -1,10 +1,11 @@
 """
 What a backup cannot know: what happened after it was made.
 
-Work that was open then may have been answered since, and nothing is answered twice: so it rests as dead letters, which
-`queue list` shows and `queue retry` takes up. What the replaced database had heard of is still known, as far as that
-can be read; otherwise nothing is read again that was written before the restore. Numbers go on far behind those that
-were given since, because what left the house may still carry them.
+Work that was open then may have been answered since, and nothing is answered twice: so it rests as
+dead letters, which `queue list` shows and `queue retry` takes up. What the replaced database had
+heard of is still known, as far as that can be read; otherwise nothing is read again that was
+written before the restore. Numbers go on far behind those that were given since, because what left
+the house may still carry them.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ def let_rest(draft: Path, replaced: Path, now: datetime) -> None:
         if not is_known or not _remember(db):
             # As on a first start: there is nothing to go back to.
             db.execute("UPDATE accounts SET received_at = NULL, behind = NULL")
+
         db.execute("COMMIT")
 
 
 def _end_open_work(db: sqlite3.Connection, now: datetime) -> None:
     for (turn,) in db.execute("SELECT n FROM turns WHERE state = 'running'").fetchall():
         turn_table.end(db, turn, "failed", "dead", REASON, now)
+
     db.execute(
         "UPDATE inbox SET state = 'dead', reason = ? WHERE state IN ('waiting', 'running')",
         (REASON,),
@@ -66,7 +69,9 @@ def _number_ahead(db: sqlite3.Connection) -> None:
 
 
 def _attach(db: sqlite3.Connection, replaced: Path) -> bool:
-    """Whether there is something to ask. What is damaged may still tell enough, and is only read."""
+    """
+    Whether there is something to ask. What is damaged may still tell enough, and is only read.
+    """
     if not replaced.exists():
         return False
     try:
@@ -77,16 +82,20 @@ def _attach(db: sqlite3.Connection, replaced: Path) -> bool:
 
 
 def _remember(db: sqlite3.Connection) -> bool:
-    """What the replaced database had dealt with is not taken in again; what it had not yet, may be."""
+    """
+    What the replaced database had dealt with is not taken in again; what it had not yet, may be.
+    """
     db.execute("SAVEPOINT remembering")
     try:
         db.execute(
             "INSERT OR IGNORE INTO main.seen SELECT event, inbox, at FROM replaced.seen"
-            " WHERE inbox NOT IN (SELECT n FROM replaced.inbox WHERE state IN ('waiting', 'running'))"
+            " WHERE inbox NOT IN (SELECT n FROM replaced.inbox WHERE state IN ('waiting', "
+            "'running'))"
         )
         db.execute("DELETE FROM main.accounts")
         db.execute("INSERT INTO main.accounts SELECT * FROM replaced.accounts")
     except sqlite3.Error:
         db.execute("ROLLBACK TO remembering")
         return False
+
     return True

@@ -1,4 +1,7 @@
-"""Questions with buttons as rows, inside the caller's transaction. A question has the number of its part."""
+"""
+Questions with buttons as rows, inside the caller's transaction. A question has the number of its
+part.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,23 @@ import sqlite3
 from datetime import datetime
 
 from turngate.gateway.domain.errors import StoreDamaged
-from turngate.gateway.domain.messages import Does, InboxId, Part, PartId, TurnId
-from turngate.gateway.domain.ports.store import Asked, Choice, QuestionState
+from turngate.gateway.domain.ids import (
+    InboxId,
+    PartId,
+    TurnId,
+)
+from turngate.gateway.domain.outbox import Does, Part
 from turngate.gateway.domain.serialization import from_dict, to_dict
-from turngate.gateway.stores.sqlite.rows import Fetched, checksum, micros
+from turngate.gateway.domain.store_values import (
+    Asked,
+    Choice,
+    QuestionState,
+)
+from turngate.gateway.stores.sqlite.rows import (
+    Fetched,
+    checksum,
+    micros,
+)
 from turngate.gateway.stores.texts import scrub
 
 COLUMNS = (
@@ -19,7 +35,9 @@ COLUMNS = (
 
 
 def put(db: sqlite3.Connection, session: int, part: Part) -> None:
-    """As it was asked: the outbox forgets its words once they were sent, and this must outlast that."""
+    """
+    As it was asked: the outbox forgets its words once they were sent, and this must outlast that.
+    """
     assert part.question is not None  # noqa: S101 - narrows the type for mypy; only questions come here
     body = scrub(json.dumps(to_dict(part), ensure_ascii=False))
     db.execute(
@@ -40,16 +58,19 @@ def put(db: sqlite3.Connection, session: int, part: Part) -> None:
 def choose(db: sqlite3.Connection, choice: Choice, by: InboxId) -> None:
     """Once: whoever comes second finds it answered."""
     db.execute(
-        "UPDATE questions SET state = 'answered', option = ?, answered_by = ? WHERE part = ? AND state = 'open'",
+        "UPDATE questions SET state = 'answered', option = ?, answered_by = ? WHERE part = ? AND "
+        "state = 'open'",
         (choice.option, by, choice.question),
     )
 
 
 def close_of_turn(db: sqlite3.Connection, turn: TurnId) -> None:
     """Nobody waits for these answers any more, so what has not left yet is not asked."""
-    waits, values = "turn = ? AND does = ? AND state = 'open'", (turn, Does.ANSWER.value)
+    waits = "turn = ? AND does = ? AND state = 'open'"
+    values = (turn, Does.ANSWER.value)
     db.execute(
-        f"DELETE FROM outbox WHERE state IN ('pending', 'failed') AND n IN (SELECT part FROM questions WHERE {waits})",
+        "DELETE FROM outbox WHERE state IN ('pending', 'failed') AND n IN (SELECT part FROM "
+        f"questions WHERE {waits})",
         values,
     )
     db.execute(f"UPDATE questions SET state = 'closed' WHERE {waits}", values)
@@ -65,6 +86,7 @@ def asked_from_row(row: Fetched) -> Asked:
     n, body, state, option, answered_by, message_id, written = row
     if checksum([body]) != written:
         raise StoreDamaged(f"the row of question {n} is not what was written")
+
     return Asked(
         id=PartId(n),
         part=from_dict(Part, json.loads(body)),

@@ -1,4 +1,7 @@
-"""Reading for people: lists, transcripts, search, on a connection that cannot write and delays no turn."""
+"""
+Reading for people: lists, transcripts, search, on a connection that cannot write and delays no
+turn.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,15 @@ from turngate.gateway.domain.errors import (
     UnknownSession,
     UnknownWork,
 )
-from turngate.gateway.domain.messages import (
-    ChatType,
-    EndReason,
+from turngate.gateway.domain.ids import (
     InboxId,
-    InboxState,
-    PartState,
-    Session,
     SessionId,
     SessionKey,
 )
-from turngate.gateway.domain.ports.store import (
+from turngate.gateway.domain.messages import ChatType, InboxState
+from turngate.gateway.domain.outbox import PartState
+from turngate.gateway.domain.session import EndReason, Session
+from turngate.gateway.domain.store_values import (
     Depth,
     Hit,
     PolicyOf,
@@ -51,9 +52,17 @@ from turngate.gateway.stores.sqlite.rows import (
     part_from_row,
     session_from_row,
 )
-from turngate.gateway.stores.sqlite.search_index import SearchIndex, match_expression, words_of
+from turngate.gateway.stores.sqlite.search_index import (
+    SearchIndex,
+    match_expression,
+    words_of,
+)
 from turngate.gateway.stores.sqlite.step_log import read_steps
-from turngate.gateway.stores.texts import contains_words, query_words, scrub
+from turngate.gateway.stores.texts import (
+    contains_words,
+    query_words,
+    scrub,
+)
 
 T = TypeVar("T")
 
@@ -61,14 +70,13 @@ _CHUNK = 2000
 _PAGE = 100
 _LONG_AGO = -(1 << 62)
 _OPEN = "FROM sessions INDEXED BY sessions_open WHERE current AND end_reason IS NULL"
-_PLATFORM, _CHAT_TYPE = (
-    "json_extract(origin, '$.platform')",
-    "coalesce(json_extract(origin, '$.chat_type'), 'dm')",
-)
+_PLATFORM = "json_extract(origin, '$.platform')"
+_CHAT_TYPE = "coalesce(json_extract(origin, '$.chat_type'), 'dm')"
 _NEXT_PLATFORM = f"SELECT {_PLATFORM} {_OPEN} AND {_PLATFORM} > ? ORDER BY {_PLATFORM} LIMIT 1"
 _DUE = (
     f"SELECT n, {SESSION_COLUMNS}, checksum {_OPEN} AND {_PLATFORM} = ? AND {_CHAT_TYPE} = ?"
-    " AND (last_interaction_at, n) > (?, ?) AND last_interaction_at < ? ORDER BY last_interaction_at, n LIMIT ?"
+    " AND (last_interaction_at, n) > (?, ?) AND last_interaction_at < ? ORDER BY "
+    "last_interaction_at, n LIMIT ?"
 )
 _SETTLED = {InboxState.DONE, InboxState.REFUSED, PartState.SENT}
 
@@ -77,8 +85,8 @@ class Reader:
     """
     One connection, used from any event loop.
 
-    It lives on a loop of its own: aiosqlite's thread dies when it cannot deliver to the loop of a caller that went
-    away, and then everybody else would wait for ever.
+    It lives on a loop of its own: aiosqlite's thread dies when it cannot deliver to the loop of a
+    caller that went away, and then everybody else would wait for ever.
     """
 
     def __init__(
@@ -109,11 +117,13 @@ class Reader:
             if self._is_closed:
                 return
             self._is_closed = True
+
         if self._thread.is_alive():
             # The gate is shut, so nothing comes behind this and waits on a loop that stands still.
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._finish(), self._loop))
             self._loop.call_soon_threadsafe(self._loop.stop)
             await asyncio.to_thread(self._thread.join)
+
         self._loop.close()
 
     async def rows(self, query: str, *values: str | int) -> list[Fetched]:
@@ -128,7 +138,8 @@ class Reader:
 
     async def _open(self) -> None:
         db = await aiosqlite.connect(self._uri, uri=True)
-        # A byte that makes a text illegal is seen by the checksum of its row; refused here, it would hide all others.
+        # A byte that makes a text illegal is seen by the checksum of its row; refused here, it
+        # would hide all others.
         db.text_factory = lambda written: written.decode("utf-8", "replace")
         self._db = db
 
@@ -138,7 +149,8 @@ class Reader:
             *asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True
         )
         if self._db is not None:
-            db, self._db = self._db, None
+            db = self._db
+            self._db = None
             await db.close()
 
     async def _fetch(self, query: str, values: Sequence[str | int]) -> list[Fetched]:
@@ -153,7 +165,8 @@ class Reader:
                 work.close()
                 raise StoreUnavailable("the store is closed")
             answer = asyncio.run_coroutine_threadsafe(work, self._loop)
-        # Shielded: who no longer waits must not break off what aiosqlite's thread is going to answer.
+        # Shielded: who no longer waits must not break off what aiosqlite's thread is going to
+        # answer.
         return await asyncio.shield(asyncio.wrap_future(answer))
 
     def decoded(self, decode: Callable[[Fetched], T], row: Fetched) -> T:
@@ -182,7 +195,9 @@ class Reader:
         return self.decoded(session_from_row, rows[0]) if rows else None
 
     async def due(self, policy_of: PolicyOf, now: datetime) -> AsyncIterator[Session]:
-        """By the index that holds nothing else: platform by platform, type by type, page by page."""
+        """
+        By the index that holds nothing else: platform by platform, type by type, page by page.
+        """
         async for platform in self._platforms():
             for chat_type in ChatType:
                 before = due_before(policy_of(platform, chat_type), now)
@@ -193,8 +208,10 @@ class Reader:
                     )
                     for row in rows:
                         yield self.decoded(session_from_row, row[1:])
+
                     if len(rows) < _PAGE:
                         break
+
                     place = (
                         micros(self.decoded(session_from_row, rows[-1][1:]).last_interaction_at),
                         rows[-1][0],
@@ -240,8 +257,8 @@ class Reader:
         """
         Rows of the inbox or outbox in these states, oldest first.
 
-        What is open is found by its index, however much is settled. A state that no version ever wrote comes along, so
-        that it is seen as damage instead of being lost in silence.
+        What is open is found by its index, however much is settled. A state that no version ever
+        wrote comes along, so that it is seen as damage instead of being lost in silence.
         """
         is_open = not with_settled or not set(states) & _SETTLED
         source = (
@@ -249,8 +266,13 @@ class Reader:
             if is_open
             else f"{table} WHERE"
         )
-        asked, names = _marks(states), list(known)
-        query = f"SELECT n, {columns}, checksum FROM {source} (state IN ({asked}) OR state NOT IN ({_marks(names)}))"
+        asked = _marks(states)
+        names = list(known)
+        query = (
+            f"SELECT n, {columns}, checksum FROM {source} (state IN ({asked}) OR state NOT "
+            f"IN ({_marks(names)}))"
+        )
+
         return await self.rows(f"{query} ORDER BY n LIMIT ?", *states, *names, _limit(limit))
 
     async def depth(self) -> Depth:
@@ -261,6 +283,7 @@ class Reader:
         on_its_way = [
             outbox[state] for state in ("pending", "sending", "failed") if state in outbox
         ]
+
         return Depth(
             inbox_waiting=sum(count for count, _ in at_work),
             inbox_dead=inbox.get("dead", (0, 0))[0],
@@ -279,7 +302,10 @@ class Reader:
         return {state: (count, oldest) for state, count, oldest in rows}
 
     async def find(self, message_id: str) -> list[InboxId]:
-        """Looked for row by row: nobody but a curious person asks, and an index would cost every message."""
+        """
+        Looked for row by row: nobody but a curious person asks, and an index would cost every
+        message.
+        """
         rows = await self.rows(
             "SELECT n FROM inbox WHERE json_extract(message, '$.id') = ? ORDER BY n DESC",
             scrub(message_id),
@@ -291,12 +317,14 @@ class Reader:
         found = await self.rows(
             f"SELECT n, {INBOX_COLUMNS}, checksum, settled_at,"
             " (SELECT steps FROM turns WHERE turns.n = inbox.turn),"
-            " (SELECT s.id FROM turns JOIN sessions AS s ON s.n = turns.session WHERE turns.n = inbox.turn)"
+            " (SELECT s.id FROM turns JOIN sessions AS s ON s.n = turns.session WHERE turns.n = "
+            "inbox.turn)"
             " FROM inbox WHERE n = ?",
             inbox,
         )
         if not found:
             raise UnknownWork(f"there is no inbound message {inbox}")
+
         *row, settled_at, turn_steps, session = found[0]
         item = self.decoded(inbox_from_row, tuple(row))
         steps = [Step(at=item.received_at, step="stored"), *read_steps(turn_steps or "")]
@@ -304,6 +332,7 @@ class Reader:
             steps.append(
                 Step(at=moment(settled_at), step=item.state.value, detail=item.reason or "")
             )
+
         # What was answered without a turn was put out in the same moment in which it was settled.
         outgoing = await self.rows(
             f"SELECT steps, n, {PART_COLUMNS}, checksum FROM outbox"
@@ -327,10 +356,14 @@ class Reader:
         return await asyncio.to_thread(self._readable, rows[::-1])
 
     async def search(self, query: str, limit: int) -> list[Hit]:
-        """Newest first: what is not indexed yet is looked through, the rest is asked of the index if it can answer."""
+        """
+        Newest first: what is not indexed yet is looked through, the rest is asked of the index if
+        it can answer.
+        """
         words = query_words(query)
         if not words or limit < 1:
             return []
+
         expression = match_expression(words) if self._index.available else None
         through = (
             (await self.rows("SELECT through FROM entry_index_progress"))[0][0] if expression else 0
@@ -338,8 +371,10 @@ class Reader:
         hits = [hit async for hit in self._look_through(words, through, limit)]
         if expression is None:
             return hits
+
         rows = await self.rows(
-            f"{_HITS} AND seq IN (SELECT rowid FROM entry_index WHERE entry_index MATCH ? AND rowid <= ?)"
+            f"{_HITS} AND seq IN (SELECT rowid FROM entry_index WHERE entry_index MATCH ? AND "
+            "rowid <= ?)"
             " ORDER BY seq DESC LIMIT ?",
             expression,
             through,
@@ -348,11 +383,16 @@ class Reader:
         return hits + [hit for row in rows for hit in self._hit(row)]
 
     async def _look_through(self, words: list[str], floor: int, limit: int) -> AsyncIterator[Hit]:
-        """Without the index: every entry above a sequence number, newest first, until there are enough."""
-        below, found = 1 << 62, 0
+        """
+        Without the index: every entry above a sequence number, newest first, until there are
+        enough.
+        """
+        below = 1 << 62
+        found = 0
         while True:
             rows = await self.rows(
-                "SELECT seq, text, body FROM entries WHERE seq > ? AND seq < ? ORDER BY seq DESC LIMIT ?",
+                "SELECT seq, text, body FROM entries WHERE seq > ? AND seq < ? ORDER BY seq DESC "
+                "LIMIT ?",
                 floor,
                 below,
                 _CHUNK,
@@ -364,8 +404,10 @@ class Reader:
                         found += 1
                         if found == limit:
                             return
+
             if len(rows) < _CHUNK:
                 return
+
             below = rows[-1][0]
 
     def _containing(self, rows: list[Fetched], words: list[str]) -> list[int]:
@@ -394,7 +436,10 @@ class Reader:
 
 
 _OF_SESSION = "session = (SELECT n FROM sessions WHERE id = ?)"
-_HITS = f"SELECT (SELECT id FROM sessions WHERE n = session), {entry_table.SELECT.removeprefix('SELECT ')} WHERE true"
+_HITS = (
+    "SELECT (SELECT id FROM sessions WHERE n = session), "
+    f"{entry_table.SELECT.removeprefix('SELECT ')} WHERE true"
+)
 
 
 def _limit(count: int | None) -> int:
@@ -407,21 +452,27 @@ def _marks(values: Sequence[str]) -> str:
 
 
 def _conditions(wanted: SessionFilter, now: datetime) -> tuple[list[str], list[str | int]]:
-    conditions, values = ["end_reason IS NOT 'deleted'"], list[str | int]()
+    conditions = ["end_reason IS NOT 'deleted'"]
+    values = list[str | int]()
     if wanted.key is not None:
         conditions.append("key = ?")
         values.append(scrub(wanted.key))
+
     if wanted.owner is not None:
         conditions.append("owner = ?")
         values.append(scrub(wanted.owner))
+
     if wanted.active_within is not None:
         conditions.append("last_interaction_at >= ?")
         values.append(micros(now - wanted.active_within))
+
     if wanted.archived is not None:
         conditions.append("archived = ?")
         values.append(int(wanted.archived))
+
     if wanted.current_only:
         conditions.append("current")
+
     return conditions, values
 
 

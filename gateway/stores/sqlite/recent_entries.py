@@ -1,8 +1,10 @@
 """
-The newest entries of the sessions that were used last, decoded: the next turn of a lively chat reads no history at all.
+The newest entries of the sessions that were used last, decoded: the next turn of a lively chat
+reads no history at all.
 
-Belongs to the writer thread. It is changed together with the rows, inside their transaction, so a transaction that is
-rolled back must clear it. What it holds is bounded by sessions, entries and characters, whatever the database holds.
+Belongs to the writer thread. It is changed together with the rows, inside their transaction, so a
+transaction that is rolled back must clear it. What it holds is bounded by sessions, entries and
+characters, whatever the database holds.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turngate.gateway.domain.messages import Entry, Text
+from turngate.gateway.domain.transcript import Entry, Text
 
 _SESSIONS = 256
 _CHARACTERS_OF_A_SESSION = 65_536
@@ -56,13 +58,16 @@ class RecentEntries:
         tail = self._tails.get(n)
         if tail is None:
             return
+
         tail.entries += entries
         tail.characters += _characters(entries)
-        # Twice what is asked for, then back to once: a list that lost its head each time would be copied each time.
+        # Twice what is asked for, then back to once: a list that lost its head each time would be
+        # copied each time.
         if len(tail.entries) > 2 * self._longest:
             del tail.entries[: -self._longest or None]
             tail.is_whole = False
             tail.characters = _characters(tail.entries)
+
         self._bound(n)
 
     def forget(self, n: int) -> None:

@@ -1,9 +1,11 @@
 """
-A backup put in the place of the database, so that a kill at any step leaves the old one or the new one.
+A backup put in the place of the database, so that a kill at any step leaves the old one or the new
+one.
 
-The copy is verified and prepared under a name that nobody looks at. With its renaming to `turngate.db.restored-TIME` it
-is decided: from then on whoever opens the database first finishes the exchange, in steps that can be done again. A log
-of the old file must never lie beside the new one: SQLite would write it into it.
+The copy is verified and prepared under a name that nobody looks at. With its renaming to
+`turngate.db.restored-TIME` it is decided: from then on whoever opens the database first finishes
+the exchange, in steps that can be done again. A log of the old file must never lie beside the new
+one: SQLite would write it into it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,11 @@ from turngate.gateway.stores.sqlite.copy import (
     put_in_place,
     sync_folder,
 )
-from turngate.gateway.stores.sqlite.migrations import migrate, newest_schema, our_scripts
+from turngate.gateway.stores.sqlite.migrations import (
+    migrate,
+    newest_schema,
+    our_scripts,
+)
 from turngate.gateway.stores.sqlite.post_restore import let_rest
 from turngate.gateway.stores.sqlite.verify import Contents, verify
 
@@ -49,7 +55,8 @@ def restore(
     """
     The caller holds the state folder's lock. `moved`: nothing has run since the backup was made.
 
-    Otherwise what was open in it may have been answered since, and rests until somebody takes it up.
+    Otherwise what was open in it may have been answered since, and rests until somebody takes it
+    up.
     """
     finish_restore(database)
     _refuse_unfit(file, database)
@@ -63,6 +70,7 @@ def restore(
         give_to_owner_of(database.parent, draft)
         ready = database.with_name(f"{database.name}{_READY}{stamp}")
         put_in_place(draft, ready)
+
     crashpoint("restore-ready")
     had_one = database.exists()
     finish_restore(database)
@@ -70,7 +78,10 @@ def restore(
 
 
 def finish_restore(database: Path) -> None:
-    """Finish what was decided. Only for whoever holds the state folder's lock, and before anything is opened."""
+    """
+    Finish what was decided. Only for whoever holds the state folder's lock, and before anything is
+    opened.
+    """
     for ready in sorted(database.parent.glob(f"{database.name}{_READY}*")):
         with as_ours(database.parent):
             _exchange(database, ready, ready.name.rpartition(_READY)[2])
@@ -81,12 +92,15 @@ def _exchange(database: Path, ready: Path, stamp: str) -> None:
     if database.exists():
         database.rename(aside)
         crashpoint("restore-set-aside")
+
     for suffix in _LOGS:
         log = database.with_name(database.name + suffix)
         if log.exists() and log.stat().st_size:
             log.rename(aside.with_name(aside.name + suffix))
+
     for suffix in (*_LOGS, "-shm"):
         database.with_name(database.name + suffix).unlink(missing_ok=True)
+
     sync_folder(database.parent)
     crashpoint("restore-cleared")
     put_in_place(ready, database)
@@ -99,9 +113,11 @@ def _prepared(draft: Path, file: Path, tell: Tell) -> Contents:
         contents = verify(draft, tell)
         if contents.schema == newest_schema():
             return contents
+
         with as_ours(draft.parent), closing(sqlite3.connect(draft, isolation_level=None)) as db:
             db.execute("PRAGMA journal_mode = DELETE")
             migrate(db, our_scripts())
+
         return verify(draft, tell)
     except StoreDamaged as exc:
         raise StoreDamaged(

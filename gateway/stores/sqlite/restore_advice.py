@@ -1,4 +1,7 @@
-"""What an operator does about a database that is damaged or gone: the very command, with the newest backup there is."""
+"""
+What an operator does about a database that is damaged or gone: the very command, with the newest
+backup there is.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ _BACKUP = re.compile(r"turngate-\d{8}T\d{6}Z\.db")
 
 
 def restore_command(database: Path, backups: Path | None = None) -> str:
-    """To be run as it stands. Without a backup that we made ourselves, FILE is for the operator to fill in."""
+    """
+    To be run as it stands. Without a backup that we made ourselves, FILE is for the operator to
+    fill in.
+    """
     folder = database.absolute().parent
     newest = newest_backup(backups or folder / "backups")
     file = "FILE" if newest is None else shlex.quote(str(newest))
@@ -18,7 +24,10 @@ def restore_command(database: Path, backups: Path | None = None) -> str:
 
 
 def cure_of(database: Path, backups: Path | None = None) -> str:
-    """For the end of every report of damage. `backups`: where the schedule makes them, if not beside the database."""
+    """
+    For the end of every report of damage. `backups`: where the schedule makes them, if not beside
+    the database.
+    """
     command = restore_command(database, backups)
     where = (
         " (there is no scheduled backup; FILE is one that you have made)"

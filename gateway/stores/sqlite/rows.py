@@ -1,8 +1,9 @@
 """
 The vocabulary as rows, and back.
 
-A flipped byte passes SQLite's own integrity check, so each row that matters carries a checksum of what was written, and
-reading one that no longer fits raises StoreDamaged. Types are stored, not guessed: words that look like JSON are words.
+A flipped byte passes SQLite's own integrity check, so each row that matters carries a checksum of
+what was written, and reading one that no longer fits raises StoreDamaged. Types are stored, not
+guessed: words that look like JSON are words.
 """
 
 from __future__ import annotations
@@ -14,51 +15,66 @@ from functools import lru_cache, wraps
 from typing import Any, TypeVar
 from zlib import crc32
 
+from turngate.gateway.domain.agent_events import File
 from turngate.gateway.domain.errors import MalformedRecord, StoreDamaged
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.ids import (
     LARGEST_NUMBER,
-    Button,
-    Cost,
-    EndReason,
-    Entry,
     EntryId,
-    File,
-    InboundMessage,
     InboxId,
-    InboxState,
-    Model,
-    Origin,
-    Part,
     PartId,
-    PartState,
-    ResetNotice,
-    Role,
-    Session,
     SessionId,
     SessionKey,
-    SessionSource,
-    Text,
-    Tokens,
     TurnId,
 )
-from turngate.gateway.domain.ports.store import InboxItem
+from turngate.gateway.domain.messages import (
+    InboundMessage,
+    InboxState,
+    SessionSource,
+)
+from turngate.gateway.domain.outbox import (
+    Button,
+    Part,
+    PartState,
+)
 from turngate.gateway.domain.serialization import from_dict, to_dict
+from turngate.gateway.domain.session import (
+    EndReason,
+    ResetNotice,
+    Session,
+)
+from turngate.gateway.domain.store_values import InboxItem
+from turngate.gateway.domain.transcript import (
+    Entry,
+    Origin,
+    Role,
+    Text,
+)
+from turngate.gateway.domain.usage import (
+    Cost,
+    Model,
+    Tokens,
+)
 from turngate.gateway.stores.texts import scrub
 
 Value = str | int | None
 Row = Sequence[Value]
-# As SQLite gives them. What they are is known from the column list, what they should be from the checksum.
+# As SQLite gives them. What they are is known from the column list, what they should be from the
+# checksum.
 Fetched = tuple[Any, ...]
 
 SESSION_COLUMNS = (
-    "id, key, current, origin, owner, started_at, last_interaction_at, updated_at, title, preview, preview_by, goal,"
-    " agent, archived, important, ended_at, end_reason, notice, messages, archived_through, consolidated_through,"
-    " summary_seq, input, output, cache_read, cache_write, estimated, last_prompt_tokens, cost, model"
+    "id, key, current, origin, owner, started_at, last_interaction_at, updated_at, title, "
+    "preview, preview_by, goal,"
+    " agent, archived, important, ended_at, end_reason, notice, messages, archived_through, "
+    "consolidated_through,"
+    " summary_seq, input, output, cache_read, cache_write, estimated, last_prompt_tokens, cost, "
+    "model"
 )
 ENTRY_COLUMNS = "session, role, origin, at, text, sender, message_id, tokens, latency_ms, body"
 INBOX_COLUMNS = "key, message, state, attempts, reason, turn, received_at, settled_at"
 PART_COLUMNS = (
-    "(SELECT id FROM sessions WHERE sessions.n = outbox.session), turn, ordinal, target, text, reply_to, edits, more,"
+    "(SELECT id FROM sessions WHERE sessions.n = outbox.session), turn, ordinal, target, text, "
+    "reply_to, edits, more,"
     " state, attempts, sent_id, reason, not_before, created_at, settled_at"
 )
 
@@ -145,6 +161,7 @@ def session_from_row(row: Fetched) -> Session:
     *values, written = row
     if checksum(values) != written:
         raise StoreDamaged(f"the row of session {values[0]} is not what was written")
+
     (
         id_,
         key,
@@ -209,7 +226,10 @@ def session_from_row(row: Fetched) -> Session:
 
 
 def entry_to_row(session: int, entry: Entry, keep_id: EntryId | None = None) -> list[Value]:
-    """In the order of ENTRY_COLUMNS. `keep_id` is stored only where it is not the one made from the sequence number."""
+    """
+    In the order of ENTRY_COLUMNS. `keep_id` is stored only where it is not the one made from the
+    sequence number.
+    """
     text, body = _content_to_row(entry, keep_id)
     return [
         session,
@@ -250,6 +270,7 @@ def entry_of(seq: int, values: Sequence[Any]) -> Entry:
             tokens=tokens,
             latency_ms=latency_ms,
         )
+
     record = json.loads(body)
     record.update(
         role=role,
@@ -266,7 +287,10 @@ def entry_of(seq: int, values: Sequence[Any]) -> Entry:
 
 
 def entry_id(seq: int) -> EntryId:
-    """The id of an entry that brought none: sequence numbers are never given twice, so it is stable for life."""
+    """
+    The id of an entry that brought none: sequence numbers are never given twice, so it is stable
+    for life.
+    """
     return EntryId(f"e{seq}")
 
 
@@ -286,10 +310,14 @@ def message_json(message: InboundMessage) -> str:
 
 @_damage_if_unreadable
 def inbox_from_row(row: Fetched) -> InboxItem:
-    """From n, INBOX_COLUMNS and the checksum. What is settled has lost its text, and with it its checksum."""
+    """
+    From n, INBOX_COLUMNS and the checksum. What is settled has lost its text, and with it its
+    checksum.
+    """
     n, key, message, state, attempts, reason, turn, received_at, settled_at, written = row
     if settled_at is None and checksum([key, message]) != written:
         raise StoreDamaged(f"inbox row {n} is not what was written")
+
     return InboxItem(
         id=InboxId(n),
         key=SessionKey(key),
@@ -321,7 +349,9 @@ def new_part(
     values: Sequence[Any],
     now: datetime,
 ) -> Part:
-    """A part as `part_to_row` has just written it: new, whatever became of the one it was made from."""
+    """
+    A part as `part_to_row` has just written it: new, whatever became of the one it was made from.
+    """
     ordinal, target, text, reply_to, edits, more = values
     return Part(
         id=id_,
@@ -339,7 +369,10 @@ def new_part(
 
 @_damage_if_unreadable
 def part_from_row(row: Fetched) -> Part:
-    """From n, PART_COLUMNS and the checksum. What is settled has lost its text, and with it its checksum."""
+    """
+    From n, PART_COLUMNS and the checksum. What is settled has lost its text, and with it its
+    checksum.
+    """
     (
         n,
         session,
@@ -361,6 +394,7 @@ def part_from_row(row: Fetched) -> Part:
     ) = row
     if settled_at is None and checksum([ordinal, target, text, reply_to, edits, more]) != written:
         raise StoreDamaged(f"outbox row {n} is not what was written")
+
     return Part(
         id=PartId(n),
         session=session,
@@ -413,6 +447,7 @@ def _content_to_row(entry: Entry, keep_id: EntryId | None) -> tuple[str | None, 
         more["tool_call_id"] = entry.tool_call_id
     if entry.reasoning is not None:
         more["reasoning"] = to_dict(entry.reasoning)
+
     return words, scrub(_write(more)) if more else None
 
 

@@ -1,9 +1,10 @@
 """
 The search index over transcripts: FTS5, filled behind the writes.
 
-Kept in step it would cost a third of the writing speed, so the writer fills it in its own time, and a search looks
-through what is not indexed yet by itself. It is made of what the transcripts hold, so losing it loses nothing, and
-where SQLite was built without FTS5 the plain look-through does it all.
+Kept in step it would cost a third of the writing speed, so the writer fills it in its own time, and
+a search looks through what is not indexed yet by itself. It is made of what the transcripts hold,
+so losing it loses nothing, and where SQLite was built without FTS5 the plain look-through does it
+all.
 """
 
 from __future__ import annotations
@@ -33,24 +34,30 @@ class SearchIndex:
         self.available = _has_fts5(db)
         if not self.available:
             return
-        # Words are found, never phrases, and read back from the entries themselves: so no positions and no copy.
+
+        # Words are found, never phrases, and read back from the entries themselves: so no positions
+        # and no copy.
         db.execute(
             "CREATE VIRTUAL TABLE IF NOT EXISTS entry_index USING"
-            " fts5(words, content='', columnsize=0, detail=none, tokenize='unicode61 remove_diacritics 2')"
+            " fts5(words, content='', columnsize=0, detail=none, tokenize='unicode61 "
+            "remove_diacritics 2')"
         )
         db.execute("CREATE TABLE IF NOT EXISTS entry_index_progress (through INTEGER NOT NULL)")
         # Whether words that were taken out may still stand in it somewhere.
         db.execute(
-            "CREATE TABLE IF NOT EXISTS entry_index_traces (only INTEGER PRIMARY KEY CHECK (only = 1))"
+            "CREATE TABLE IF NOT EXISTS entry_index_traces (only INTEGER PRIMARY KEY CHECK (only "
+            "= 1))"
         )
         db.execute(
-            "INSERT INTO entry_index_progress SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM entry_index_progress)"
+            "INSERT INTO entry_index_progress SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM "
+            "entry_index_progress)"
         )
 
     def catch_up(self, db: sqlite3.Connection) -> bool:
         """Index the next few entries; returns whether there may be more."""
         if not self.available:
             return False
+
         through = self.through(db)
         rows = db.execute(
             "SELECT seq, text, body FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",
@@ -58,6 +65,7 @@ class SearchIndex:
         ).fetchall()
         if not rows:
             return False
+
         db.executemany(
             "INSERT INTO entry_index (rowid, words) VALUES (?, ?)",
             [(seq, words_of(text, body)) for seq, text, body in rows],
@@ -71,6 +79,7 @@ class SearchIndex:
         """Before entries (seq, text, body) are changed or deleted: take out the words they had."""
         if not self.available or not rows:
             return
+
         through = self.through(db)
         db.execute("INSERT OR IGNORE INTO entry_index_traces VALUES (1)")
         db.executemany(
@@ -87,12 +96,14 @@ class SearchIndex:
 
     def remove_traces(self, db: sqlite3.Connection, step: int) -> int | None:
         """
-        Words that were taken out are only marked as such until the parts of the index are merged: do some of that.
+        Words that were taken out are only marked as such until the parts of the index are merged:
+        do some of that.
 
         Returns the next step, None when all of it is done. Begins with step 0.
         """
         if not self.available or db.execute("SELECT 1 FROM entry_index_traces").fetchone() is None:
             return None
+
         before = db.total_changes
         # A negative number begins the merging of everything, a positive one goes on with it.
         pages = _PAGES_MERGED if step else -_PAGES_MERGED
@@ -100,6 +111,7 @@ class SearchIndex:
         if step and db.total_changes - before < 2:
             db.execute("DELETE FROM entry_index_traces")
             return None
+
         return step + 1
 
     @staticmethod
@@ -110,8 +122,12 @@ class SearchIndex:
 
 
 def match_expression(words: list[str]) -> str | None:
-    """The query for the index, each word as the beginning of one; None if an index of words cannot answer it."""
-    # Where Python and SQLite may not agree on what a letter is, the index might take a word for several.
+    """
+    The query for the index, each word as the beginning of one; None if an index of words cannot
+    answer it.
+    """
+    # Where Python and SQLite may not agree on what a letter is, the index might take a word for
+    # several.
     if not words or any(is_unspaced(word) or _RARE.search(word) for word in words):
         return None
     return " AND ".join(f'"{word}" *' for word in words)

@@ -12,15 +12,14 @@ from functools import cache
 from operator import itemgetter
 
 from turngate.gateway.domain.errors import Refused, UnknownSession
-from turngate.gateway.domain.messages import (
+from turngate.gateway.domain.ids import SessionId, SessionKey
+from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.session import (
     EndReason,
     Opened,
     Session,
-    SessionId,
-    SessionKey,
-    SessionSource,
 )
-from turngate.gateway.domain.ports.store import Opening
+from turngate.gateway.domain.store_values import Opening
 from turngate.gateway.rules.session_lifecycle import (
     end_session,
     next_session,
@@ -50,9 +49,11 @@ _REMEMBERED = 256
 
 class SessionTable:
     """
-    Every change of a session goes through here. Those used last stay decoded, so that a turn need not read them.
+    Every change of a session goes through here. Those used last stay decoded, so that a turn need
+    not read them.
 
-    Belongs to the writer thread. What it remembers is changed inside the transaction, so a rollback must clear it.
+    Belongs to the writer thread. What it remembers is changed inside the transaction, so a rollback
+    must clear it.
     """
 
     def __init__(self) -> None:
@@ -116,8 +117,10 @@ class SessionTable:
             if current.end_reason is None:
                 ending_table.note(db, n, decision.ended)
             self.update(db, n, decision.ended)
+
         if decision.is_new:
             n, current = self.insert(db, decision.session)
+
         return n, Opened(session=current or decision.session, is_new=decision.is_new)
 
     def move_chat(
@@ -127,15 +130,20 @@ class SessionTable:
         chat_id: str,
         key_of: Callable[[SessionSource], SessionKey],
     ) -> int:
-        """The one change that touches keys; it happens to a chat once, so every session may be looked at for it."""
+        """
+        The one change that touches keys; it happens to a chat once, so every session may be looked
+        at for it.
+        """
         rows = db.execute(
-            f"{_SELECT} WHERE json_extract(origin, '$.chat_id') = ? AND json_extract(origin, '$.platform') = ?",
+            f"{_SELECT} WHERE json_extract(origin, '$.chat_id') = ? AND json_extract(origin, "
+            "'$.platform') = ?",
             (scrub(old.chat_id or ""), scrub(old.platform)),
         ).fetchall()
         moved = 0
         for n, session in map(self._read, rows):
             if session.origin.account != old.account or session.end_reason is EndReason.DELETED:
                 continue
+
             origin = replace(session.origin, chat_id=chat_id)
             taken = session.current and self.current_of(db, key_of(origin)) is not None
             values = session_to_row(
@@ -149,28 +157,38 @@ class SessionTable:
             db.execute(_REWRITE, [*values, checksum(values), n])
             self.forget_all()
             moved += 1
+
         return moved
 
     def end_if_due(
         self, db: sqlite3.Connection, session: SessionId, opening: Opening, now: datetime
     ) -> EndReason | None:
-        """End a current session whose time has come; its key goes on pointing at it until somebody writes."""
+        """
+        End a current session whose time has come; its key goes on pointing at it until somebody
+        writes.
+        """
         n, found = self.by_id(db, session)
         if not found.current or found.end_reason is not None:
             return None
+
         reason = reset_due(found, opening.policy, now, _busy_check(db, n, opening))
         if reason is not None:
             ending_table.note(db, n, found)
             self.update(db, n, end_session(found, reason, now))
+
         return reason
 
     def reset(
         self, db: sqlite3.Connection, key: SessionKey, title: str | None, now: datetime
     ) -> Session:
-        """End the current session and start a fresh one. The user asked for it, so there is nothing to be told."""
+        """
+        End the current session and start a fresh one. The user asked for it, so there is nothing to
+        be told.
+        """
         found = self.current_of(db, key)
         if found is None:
             raise UnknownSession("there is no conversation here yet, so there is nothing to reset")
+
         n, current = found
         self._retire(db, n, current, EndReason.RESET, now)
         fresh = replace(
@@ -187,16 +205,21 @@ class SessionTable:
             raise Refused(f"session {target} belongs to another conversation")
         if wanted.current and wanted.end_reason is None:
             return wanted
+
         found = self.current_of(db, key)
         if found is not None and found[0] != n:
             self._retire(db, *found, EndReason.SWITCH, now)
+
         back = resumed(wanted, now)
         ending_table.forget(db, n)
         self.update(db, n, back)
         return back
 
     def free_id(self, db: sqlite3.Connection, session: Session | None) -> SessionId:
-        """An imported session's own id if that was never taken here, by a deleted one either; else a fresh one."""
+        """
+        An imported session's own id if that was never taken here, by a deleted one either; else a
+        fresh one.
+        """
         wanted = scrub(session.id) if session is not None else ""
         taken = db.execute("SELECT 1 FROM sessions WHERE id = ?", (wanted,)).fetchone()
         return SessionId(wanted) if wanted and taken is None else _fresh_id()
@@ -209,7 +232,8 @@ class SessionTable:
         raise UnknownSession(f"there is no session {name}; it may have been deleted")
 
     def _read(self, row: Fetched) -> tuple[int, Session]:
-        n, session = row[0], session_from_row(row[1:])
+        n = row[0]
+        session = session_from_row(row[1:])
         self._remember(n, session)
         return n, session
 
@@ -244,7 +268,10 @@ def _changed(before: Session, after: Session) -> frozenset[str]:
 
 @cache
 def _update(changed: frozenset[str]) -> tuple[str, itemgetter[tuple[Value, ...]]]:
-    """SQLite rewrites each index of which a column is named, changed or not, so only what may have changed is named."""
+    """
+    SQLite rewrites each index of which a column is named, changed or not, so only what may have
+    changed is named.
+    """
     unchanged = _NEVER_CHANGED | (_INDEXED - changed)
     chosen = [i for i, column in enumerate(_COLUMNS) if column not in unchanged]
     changes = ", ".join(f"{_COLUMNS[i]} = ?" for i in chosen)

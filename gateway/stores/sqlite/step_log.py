@@ -1,11 +1,14 @@
-"""What happened to a piece of work, as a column keeps it: one line each, the time, a word and a detail."""
+"""
+What happened to a piece of work, as a column keeps it: one line each, the time, a word and a
+detail.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from turngate.gateway.domain.ports.store import Step
+from turngate.gateway.domain.store_values import Step
 from turngate.gateway.stores.sqlite.rows import micros, moment
 from turngate.gateway.stores.texts import on_one_line
 

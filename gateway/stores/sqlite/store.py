@@ -1,8 +1,9 @@
 """
 The verbs of the Store port over SQLite.
 
-Each verb that writes is one function handed to the writer thread; the tables' files hold what happens there. Reading
-for people (lists, transcripts, search) has a connection of its own that cannot write, so that it delays no turn.
+Each verb that writes is one function handed to the writer thread; the tables' files hold what
+happens there. Reading for people (lists, transcripts, search) has a connection of its own that
+cannot write, so that it delays no turn.
 """
 
 from __future__ import annotations
@@ -17,26 +18,28 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from turngate.gateway.domain.errors import Refused, StoreDamaged, UnknownSession
-from turngate.gateway.domain.messages import (
-    Block,
-    EndReason,
-    Entry,
+from turngate.gateway.domain.errors import (
+    Refused,
+    StoreDamaged,
+    UnknownSession,
+)
+from turngate.gateway.domain.ids import (
     EntryId,
-    InboundMessage,
     InboxId,
-    InboxState,
-    Opened,
-    Part,
     PartId,
-    PartState,
-    Sent,
-    Session,
     SessionId,
     SessionKey,
-    SessionSource,
-    Spent,
     TurnId,
+)
+from turngate.gateway.domain.messages import (
+    InboundMessage,
+    InboxState,
+    SessionSource,
+)
+from turngate.gateway.domain.outbox import (
+    Part,
+    PartState,
+    Sent,
 )
 from turngate.gateway.domain.pairing_records import (
     Approval,
@@ -46,8 +49,13 @@ from turngate.gateway.domain.pairing_records import (
     Pending,
     Person,
 )
-from turngate.gateway.domain.ports.adapter import Clock
-from turngate.gateway.domain.ports.store import (
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.session import (
+    EndReason,
+    Opened,
+    Session,
+)
+from turngate.gateway.domain.store_values import (
     Accepted,
     AccountRecord,
     Asked,
@@ -55,7 +63,7 @@ from turngate.gateway.domain.ports.store import (
     Choice,
     Claim,
     Depth,
-    Ending,
+    EndedSession,
     Hit,
     Imported,
     InboxItem,
@@ -67,8 +75,17 @@ from turngate.gateway.domain.ports.store import (
     Trace,
     Transcript,
 )
-from turngate.gateway.domain.usage import LAST_DAY, By, Payer, Spending, Used
-from turngate.gateway.rules.session_lifecycle import answered, said_before, touched
+from turngate.gateway.domain.transcript import Block, Entry
+from turngate.gateway.domain.usage import (
+    LAST_DAY,
+    By,
+    Payer,
+    Spending,
+    Spent,
+    Used,
+)
+from turngate.gateway.rules.retention import said_before
+from turngate.gateway.rules.session_lifecycle import answered, touched
 from turngate.gateway.stores import jsonl
 from turngate.gateway.stores.sqlite import (
     account_table,
@@ -100,7 +117,7 @@ from turngate.gateway.stores.sqlite.rows import (
 from turngate.gateway.stores.sqlite.search_index import SearchIndex
 from turngate.gateway.stores.sqlite.session_table import SessionTable
 from turngate.gateway.stores.sqlite.transcripts import Transcripts
-from turngate.gateway.stores.sqlite.turn_transactions import Work
+from turngate.gateway.stores.sqlite.turn_transactions import TurnTransactions
 from turngate.gateway.stores.sqlite.writer import Committed, Writer
 from turngate.gateway.stores.texts import scrub
 
@@ -116,7 +133,7 @@ class SqliteStore:
         clock: Clock,
         *,
         live_entries: int,
-        lock_patience: float,
+        lock_timeout: float,
         backups: Path | None = None,
     ) -> None:
         self._path = path
@@ -127,11 +144,11 @@ class SqliteStore:
         self._entries = EntryTable(self._index, self._recent)
         self._sessions = SessionTable()
         self._transcripts = Transcripts(self._sessions, self._entries, live_entries)
-        self._work = Work(self._sessions, self._entries, self._transcripts)
+        self._work = TurnTransactions(self._sessions, self._entries, self._transcripts)
         self._accounts = AccountTable()
         self._writer = Writer(
-            partial(open_database, path, self._index, lock_patience),
-            lock_patience=lock_patience,
+            partial(open_database, path, self._index, lock_timeout),
+            lock_timeout=lock_timeout,
             upkeep=self._index.catch_up,
             rolled_back=self._forget_what_was_undone,
             complaint=partial(complaint, path.absolute().parent),
@@ -146,16 +163,17 @@ class SqliteStore:
         clock: Clock,
         *,
         live_entries: int = LIVE_ENTRIES,
-        lock_patience: float = 5.0,
+        lock_timeout: float = 5.0,
         backups: Path | None = None,
     ) -> SqliteStore:
         """
-        Open or create the database. Reads no session and no message, so it is as quick with a million of them.
+        Open or create the database. Reads no session and no message, so it is as quick with a
+        million of them.
 
         `backups`: where reports of damage look for the newest, if not beside the database.
         """
         store = cls(
-            path, clock, live_entries=live_entries, lock_patience=lock_patience, backups=backups
+            path, clock, live_entries=live_entries, lock_timeout=lock_timeout, backups=backups
         )
         try:
             await store._writer.start()
@@ -164,6 +182,7 @@ class SqliteStore:
         except BaseException:
             await store.close()
             raise
+
         return store
 
     @property
@@ -173,7 +192,9 @@ class SqliteStore:
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can be written as far as is known now: damage, or what the last write failed of."""
+        """
+        Why nothing can be written as far as is known now: damage, or what the last write failed of.
+        """
         return self._writer.trouble
 
     @property
@@ -194,13 +215,15 @@ class SqliteStore:
         """
         A verified copy, while everything goes on. Broken off when its caller is cancelled.
 
-        A copy can go wrong by itself; two in a row mean that the database has, and then nothing is written any more.
+        A copy can go wrong by itself; two in a row mean that the database has, and then nothing is
+        written any more.
         """
         try:
             return await back_up_alongside(self._path, target)
         except StoreDamaged:
             if self.damage is not None:
                 raise
+
         try:
             return await back_up_alongside(self._path, target)
         except StoreDamaged as exc:
@@ -232,12 +255,12 @@ class SqliteStore:
 
         return await self._writer.run(write)
 
-    async def turn_away(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
+    async def reject(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> Accepted:
             self._accounts.note_message(db, _account_of(message), now)
-            return inbox_table.turn_away(db, message, key, reason, now)
+            return inbox_table.reject(db, message, key, reason, now)
 
         return await self._writer.run(write)
 
@@ -460,7 +483,7 @@ class SqliteStore:
     def due(self, policy_of: PolicyOf) -> AsyncIterator[Session]:
         return self._reader.due(policy_of, self._clock.now())
 
-    async def endings(self, *, limit: int = 100) -> list[Ending]:
+    async def endings(self, *, limit: int = 100) -> list[EndedSession]:
         rows = await self._reader.rows(
             ending_table.PENDING, *ending_table.bounds(self._clock.now(), limit)
         )
@@ -549,24 +572,6 @@ class SqliteStore:
         now = self._clock.now()
         return await self._writer.run(lambda db: self._transcripts.truncate(db, session, keep, now))
 
-    async def replace(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        now = self._clock.now()
-        return await self._writer.run(
-            lambda db: self._transcripts.replace(db, session, entries, now)
-        )
-
-    async def clear(self, session: SessionId) -> None:
-        now = self._clock.now()
-        await self._writer.run(lambda db: self._transcripts.clear(db, session, now))
-
-    async def consolidate(
-        self, session: SessionId, through: int, summary: Entry | None = None
-    ) -> None:
-        now = self._clock.now()
-        await self._writer.run(
-            lambda db: self._transcripts.consolidate(db, session, through, summary, now)
-        )
-
     async def summarise(
         self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int
     ) -> bool:
@@ -592,13 +597,6 @@ class SqliteStore:
     async def sessions(self, wanted: SessionFilter = SessionFilter()) -> list[Session]:
         return await self._reader.sessions(wanted, self._clock.now())
 
-    async def ever_another(self, session: SessionId) -> bool:
-        made = await self._reader.rows("SELECT seq FROM sqlite_sequence WHERE name = 'sessions'")
-        known = await self._reader.rows(
-            "SELECT count(*) FROM sessions WHERE id = ?", scrub(session)
-        )
-        return bool(made and made[0][0] > known[0][0])
-
     async def inbox(
         self, *states: InboxState, limit: int = 1000, with_settled: bool = True
     ) -> list[InboxItem]:
@@ -623,7 +621,8 @@ class SqliteStore:
 
     async def export(self, session: SessionId) -> AsyncIterator[str]:
         found = await self._reader.session(session)
-        # One query, so that what is rewritten meanwhile is exported as it was or as it is, never half and half.
+        # One query, so that what is rewritten meanwhile is exported as it was or as it is, never
+        # half and half.
         transcript = await self._reader.newest_entries(session, 0, None)
         await self._reader.session(session)
         yield jsonl.session_line(found)

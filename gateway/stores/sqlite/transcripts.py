@@ -1,4 +1,7 @@
-"""What was said in a session and what is known of it, changed together, inside the caller's transaction."""
+"""
+What was said in a session and what is known of it, changed together, inside the caller's
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from turngate.gateway.domain.messages import (
-    Block,
-    EndReason,
-    Entry,
-    EntryId,
-    Session,
-    SessionId,
-    Spent,
-)
-from turngate.gateway.rules.session_lifecycle import (
-    answered,
-    spared_summary,
-    touched,
-    with_moved_marks,
-)
+from turngate.gateway.domain.ids import EntryId, SessionId
+from turngate.gateway.domain.session import EndReason, Session
+from turngate.gateway.domain.transcript import Block, Entry
+from turngate.gateway.domain.usage import Spent
+from turngate.gateway.rules.retention import spared_summary
+from turngate.gateway.rules.session_lifecycle import answered, touched
 from turngate.gateway.stores import jsonl
 from turngate.gateway.stores.sqlite import entry_table
 from turngate.gateway.stores.sqlite.entry_table import EntryTable
@@ -30,7 +24,10 @@ from turngate.gateway.stores.texts import scrubbed
 
 
 class Transcripts:
-    """After each change of its entries, a session fits them again. Belongs to the writer thread, as its tables do."""
+    """
+    After each change of its entries, a session fits them again. Belongs to the writer thread, as
+    its tables do.
+    """
 
     def __init__(self, sessions: SessionTable, entries: EntryTable, live_entries: int) -> None:
         self._sessions = sessions
@@ -55,10 +52,13 @@ class Transcripts:
         *,
         told: bool,
     ) -> tuple[Entry, ...]:
-        """What the agent, a command or a delivery said, with the live entries kept within bounds."""
+        """
+        What the agent, a command or a delivery said, with the live entries kept within bounds.
+        """
         stored = self._entries.append(db, n, entries)
         changed = answered(session, stored, now, spent, told=told)
         self._sessions.update(db, n, entry_table.within_bounds(db, n, changed, self._live_entries))
+
         return stored
 
     def cut(self, db: sqlite3.Connection, n: int, session: Session, first: EntryId) -> Session:
@@ -79,6 +79,7 @@ class Transcripts:
         n, found = self._sessions.by_id(db, session)
         changed = self._entries.change(db, n, self._entries.find(db, n, session, entry), content)
         self._rewritten(db, n, found, now)
+
         return changed
 
     def remove(
@@ -93,48 +94,14 @@ class Transcripts:
     def truncate(self, db: sqlite3.Connection, session: SessionId, keep: int, now: datetime) -> int:
         """All but the first so many that are live; returns how many are left."""
         n, found = self._sessions.by_id(db, session)
-        first, left = entry_table.seq_after(db, n, found, keep), found.messages
+        first = entry_table.seq_after(db, n, found, keep)
+        left = found.messages
         if first is not None:
             spared = spared_summary(found, first)
             self._entries.remove(db, n, first, but=spared)
             left = keep + (spared >= first)
         self._rewritten(db, n, found, now)
         return left
-
-    def replace(
-        self, db: sqlite3.Connection, session: SessionId, entries: Sequence[Entry], now: datetime
-    ) -> tuple[Entry, ...]:
-        """These instead of what is live."""
-        n, found = self._sessions.by_id(db, session)
-        self._entries.remove(db, n, found.archived_through + 1)
-        stored = self._entries.append(db, n, entries)
-        moved = {old.seq: new.seq for old, new in zip(entries, stored, strict=True) if old.seq}
-        self._rewritten(db, n, with_moved_marks(found, moved), now)
-        return stored
-
-    def clear(self, db: sqlite3.Connection, session: SessionId, now: datetime) -> None:
-        """All of it, and all marks."""
-        n, found = self._sessions.by_id(db, session)
-        self._entries.remove(db, n, 0)
-        self._rewritten(
-            db, n, replace(found, archived_through=0, consolidated_through=0, summary_seq=0), now
-        )
-
-    def consolidate(
-        self,
-        db: sqlite3.Connection,
-        session: SessionId,
-        through: int,
-        summary: Entry | None,
-        now: datetime,
-    ) -> None:
-        """Put the mark there, and the summary that stands for what is before it."""
-        n, found = self._sessions.by_id(db, session)
-        stored = self._entries.append(db, n, [] if summary is None else [summary])
-        seq = stored[0].seq if stored else 0
-        self._rewritten(
-            db, n, replace(found, consolidated_through=max(through, 0), summary_seq=seq), now
-        )
 
     def summarise(
         self,
@@ -152,6 +119,7 @@ class Transcripts:
             return False
         if entry_table.between(db, n, of[0].seq, of[-1].seq) != tuple(of):
             return False
+
         (stored,) = self._entries.append(db, n, [summary])
         self._rewritten(
             db, n, replace(found, consolidated_through=of[-1].seq, summary_seq=stored.seq), now

@@ -6,8 +6,12 @@ import sqlite3
 from dataclasses import dataclass
 from datetime import datetime
 
-from turngate.gateway.domain.errors import AlreadySettled, StoreDamaged, UnknownWork
-from turngate.gateway.domain.messages import TurnId
+from turngate.gateway.domain.errors import (
+    AlreadySettled,
+    StoreDamaged,
+    UnknownWork,
+)
+from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.stores.sqlite.rows import checksum, micros
 from turngate.gateway.stores.sqlite.step_log import ADD_STEP, step_line
 from turngate.gateway.stores.texts import scrub
@@ -15,7 +19,10 @@ from turngate.gateway.stores.texts import scrub
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
-    """A turn that begins again: the number of its session, the entries of its messages, and how it had gone."""
+    """
+    A turn that begins again: the number of its session, the entries of its messages, and how it had
+    gone.
+    """
 
     session: int
     first_seq: int
@@ -36,7 +43,8 @@ def start(
 ) -> TurnId:
     """A turn that runs."""
     turn = db.execute(
-        "INSERT INTO turns (session, first_seq, last_seq, state, run, attempt, repeatable, started_at, steps, checksum)"
+        "INSERT INTO turns (session, first_seq, last_seq, state, run, attempt, repeatable, "
+        "started_at, steps, checksum)"
         " VALUES (?, ?, ?, 'running', ?, 1, ?, ?, ?, ?)",
         (
             session,
@@ -54,12 +62,14 @@ def start(
 def start_again(db: sqlite3.Connection, turn: TurnId, run: str, now: datetime) -> TurnRow:
     """Once more, after the daemon died during it."""
     row = db.execute(
-        f"UPDATE turns SET attempt = attempt + 1, run = ?, {ADD_STEP} WHERE n = ? AND state = 'running' AND run != ?"
+        f"UPDATE turns SET attempt = attempt + 1, run = ?, {ADD_STEP} WHERE n = ? AND state = "
+        "'running' AND run != ?"
         " RETURNING session, first_seq, last_seq, attempt, repeatable, preview, checksum",
         (run, step_line(now, "claimed again"), turn, run),
     ).fetchone()
     if row is None:
         raise AlreadySettled(f"turn {turn} is being worked on")
+
     session, first_seq, last_seq, attempt, repeatable, preview, written = row
     _check(turn, (session, first_seq, last_seq), written)
     return TurnRow(
@@ -97,10 +107,12 @@ def running_session(db: sqlite3.Connection, turn: TurnId) -> int:
     ).fetchone()
     if row is None:
         raise UnknownWork(f"there is no turn {turn}; its session may have been deleted")
+
     *numbers, state, written = row
     _check(turn, tuple(numbers), written)
     if state != "running":
         raise AlreadySettled(f"turn {turn} is {state}")
+
     return int(numbers[0])
 
 

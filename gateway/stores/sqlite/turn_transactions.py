@@ -1,4 +1,7 @@
-"""A message's way through the store: from the inbox into a turn, and from a turn to the outbox, in one transaction."""
+"""
+A message's way through the store: from the inbox into a turn, and from a turn to the outbox, in one
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,19 @@ import sqlite3
 from dataclasses import replace
 from datetime import datetime
 
-from turngate.gateway.domain.messages import Entry, InboxId, InboxState, Opened, Part, Spent, TurnId
-from turngate.gateway.domain.ports.store import Begun, Claim, InboxItem, Outcome
+from turngate.gateway.domain.ids import InboxId, TurnId
+from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.session import Opened
+from turngate.gateway.domain.store_values import (
+    Begun,
+    Claim,
+    InboxItem,
+    Outcome,
+)
+from turngate.gateway.domain.transcript import Entry
 from turngate.gateway.domain.usage import Spending
-from turngate.gateway.rules.session_lifecycle import answered, interacted
+from turngate.gateway.rules.session_lifecycle import interacted
 from turngate.gateway.stores.sqlite import (
     entry_table,
     inbox_table,
@@ -23,7 +35,7 @@ from turngate.gateway.stores.sqlite.session_table import SessionTable
 from turngate.gateway.stores.sqlite.transcripts import Transcripts
 
 
-class Work:
+class TurnTransactions:
     """Belongs to the writer thread, as what it passes through does."""
 
     def __init__(
@@ -38,18 +50,18 @@ class Work:
         turn = inbox_table.turn_of(db, claim.inbox)
         if turn is not None:
             return self._begin_again(db, turn, claim.history, run, now)
+
         n, opened = self._sessions.open(db, claim.opening, now)
         if claim.replacing is not None:
             opened = replace(
                 opened, session=self._transcripts.cut(db, n, opened.session, claim.replacing)
             )
+
         history = self._entries.history(db, n, opened.session, claim.history)
         stored = self._entries.append(db, n, claim.entries)
-        if claim.by_person:
-            session = interacted(opened.session, stored, now)
-        else:
-            session = answered(opened.session, stored, now, Spent(), told=False)
+        session = interacted(opened.session, stored, now)
         self._sessions.update(db, n, session)
+
         seqs = (stored[0].seq, stored[-1].seq) if stored else (entry_table.LAST, entry_table.LAST)
         turn = turn_table.start(db, n, seqs, repeatable=claim.repeatable, run=run, now=now)
         inbox_table.begin(db, claim.inbox, turn)
@@ -83,6 +95,7 @@ class Work:
         self._transcripts.extend(db, n, found, outcome.entries, now, outcome.spent, told=is_told)
         if outcome.payer is not None:
             usage_table.charge(db, outcome.payer, Spending.of(outcome.spent))
+
         question_table.close_of_turn(db, turn)
         if outcome.failure is None:
             turn_table.end(db, turn, "done", "finished", "", now)
@@ -90,10 +103,13 @@ class Work:
         else:
             turn_table.end(db, turn, "failed", outcome.state, outcome.failure, now)
             inbox_table.fail_turn(db, turn, outcome.state, outcome.failure)
+
         return outbox_table.put_out(db, n, found.id, turn, outcome.parts, now)
 
     def requeue(self, db: sqlite3.Connection, inbox: InboxId, now: datetime) -> InboxItem:
-        """Back to work; a message that had a turn goes on with it, and so do the others of that turn."""
+        """
+        Back to work; a message that had a turn goes on with it, and so do the others of that turn.
+        """
         item = inbox_table.given_up(db, inbox)
         inbox_table.requeue(db, item)
         if item.turn is not None:
@@ -108,6 +124,7 @@ class Work:
         question_table.close_of_turn(db, turn)
         inbox_table.count_attempt(db, turn, row.attempt)
         n, session = self._sessions.by_number(db, row.session)
+
         return Begun(
             turn=turn,
             opened=Opened(session=session, is_new=False),

@@ -9,9 +9,14 @@ from datetime import datetime
 from functools import partial
 from typing import Generic, TypeVar
 
-from turngate.gateway.domain.messages import EndReason, Session
-from turngate.gateway.domain.ports.store import Pruned
-from turngate.gateway.rules.session_lifecycle import is_disused, is_empty, is_over, tombstone
+from turngate.gateway.domain.session import EndReason, Session
+from turngate.gateway.domain.store_values import Pruned
+from turngate.gateway.rules.retention import (
+    is_disused,
+    is_empty,
+    is_over,
+    tombstone,
+)
 from turngate.gateway.stores.sqlite import (
     ending_table,
     inbox_table,
@@ -19,8 +24,16 @@ from turngate.gateway.stores.sqlite import (
     people_table,
     question_table,
 )
-from turngate.gateway.stores.sqlite.entry_table import EntryTable, after_rewrite, has_entries
-from turngate.gateway.stores.sqlite.rows import SESSION_COLUMNS, micros, session_from_row
+from turngate.gateway.stores.sqlite.entry_table import (
+    EntryTable,
+    after_rewrite,
+    has_entries,
+)
+from turngate.gateway.stores.sqlite.rows import (
+    SESSION_COLUMNS,
+    micros,
+    session_from_row,
+)
 from turngate.gateway.stores.sqlite.search_index import SearchIndex
 from turngate.gateway.stores.sqlite.session_table import (
     SessionTable,
@@ -34,16 +47,19 @@ Position = TypeVar("Position", int, str)
 _STEP = 1000
 _LAST = 1 << 62
 _SELECT = f"SELECT n, {SESSION_COLUMNS}, checksum FROM sessions WHERE n > ? AND n <= ?"
-# The rules are those of sessions.py, which have the last word; asked here, the others need not be read.
+# The rules are those of rules/retention.py, which have the last word; the query only narrows what
+# is read.
 _PRUNABLE = f"""
     {_SELECT} AND CASE WHEN end_reason IS 'deleted' THEN updated_at < ? ELSE
         NOT important AND (
-            last_interaction_at < ? AND messages + archived_through + input + output + cache_read + cache_write = 0
+            last_interaction_at < ?
+                AND messages + archived_through + input + output + cache_read + cache_write = 0
             OR last_interaction_at < ? AND NOT archived
         )
     END ORDER BY n
 """
-# The first entry of a session is its oldest, so that one look tells whether there is anything to do.
+# The first entry of a session is its oldest, so that one look tells whether there is anything to
+# do.
 _TOO_OLD = f"""
     {_SELECT} AND NOT important AND end_reason IS NOT 'deleted' AND started_at < ?
     AND coalesce((SELECT at FROM entries WHERE session = n ORDER BY seq LIMIT 1), 0) < ? ORDER BY n
@@ -56,7 +72,7 @@ _GIVEN_UP = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step(Generic[Position]):
+class UpkeepStep(Generic[Position]):
     """What one step did, and where the next one goes on; None when there is none."""
 
     pruned: Pruned
@@ -83,7 +99,9 @@ def erase(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """What a clean-up of sessions goes by. Nothing is read of a session but what the moments ask for."""
+    """
+    What a clean-up of sessions goes by. Nothing is read of a session but what the moments ask for.
+    """
 
     sessions: SessionTable
     entries: EntryTable
@@ -92,27 +110,33 @@ class Upkeep:
     old_before: datetime
     said_before: datetime | None = None
 
-    def prune_sessions(self, db: sqlite3.Connection, after: int) -> Step[int]:
+    def prune_sessions(self, db: sqlite3.Connection, after: int) -> UpkeepStep[int]:
         """Delete the empty, archive the old, bury the tombstones, among the next thousand."""
         last = _further(db, after)
         moments = micros(self.old_before), micros(self.empty_before), micros(self.old_before)
         pruned = Pruned()
         for n, *values in db.execute(_PRUNABLE, (after, last or _LAST, *moments)).fetchall():
             pruned += self._prune(db, n, session_from_row(tuple(values)))
-        return Step(pruned=pruned, after=last)
+        return UpkeepStep(pruned=pruned, after=last)
 
-    def forget_talk(self, db: sqlite3.Connection, after: int) -> Step[int]:
-        """Delete what was said too long ago, and sessions in which nothing is left, among the next thousand."""
+    def forget_talk(self, db: sqlite3.Connection, after: int) -> UpkeepStep[int]:
+        """
+        Delete what was said too long ago, and sessions in which nothing is left, among the next
+        thousand.
+        """
         if self.said_before is None:
-            return Step(pruned=Pruned(), after=None)
-        last, before = _further(db, after), micros(self.said_before)
+            return UpkeepStep(pruned=Pruned(), after=None)
+
+        last = _further(db, after)
+        before = micros(self.said_before)
         pruned = Pruned()
         for n, *values in db.execute(_TOO_OLD, (after, last or _LAST, before, before)).fetchall():
             done = self._forget(db, n, session_from_row(tuple(values)), self.said_before)
             pruned += done
             if pruned.entries >= _STEP:
-                return Step(pruned=pruned, after=n if done.entries < _STEP else n - 1)
-        return Step(pruned=pruned, after=last)
+                return UpkeepStep(pruned=pruned, after=n if done.entries < _STEP else n - 1)
+
+        return UpkeepStep(pruned=pruned, after=last)
 
     def _prune(self, db: sqlite3.Connection, n: int, session: Session) -> Pruned:
         if session.end_reason is EndReason.DELETED:
@@ -127,15 +151,20 @@ class Upkeep:
         return Pruned()
 
     def _forget(self, db: sqlite3.Connection, n: int, session: Session, before: datetime) -> Pruned:
-        """No change in the sense of its clocks: else nothing that is forgotten would ever be old."""
+        """
+        No change in the sense of its clocks: else nothing that is forgotten would ever be old.
+        """
         if has_open_work(db, n):
             return Pruned()
+
         removed = self.entries.remove_old(db, n, session, before, _STEP)
         if is_over(session, before) and not has_entries(db, n):
             erase(db, n, session, self.sessions, self.entries, self.now)
             return Pruned(entries=removed, deleted=1)
+
         if removed:
             self.sessions.update(db, n, after_rewrite(db, n, session))
+
         return Pruned(entries=removed)
 
 
@@ -154,6 +183,7 @@ async def clean_up(
         total += await _in_steps(
             writer, partial(forget_work, table=table, born=born, before=forget_before), 0
         )
+
     codes = await writer.run(lambda db: people_table.forget(db, forget_before))
     questions = await writer.run(lambda db: question_table.forget(db, forget_before))
     total += Pruned(forgotten=codes + questions)
@@ -162,7 +192,9 @@ async def clean_up(
 
 
 async def _in_steps(
-    writer: Writer, step: Callable[[sqlite3.Connection, Position], Step[Position]], start: Position
+    writer: Writer,
+    step: Callable[[sqlite3.Connection, Position], UpkeepStep[Position]],
+    start: Position,
 ) -> Pruned:
     total = Pruned()
     position: Position | None = start
@@ -170,14 +202,15 @@ async def _in_steps(
         done = await writer.run(partial(_swapped, step, position))
         total += done.pruned
         position = done.after
+
     return total
 
 
 def _swapped(
-    step: Callable[[sqlite3.Connection, Position], Step[Position]],
+    step: Callable[[sqlite3.Connection, Position], UpkeepStep[Position]],
     position: Position,
     db: sqlite3.Connection,
-) -> Step[Position]:
+) -> UpkeepStep[Position]:
     return step(db, position)
 
 
@@ -191,23 +224,30 @@ def _further(db: sqlite3.Connection, after: int) -> int | None:
 
 def forget_work(
     db: sqlite3.Connection, after: int, *, table: str, born: str, before: datetime
-) -> Step[int]:
-    """Forget old work that is settled or given up, among the next thousand rows of a table of work."""
+) -> UpkeepStep[int]:
+    """
+    Forget old work that is settled or given up, among the next thousand rows of a table of work.
+    """
     rows = db.execute(
         f"SELECT n, {born} FROM {table} WHERE n > ? ORDER BY n LIMIT ?", (after, _STEP)
     ).fetchall()
     if not rows:
-        return Step(pruned=Pruned(), after=None)
+        return UpkeepStep(pruned=Pruned(), after=None)
+
     forgotten = db.execute(
-        f"DELETE FROM {table} WHERE n > ? AND n <= ? AND {born} < ? AND state IN ({_GIVEN_UP[table]})",
+        f"DELETE FROM {table} WHERE n > ? AND n <= ? AND {born} < ? AND state IN "
+        f"({_GIVEN_UP[table]})",
         (after, rows[-1][0], micros(before)),
     ).rowcount
     is_last = len(rows) < _STEP or rows[-1][1] >= micros(before)
-    return Step(pruned=Pruned(forgotten=forgotten), after=None if is_last else rows[-1][0])
+    return UpkeepStep(pruned=Pruned(forgotten=forgotten), after=None if is_last else rows[-1][0])
 
 
-def forget_seen(db: sqlite3.Connection, after: str, *, before: datetime) -> Step[str]:
-    """Forget event ids that no platform repeats any more and whose message is forgotten, among the next thousand."""
+def forget_seen(db: sqlite3.Connection, after: str, *, before: datetime) -> UpkeepStep[str]:
+    """
+    Forget event ids that no platform repeats any more and whose message is forgotten, among the
+    next thousand.
+    """
     rows = db.execute(
         "SELECT event, at, EXISTS (SELECT 1 FROM inbox AS kept WHERE kept.n = seen.inbox)"
         " FROM seen WHERE event > ? ORDER BY event LIMIT ?",
@@ -215,11 +255,12 @@ def forget_seen(db: sqlite3.Connection, after: str, *, before: datetime) -> Step
     ).fetchall()
     old = [(event,) for event, at, is_kept in rows if at < micros(before) and not is_kept]
     db.executemany("DELETE FROM seen WHERE event = ?", old)
-    return Step(
+
+    return UpkeepStep(
         pruned=Pruned(forgotten=len(old)), after=rows[-1][0] if len(rows) == _STEP else None
     )
 
 
-def remove_traces(db: sqlite3.Connection, after: int, *, index: SearchIndex) -> Step[int]:
+def remove_traces(db: sqlite3.Connection, after: int, *, index: SearchIndex) -> UpkeepStep[int]:
     """What was deleted goes out of the search index for good."""
-    return Step(pruned=Pruned(), after=index.remove_traces(db, after))
+    return UpkeepStep(pruned=Pruned(), after=index.remove_traces(db, after))

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 
-from turngate.gateway.domain.messages import LARGEST_NUMBER, Tokens
-from turngate.gateway.domain.usage import FIELDS, By, Payer, Spending, Used
+from turngate.gateway.domain.ids import LARGEST_NUMBER
+from turngate.gateway.domain.usage import (
+    FIELDS,
+    By,
+    Payer,
+    Spending,
+    Tokens,
+    Used,
+)
 from turngate.gateway.stores.sqlite.rows import Fetched
 from turngate.gateway.stores.texts import scrub
 
@@ -19,7 +26,8 @@ _CHARGE = (
     f"INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, {', '.join('?' * len(_COUNTS))}, ?)"
     f" ON CONFLICT DO UPDATE SET {_GROWN}, usd = usd + excluded.usd"
 )
-# total() is a float and knows no overflow; the value that is shown is cut off at the largest number.
+# total() is a float and knows no overflow; the value that is shown is cut off at the largest
+# number.
 _SUMS = ", ".join(f"cast(min(total({name}), {LARGEST_NUMBER}) AS INTEGER)" for name in _COUNTS)
 
 

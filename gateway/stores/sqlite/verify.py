@@ -1,8 +1,8 @@
 """
 Whether a database file is ours, whole, and what was written.
 
-SQLite finds a torn page; a flipped byte it does not, so every row that carries a checksum is read and compared. The
-file is one that nobody else has open: a draft, or a copy.
+SQLite finds a torn page; a flipped byte it does not, so every row that carries a checksum is read
+and compared. The file is one that nobody else has open: a draft, or a copy.
 """
 
 from __future__ import annotations
@@ -15,9 +15,23 @@ from datetime import datetime
 from pathlib import Path
 
 from turngate.gateway.domain.errors import StoreDamaged
-from turngate.gateway.stores.sqlite.copy import Tell, as_ours, nobody, reading
-from turngate.gateway.stores.sqlite.migrations import newest_schema, refuse_foreign, schema_of
-from turngate.gateway.stores.sqlite.rows import ENTRY_COLUMNS, SESSION_COLUMNS, checksum, moment
+from turngate.gateway.stores.sqlite.copy import (
+    Tell,
+    as_ours,
+    nobody,
+    reading,
+)
+from turngate.gateway.stores.sqlite.migrations import (
+    newest_schema,
+    refuse_foreign,
+    schema_of,
+)
+from turngate.gateway.stores.sqlite.rows import (
+    ENTRY_COLUMNS,
+    SESSION_COLUMNS,
+    checksum,
+    moment,
+)
 
 _ROWS = 128
 _INSTRUCTIONS = 200_000
@@ -25,7 +39,9 @@ _INSTRUCTIONS = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """The columns of a table that its checksum is made of, and which of its rows still have them."""
+    """
+    The columns of a table that its checksum is made of, and which of its rows still have them.
+    """
 
     table: str
     columns: str
@@ -55,7 +71,10 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a verified file holds. `rows_checked`: an older schema is checked as far as SQLite can, until migrated."""
+    """
+    What a verified file holds. `rows_checked`: an older schema is checked as far as SQLite can,
+    until migrated.
+    """
 
     schema: int
     size: int
@@ -103,6 +122,7 @@ def _check_structure(db: sqlite3.Connection, tell: Tell) -> None:
         raise
     finally:
         db.set_progress_handler(None, 0)
+
     if found != [("ok",)]:
         raise StoreDamaged(f"SQLite finds it damaged ({found[0][0]})")
 
@@ -122,6 +142,7 @@ def _check_rows(db: sqlite3.Connection, tell: Tell) -> None:
                     raise StoreDamaged(f"a row of {each.table} is not what was written")
             done += len(rows)
             tell("checking every row", done, whole)
+
     for table, states in _STATES.items():
         if (
             db.execute(f"SELECT 1 FROM {table} WHERE state NOT IN ({states}) LIMIT 1").fetchone()

@@ -1,11 +1,12 @@
 """
 The mark beside the database: that there is one, and how far its log had come with the last commit.
 
-SQLite takes a log that was cut, or lost, for one that ends there, and a missing database for one that is to be made:
-either would take back what was acknowledged, and nobody would know. So something outside remembers. It is written with
-every commit and never synchronised, so that it costs no time: after a power cut it may lag behind, never be ahead. The
-time of the database's last change may lag behind as well, for SQLite asks for its pages to be on disk and not for that;
-so a log that was begun anew since then is no loss.
+SQLite takes a log that was cut, or lost, for one that ends there, and a missing database for one
+that is to be made: either would take back what was acknowledged, and nobody would know. So
+something outside remembers. It is written with every commit and never synchronised, so that it
+costs no time: after a power cut it may lag behind, never be ahead. The time of the database's last
+change may lag behind as well, for SQLite asks for its pages to be on disk and not for that; so a
+log that was begun anew since then is no loss.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _NOTHING = b"\0" * 8
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """How the files were left: the database by its device, its number and its last change, and the end of the log."""
+    """
+    How the files were left: the database by its device, its number and its last change, and the end
+    of the log.
+    """
 
     database: tuple[int, int, int]
     log: LogEnd
@@ -58,7 +62,9 @@ class WalMark:
             os.close(folder)
 
     def note(self, left: Left) -> None:
-        """What was just committed. On a disk that takes nothing it stays behind, which does no harm."""
+        """
+        What was just committed. On a disk that takes nothing it stays behind, which does no harm.
+        """
         log = left.log
         written = _FORM.pack(_MAGIC, *left.database, log.salt, log.frames, log.backfilled)
         with suppress(OSError):
@@ -73,19 +79,22 @@ def refuse_lost_commits(database: Path, log: LogEnd | None) -> None:
     """
     Raise if the log no longer has what was committed last.
 
-    A database that was changed since then has been restored, copied, or put in order by somebody who wrote the log into
-    it: then the mark knows nothing.
+    A database that was changed since then has been restored, copied, or put in order by somebody
+    who wrote the log into it: then the mark knows nothing.
     """
     left = _read(mark_of(database))
     if left is None or not left.log.is_needed or left.database != identity(database.stat()):
         return
     if log is not None and log.was_begun_after(left.log):
         return
+
     if log is None or log.salt != left.log.salt or log.frames < left.log.frames:
         had = log.frames if log is not None and log.salt == left.log.salt else 0
         raise StoreDamaged(
-            f"the log {database.name}-wal was cut, damaged or lost: of {left.log.frames} pages that were written to it"
-            f" {had} are left, so that what came last is missing (to go on without it, remove {mark_of(database)})"
+            f"the log {database.name}-wal was cut, damaged or lost: of {left.log.frames} pages "
+            "that were written to it"
+            f" {had} are left, so that what came last is missing (to go on without it, remove "
+            f"{mark_of(database)})"
         )
 
 
@@ -94,12 +103,14 @@ def _read(path: Path) -> Left | None:
         written = path.read_bytes()
     except OSError:
         return None
+
     size = _FORM.size
     if (
         len(written) < size + 4
         or crc32(written[:size]).to_bytes(4, "big") != written[size : size + 4]
     ):
         return None
+
     magic, device, number, changed, salt, frames, backfilled = _FORM.unpack_from(written)
     return (
         Left((device, number, changed), LogEnd(salt, frames, backfilled))

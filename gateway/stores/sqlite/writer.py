@@ -1,9 +1,10 @@
 """
 The one thread that writes, and the commit that everybody waiting shares.
 
-A durable commit costs an fsync however much is in it, so the writer takes whatever is waiting, from any task of any
-thread's event loop, and commits it once. A caller hears of its result only after that commit. One connection writes and
-checkpoints; SQLite before 3.51.3 can corrupt a database that two do.
+A durable commit costs an fsync however much is in it, so the writer takes whatever is waiting, from
+any task of any thread's event loop, and commits it once. A caller hears of its result only after
+that commit. One connection writes and checkpoints; SQLite before 3.51.3 can corrupt a database that
+two do.
 """
 
 from __future__ import annotations
@@ -19,10 +20,19 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from turngate.gateway.domain.crashpoints import crashpoint
-from turngate.gateway.domain.errors import StoreDamaged, StoreError, StoreUnavailable
+from turngate.gateway.domain.errors import (
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+)
 from turngate.gateway.stores.sqlite.connection import Database
 from turngate.gateway.stores.sqlite.disk import ROOM
-from turngate.gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error, is_locked, name_of
+from turngate.gateway.stores.sqlite.errors import (
+    FOREIGN_ERRORS,
+    as_our_error,
+    is_locked,
+    name_of,
+)
 from turngate.gateway.stores.sqlite.file_identity import FileIdentity
 
 T = TypeVar("T")
@@ -51,8 +61,10 @@ class _Job(Generic[T]):
         """On the caller's own loop: hand over the outcome, unless the caller no longer waits."""
         if self.future.done():
             return
+
         if isinstance(self.error, StopIteration):
-            # A future takes any exception but this one, and those behind it in the batch are waiting too.
+            # A future takes any exception but this one, and those behind it in the batch are
+            # waiting too.
             self.future.set_exception(RuntimeError("an operation raised StopIteration"))
         elif self.error is not None:
             self.future.set_exception(self.error)
@@ -61,25 +73,29 @@ class _Job(Generic[T]):
 
 
 class Writer:
-    """Runs operations in order on its own thread. The queue is bounded by its callers: each waits for its result."""
+    """
+    Runs operations in order on its own thread. The queue is bounded by its callers: each waits for
+    its result.
+    """
 
     def __init__(
         self,
         connect: Callable[[], Database],
         *,
-        lock_patience: float,
+        lock_timeout: float,
         upkeep: Operation[bool],
         rolled_back: Callable[[], None],
         complaint: Callable[[int], str | None],
         cure: Callable[[], str],
     ) -> None:
         """
-        `lock_patience` is how many seconds a lock of another process is waited for; `upkeep` does a little work that
-        can wait and says whether there is more; `rolled_back` is called when what operations did was undone;
-        `complaint` asks the disk why the log, so many bytes long, cannot grow; `cure` ends every damage report.
+        `lock_timeout` is how many seconds a lock of another process is waited for; `upkeep` does a
+        little work that can wait and says whether there is more; `rolled_back` is called when what
+        operations did was undone; `complaint` asks the disk why the log, so many bytes long, cannot
+        grow; `cure` ends every damage report.
         """
         self._connect = connect
-        self._lock_patience = lock_patience
+        self._lock_patience = lock_timeout
         self._upkeep = upkeep
         self._rolled_back = rolled_back
         self._complaint = complaint
@@ -115,8 +131,9 @@ class Writer:
         """
         Run it in a transaction and return its result once that is on disk.
 
-        It may run twice, the first time rolled back, so it must change nothing but the database and what `rolled_back`
-        clears. A caller that is cancelled while waiting does not know whether it ran.
+        It may run twice, the first time rolled back, so it must change nothing but the database and
+        what `rolled_back` clears. A caller that is cancelled while waiting does not know whether it
+        ran.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -125,6 +142,7 @@ class Writer:
             if self._stopped:
                 raise StoreUnavailable("the store is closed")
             self._queue.put(job)
+
         return await future
 
     async def close(self) -> None:
@@ -134,19 +152,24 @@ class Writer:
         await asyncio.to_thread(self._thread.join)
 
     def make_sure_of_room(self, db: sqlite3.Connection) -> None:
-        """Inside an operation. A small write may find its place in a page that is there, and prove nothing."""
+        """
+        Inside an operation. A small write may find its place in a page that is there, and prove
+        nothing.
+        """
         db.execute("SAVEPOINT room")
         db.execute("INSERT OR REPLACE INTO probe VALUES (1, zeroblob(?))", (ROOM,))
         db.execute("ROLLBACK TO room")
         db.execute("RELEASE room")
         said = self._complaint(self._length_of_log())
+
         if said is not None:
             self._is_cramped = True
             raise StoreUnavailable(said)
 
     def has_room(self) -> None:
         """It was made sure of, and that was committed: whatever did not fit before fits now."""
-        self._is_cramped, self._failure = False, None
+        self._is_cramped = False
+        self._failure = None
 
     def report_damage(self, what: str) -> StoreDamaged:
         """From now on nothing is written: a damaged file must not be made worse."""
@@ -161,6 +184,7 @@ class Writer:
             _deliver([self._ready])
             self._stop()
             return
+
         self._presence = database.presence
         _deliver([self._ready])
         try:
@@ -191,6 +215,7 @@ class Writer:
         first = self._wait(db)
         if first is None:
             return None
+
         jobs = [first]
         while len(jobs) < _LARGEST_BATCH and not self._queue.empty():
             job = self._queue.get()
@@ -198,22 +223,31 @@ class Writer:
                 self._queue.put(None)
                 break
             jobs.append(job)
+
         return jobs
 
     def _wait(self, db: sqlite3.Connection) -> _Job[object] | None:
-        """The next job. Upkeep is done while there are none, and under load now and then, in steps small enough."""
+        """
+        The next job. Upkeep is done while there are none, and under load now and then, in steps
+        small enough.
+        """
         more = True
         if self._jobs_since_upkeep >= _JOBS_BETWEEN_UPKEEP:
             more = self._keep_up(db)
+
         while more:
             try:
                 return self._queue.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
                 more = self._keep_up(db)
+
         return self._wait_watchfully()
 
     def _wait_watchfully(self) -> _Job[object] | None:
-        """Nothing is to be done. What happens to the files meanwhile is seen before somebody writes to them."""
+        """
+        Nothing is to be done. What happens to the files meanwhile is seen before somebody writes to
+        them.
+        """
         while True:
             try:
                 return self._queue.get(timeout=_SECONDS_BETWEEN_LOOKS)
@@ -232,10 +266,14 @@ class Writer:
             return False
 
     def _commit(self, db: sqlite3.Connection, jobs: list[_Job[object]]) -> None:
-        """All of them in one transaction; if one spoils it, each in its own, so that it takes no other with it."""
+        """
+        All of them in one transaction; if one spoils it, each in its own, so that it takes no other
+        with it.
+        """
         self._jobs_since_upkeep += len(jobs)
         if len(jobs) > 1 and self._commit_together(db, jobs):
             return
+
         for place, job in enumerate(jobs):
             self._commit_alone(db, job)
             if isinstance(job.error, StoreUnavailable):
@@ -246,6 +284,7 @@ class Writer:
     def _commit_together(self, db: sqlite3.Connection, jobs: list[_Job[object]]) -> bool:
         if self.damage is not None:
             return False
+
         try:
             with self._transaction(db):
                 for job in jobs:
@@ -256,14 +295,17 @@ class Writer:
                 self._fail(jobs, self._translate(exc))
                 return True
             return False
+
         return True
 
     def _fail(self, jobs: Sequence[_Job[object]], error: BaseException) -> None:
         for job in jobs:
-            job.result, job.error = None, error
+            job.result = None
+            job.error = error
 
     def _commit_alone(self, db: sqlite3.Connection, job: _Job[object]) -> None:
-        job.result, job.error = None, None
+        job.result = None
+        job.error = None
         if self.damage is not None:
             job.error = StoreDamaged(self.damage)
             return
@@ -283,9 +325,11 @@ class Writer:
             db.execute("COMMIT")
             self.commits += 1
             crashpoint("committed")
-            # Before anybody hears of the commit: it may have gone into a file that nobody will find again.
+            # Before anybody hears of the commit: it may have gone into a file that nobody will find
+            # again.
             if self._presence is not None:
                 self._presence.note_commit()
+
             if not self._is_cramped:
                 self._failure = None
         except BaseException:
@@ -295,7 +339,10 @@ class Writer:
             raise
 
     def _begin(self, db: sqlite3.Connection) -> None:
-        """A deferred transaction would fail at once when it first writes, whoever has the lock and however briefly."""
+        """
+        A deferred transaction would fail at once when it first writes, whoever has the lock and
+        however briefly.
+        """
         deadline = time.monotonic() + self._lock_patience
         while True:
             try:
@@ -321,7 +368,10 @@ class Writer:
         return None if self.damage is None else StoreDamaged(self.damage)
 
     def _translate(self, exc: BaseException) -> BaseException:
-        """SQLite's errors as ours. Damage is remembered, and so is what stands in the way of writing for now."""
+        """
+        SQLite's errors as ours. Damage is remembered, and so is what stands in the way of writing
+        for now.
+        """
         error = as_our_error(exc) if isinstance(exc, FOREIGN_ERRORS) else exc
         if isinstance(error, StoreDamaged):
             return self.report_damage(str(error))
@@ -329,6 +379,7 @@ class Writer:
             return error
         if isinstance(exc, sqlite3.Error):
             error = self._seen_damage() or self._explained(exc, error)
+
         self._failure = str(error)
         return error
 
@@ -340,10 +391,15 @@ class Writer:
         name = name_of(exc)
         if not name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             return error
+
         self._is_cramped = True
         said = self._complaint(self._length_of_log())
         if said is None and name.startswith("SQLITE_FULL"):
-            said = "the database may not grow any further, though the disk has room: raise its page limit"
+            said = (
+                "the database may not grow any further, though the disk has room: raise its "
+                "page limit"
+            )
+
         return error if said is None else StoreUnavailable(said)
 
 

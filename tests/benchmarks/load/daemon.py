@@ -1,7 +1,8 @@
 """
 The gateway as it ships, with one account on the load's own platform.
 
-    python -m tests.benchmarks.load.daemon --state-dir DIR --socket FILE [--agent JSON] [--turns JSON] [--sessions JSON]
+    python -m tests.benchmarks.load.daemon --state-dir DIR --socket FILE [--agent JSON] [--turns
+    JSON] [--sessions JSON]
 """
 
 from __future__ import annotations
@@ -14,10 +15,23 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 from tests.benchmarks.load.wire import PLATFORM, LoadAdapter
-from turngate.config.schema import Access, Agent, Config, Sessions, Turns, Web
+from turngate.config.schema import (
+    Access,
+    Agent,
+    Config,
+    Sessions,
+    Turns,
+    Web,
+)
 from turngate.gateway.daemon.app import running
 from turngate.gateway.daemon.state_dir import take_lock
-from turngate.gateway.domain.messages import AgentEvent, Done, Text, Turn, Usage
+from turngate.gateway.domain.agent_events import (
+    AgentEvent,
+    Done,
+    Turn,
+    Usage,
+)
+from turngate.gateway.domain.transcript import Text
 from turngate.gateway.observability.logs import configure_logging
 
 

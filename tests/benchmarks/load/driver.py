@@ -1,4 +1,7 @@
-"""The people's side: starts the gateway, says things, and knows how long each of them waited for its answer."""
+"""
+The people's side: starts the gateway, says things, and knows how long each of them waited for its
+answer.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ PATIENCE = 600.0
 
 @dataclass(slots=True)
 class People:
-    """What was said and not answered yet, by the id of the message; and how long the others took."""
+    """
+    What was said and not answered yet, by the id of the message; and how long the others took.
+    """
 
     tell: Callable[[Sequence[Said]], None]
     pid: int
@@ -40,7 +45,9 @@ class People:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def say(self, said: Sequence[Said]) -> None:
-        """All at once. A text begins with its id, and an answer is known by what it repeats of it."""
+        """
+        All at once. A text begins with its id, and an answer is known by what it repeats of it.
+        """
         now = time.monotonic()
         self.waiting.update((id_, now) for id_, _, _ in said)
         self.tell([(id_, chat, f"{id_} {text}") for id_, chat, text in said])
@@ -110,7 +117,10 @@ class People:
 
 @asynccontextmanager
 async def gateway(folder: Path, *arguments: str) -> AsyncIterator[People]:
-    """A gateway at work with the load's own platform, until the block is left; then it is stopped in order."""
+    """
+    A gateway at work with the load's own platform, until the block is left; then it is stopped in
+    order.
+    """
     socket, state, met = (
         folder / "load.sock",
         folder / "state",

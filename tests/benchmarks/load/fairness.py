@@ -1,11 +1,13 @@
 """
-One chat that never stops, and ninety-nine that say something now and then: how much longer do those wait?
+One chat that never stops, and ninety-nine that say something now and then: how much longer do those
+wait?
 
-    python -m tests.benchmarks.load.fairness [--per-second 1000] [--seconds 20] [--quiet 99] [--pause 2.0] [--telegram]
+    python -m tests.benchmarks.load.fairness [--per-second 1000] [--seconds 20] [--quiet 99]
+    [--pause 2.0] [--telegram]
 
-The quiet chats talk for as long without the noise first, in the same process. With --telegram everything goes through a
-server of Telegram's protocol and the real aiogram, which has one line for all chats. Prints one JSON line, and ends
-with status 1 if somebody quiet got no answer.
+The quiet chats talk for as long without the noise first, in the same process. With --telegram
+everything goes through a server of Telegram's protocol and the real aiogram, which has one line for
+all chats. Prints one JSON line, and ends with status 1 if somebody quiet got no answer.
 """
 
 from __future__ import annotations

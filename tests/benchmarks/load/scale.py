@@ -1,5 +1,6 @@
 """
-Many turns at once: as many conversations say one thing each within ten seconds to an agent that takes five.
+Many turns at once: as many conversations say one thing each within ten seconds to an agent that
+takes five.
 
     python -m tests.benchmarks.load.scale [--conversations 10000] [--within 10] [--agent-seconds 5]
 

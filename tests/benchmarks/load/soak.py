@@ -1,12 +1,15 @@
 """
-Months in an hour: a million messages over ten thousand chats, and what they leave behind in the process.
+Months in an hour: a million messages over ten thousand chats, and what they leave behind in the
+process.
 
-    python -m tests.benchmarks.load.soak [--messages 1000000] [--chats 10000] [--burst 10] [--history 20]
+    python -m tests.benchmarks.load.soak [--messages 1000000] [--chats 10000] [--burst 10]
+    [--history 20]
 
-People say one to `--burst` things at a time, and at most 2,000 wait for an answer. Every chat has twice as many
-entries as the agent is shown (`--history`) from the start, as after months: else memory would grow with them until they
-have. The first tenth is warm-up. Shows how far it is, prints one JSON line, and ends with status 1 if an answer is
-missing or came twice, or if something grew that must not.
+People say one to `--burst` things at a time, and at most 2,000 wait for an answer. Every chat has
+twice as many entries as the agent is shown (`--history`) from the start, as after months: else
+memory would grow with them until they have. The first tenth is warm-up. Shows how far it is, prints
+one JSON line, and ends with status 1 if an answer is missing or came twice, or if something grew
+that must not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """
-The same load through Telegram: `turngate run` with the real aiogram, and the least that a Bot API server must do.
+The same load through Telegram: `turngate run` with the real aiogram, and the least that a Bot API
+server must do.
 
-Not the simulator of the tests: that one looks at every parameter, and would be slower than what it is to measure.
+Not the simulator of the tests: that one looks at every parameter, and would be slower than what it
+is to measure.
 """
 
 from __future__ import annotations
@@ -106,12 +108,13 @@ async def through_telegram(folder: Path) -> AsyncIterator[People]:
     config.write_text(
         f"platforms: {{telegram: [{{token: '{TOKEN}', api_url: '{address}'}}]}}\n"
         "web: {listen: null}\naccess: {direct: open-dangerously}\nlog: {level: warning}\n"
-        "agents: {main: {kind: python, object: 'tests.benchmarks.load.daemon:Waiting', repeatable: true}}\n"
+        "agents: {main: {kind: python, object: 'tests.benchmarks.load.daemon:Waiting', "
+        "repeatable: true}}\n"
     )
     command = [
         sys.executable,
         "-m",
-        "turngate",
+        "gateway",
         "run",
         "--config",
         str(config),

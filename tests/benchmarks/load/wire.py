@@ -1,8 +1,10 @@
 """
-A platform that costs next to nothing: lines of JSON over a socket, one adapter at the gateway's end.
+A platform that costs next to nothing: lines of JSON over a socket, one adapter at the gateway's
+end.
 
-The driver says `{"say": [[id, chat, text], ...]}` and hears `{"stored": count}` when all of it is on disk; what is sent
-comes as `{"sent": chat, "text": ...}`. `{"tasks": true}` is answered with how many there are.
+The driver says `{"say": [[id, chat, text], ...]}` and hears `{"stored": count}` when all of it is
+on disk; what is sent comes as `{"sent": chat, "text": ...}`. `{"tasks": true}` is answered with how
+many there are.
 """
 
 from __future__ import annotations
@@ -14,7 +16,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from turngate.gateway.domain.errors import Refused
-from turngate.gateway.domain.messages import ChatType, InboundMessage, Part, Sent, SessionSource
+from turngate.gateway.domain.messages import (
+    ChatType,
+    InboundMessage,
+    SessionSource,
+)
+from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.adapter import Limits, Receive
 
 PLATFORM = "telegram"
@@ -24,7 +31,9 @@ _LONGEST_LINE = 1 << 26
 
 
 class LoadAdapter:
-    """Stores what comes in the order in which it comes, side by side; types, sends and edits at once."""
+    """
+    Stores what comes in the order in which it comes, side by side; types, sends and edits at once.
+    """
 
     def __init__(self, socket: Path) -> None:
         self.platform = PLATFORM

@@ -1,4 +1,7 @@
-"""One socket of the gateway, from Discord's end: frames go out in order, each with whatever goes wrong with it."""
+"""
+One socket of the gateway, from Discord's end: frames go out in order, each with whatever goes wrong
+with it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Presses and slash commands: told once, to be answered within three seconds, and open for 15 minutes after that."""
+"""
+Presses and slash commands: told once, to be answered within three seconds, and open for 15 minutes
+after that.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ FIRST_ANSWER, WHOLE = 3.0, 900.0
 
 @dataclass(slots=True, kw_only=True)
 class Interaction:
-    """One press or command. `answer` is what came first, `original` the message that it made or changed."""
+    """
+    One press or command. `answer` is what came first, `original` the message that it made or
+    changed.
+    """
 
     id: int
     kind: int

@@ -1,4 +1,7 @@
-"""Who is called by a message: what people write always calls, what bots write only as far as they allow it."""
+"""
+Who is called by a message: what people write always calls, what bots write only as far as they
+allow it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ class Allowed:
 
 
 def allowed(asked: Payload | None) -> Allowed:
-    """Raises Refused for what contradicts itself. Without any everything calls, as Discord has it."""
+    """
+    Raises Refused for what contradicts itself. Without any everything calls, as Discord has it.
+    """
     if asked is None:
         return Allowed()
     kinds = asked.get("parse", [])

@@ -92,7 +92,10 @@ class Messages:
         return str(asked)
 
     def _same(self, bot: Bot, nonce: str | None) -> Message | None:
-        """The message of this bot that had the nonce a moment ago. It is not made anew if it was deleted since."""
+        """
+        The message of this bot that had the nonce a moment ago. It is not made anew if it was
+        deleted since.
+        """
         at, said = bot.nonces.get(nonce or "", (0.0, None))
         if said is None or self._world.clock.now() - at > self._settings.nonces:
             return None
@@ -101,7 +104,9 @@ class Messages:
         return said
 
     def _shown(self, bot: Bot, said: Message) -> Payload:
-        """The only answers that bring the nonce back: it is not kept (Rapptz/discord.py issue 2451)."""
+        """
+        The only answers that bring the nonce back: it is not kept (Rapptz/discord.py issue 2451).
+        """
         told = shapes.message(self._world, said, bot)
         return told if said.nonce is None else told | {"nonce": said.nonce}
 

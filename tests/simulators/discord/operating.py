@@ -1,4 +1,7 @@
-"""What is done behind the scenes: guilds, channels and permissions, the portal, the gateway's own troubles, time."""
+"""
+What is done behind the scenes: guilds, channels and permissions, the portal, the gateway's own
+troubles, time.
+"""
 
 from __future__ import annotations
 

@@ -120,7 +120,10 @@ class People:
         return person
 
     def _place(self, bot: Bot, chat: object, person: Person) -> Channel:
-        """A chat that nobody knows is a DM between the two. Whoever writes in a guild is a member of it."""
+        """
+        A chat that nobody knows is a DM between the two. Whoever writes in a guild is a member of
+        it.
+        """
         place = self._world.find(bot, id_of(chat))
         if place is None:
             place = bot.dms[id_of(chat)] = self._world.new_dm(id_of(chat), person)
@@ -237,7 +240,8 @@ class People:
         there = [each for each in bot.commands if each["name"] == asked["name"]]
         if not there:
             raise ValueError(
-                f"there is no command {asked['name']}; there are {[each['name'] for each in bot.commands]}"
+                f"there is no command {asked['name']}; there are "
+                f"{[each['name'] for each in bot.commands]}"
             )
         kinds = {str: 3, int: 4, bool: 5, float: 10}
         options = [

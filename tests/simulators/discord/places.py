@@ -294,7 +294,10 @@ class Places:
         return shapes.thread(thread, bot)
 
     def begin(self, said: Message, thread: Channel) -> None:
-        """All are told; it begins with a message that has the thread's id and shows the one it hangs on."""
+        """
+        All are told; it begins with a message that has the thread's id and shows the one it hangs
+        on.
+        """
         self.tell_of(thread)
         starter = Message(
             id=thread.id, channel=thread, author=said.author, at=self._world.clock.now(), kind=21
@@ -303,7 +306,10 @@ class Places:
         self._posting.put(starter)
 
     def start_from(self, said: Message, name: str, owner: int) -> Channel:
-        """A thread that hangs on a message has its id. Raises Refused if there is one, or none can be there."""
+        """
+        A thread that hangs on a message has its id. Raises Refused if there is one, or none can be
+        there.
+        """
         if said.channel.guild is None or said.channel.is_thread:
             raise Refused(400, 50024, "Cannot execute action on this channel type", rule=ONE_THREAD)
         if said.thread is not None:

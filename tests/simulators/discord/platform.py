@@ -1,4 +1,7 @@
-"""Discord as the common part of all simulators wants it: methods, deeds, rules, addresses, and how answers look."""
+"""
+Discord as the common part of all simulators wants it: methods, deeds, rules, addresses, and how
+answers look.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,8 @@ class Discord:
     own_faults: Mapping[str, str] = {
         "duplicate": "a dispatch comes twice",
         "reorder": "a dispatch comes after the next one",
-        "deaf": "a frame is lost: a dispatch never comes, not even after a resume; what a bot says is not heard",
+        "deaf": "a frame is lost: a dispatch never comes, not even after a resume; what a bot "
+        "says is not heard",
         "cloudflare": "429 from Cloudflare: no JSON, no Via",
         "missing access": "403 with code 50001",
     }
@@ -96,7 +100,10 @@ class Discord:
         }
 
     def routes(self, simulator: Simulator) -> Iterable[web.RouteDef]:
-        """REST, the gateway and the files, each below a path of its own. What is longest is asked first."""
+        """
+        REST, the gateway and the files, each below a path of its own. What is longest is asked
+        first.
+        """
         self._gateway.simulator = simulator
         variants = [entry for entry in self._entries if "+" not in entry.name]
         fixed_first = sorted(variants, key=lambda entry: (entry.path.count("{"), entry.path))
@@ -117,7 +124,9 @@ class Discord:
         return web.Response(body=json.dumps(answer).encode(), content_type="application/json")
 
     def refuse(self, refusal: Refusal) -> web.Response:
-        """A message and a code; for a form, what is wrong with which field; for 429, how long to wait."""
+        """
+        A message and a code; for a form, what is wrong with which field; for 429, how long to wait.
+        """
         if refusal.status == 429:
             return self._throttle(refusal)
         code = refusal.code if isinstance(refusal, Refused) else CODES.get(refusal.status, 0)

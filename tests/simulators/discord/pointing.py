@@ -1,4 +1,7 @@
-"""How the real discord.py is pointed at a simulator: its connector, a documented argument, changes every address."""
+"""
+How the real discord.py is pointed at a simulator: its connector, a documented argument, changes
+every address.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from tests.simulators.discord.platform import API, CDN, GATEWAY
 
 class Elsewhere(aiohttp.TCPConnector):
     """
-    Sends what is meant for Discord to the simulator at `url`: REST and interactions, files, and the gateway, the one
-    to resume at included. Anything else would leave the machine, and is refused.
+    Sends what is meant for Discord to the simulator at `url`: REST and interactions, files, and the
+    gateway, the one to resume at included. Anything else would leave the machine, and is refused.
     """
 
     def __init__(self, url: str) -> None:

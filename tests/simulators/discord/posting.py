@@ -1,4 +1,7 @@
-"""How a message of a bot comes to be, wherever it was asked for: in a channel, as a forum's post, in an answer."""
+"""
+How a message of a bot comes to be, wherever it was asked for: in a channel, as a forum's post, in
+an answer.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,9 @@ class Posting:
         return channel
 
     def check_not_archived(self, place: Channel) -> None:
-        """Raises Refused: what is in an archived thread stays as it is until somebody writes there."""
+        """
+        Raises Refused: what is in an archived thread stays as it is until somebody writes there.
+        """
         if place.archived:
             raise Refused(400, 50083, "Thread is archived", rule=ARCHIVED)
 

@@ -12,11 +12,15 @@ from tests.simulators.discord.settings import Settings
 
 EVERYWHERE = 50
 _TIGHT = ("create_message", "edit_message", "start_thread")
-"""Five in five seconds in a channel is what bots are told for these; Discord promises no figures."""
+"""
+Five in five seconds in a channel is what bots are told for these; Discord promises no figures.
+"""
 
 
 class Rates:
-    """Counts by bucket. Real time, whatever the clock of the world says: bots sleep in real time."""
+    """
+    Counts by bucket. Real time, whatever the clock of the world says: bots sleep in real time.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -1,4 +1,7 @@
-"""The parameters of a request, from wherever they are: the path, the query, a body of JSON, a form with files."""
+"""
+The parameters of a request, from wherever they are: the path, the query, a body of JSON, a form
+with files.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from aiohttp import BodyPartReader, web
 
 
 async def parameters_of(request: web.Request, known: Mapping[str, type]) -> dict[str, object]:
-    """In an address all are words, so those that should be numbers become them. A list is the parameter `list`."""
+    """
+    In an address all are words, so those that should be numbers become them. A list is the
+    parameter `list`.
+    """
     query = {name: _typed(value, known.get(name, str)) for name, value in request.query.items()}
     if request.content_type.startswith("multipart/"):
         body = await _form(request)
@@ -19,7 +25,9 @@ async def parameters_of(request: web.Request, known: Mapping[str, type]) -> dict
 
 
 async def _form(request: web.Request) -> dict[str, object]:
-    """https://docs.discord.com/developers/reference#uploading-files: `payload_json` and `files[n]`"""
+    """
+    https://docs.discord.com/developers/reference#uploading-files: `payload_json` and `files[n]`
+    """
     body: dict[str, object] = {}
     files: dict[str, object] = {}
     names: list[str] = []

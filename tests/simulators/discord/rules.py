@@ -1,4 +1,6 @@
-"""What Discord enforces, where it says so, and how its errors look: a status, a code and a sentence."""
+"""
+What Discord enforces, where it says so, and how its errors look: a status, a code and a sentence.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ NOT_EMPTY = Rule(
 NONCE = Rule("nonce", source=f"{_CREATE}: up to 25 characters", strict=True)
 NONCE_ONCE = Rule(
     "nonce once",
-    source="https://github.com/discord/discord-api-docs/pull/6647: the first message again, or 10008 if it was deleted",
+    source="https://github.com/discord/discord-api-docs/pull/6647: the first message again, or "
+    "10008 if it was deleted",
 )
 REPLY = Rule(
     "reply", source=f"{_MESSAGES}#message-reference-structure: fail_if_not_exists, by default true"
@@ -47,7 +50,8 @@ ALLOWED_MENTIONS = Rule(
 )
 COMPONENTS = Rule(
     "components",
-    source=f"{DOCS}/components/reference: 5 rows of 5, custom_id unique and 1 to 100 characters, label up to 80",
+    source=f"{DOCS}/components/reference: 5 rows of 5, custom_id unique and 1 to 100 characters, "
+    "label up to 80",
     strict=True,
 )
 EMBEDS = Rule(
@@ -85,7 +89,8 @@ ARCHIVED = Rule(
 )
 COMMANDS = Rule(
     "commands",
-    source=f"{_COMMANDS}: 100 global ones, names of 1 to 32 small letters, descriptions of 1 to 100, 25 options; 30032",
+    source=f"{_COMMANDS}: 100 global ones, names of 1 to 32 small letters, descriptions of 1 to "
+    "100, 25 options; 30032",
     strict=True,
 )
 THREE_SECONDS = Rule(

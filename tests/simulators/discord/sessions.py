@@ -1,4 +1,7 @@
-"""Sessions of the gateway: what each was told, by number, so that one that lost its socket can go on where it was."""
+"""
+Sessions of the gateway: what each was told, by number, so that one that lost its socket can go on
+where it was.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +132,10 @@ class Sessions:
         guild: int | None = None,
         chat: int | None = None,
     ) -> None:
-        """Tell a bot, if it asked for such. `data` may depend on whether it may read what people write."""
+        """
+        Tell a bot, if it asked for such. `data` may depend on whether it may read what people
+        write.
+        """
         for session in self.of(bot):
             if session.wants(intent) and session.serves(guild):
                 told = data(session.wants("message_content")) if callable(data) else data

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, kw_only=True)
 class Settings:
-    """`heartbeat` in seconds, `rates` whether limits are enforced, `nonces` for how many seconds one is remembered."""
+    """
+    `heartbeat` in seconds, `rates` whether limits are enforced, `nonces` for how many seconds one
+    is remembered.
+    """
 
     heartbeat: float = 41.25
     rates: bool = False

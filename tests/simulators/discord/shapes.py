@@ -194,7 +194,10 @@ def small_guild(guild: Guild) -> Payload:
 
 
 def whole_guild(world: World, guild: Guild, bot: Bot) -> Payload:
-    """What GUILD_CREATE tells: channels and active threads that the bot sees, and of a large guild few members."""
+    """
+    What GUILD_CREATE tells: channels and active threads that the bot sees, and of a large guild few
+    members.
+    """
     seen = [
         each
         for each in guild.channels.values()
@@ -236,7 +239,10 @@ def attachment(world: World, channel: int, file: File) -> Payload:
 def message(
     world: World, said: Message, bot: Bot, *, readable: bool = True, quoted: bool = False
 ) -> Payload:
-    """As the bot sees it. What it must not read without the message content intent is there, and empty."""
+    """
+    As the bot sees it. What it must not read without the message content intent is there, and
+    empty.
+    """
     place = said.channel
     may_read = readable or place.kind == DM or said.author.id == bot.id or bot.id in said.mentions
     told: Payload = {
@@ -341,7 +347,10 @@ def _reaction(emoji: str, who: list[int], bot: Bot) -> Payload:
 
 
 def _quoted(world: World, said: Message, bot: Bot, readable: bool) -> Payload:
-    """A reply shows what it replies to, or that this is gone; a forward and a thread's first message do not."""
+    """
+    A reply shows what it replies to, or that this is gone; a forward and a thread's first message
+    do not.
+    """
     if said.kind not in (19, 21):
         return {}
     assert said.reference is not None

@@ -1,4 +1,6 @@
-"""The table of addresses: a verb, a path, and what answers it. Discord's own names, in small letters."""
+"""
+The table of addresses: a verb, a path, and what answers it. Discord's own names, in small letters.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _INSIDE = re.compile(r"{(\w+)}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One line. `known_by` says how a bot shows who it is: by its token, or by that of an interaction."""
+    """
+    One line. `known_by` says how a bot shows who it is: by its token, or by that of an interaction.
+    """
 
     verb: str
     path: str

@@ -1,7 +1,8 @@
 """
 Everything there is on this Discord: people, bots, guilds, channels, messages, files.
 
-Guilds are shared by all bots that are in them; a DM is between one bot and one person, and known to that bot only.
+Guilds are shared by all bots that are in them; a DM is between one bot and one person, and known to
+that bot only.
 """
 
 from __future__ import annotations

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One answer. Without pieces it says back what it was told; without `usage` it counts its words."""
+    """
+    One answer. Without pieces it says back what it was told; without `usage` it counts its words.
+    """
 
     pieces: Sequence[str] | None = None
     thoughts: Sequence[str] = ()

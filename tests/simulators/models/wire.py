@@ -58,7 +58,9 @@ def pieces_of(events: Iterator[Event], ways: Sequence[str]) -> Iterator[bytes]:
 
 
 def split_characters(pieces: Sequence[str]) -> list[str]:
-    """As servers do that cut their text before they write it as JSON: each half is half a character."""
+    """
+    As servers do that cut their text before they write it as JSON: each half is half a character.
+    """
     halves: list[str] = []
     for piece in pieces:
         units = piece.encode("utf-16-le")
@@ -99,7 +101,10 @@ async def broken(
 
 
 class Streamed(web.StreamResponse):
-    """A response that is written after it was returned; `counted` is told when it begins and when it is over."""
+    """
+    A response that is written after it was returned; `counted` is told when it begins and when it
+    is over.
+    """
 
     def __init__(
         self, pieces: AsyncIterator[bytes], counted: Callable[[int], None], *, abort: bool = False

@@ -1,4 +1,7 @@
-"""Blocks: their limits, their words and their buttons (https://docs.slack.dev/reference/block-kit/blocks)."""
+"""
+Blocks: their limits, their words and their buttons
+(https://docs.slack.dev/reference/block-kit/blocks).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 """
-How what happened comes to a bot: by socket or by HTTP, again if it was not acknowledged, and then no more.
+How what happened comes to a bot: by socket or by HTTP, again if it was not acknowledged, and then
+no more.
 
-Every attempt is recorded as a call that does `receive`, every acknowledgement as one that does `acknowledge`, so faults
-can be put on both. Only events are sent again; commands and presses have one chance, as at Slack.
+Every attempt is recorded as a call that does `receive`, every acknowledgement as one that does
+`acknowledge`, so faults can be put on both. Only events are sent again; commands and presses have
+one chance, as at Slack.
 """
 
 from __future__ import annotations
@@ -149,7 +151,10 @@ def event_id() -> str:
 
 
 def without_faults_of_events(simulator: Simulator, fault: Fault | None) -> Fault | None:
-    """What goes wrong with something that is no event: a fault that only events can have waits for the next of them."""
+    """
+    What goes wrong with something that is no event: a fault that only events can have waits for the
+    next of them.
+    """
     if fault is None or fault.kind not in ("duplicate", "reorder"):
         return fault
     if fault.times is not None:

@@ -1,4 +1,6 @@
-"""Files: the upload in three steps, and downloads that show a login page to whoever has no token."""
+"""
+Files: the upload in three steps, and downloads that show a login page to whoever has no token.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """
 Which parameters a method takes, and how they are read.
 
-The reference is slack_sdk's own client: the signature of each of its methods says what Slack knows. What it joins with
-commas (`users`, `types`) is a word here, what it sends as JSON is decoded, wherever it stood.
+The reference is slack_sdk's own client: the signature of each of its methods says what Slack knows.
+What it joins with commas (`users`, `types`) is a word here, what it sends as JSON is decoded,
+wherever it stood.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def source(method: str) -> str:
 async def read(
     request: web.Request, known: Mapping[str, type]
 ) -> tuple[dict[str, object], str | None]:
-    """Everything that was passed, each value as its type has it where that is possible, and the token."""
+    """
+    Everything that was passed, each value as its type has it where that is possible, and the token.
+    """
     given: dict[str, object] = dict(request.query)
     if request.content_type == "application/json":
         given |= await _body(request)

@@ -1,4 +1,7 @@
-"""What people do: each deed becomes the events that Slack makes of it. The package's docstring lists them."""
+"""
+What people do: each deed becomes the events that Slack makes of it. The package's docstring lists
+them.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,9 @@ class People:
         }
 
     async def _say(self, server: Server, bot: Bot, call: Call) -> Json:
-        """A person writes, or a bot of somebody else; `repeat` is the same message as more events."""
+        """
+        A person writes, or a bot of somebody else; `repeat` is the same message as more events.
+        """
         said = call.parameters
         chat = self._chat(bot, said)
         files = [

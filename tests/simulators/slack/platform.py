@@ -291,7 +291,9 @@ class Slack:
 
 
 def _purpose(method: str, given: Mapping[str, object]) -> str | None:
-    """What only the parameters tell: buttons make a question, metadata is for finding what was sent."""
+    """
+    What only the parameters tell: buttons make a question, metadata is for finding what was sent.
+    """
     shown = given.get("blocks")
     if (
         method == "chat.postMessage"

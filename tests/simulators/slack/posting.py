@@ -102,7 +102,8 @@ class Posting:
         if message.streaming:
             raise rules.No("streaming_state_conflict", rules.STREAMS)
         check(said, call, longest=LONGEST_UPDATE)
-        # Blocks that an edit does not mention stay: https://github.com/slackapi/python-slack-sdk/issues/523
+        # Blocks that an edit does not mention stay:
+        # https://github.com/slackapi/python-slack-sdk/issues/523
         left = {} if "markdown_text" in said else {"blocks": message.blocks}
         self.change(bot, message, {**left, **said})
         shown = shapes.message(bot, message, server.url, metadata=True)
@@ -125,7 +126,9 @@ class Posting:
         return {"message_ts": message.ts}
 
     def _pace(self, bot: Bot, chat: Chat) -> None:
-        """About one message a second in each channel, where that is asked for; a short burst passes."""
+        """
+        About one message a second in each channel, where that is asked for; a short burst passes.
+        """
         now, lately = (
             self._server.clock.now(),
             self._server.posted.setdefault((bot.name, chat.id), []),

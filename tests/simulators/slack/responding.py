@@ -1,4 +1,6 @@
-"""response_url: an answer to a command or a press, without a token, for half an hour and five times."""
+"""
+response_url: an answer to a command or a press, without a token, for half an hour and five times.
+"""
 
 from __future__ import annotations
 

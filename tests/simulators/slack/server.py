@@ -81,7 +81,9 @@ class Server:
         return self.simulator
 
     def add_bot(self, name: str, *, token: str, app_token: str, team: str) -> Bot:
-        """One more account; with the app token of another it is the same app in another workspace."""
+        """
+        One more account; with the app token of another it is the same app in another workspace.
+        """
         word = name.upper()
         shared = next((bot.app for bot in self.bots.values() if bot.app.token == app_token), None)
         app = shared or App(id=f"A0{word}", token=app_token, secret=f"{name}-signing-secret")

@@ -60,7 +60,9 @@ class Showing:
         return [each.chat for each in bot.statuses if each.text]
 
     async def _statuses(self, server: Server, bot: Bot, call: Call) -> Json:
-        """What the bot said it is doing; over once it said something there, or two minutes later."""
+        """
+        What the bot said it is doing; over once it said something there, or two minutes later.
+        """
         fresh = server.clock.now() - STATUS_LASTS
         return [
             {

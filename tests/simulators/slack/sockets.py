@@ -1,8 +1,9 @@
 """
-Socket Mode: connections, envelopes and acknowledgements (https://docs.slack.dev/apis/events-api/using-socket-mode).
+Socket Mode: connections, envelopes and acknowledgements
+(https://docs.slack.dev/apis/events-api/using-socket-mode).
 
-Slack gives each event to one of the app's connections, whichever. A connection that went silent still counts as one:
-what is given to it is lost until it is tried again.
+Slack gives each event to one of the app's connections, whichever. A connection that went silent
+still counts as one: what is given to it is lost until it is tried again.
 """
 
 from __future__ import annotations
@@ -31,14 +32,16 @@ _LAST_WORDS = {"link_disabled", "too_many_websockets"}
 _BROKEN = {
     "html": "<!DOCTYPE html><title>Log in</title>",
     "garbage": '{"type": "events_api", \x00 garbage',
-    "wrong types": '{"type": 7, "envelope_id": {"no": []}, "payload": "perhaps", "retry_attempt": "later"}',
+    "wrong types": '{"type": 7, "envelope_id": {"no": []}, "payload": "perhaps", '
+    '"retry_attempt": "later"}',
 }
 
 
 @dataclass(eq=False, kw_only=True)
 class Connection:
     """
-    One socket. It is given events from its hello until it is `leaving`; once `silent` nothing goes through, either way.
+    One socket. It is given events from its hello until it is `leaving`; once `silent` nothing goes
+    through, either way.
     """
 
     app: App

@@ -1,4 +1,7 @@
-"""Messages that grow: chat.startStream, chat.appendStream, chat.stopStream, and the tasks shown in them."""
+"""
+Messages that grow: chat.startStream, chat.appendStream, chat.stopStream, and the tasks shown in
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ CHUNKS: Mapping[str, tuple[set[str], set[str]]] = {
     "task_update": ({"id", "title", "status"}, {"details", "output", "sources"}),
     "blocks": ({"blocks"}, set()),
 }
-"""The fields each kind of chunk must have, and may have, as slack_sdk.models.messages.chunk has them."""
+"""
+The fields each kind of chunk must have, and may have, as slack_sdk.models.messages.chunk has them.
+"""
 STATUSES = {"pending", "in_progress", "complete", "error"}
 MODES = {"timeline", "plan", "dense"}
 

@@ -1,4 +1,6 @@
-"""What happened, as the payloads that Slack makes of it (https://docs.slack.dev/reference/events)."""
+"""
+What happened, as the payloads that Slack makes of it (https://docs.slack.dev/reference/events).
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Telling:
         self._hidden(bot, message, event, own=own)
 
     def removed(self, bot: Bot, message: Message, *, own: bool = False) -> None:
-        """A message is taken away; what it was is told once more. A tombstone is told as a change."""
+        """
+        A message is taken away; what it was is told once more. A tombstone is told as a change.
+        """
         before = self._shape(bot, message)
         if not message.chat.remove(message):
             self.changed(bot, message, before, own=own)

@@ -1,8 +1,8 @@
 """
 Words as Slack keeps them and as people see them.
 
-`&`, `<` and `>` are kept as `&amp;`, `&lt;` and `&gt;`; what stands between real angle brackets is a mention, a channel
-or a link (https://docs.slack.dev/messaging/formatting-message-text).
+`&`, `<` and `>` are kept as `&amp;`, `&lt;` and `&gt;`; what stands between real angle brackets is
+a mention, a channel or a link (https://docs.slack.dev/messaging/formatting-message-text).
 """
 
 from __future__ import annotations
@@ -18,14 +18,19 @@ _LINK = re.compile(r"https?://[^\s<>|]*[^\s<>|.,;:!?]")
 
 
 def kept(text: str) -> str:
-    """What a bot wrote, as Slack keeps it: what is no control sequence is escaped, what is escaped already is not."""
+    """
+    What a bot wrote, as Slack keeps it: what is no control sequence is escaped, what is escaped
+    already is not.
+    """
     return _apart(
         text, lambda plain: _BARE_AND.sub("&amp;", plain).replace("<", "&lt;").replace(">", "&gt;")
     )
 
 
 def typed(text: str) -> str:
-    """What a person typed, as Slack keeps it: every sign is itself, and an address becomes a link."""
+    """
+    What a person typed, as Slack keeps it: every sign is itself, and an address becomes a link.
+    """
     parts, end = [], 0
     for link in _LINK.finditer(text):
         parts += [escaped(text[end : link.start()]), f"<{escaped(link.group())}>"]

@@ -1,7 +1,9 @@
 """
-The HTTP Events API: signed requests to the address of the app (https://docs.slack.dev/apis/events-api).
+The HTTP Events API: signed requests to the address of the app
+(https://docs.slack.dev/apis/events-api).
 
-The signature is over the raw body and the time (https://docs.slack.dev/authentication/verifying-requests-from-slack).
+The signature is over the raw body and the time
+(https://docs.slack.dev/authentication/verifying-requests-from-slack).
 """
 
 from __future__ import annotations

@@ -173,7 +173,10 @@ class Chat:
             self._threads.setdefault(str(message.thread_ts), []).append(message)
 
     def remove(self, message: Message) -> bool:
-        """Nobody sees it any more. Returns False if its thread keeps its place: then a tombstone stands there."""
+        """
+        Nobody sees it any more. Returns False if its thread keeps its place: then a tombstone
+        stands there.
+        """
         if not self.replies(message.ts):
             message.deleted = True
             return True
@@ -252,7 +255,10 @@ class Bot:
         return f"{self.name}-workspace"
 
     def chat(self, id_: str, *, user: str | None = None, kind: str | None = None) -> Chat:
-        """That chat, which is there from now on. Its kind goes by its id unless somebody says otherwise."""
+        """
+        That chat, which is there from now on. Its kind goes by its id unless somebody says
+        otherwise.
+        """
         if id_ not in self.chats:
             kind = kind or {"D": "im", "G": "mpim"}.get(id_[:1], "channel")
             other = (user or f"U{id_[1:]}") if kind == "im" else None
@@ -310,7 +316,10 @@ class Bot:
         }
 
     def read(self, message: Message) -> str:
-        """What people see: its blocks, or else its text. The end of a stream adds to what was streamed, an edit not."""
+        """
+        What people see: its blocks, or else its text. The end of a stream adds to what was
+        streamed, an edit not.
+        """
         words = self._seen(block_kit.words(message.blocks)) if message.by_bot else ""
         said = self._seen(message.text)
         if message.streaming is not None and not message.edits and words:

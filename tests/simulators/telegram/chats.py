@@ -1,4 +1,7 @@
-"""Methods about chats, presses, reactions and the command menu: https://core.telegram.org/bots/api#available-methods"""
+"""
+Methods about chats, presses, reactions and the command menu:
+https://core.telegram.org/bots/api#available-methods
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from tests.simulators.telegram.server import Asked, Server
 from tests.simulators.telegram.world import GENERAL, Bot, Chat, Raw
 
 ANSWERED_WITHIN = 15 * 60.0
-"""Seconds in which a press can be answered. Telegram names no figure; clients stop waiting long before that."""
+"""
+Seconds in which a press can be answered. Telegram names no figure; clients stop waiting long before
+that.
+"""
 
 ACTIONS = frozenset(each.value for each in ChatAction)
 

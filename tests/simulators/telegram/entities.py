@@ -1,8 +1,8 @@
 """
 Text as Telegram takes it: https://core.telegram.org/bots/api#formatting-options
 
-Lengths and offsets count UTF-16 code units. `formatted` makes what a bot passed into what people see, or raises in
-Telegram's own words; `detected` finds what Telegram finds by itself.
+Lengths and offsets count UTF-16 code units. `formatted` makes what a bot passed into what people
+see, or raises in Telegram's own words; `detected` finds what Telegram finds by itself.
 """
 
 from __future__ import annotations
@@ -88,11 +88,17 @@ def _check_places(given: Formatted) -> None:
         if start < 0 or entity["length"] < 0:
             raise rules.bad("receive an entity with incorrect offset or length", rules.ENTITIES)
         if end > at:
-            told = f"entity beginning at UTF-16 offset {start} ends after the end of the text at UTF-16 offset {end}"
+            told = (
+                f"entity beginning at UTF-16 offset {start} ends after the end of the text "
+                f"at UTF-16 offset {end}"
+            )
             raise rules.bad(told, rules.ENTITIES)
         for place, word in ((start, "begins"), (end, "ends")):
             if place not in places:
-                told = f"entity beginning at UTF-16 offset {start} {word} in a middle of a UTF-16 symbol"
+                told = (
+                    f"entity beginning at UTF-16 offset {start} {word} in a middle of a "
+                    "UTF-16 symbol"
+                )
                 raise rules.bad(told, rules.ENTITIES)
 
 

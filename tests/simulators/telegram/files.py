@@ -103,7 +103,10 @@ async def send_media_group(server: Server, bot: Bot, call: Call) -> Json:
 
 
 async def get_file(server: Server, bot: Bot, call: Call) -> Json:
-    """https://core.telegram.org/bots/api#getfile: a path for an hour, or on a local server a place on its disk."""
+    """
+    https://core.telegram.org/bots/api#getfile: a path for an hour, or on a local server a place on
+    its disk.
+    """
     file = bot.files.get(str(call.parameters["file_id"]).removesuffix("-s"))
     if file is None:
         raise rules.bad("wrong file_id or the file is temporarily unavailable", rules.FILES)
@@ -131,8 +134,8 @@ def _on_disk(server: Server, bot: Bot, file: StoredFile) -> str:
 
 def _attached(server: Server, bot: Bot, value: object, kind: str) -> StoredFile:
     """
-    An upload, something that was sent before, a file on the disk of a server of one's own, or an address on the web,
-    which here is only an address.
+    An upload, something that was sent before, a file on the disk of a server of one's own, or an
+    address on the web, which here is only an address.
     """
     address = urlsplit(str(value))
     upload = server.uploads.get(value)

@@ -1,4 +1,7 @@
-"""How bots mark text: HTML, MarkdownV2 and the old Markdown of https://core.telegram.org/bots/api#formatting-options"""
+"""
+How bots mark text: HTML, MarkdownV2 and the old Markdown of
+https://core.telegram.org/bots/api#formatting-options
+"""
 
 from __future__ import annotations
 
@@ -188,7 +191,10 @@ class _Html:
             raise _unparsable(f"Unexpected end tag at byte offset {byte}")
         expected = self._written.open[-1].mark
         if name != expected:
-            told = f'Unmatched end tag at byte offset {byte}, expected "</{expected}>", found "</{name}>"'
+            told = (
+                f'Unmatched end tag at byte offset {byte}, expected "</{expected}>", found '
+                f'"</{name}>"'
+            )
             raise _unparsable(told)
         outer = self._written.open[-2] if len(self._written.open) > 1 else None
         within_pre = name == "code" and outer is not None and outer.mark == "pre"
@@ -311,7 +317,8 @@ class _MarkdownV2:
         while not source.startswith(mark, at):
             if at >= len(source):
                 raise _unparsable(
-                    f"Can't find end of {_SPOKEN[kind]} entity at byte offset {written.byte(at_mark)}"
+                    f"Can't find end of {_SPOKEN[kind]} entity at byte offset "
+                    f"{written.byte(at_mark)}"
                 )
             at += source[at] == "\\" and at + 1 < len(source)
             written.write(source[at])

@@ -1,4 +1,7 @@
-"""Methods that write, change and remove messages of words: https://core.telegram.org/bots/api#updating-messages"""
+"""
+Methods that write, change and remove messages of words:
+https://core.telegram.org/bots/api#updating-messages
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ DRAFT_LASTS = 30.0
 DELETABLE_FOR = 48 * 3600.0
 
 _NOT_MODIFIED = (
-    "message is not modified: specified new message content and reply markup are exactly the same as a current content "
+    "message is not modified: specified new message content and reply markup are exactly the "
+    "same as a current content "
     "and reply markup of the message"
 )
 
@@ -113,7 +117,9 @@ def _rich(server: Server, call: Call) -> Rich:
 
 
 def _draft(server: Server, bot: Bot, call: Call, text: str, rich: Raw | None = None) -> bool:
-    """Seen until it is half a minute old or a message comes. One that was stopped shows nothing more."""
+    """
+    Seen until it is half a minute old or a message comes. One that was stopped shows nothing more.
+    """
     asked = call.parameters
     chat = bot.chat(str(asked["chat_id"]))
     draft_id = asked["draft_id"]

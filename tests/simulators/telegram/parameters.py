@@ -1,8 +1,10 @@
 """
-What bots pass to methods, as aiogram's types have it: in the address, as a form with or without files, or as JSON.
+What bots pass to methods, as aiogram's types have it: in the address, as a form with or without
+files, or as JSON.
 
-In a form every value is a word, and lists and objects are JSON in a word. Files become `attach://...` words, whichever
-way they were attached; `Uploads` has their bytes as long as the call lasts.
+In a form every value is a word, and lists and objects are JSON in a word. Files become
+`attach://...` words, whichever way they were attached; `Uploads` has their bytes as long as the
+call lasts.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ METHODS: Mapping[str, type[TelegramMethod[Any]]] = {
     for each in (getattr(aiogram.methods, name) for name in aiogram.methods.__all__)
     if isinstance(each, type) and issubclass(each, TelegramMethod) and each is not TelegramMethod
 }
-# Whoever imported aiogram before may have left its types to be built on their first use, of which adapters of pydantic
-# know nothing.
+# Whoever imported aiogram before may have left its types to be built on their first use, of which
+# adapters of pydantic know nothing.
 for _kind in (getattr(aiogram.types, _name) for _name in aiogram.types.__all__):
     if isinstance(_kind, type) and issubclass(_kind, BaseModel):
         _kind.model_rebuild()
@@ -72,7 +74,9 @@ def check_reply(method: str) -> Callable[[Json], object]:
 
 
 def check_objects(call: Call) -> None:
-    """Raises for a list or an object that is not of its type, or has something that the type has not."""
+    """
+    Raises for a list or an object that is not of its type, or has something that the type has not.
+    """
     for name, value in call.parameters.items():
         if isinstance(value, list | dict):
             try:
@@ -200,7 +204,10 @@ def _typed(value: object, kind: type) -> object:
 
 @cache
 def _fields(method: str) -> Mapping[str, tuple[type, bool]]:
-    """Each parameter: its type, and whether it is required. The server still takes those that are deprecated."""
+    """
+    Each parameter: its type, and whether it is required. The server still takes those that are
+    deprecated.
+    """
     fields = METHODS[method].model_fields
     return {name: (_kind(field.annotation), field.is_required()) for name, field in fields.items()}
 
@@ -211,8 +218,8 @@ def _adapter(method: str, parameter: str) -> TypeAdapter[Any]:
     annotation = METHODS[method].model_fields[parameter].annotation
     if get_origin(annotation) in (Union, types.UnionType):
         return TypeAdapter(
-            Union[tuple(member for member in get_args(annotation) if member is not Default)]
-        )  # noqa: UP007
+            Union[tuple(member for member in get_args(annotation) if member is not Default)]  # noqa: UP007
+        )
     return TypeAdapter(annotation)
 
 

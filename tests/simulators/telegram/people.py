@@ -1,4 +1,7 @@
-"""What people do: each deed becomes the updates that Telegram makes of it. The package's docstring lists them."""
+"""
+What people do: each deed becomes the updates that Telegram makes of it. The package's docstring
+lists them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ from tests.simulators.telegram.writing import (
 
 
 async def say(server: Server, bot: Bot, call: Call) -> Json:
-    """A person writes, with a file or without; `repeat` is the same message under more update numbers."""
+    """
+    A person writes, with a file or without; `repeat` is the same message under more update numbers.
+    """
     said, more = call.parameters, call.parameters.get("more", {})
     assert isinstance(more, dict)
     chat = _place(bot, said)
@@ -227,7 +232,9 @@ async def unblock(server: Server, bot: Bot, call: Call) -> Json:
 
 
 async def delete(server: Server, bot: Bot, call: Call) -> Json:
-    """Somebody removes a message, and bots are not told. Without `chat` it is one of the bot's own."""
+    """
+    Somebody removes a message, and bots are not told. Without `chat` it is one of the bot's own.
+    """
     done = call.parameters
     if "chat" in done:
         _found(bot, call, "id").deleted = True

@@ -27,7 +27,8 @@ from tests.simulators.telegram.webhooks import Deliveries
 from tests.simulators.telegram.world import Bot
 
 OWN_FAULTS = {
-    "duplicate": "everything in the answer of getUpdates comes twice, the second time under another number",
+    "duplicate": "everything in the answer of getUpdates comes twice, the second time under "
+    "another number",
     "reorder": "the answer of getUpdates is the wrong way round",
     "unparsable": "the formatting is refused, whatever it is; plain text passes",
 }
@@ -169,7 +170,10 @@ class Telegram:
         return web.json_response({"ok": True, "result": answer})
 
     def refuse(self, refusal: Refusal) -> web.Response:
-        """In the envelope that all errors have. What goes wrong by a fault is worded as Telegram words it."""
+        """
+        In the envelope that all errors have. What goes wrong by a fault is worded as Telegram words
+        it.
+        """
         text, more = refusal.text, {}
         if refusal.rule is None:
             text = refusal.says or rules.FAULTS.get(refusal.status, text)
@@ -212,7 +216,9 @@ class Telegram:
         )
 
     def _asking(self, call: Call) -> Bot:
-        """Whose call it is. Raises for a token that is nobody's, and for a bot that has said goodbye."""
+        """
+        Whose call it is. Raises for a token that is nobody's, and for a bot that has said goodbye.
+        """
         if call.account not in self._server.bots:
             raise rules.unauthorized()
         bot = self._server.bots[call.account]

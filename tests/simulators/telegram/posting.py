@@ -69,7 +69,10 @@ def post(
     file: StoredFile | None = None,
     chat: Chat | None = None,
 ) -> Message:
-    """A new message of the bot. Raises for what it answers, where it belongs or what it shows, if that is wrong."""
+    """
+    A new message of the bot. Raises for what it answers, where it belongs or what it shows, if that
+    is wrong.
+    """
     asked = call.parameters
     chat = chat or place(server, bot, call)
     raw: Raw = {"message_id": 0, "date": int(server.clock.now()), "chat": chat.as_json(bot.people)}
@@ -95,7 +98,10 @@ def post(
 
 
 def topic(chat: Chat, thread: object) -> Raw:
-    """The thread of a new message. Only forums and private chats have topics; elsewhere it does not count."""
+    """
+    The thread of a new message. Only forums and private chats have topics; elsewhere it does not
+    count.
+    """
     if not isinstance(thread, int) or not thread:
         return {}
     if not chat.forum and chat.type != "private":
@@ -152,7 +158,10 @@ def keyboard(markup: object) -> Raw:
         if data is not None and not 1 <= len(data.encode()) <= LONGEST_DATA:
             raise rules.bad("BUTTON_DATA_INVALID", rules.MARKUP)
         if not set(button) - {"text", "style", "icon_custom_emoji_id"}:
-            told = "can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard"
+            told = (
+                "can't parse inline keyboard button: Text buttons are unallowed in the "
+                "inline keyboard"
+            )
             raise rules.bad(told, rules.MARKUP)
     rows = [row for row in markup["inline_keyboard"] if row]
     return {"reply_markup": {"inline_keyboard": rows}} if rows else {}

@@ -1,4 +1,7 @@
-"""The updates of one bot, as getUpdates and webhooks hand them out: https://core.telegram.org/bots/api#getting-updates"""
+"""
+The updates of one bot, as getUpdates and webhooks hand them out:
+https://core.telegram.org/bots/api#getting-updates
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,20 @@ KEPT = 24 * 3600.0
 WEEK = 7 * 24 * 3600.0
 TYPES = frozenset(UpdateType.model_fields) - {"update_id"}
 ONLY_IF_NAMED = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
-"""What a bot gets only if it asks for it: https://core.telegram.org/bots/api#getupdates, allowed_updates."""
+"""
+What a bot gets only if it asks for it: https://core.telegram.org/bots/api#getupdates,
+allowed_updates.
+"""
 
 _FAR_AHEAD = 10
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Update:
-    """Something that happened, and how far the news of it has come. `about` is a chat and a message there."""
+    """
+    Something that happened, and how far the news of it has come. `about` is a chat and a message
+    there.
+    """
 
     id: int
     kind: str

@@ -1,4 +1,7 @@
-"""How much is too much: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this"""
+"""
+How much is too much:
+https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Methods about the bot itself and what it hears: https://core.telegram.org/bots/api#getting-updates"""
+"""
+Methods about the bot itself and what it hears: https://core.telegram.org/bots/api#getting-updates
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ async def get_me(server: Server, bot: Bot, call: Call) -> Json:
 async def get_updates(server: Server, bot: Bot, call: Call) -> Json:
     """https://core.telegram.org/bots/api#getupdates"""
     if bot.webhook.url:
-        told = "can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
+        told = (
+            "can't use getUpdates method while webhook is active; use deleteWebhook to "
+            "delete the webhook first"
+        )
         raise rules.conflict(told, rules.WEBHOOK_OR_POLLING)
     asked = call.parameters
     bot.queue.allow(asked.get("allowed_updates"))
@@ -123,7 +128,10 @@ async def close(server: Server, bot: Bot, call: Call) -> Json:
 
 
 def _check_address(server: Server, url: str) -> None:
-    """Where Telegram delivers. A local server takes any, and here so does loopback, or nothing could be tested."""
+    """
+    Where Telegram delivers. A local server takes any, and here so does loopback, or nothing could
+    be tested.
+    """
     parts = urlsplit(url)
     if parts.hostname is None or parts.scheme not in ("http", "https"):
         raise rules.bad("invalid webhook URL specified", rules.WEBHOOK_URL)

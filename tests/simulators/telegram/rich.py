@@ -1,8 +1,9 @@
 """
 Rich messages: https://core.telegram.org/bots/api#rich-message-formatting-options
 
-Markdown and HTML become the blocks that people see. What this simulator does not read (media, formulas, maps) stays
-the text that it is written in; blocks that a bot names itself are taken as they are.
+Markdown and HTML become the blocks that people see. What this simulator does not read (media,
+formulas, maps) stays the text that it is written in; blocks that a bot names itself are taken as
+they are.
 """
 
 from __future__ import annotations

@@ -22,7 +22,10 @@ TOKENS = {
 
 @dataclass(kw_only=True)
 class Server:
-    """`local` is a Bot API server of one's own, `rich` one that is new enough, `rates` whether it counts calls."""
+    """
+    `local` is a Bot API server of one's own, `rich` one that is new enough, `rates` whether it
+    counts calls.
+    """
 
     local: bool = False
     rich: bool = True

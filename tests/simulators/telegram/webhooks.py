@@ -30,7 +30,10 @@ class _Waiting:
 
 
 class Deliveries:
-    """One update of a chat at a time, again and again with growing pauses, until it is taken or a day old."""
+    """
+    One update of a chat at a time, again and again with growing pauses, until it is taken or a day
+    old.
+    """
 
     def __init__(self, server: Server) -> None:
         self.faults = Faults({})

@@ -63,7 +63,10 @@ class Chat:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Message:
-    """One in a chat, whoever wrote it. `raw` is how the Bot API tells it now, `edits` what it said before."""
+    """
+    One in a chat, whoever wrote it. `raw` is how the Bot API tells it now, `edits` what it said
+    before.
+    """
 
     chat: Chat
     raw: Raw
@@ -181,7 +184,9 @@ class Bot:
         return self.people.setdefault(user_id, fresh)
 
     def open(self, chat_id: int, **what: Any) -> Chat:
-        """The chat with this id, made if there is none. What is not said of it is told by its id."""
+        """
+        The chat with this id, made if there is none. What is not said of it is told by its id.
+        """
         if chat_id not in self.chats:
             type_ = what.get("type") or _type_of(chat_id)
             chat = Chat(
@@ -196,7 +201,9 @@ class Bot:
         return chat
 
     def chat(self, chat_id: str) -> Chat:
-        """The chat that a bot names, by number or by @username. Raises if it may not write there."""
+        """
+        The chat that a bot names, by number or by @username. Raises if it may not write there.
+        """
         chat = self.known_chat(chat_id)
         if chat.migrated_to is not None:
             raise rules.Migrated(chat.migrated_to)

@@ -1,4 +1,7 @@
-"""How a message of a person comes about: its author, its thread, its words and its file; and who is told of it."""
+"""
+How a message of a person comes about: its author, its thread, its words and its file; and who is
+told of it.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,10 @@ def _author(bot: Bot, chat: Chat, done: Mapping[str, Any]) -> Raw:
 
 
 def _thread(bot: Bot, chat: Chat, done: Mapping[str, Any]) -> Raw:
-    """Its topic and what it answers. In a topic of a forum everything answers at least the topic's beginning."""
+    """
+    Its topic and what it answers. In a topic of a forum everything answers at least the topic's
+    beginning.
+    """
     found: Raw = {}
     answered = bot.message(chat, int(done["reply_to"])) if done.get("reply_to") else None
     if done.get("reply_to") and answered is None:
@@ -99,7 +105,10 @@ def content_of(bot: Bot, said: Mapping[str, Any], file: StoredFile | None) -> Ra
 
 
 def words_of(bot: Bot, said: Mapping[str, Any]) -> Formatted:
-    """With the entities that were given, those of mentions of people without a name, and those that are found."""
+    """
+    With the entities that were given, those of mentions of people without a name, and those that
+    are found.
+    """
     text = str(said.get("text", ""))
     given = [
         *_list(said.get("entities")),
@@ -134,7 +143,9 @@ def _forwarded(bot: Bot, origin: Mapping[str, Any]) -> Raw:
 
 
 def forward_to_comments(server: Server, bot: Bot, post: Message) -> Message:
-    """What a channel posts appears in its discussion group, where answers to it are its comments."""
+    """
+    What a channel posts appears in its discussion group, where answers to it are its comments.
+    """
     group = bot.chats[int(str(post.chat.discussion))]
     content = {
         name: value

@@ -1,0 +1,172 @@
+"""The running gateway: what is open, what it answers on request, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from turngate.adapters.screens import Screens
+from turngate.gateway.daemon.account_supervisor import AccountState, Supervisor
+from turngate.gateway.daemon.backups import Backups
+from turngate.gateway.daemon.control.requests import Args, Line
+from turngate.gateway.daemon.health import Health
+from turngate.gateway.daemon.metrics_snapshot import MetricsSnapshot
+from turngate.gateway.daemon.reload import Reload
+from turngate.gateway.daemon.session_end_notices import SessionEndNotices
+from turngate.gateway.daemon.shutdown import CUT_OFF, say_that_it_goes_on
+from turngate.gateway.daemon.sweep import Sweep
+from turngate.gateway.domain.crashpoints import crashpoint
+from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.ports.adapter import Adapter
+from turngate.gateway.domain.ports.clock import Clock
+from turngate.gateway.domain.serialization import Json
+from turngate.gateway.domain.store_values import SessionFilter
+from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.connected_accounts import AccountKey
+from turngate.gateway.pipeline import Pipeline
+from turngate.gateway.rules import outcomes
+from turngate.gateway.stores.sqlite import SqliteStore
+from turngate.gateway.web import WebServer
+
+_CONCERNED_FOR = timedelta(days=7)
+_FOR_LAST_WORDS = timedelta(seconds=2)
+
+
+@dataclass(slots=True, kw_only=True)
+class Gateway:
+    """Everything that is open while the gateway runs."""
+
+    store: SqliteStore
+    pipeline: Pipeline
+    observer: Observer
+    clock: Clock
+    health: Health
+    metrics_snapshot: MetricsSnapshot
+    sweep: Sweep
+    session_end_notices: SessionEndNotices
+    backups: Backups
+    reload: Reload
+    hurry: asyncio.Event
+    account_tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    web: WebServer | None = None
+
+    def supervise(self, accounts: Mapping[AccountKey, Adapter]) -> None:
+        """Add a supervisor for each account. `start_tasks` starts them."""
+        self.health.supervisors = [
+            Supervisor(
+                adapter,
+                name,
+                store=self.pipeline.store,
+                clock=self.clock,
+                observer=self.observer,
+                tell_of_gap=self.tell_of_gap,
+            )
+            for (_, name), adapter in accounts.items()
+        ]
+
+    def start_tasks(
+        self, tasks: asyncio.TaskGroup, screens: Sequence[Screens]
+    ) -> list[asyncio.Task[None]]:
+        """Start to receive and to do the periodic work. Returns the tasks that receive."""
+        receive = self.pipeline.receive
+        own = [tasks.create_task(each.run(receive), name="intake") for each in screens]
+        self.account_tasks = [
+            tasks.create_task(supervisor.run(receive), name="intake")
+            for supervisor in self.health.supervisors
+        ]
+        tasks.create_task(self.sweep.run(), name="sweep")
+        tasks.create_task(self.session_end_notices.run(), name="endings")
+        tasks.create_task(self.backups.run(), name="backups")
+        tasks.create_task(self.health.watch(), name="watch")
+        return [*own, *self.account_tasks]
+
+    async def tell_of_gap(self, platform: str, account: str, since: datetime) -> None:
+        """Notify the recent conversations of an account that may have missed messages."""
+        text = (
+            f"I was away, and what was written here since {since:%Y-%m-%d %H:%M} UTC may not "
+            "have reached me."
+        )
+        lately = SessionFilter(current_only=True, active_within=_CONCERNED_FOR)
+        told = set[
+            tuple[str | None, str | None]
+        ]()  # in a group everybody may have a session of his own
+
+        for session in await self.store.sessions(lately):
+            origin = session.origin
+            chat = origin.chat_id, origin.thread_id
+            if origin.account_key != (platform, account) or chat in told:
+                continue
+
+            told.add(chat)
+            entries = (outcomes.notice(text, self.clock.now()),)
+            parts = (Part(target=origin, text=text),)
+            await self.pipeline.delivery.deliver(
+                await self.store.tell(session.id, entries=entries, parts=parts)
+            )
+
+    async def link(self, args: Args, line: Line) -> Json:
+        """Handle the control request for a one-time login link of the web chat."""
+        if self.web is None:
+            raise Refused(
+                "the web door is closed: web.listen is null in the config; set it and restart "
+                "the daemon"
+            )
+        return {"url": self.web.link()}
+
+    async def until_refused(self) -> None:
+        """
+        Return when every platform has refused our credentials and there is no other way in; else
+        never.
+        """
+        if self.account_tasks:
+            await asyncio.wait(self.account_tasks)
+
+        refused = [
+            supervisor.report.state is AccountState.REFUSED
+            for supervisor in self.health.supervisors
+        ]
+        if self.web is not None or not refused or not all(refused):
+            await asyncio.Event().wait()
+
+    @property
+    def drain(self) -> timedelta:
+        """How long a stop waits for running turns."""
+        return self.reload.config.turns.drain
+
+    async def finish_what_runs(self) -> None:
+        """
+        Drain: short turns end and are delivered; longer ones are cut off and resume after the
+        restart.
+
+        Turns that must not run again are ended with what they had said. Users who still wait are
+        notified, unless a second signal asks for an immediate stop.
+        """
+        self.observer.stopping()
+        crashpoint("drain")
+        await self._unless_hurried(self.pipeline.lanes.close(), self.drain)
+        if not self.hurry.is_set():
+            await self._unless_hurried(
+                self.pipeline.lanes.end_what_runs_once(CUT_OFF), _FOR_LAST_WORDS
+            )
+
+        unanswered = self.pipeline.lanes.unanswered()
+        if unanswered:
+            self.observer.cut_off(len(unanswered))
+            await self._unless_hurried(
+                say_that_it_goes_on(unanswered, self.pipeline), _FOR_LAST_WORDS
+            )
+
+    async def _unless_hurried(self, work: Coroutine[None, None, None], longest: timedelta) -> None:
+        working = asyncio.ensure_future(work)
+        hurried = asyncio.ensure_future(self.hurry.wait())
+        await asyncio.wait(
+            {working, hurried}, timeout=longest.total_seconds(), return_when=asyncio.FIRST_COMPLETED
+        )
+        hurried.cancel()
+        working.cancel()
+        await asyncio.wait({working})
+        if not working.cancelled() and (error := working.exception()) is not None:
+            self.observer.bug(error)  # whatever it is, it must not keep us from closing
