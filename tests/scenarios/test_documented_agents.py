@@ -1,4 +1,4 @@
-"""What the README says of agents works as it stands there, pasted."""
+"""What the docs say of agents works as it is written, pasted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from tests.commands import PATIENCE, ROOT, turngate
 
 def pasted(kind: str, language: str, port: int = 9000) -> str:
     """A block of the section about a kind. The port may be somebody else's here."""
-    section = (ROOT / "README.md").read_text().partition(f"\n### {kind}\n")[2].partition("\n#")[0]
+    section = (
+        (ROOT / "docs" / "agents.md")
+        .read_text()
+        .partition(f"\n### {kind}\n")[2]
+        .partition("\n#")[0]
+    )
     found = re.search(rf"```{language}\n(.*?)```", section, re.DOTALL)
     assert found is not None
     return found[1].replace("9000", str(port))

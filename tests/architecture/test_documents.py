@@ -1,0 +1,78 @@
+"""The documents say what was measured, and nothing that they name is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from tests.benchmarks import report
+from tests.crash import kill_matrix
+from tests.crash.kills import ALL_POINTS
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = [
+    README,
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+
+_LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"`((?:adapters|config|gateway|tests)/[\w./-]+)`")
+
+
+def test_the_figures_are_those_of_the_last_benchmark() -> None:
+    assert report.table(json.loads(report.RESULTS.read_text())) in report.PAGE.read_text()
+
+
+def test_the_kill_matrix_is_that_of_the_last_run_and_has_zeros_where_it_must() -> None:
+    found = json.loads(kill_matrix.RESULTS.read_text())
+    written = kill_matrix.START + kill_matrix.table(found) + kill_matrix.END
+
+    assert written in kill_matrix.PAGE.read_text()
+    assert {row["point"] for row in found} == {*ALL_POINTS, "random", "power cut"}
+    assert [(row["lost"], row["answered twice"]) for row in found] == [(0, 0)] * len(found)
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    links = [
+        (page, target)
+        for page in PAGES
+        for target in _LINK.findall(_FENCE.sub("", page.read_text()))
+        if "://" not in target and not target.startswith("mailto:")
+    ]
+
+    assert links
+    assert [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page, target in links
+        if not (page.parent / target).exists()
+    ] == []
+
+
+def test_every_file_that_is_named_exists() -> None:
+    named = [(page, name) for page in PAGES for name in _FILE.findall(page.read_text())]
+
+    assert named
+    assert [
+        f"{page.relative_to(ROOT)}: {name}" for page, name in named if not (ROOT / name).exists()
+    ] == []
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    named = {
+        name
+        for page in PAGES
+        for name in re.findall(r"(?:^|`)make ([\w-]+)", page.read_text(), re.MULTILINE)
+    }
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+    assert named
+    assert named <= targets
+
+
+def test_the_readme_fits_on_a_few_screens() -> None:
+    assert len(README.read_text().splitlines()) <= 150
