@@ -96,7 +96,7 @@ def _has_form_of(entry: AccessEntry, whom: Whom) -> bool:
 def _no_platform(platform: str) -> str:
     if platform in ("local", "web"):
         return (
-            f"{platform} needs no entry: whoever sits at this machine is its admin; remove "
+            f"{platform} needs no entry: its users are this machine's own, and admins; remove "
             "the entry"
         )
     return (

@@ -58,7 +58,7 @@ def find_warnings(document: Document) -> list[Problem]:
             )
         if path == ("access", "direct") and value == "open-dangerously":
             what = (
-                "warning: access.direct: DANGER: everybody who finds the bot can talk to it; "
+                "warning: access.direct: DANGER: anyone who finds the bot can talk to it; "
                 "write pairing instead"
             )
             warnings.append(Problem(document.values[path], what))

@@ -265,7 +265,7 @@ class Pipeline:
 
     async def _ask_agent(self, turn: RunningTurn) -> Outcome:
         files = self.attachments.files
-        recorded = as_recorded(turn.begun.said, turn.messages, files)
+        recorded = as_recorded(turn.begun.user_entries, turn.messages, files)
         message = recorded[-1]
 
         prompt = self._prompt(turn, recorded)
@@ -335,7 +335,7 @@ class Pipeline:
     ) -> Outcome:
         """Turn the result into entries and parts, with its usage and the size of the session."""
         notices = outcomes.words_before(self.policy, turn.session)
-        notices += not_fetched(turn.begun.said, turn.batch)
+        notices += not_fetched(turn.begun.user_entries, turn.batch)
         outcome = outcomes.outcome(result, message, notices, self.clock.now())
 
         billed = self.recorder.billing.billed(

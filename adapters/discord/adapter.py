@@ -120,7 +120,7 @@ class DiscordAdapter:
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
         await self._sender.react(target, message_id, emoji)
 
-    def place(self, chat: str, thread: str | None) -> SessionSource:
+    def source_of(self, chat: str, thread: str | None) -> SessionSource:
         """
         Build the source of a chat. Direct chats are known by their user, so any other id is a
         server's channel.

@@ -274,7 +274,7 @@ def _translate_errors(attempt: _Attempt) -> Iterator[None]:
             raise Unreachable("Discord did not answer") from exc
         raise NotSent("Discord was not asked: too much waits there") from exc
     except (ValueError, TypeError, KeyError) as exc:
-        raise Unreachable("Discord answered in words that nobody understands") from exc
+        raise Unreachable("Discord sent an answer that cannot be parsed") from exc
 
 
 def _decoded(answer: object) -> object:
@@ -318,7 +318,7 @@ def _error_of(exc: _ErrorAnswer) -> TurngateError:
 
 
 def _refusal(exc: discord.HTTPException) -> TurngateError:
-    said, code = _explained(exc)
+    explanation, code = _explained(exc)
     match exc.status, code:
         case _, code if code == _TOKEN_OVER:
             return InteractionOver("the interaction is over")
@@ -332,7 +332,7 @@ def _refusal(exc: discord.HTTPException) -> TurngateError:
         case _, code if code == _NO_PERMISSION:
             return Forbidden("the bot may not do that in this channel", sees=True)
 
-    words = said.splitlines()[0] if said else ""
+    words = explanation.splitlines()[0] if explanation else ""
     return Undeliverable(f"Discord does not take it ({exc.status}, code {code})", words=words)
 
 
@@ -340,8 +340,8 @@ def _explained(exc: discord.HTTPException) -> tuple[str, int]:
     """Return message and code, also where discord.py did not recognise JSON."""
     with suppress(ValueError):
         match json.loads(exc.text):
-            case {"message": str(said), "code": int(code)}:
-                return said, code
+            case {"message": str(explanation), "code": int(code)}:
+                return explanation, code
     return exc.text, exc.code
 
 

@@ -165,7 +165,7 @@ def _of_application(application: Payload) -> Iterator[Finding]:
 
     if application.get("bot_require_code_grant"):
         yield Finding(
-            words=f"nobody can invite it: switch off Requires OAuth2 Code Grant at {page}",
+            words=f"it cannot be invited: switch off Requires OAuth2 Code Grant at {page}",
             is_error=True,
         )
 
@@ -174,7 +174,7 @@ def _of_starts(gateway: Payload) -> Finding:
     """Report the remaining session starts: at zero Discord resets the token."""
     limit = gateway.get("session_start_limit")
     if limit is None:
-        return Finding(words="events can be received; nobody counts the connections")
+        return Finding(words="events can be received; the number of connections is not limited")
 
     left = limit.get("remaining", 0)
     total = limit.get("total", 0)

@@ -59,7 +59,7 @@ class Connector(aiohttp.TCPConnector):
             async with asyncio.timeout(self._to_connect):
                 return await super().connect(req, traces, timeout)
         except TimeoutError as exc:
-            raise aiohttp.ConnectionTimeoutError("nobody answered there") from exc
+            raise aiohttp.ConnectionTimeoutError("connection timed out") from exc
 
     def _moved(self, url: URL) -> URL:
         host = url.host or ""

@@ -76,7 +76,7 @@ class Reader:
         try:
             return normalise(event, payload, chat, me, now, self._directory.names(chat.guild))
         except _MALFORMED:
-            _log.warning("an event was left out: nobody understands it")
+            _log.warning("an event was left out: its form is unknown")
             return None
 
     async def me(self) -> Me:
@@ -265,4 +265,4 @@ def _skip_malformed() -> Iterator[None]:
     try:
         yield
     except _MALFORMED:
-        _log.warning("an event was left out: nobody understands it")
+        _log.warning("an event was left out: its form is unknown")

@@ -88,16 +88,16 @@ class Interactions:
     async def decline(self, interaction: Interaction, words: str) -> None:
         """Tell only the user why nothing is done."""
         self._open.pop(interaction.id, None)
-        said = {"content": words, "flags": _EPHEMERAL}
+        data = {"content": words, "flags": _EPHEMERAL}
 
         async with interaction.deferring:
             if not interaction.is_deferred:
                 interaction.is_deferred = True
-                return await self._call_back(interaction, {"type": _Answer.MESSAGE, "data": said})
+                return await self._call_back(interaction, {"type": _Answer.MESSAGE, "data": data})
 
         if interaction.is_press:
             await self._api.call(
-                "POST", "/webhooks/{webhook_id}/{webhook_token}", interaction.hook, body=said
+                "POST", "/webhooks/{webhook_id}/{webhook_token}", interaction.hook, body=data
             )
         else:
             await self._api.call("PATCH", ORIGINAL, interaction.hook, body={"content": words})

@@ -204,8 +204,10 @@ class Listener:
         except Undeliverable:
             return 0
 
-        said = (message for message in page if str((message.get("author") or {}).get("id")) != me)
-        return max((int(message["id"]) for message in said), default=0)
+        messages = (
+            message for message in page if str((message.get("author") or {}).get("id")) != me
+        )
+        return max((int(message["id"]) for message in messages), default=0)
 
 
 def _shards_of(gateway: object, now: datetime) -> tuple[str, int]:

@@ -26,7 +26,7 @@ _CHANNEL = re.compile(
 def readable(text: str, names: Names, *, bot: str, bot_name: str) -> str:
     """Replace tokens by names. Unknown ones stay."""
 
-    def said(found: re.Match[str]) -> str:
+    def written(found: re.Match[str]) -> str:
         kind = found.lastgroup or ""
         value = found[found.lastgroup or 0]
         match kind:
@@ -43,7 +43,7 @@ def readable(text: str, names: Names, *, bot: str, bot_name: str) -> str:
 
         return value
 
-    return _TOKEN.sub(said, text)
+    return _TOKEN.sub(written, text)
 
 
 def without_ids(text: str) -> str:

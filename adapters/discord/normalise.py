@@ -91,9 +91,9 @@ def normalise(
     """
     match event:
         case "MESSAGE_CREATE":
-            return _said(payload, chat, me, names, MessageKind.NEW)
+            return _message(payload, chat, me, names, MessageKind.NEW)
         case "MESSAGE_UPDATE" if _is_edit(payload):
-            return _said(payload, chat, me, names, MessageKind.EDIT)
+            return _message(payload, chat, me, names, MessageKind.EDIT)
         case "MESSAGE_DELETE":
             return _deleted(payload, chat, me, now)
         case "MESSAGE_REACTION_ADD":
@@ -124,7 +124,7 @@ def _is_edit(message: Payload) -> bool:
     return bool(message.get("edited_timestamp")) and "author" in message
 
 
-def _said(
+def _message(
     message: Payload, chat: Channel, me: Me, names: Names, kind: MessageKind
 ) -> InboundMessage | None:
     attachments = attachments_of(message)

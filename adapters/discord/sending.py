@@ -145,12 +145,12 @@ class Sender:
             forum = await self._forum(part.target)
             if forum is None and not self._cache.was_tried(nonce) and is_remembered:
                 return None
-            said = (
+            history = (
                 self._posts_in(forum, after)
                 if forum
                 else self._own_messages_in(await self._channel(part.target), after)
             )
-            async for message in said:
+            async for message in history:
                 if self._is_it(part, message, nonce):
                     self._cache.sent(str(message["id"]), message.get("channel_id"), nonce)
                     return Sent(message_id=str(message["id"]), at=now)

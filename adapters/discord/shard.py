@@ -212,7 +212,7 @@ class Shard:
         """
         frame = json.loads(text)
         if not isinstance(frame, dict) or not isinstance(frame.get("s"), int | None):
-            raise Unreachable("Discord sent something that nobody understands")
+            raise Unreachable("Discord sent an event that cannot be parsed")
 
         if frame.get("op") == _ACKNOWLEDGED and self._ready_by is None:
             self._beat()

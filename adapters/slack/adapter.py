@@ -169,7 +169,7 @@ class SlackAdapter:
     def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         return self._downloader.fetch(attachment)
 
-    def place(self, chat: str, thread: str | None) -> SessionSource:
+    def source_of(self, chat: str, thread: str | None) -> SessionSource:
         """Return the target for a chat id. A user id is accepted too and means the direct chat."""
         return SessionSource(
             platform=PLATFORM,

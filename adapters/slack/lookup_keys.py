@@ -65,9 +65,9 @@ def assistant_thread_in(body: Json) -> LookupKeys | None:
 
 def _keys_of_event(event: Json) -> LookupKeys | None:
     chat = text_in(event, "channel") or text_in(dict_in(event, "item"), "channel")
-    said = dict_in(event, "message") or dict_in(event, "previous_message") or event
+    inner = dict_in(event, "message") or dict_in(event, "previous_message") or event
     return _keys(
-        MessageRef.of(said, chat, kind=text_in(event, "channel_type")), Author.of(said).user
+        MessageRef.of(inner, chat, kind=text_in(event, "channel_type")), Author.of(inner).user
     )
 
 

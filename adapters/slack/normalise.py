@@ -154,14 +154,14 @@ def _from_edit(
         return None
 
     ref = MessageRef.of(message, text_in(event, "channel"), kind=text_in(event, "channel_type"))
-    said = _from_message(message, ref, event_ids, me, known)
-    if said is None:
+    normalised = _from_message(message, ref, event_ids, me, known)
+    if normalised is None:
         return None
 
     version = text_in(dict_in(message, "edited"), "ts") or text_in(event, "event_ts", "ts")
     names = (*event_ids, f"edit:{ref.chat}:{ref.ts}:{version}")
 
-    return replace(said, kind=MessageKind.EDIT, event_ids=names)
+    return replace(normalised, kind=MessageKind.EDIT, event_ids=names)
 
 
 def _words_differ(message: Json, before: Json) -> bool:

@@ -140,9 +140,9 @@ class Sender:
 
         Slack returns no message id, so the answer cannot be found again.
         """
-        said = {"text": plain(part.text), "response_type": "ephemeral"}
+        body = {"text": plain(part.text), "response_type": "ephemeral"}
         with translated_errors():
-            async with self._api.session.post(url, json=said, allow_redirects=False) as response:
+            async with self._api.session.post(url, json=body, allow_redirects=False) as response:
                 status = response.status
 
         if status >= 500:

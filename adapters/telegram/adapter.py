@@ -100,7 +100,7 @@ class TelegramAdapter:
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
         await self._sender.react(target, message_id, emoji)
 
-    def place(self, chat: str, thread: str | None) -> SessionSource:
+    def source_of(self, chat: str, thread: str | None) -> SessionSource:
         """Build the source of a chat: users have positive ids, groups negative ones."""
         is_group = not chat.isdecimal()
         return SessionSource(
@@ -123,6 +123,6 @@ class TelegramAdapter:
         self.progress = Moment.now(self._clock)
 
 
-def connect(account: Account, places: CatchUpChats, clock: Clock) -> TelegramAdapter:
+def connect(account: Account, chats: CatchUpChats, clock: Clock) -> TelegramAdapter:
     """Create the adapter. `places` is unused: Telegram queues updates for an offline bot."""
     return TelegramAdapter(account, clock)

@@ -140,7 +140,7 @@ def _translate_errors() -> Iterator[None]:
     except TelegramAPIError as exc:
         raise _error_of(exc) from exc
     except (ClientDecodeError, UnicodeDecodeError) as exc:
-        raise Unreachable("Telegram answered in words that nobody understands") from exc
+        raise Unreachable("Telegram sent an answer that cannot be parsed") from exc
     except (aiohttp.ClientError, OSError) as exc:
         raise Unreachable("the connection to Telegram broke") from exc
 

@@ -150,7 +150,7 @@ def _parsed(raw: Raw) -> Update | None:
     try:
         return Update.model_validate(raw)
     except ValidationError:
-        _log.warning("an update was left out: nobody understands it")
+        _log.warning("an update was left out: its form is unknown")
         return None
 
 

@@ -93,12 +93,12 @@ def _without_html(markdown: str) -> str:
         if "<" not in text:
             break
         source = text.encode()
-        places = sorted(
+        offsets = sorted(
             set(_tags(source, pyromark.events_with_range(text, options=STANDARD_OPTIONS)))
         )
-        if not places:
+        if not offsets:
             break
-        bounds = [0, *places, len(source)]
+        bounds = [0, *offsets, len(source)]
         text = b"\\".join(source[start:end] for start, end in pairwise(bounds)).decode()
 
     return text
@@ -106,10 +106,10 @@ def _without_html(markdown: str) -> str:
 
 def _tags(source: bytes, events: Iterable[tuple[Any, Any]]) -> Iterable[int]:
     """Yield the byte offsets of tags."""
-    for event, place in events:
+    for event, position in events:
         if isinstance(event, dict) and ("InlineHtml" in event or "Html" in event):
-            tags = source[place["start"] : place["end"]]
-            yield from (place["start"] + found.start() for found in re.finditer(rb"<", tags))
+            tags = source[position["start"] : position["end"]]
+            yield from (position["start"] + found.start() for found in re.finditer(rb"<", tags))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

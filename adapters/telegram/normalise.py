@@ -71,11 +71,11 @@ def normalise(update: Update, me: Me, now: datetime) -> InboundMessage | None:
     was addressed.
     """
     number = f"update:{update.update_id}"
-    if (said := update.message or update.channel_post) is not None:
-        if said.migrate_to_chat_id is not None:
-            return _moved(said, said.migrate_to_chat_id, me, number)
+    if (posted := update.message or update.channel_post) is not None:
+        if posted.migrate_to_chat_id is not None:
+            return _moved(posted, posted.migrate_to_chat_id, me, number)
         return _message(
-            said, me, (number, f"message:{said.chat.id}:{said.message_id}"), MessageKind.NEW
+            posted, me, (number, f"message:{posted.chat.id}:{posted.message_id}"), MessageKind.NEW
         )
 
     if (edited := update.edited_message or update.edited_channel_post) is not None:

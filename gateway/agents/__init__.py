@@ -1,4 +1,4 @@
-"""The kinds of agents, one file each, imported when the config names the kind."""
+"""The agent kinds, one module each, imported when the config names the kind."""
 
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -24,6 +24,7 @@ def load_agent(spec: AgentSpec) -> Agent:
     try:
         make = next(iter(outside)).load() if outside else import_module(module).make
     except ModuleNotFoundError as exc:
+        # Any other name is a library that the kind imports, an optional dependency.
         if exc.name == module:
             raise ConfigError(f"agents.{spec.name}: there is no kind {spec.kind}") from exc
         cure = "install what its package needs" if outside else f"install turngate[{spec.kind}]"

@@ -1,5 +1,6 @@
 """
-A model behind Anthropic's Messages API, or a server that speaks it: POST /v1/messages, streamed.
+The agent kind `anthropic`: a model behind Anthropic's Messages API or a compatible server, with
+POST /v1/messages, streamed.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ _ENDED_EARLY = {
     "pause_turn": "the answer was cut off: the model paused",
     "refusal": "the answer was cut by a filter of the model's",
 }
+# Errors inside a stream have no status of their own: it began with 200.
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -80,21 +82,18 @@ Quote = Callable[[str], str]
 
 
 class AnthropicAgent:
-    """Asks one model."""
-
     def __init__(self, spec: AgentSpec, timeouts: CallTimeouts | None = None) -> None:
         check_options(spec, _OURS)
         self._spec = spec
         self._model = model_of(spec, "claude-sonnet-4-5")
         headers = {"anthropic-version": _VERSION}
-        place = endpoint(
+        server = endpoint(
             spec, default=_HOME, below="/v1/messages", headers=headers, key_as="x-api-key: "
         )
-        self._quote = place.quoted
-        self._server = ModelServer(place, timeouts)
+        self._quote = server.quoted
+        self._server = ModelServer(server, timeouts)
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        """As the port has it."""
         body = await asyncio.to_thread(self._body, turn) if has_files(turn) else self._body(turn)
         try:
             async with (
@@ -107,18 +106,18 @@ class AnthropicAgent:
             raise refusal.as_error() from refusal
 
     async def close(self) -> None:
-        """As the port has it."""
         await self._server.close()
 
     def _body(self, turn: Turn) -> bytes:
-        """May read files."""
-        said = dialogue(turn, images=self._spec.images)
+        """Build the request. Reads attachments: called in a thread if there are any."""
+        utterances = dialogue(turn, images=self._spec.images)
         body: Message = {
             "max_tokens": self._spec.max_tokens or _MAX_TOKENS,
-            **_tools(said),
+            **_tools(utterances),
+            # The operator's options replace what stands before them, and nothing after them.
             **self._spec.options,
             "model": self._model,
-            "messages": _messages(said),
+            "messages": _messages(utterances),
             "stream": True,
         }
         if system := _system(turn):
@@ -128,23 +127,22 @@ class AnthropicAgent:
 
 
 def make(spec: AgentSpec) -> AnthropicAgent:
-    """Raises ConfigError if it does not say which model to ask, or where."""
+    """Make the agent. Raises ConfigError without a model, an API key or a valid address."""
     return AnthropicAgent(spec)
 
 
 def _system(turn: Turn) -> list[Json]:
-    """
-    The prompt is the same in every turn, and what was said of the place is not: what may be cached
-    ends between.
-    """
     texts = list(filter(None, (turn.system, turn.context)))
     blocks: list[Json] = [{"type": "text", "text": text} for text in texts]
+    # The API caches everything up to the marked block. The system prompt is the same in every turn,
+    # the context is not, so the mark stands between them.
     return [{"type": "text", "text": texts[0], **_CACHED}, *blocks[1:]] if texts else []
 
 
-def _tools(said: Sequence[Utterance]) -> Message:
-    """The API wants every tool that was ever used to be described. None of them may be used now."""
-    names = dict.fromkeys(_name(call) for each in said for call in each.calls)
+def _tools(utterances: Sequence[Utterance]) -> Message:
+    # The API refuses tool calls in the history unless their tools are declared. The gateway runs
+    # none of them, so the model may not call one now.
+    names = dict.fromkeys(_name(call) for each in utterances for call in each.calls)
     if not names:
         return {}
     gone = "Was used earlier in this conversation and is not there any more."
@@ -155,12 +153,12 @@ def _tools(said: Sequence[Utterance]) -> Message:
     return {"tools": tools, "tool_choice": {"type": "none"}}
 
 
-def _messages(said: Sequence[Utterance]) -> list[Json]:
+def _messages(utterances: Sequence[Utterance]) -> list[Json]:
     """Build the messages. Tool results belong to the user's side, before the user's next text."""
     messages: list[Json] = []
     results: list[Json] = []
 
-    for each in said:
+    for each in utterances:
         content = [_block(block) for block in each.content]
         if each.by_person:
             messages.append({"role": "user", "content": [*results, *content]})
@@ -182,7 +180,7 @@ def _messages(said: Sequence[Utterance]) -> list[Json]:
 
 
 def _thinking(each: Utterance) -> list[Json]:
-    """Only what is signed is taken back, and only the call that it led to needs it."""
+    # The API accepts only signed thinking, and needs it only before the tool call it led to.
     thought = each.thinking
     if thought is None or thought.signature is None or not each.calls:
         return []
@@ -199,12 +197,12 @@ def _block(block: Content) -> Json:
 
 
 def _name(call: Call) -> str:
-    """Tools of other agents have names that this API does not take."""
+    # The call may come from another agent, whose tool names this API would refuse.
     return _NOT_IN_A_NAME.sub("_", call.name)[:64] or "tool"
 
 
 class _Message:
-    """One answer, event by event."""
+    """The state of one streamed answer. Implements `ModelStream`."""
 
     def __init__(self, quote: Quote) -> None:
         self._quote = quote
@@ -218,16 +216,14 @@ class _Message:
 
     @property
     def is_complete(self) -> bool:
-        """As `ModelStream` has it."""
         return self.is_over or bool(self._stop)
 
     @property
     def shortcoming(self) -> str | None:
-        """As `ModelStream` has it."""
         return _ENDED_EARLY.get(self._stop)
 
     def hear(self, data: str) -> Iterator[AgentEvent]:
-        """As `ModelStream` has it. What is not known is skipped, as the API asks for."""
+        """Convert one message. Unknown types are skipped, as the API's documentation requires."""
         event = parsed(data)
         match event.get("type"):
             case "message_start":
@@ -240,6 +236,8 @@ class _Message:
                 yield from self._sign()
             case "message_delta":
                 self._stop = word(child(event, "delta").get("stop_reason")) or self._stop
+                # Counts here are cumulative and replace those of message_start, but a null must
+                # not erase a count that is known.
                 self._usage |= {
                     name: count
                     for name, count in child(event, "usage").items()
@@ -255,16 +253,14 @@ class _Message:
                 raise self._failure(event["error"])
 
     def rest(self) -> Iterator[AgentEvent]:
-        """Calls that the model wants us to run are run by nobody."""
+        # "tool_use" means that the model waits for us to run its calls, and the gateway runs none.
         yield from self._calls.finish(
             ToolStatus.FAILED if self._stop == "tool_use" else ToolStatus.DONE
         )
 
     def usage(self) -> Iterator[AgentEvent]:
-        """
-        What was read from a cache or written into it is not part of the input here, as with us.
-        """
         if self._usage:
+            # Cached tokens are not part of input_tokens in this API, nor in ours.
             yield Usage(
                 input=number(self._usage.get("input_tokens")),
                 output=number(self._usage.get("output_tokens")),
@@ -273,10 +269,12 @@ class _Message:
             )
 
     def _begin(self, index: int, block: Message) -> Iterator[AgentEvent]:
-        """A tool that the server runs itself brings its result as a block of its own."""
         kind = word(block.get("type"))
+        # By suffix: tools that the server itself runs have types such as server_tool_use, and their
+        # results come as blocks of their own, such as web_search_tool_result.
         if kind.endswith("tool_use"):
             yield from self._calls.begin(index, word(block.get("id")), word(block.get("name")))
+            # Empty in a stream, where deltas follow; complete in an answer that is not streamed.
             if block.get("input"):
                 self._calls.add(index, json.dumps(block["input"], ensure_ascii=False))
         elif kind.endswith("tool_result"):
@@ -304,7 +302,7 @@ class _Message:
             self._signature = ""
 
     def _hear_whole(self, message: Message) -> Iterator[AgentEvent]:
-        """From a server that does not stream."""
+        """Convert the whole answer of a server that does not stream."""
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):
             yield from self._begin(index, block if isinstance(block, dict) else {})
@@ -314,7 +312,6 @@ class _Message:
         self.is_over = True
 
     def _failure(self, error: Json) -> ServerRefusal:
-        """As if it had been the status of the answer."""
         kind = word(error.get("type")) if isinstance(error, dict) else ""
         return ServerRefusal(
             _STATUS.get(kind, 500), self._quote(words_of(error)), kind=kind_of(error)

@@ -1,10 +1,9 @@
 """
-Files as blocks that a model takes: pictures inline, short texts as text, anything else as a line
-that names it.
+Files as blocks for a model: images inline, short texts as text, anything else as a line that names
+it.
 
-Reads files, so it is called in a thread. What a file is, its first bytes say: names and types are
-other people's words, and a server refuses a whole request for one picture that is not what it
-claims to be.
+Reads files, so it is called in a thread. The type of an image is read from its first bytes: names
+and types come from users, and a server refuses a whole request for one image of another type.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ _SIGNATURES = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
+# Agents can write to the folder: no link is followed, and a FIFO does not block the thread.
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -61,19 +61,20 @@ Content = TextBlock | Picture
 
 
 class Opener:
-    """Opens the files of one turn, and counts what they weigh together."""
+    """The files of one turn, within a common size limit."""
 
     def __init__(self, *, images: bool) -> None:
         self._images = images
         self._left = LARGEST_IN_ALL
 
     def block(self, file: Attachment) -> Content:
-        """What the model is shown of it. A file that cannot be read is a stand-in, not an error."""
+        """Return the block for a file; a line of text if it cannot be read or shown."""
         if file.path is None:
             return TextBlock(stand_in(file, "it is not here"))
         if file.type is MediaType.AUDIO:
             return TextBlock(stand_in(file, "this model is not given sound"))
         try:
+            # One byte more than the limit, so that a file that grew after fstat is found too large.
             start, size = read_start(file.path, min(LARGEST_PICTURE, self._left) + 1)
         except OSError:
             return TextBlock(stand_in(file, "it is no longer here"))
@@ -110,7 +111,9 @@ class Opener:
 
 
 def read_start(path: str, most: int) -> tuple[bytes, int]:
-    """The beginning of a plain file, and how large the whole is."""
+    """
+    Return up to `most` bytes from the start of a regular file, and its size. Raises OSError.
+    """
     descriptor = os.open(path, _OPEN)
     with os.fdopen(descriptor, "rb") as source:
         found = os.fstat(descriptor)
@@ -121,14 +124,14 @@ def read_start(path: str, most: int) -> tuple[bytes, int]:
 
 
 def picture_type(start: bytes) -> str | None:
-    """By its first bytes; None if it is no picture."""
+    """Return the type of an image by its first bytes; None if it is none of the known types."""
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "image/webp"
     return next((mime for signature, mime in _SIGNATURES if start.startswith(signature)), None)
 
 
 def as_text(content: bytes, mime: str | None) -> str | None:
-    """Words only if it says so and is: of what has no type, the bytes decide."""
+    """Return the content as text; None if its type or its bytes are not those of a text."""
     if mime is not None and not mime.startswith("text/") and mime not in _TEXT_TYPES:
         return None
     if b"\0" in content:

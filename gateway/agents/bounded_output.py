@@ -1,4 +1,4 @@
-"""What an agent sends, in pieces or in lines, up to the most there may be."""
+"""Read the output of an agent, in pieces or lines, with limits for a line and for a turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Read = Callable[[], Awaitable[bytes]]
 
 
 class Output:
-    """Reads with `read`, which gives whatever is there, and nothing at the end."""
+    """The output of one turn. `read` returns the available bytes, and none at the end."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
@@ -28,10 +28,9 @@ class Output:
         self._looked_at = 0
 
     async def piece(self) -> bytes:
-        """
-        The next; nothing at the end. Raises AgentError. Even who always has more to say lets the
-        others work.
-        """
+        """Return the next bytes; empty at the end. Raises AgentError."""
+        # A read of buffered bytes does not yield to the event loop, and an agent that never stops
+        # writing would block all other turns.
         await asyncio.sleep(0)
         piece = await self._read()
         self._size += len(piece)
@@ -40,7 +39,11 @@ class Output:
         return piece
 
     async def line(self) -> bytes | None:
-        """Without its end; None after the last, which needs none. Raises AgentError."""
+        """
+        Return the next line without its line break, which the last may lack; None at the end.
+        Raises AgentError.
+        """
+        # Bytes that were searched are not searched again: long lines would take quadratic time.
         while (end := self._held.find(b"\n", self._looked_at)) < 0:
             self._looked_at = len(self._held)
             if self._looked_at > LONGEST_LINE:
@@ -55,7 +58,7 @@ class Output:
         return self._take(end)
 
     async def rest(self) -> bytes:
-        """All of it, as one line may be long. Raises AgentError."""
+        """Return everything up to the end, within the limit of a line. Raises AgentError."""
         while piece := await self.piece():
             self._held += piece
             if len(self._held) > LONGEST_LINE:

@@ -1,8 +1,6 @@
 """
-What comes in pieces and must be whole before it goes on: characters that a server cut in two, and
-calls of tools.
-
-Pure. Both protocols need both.
+Reassembly of what model servers send in pieces: surrogate pairs and tool calls. Without I/O, for
+both model protocols.
 """
 
 from __future__ import annotations
@@ -17,13 +15,13 @@ _HIGH, _LOW = "\ud800", "\udc00"
 
 
 class TextAssembler:
-    """JSON may hold half a character; the other half comes with the next piece, or never."""
+    """Joins surrogate pairs that a server has split between two JSON strings."""
 
     def __init__(self) -> None:
         self._half = ""
 
     def mend(self, piece: str) -> str:
-        """The text that is whole by now."""
+        """Return the text that is complete by now; half a pair at its end is held back."""
         if piece.isascii() and not self._half:
             return piece
         text, self._half = self._half + piece, ""
@@ -33,7 +31,7 @@ class TextAssembler:
 
 
 def mended(text: str) -> str:
-    """Halves that belong together are one character; what is left of others is replaced."""
+    """Join surrogate pairs, and replace unpaired surrogates, which cannot be stored as UTF-8."""
     return (
         text
         if text.isascii()
@@ -48,57 +46,57 @@ class _Call:
     input: str = ""
 
     def tool(self, status: ToolStatus, output: str | None = None) -> Tool:
+        # At the start the arguments have not arrived yet.
         known = (mended(self.input) or None) if status is not ToolStatus.STARTED else None
         return Tool(id=self.id, name=self.name, status=status, input=known, output=output)
 
 
 class Calls:
     """
-    The calls that a server tells of, by the place it gives each. They are over when it talks again,
-    or has ended.
+    The open tool calls of an answer, by the index that the server gives each. A call ends with its
+    result, if the server sends one, else when the model writes again, or with the answer.
     """
 
     def __init__(self) -> None:
         self._open: dict[int, _Call] = {}
         self._count = 0
 
-    def begin(self, place: int, id: str | None, name: str | None) -> list[Tool]:  # noqa: A002
-        """
-        A call, unless it is the one that is known there. Some servers give all of them one place.
-        """
-        known = self._open.get(place)
+    def begin(self, index: int, id: str | None, name: str | None) -> list[Tool]:  # noqa: A002
+        """Open a call, unless it is the one that is already open at that index."""
+        known = self._open.get(index)
         named = mended(id or "")
+        # Some servers give all calls the same index: then a new id means a new call.
         if known is not None and named in ("", known.id):
             return []
 
         self._count += 1
         call = _Call(id=named or f"call_{self._count}", name=mended(name or "") or "tool")
-        over = self.finish(ToolStatus.DONE, place=place)
-        self._open[place] = call
+        over = self.finish(ToolStatus.DONE, index=index)
+        self._open[index] = call
 
         return [*over, call.tool(ToolStatus.STARTED)]
 
-    def add(self, place: int, more: str) -> None:
-        """Another piece of what it is called with. Raises AgentError if that never ends."""
-        call = self._open.get(place)
+    def add(self, index: int, more: str) -> None:
+        """Append to the arguments of a call. Raises AgentError if they are too long."""
+        call = self._open.get(index)
         if call is None or not more:
             return
         if len(call.input) + len(more) > _LONGEST_CALL:
             raise AgentError(f"it called a tool with more than {_LONGEST_CALL:,} characters")
-        self._open[place] = replace(call, input=call.input + more)
+        self._open[index] = replace(call, input=call.input + more)
 
     def finish(
-        self, status: ToolStatus, *, place: int | None = None, output: str | None = None
+        self, status: ToolStatus, *, index: int | None = None, output: str | None = None
     ) -> list[Tool]:
-        """The one at that place is over, or all of them."""
-        places = list(self._open) if place is None else [at for at in self._open if at == place]
-        return [self._open.pop(at).tool(status, output) for at in places]
+        """Close the call at that index, or all of them."""
+        indexes = list(self._open) if index is None else [at for at in self._open if at == index]
+        return [self._open.pop(at).tool(status, output) for at in indexes]
 
     def finish_named(self, id: str, output: str) -> list[Tool]:  # noqa: A002
-        """The one with this id has given this."""
-        place = next((at for at, call in self._open.items() if call.id == id), None)
+        """Close the call with this id, with its output."""
+        index = next((at for at, call in self._open.items() if call.id == id), None)
         return (
             []
-            if place is None
-            else self.finish(ToolStatus.DONE, place=place, output=mended(output))
+            if index is None
+            else self.finish(ToolStatus.DONE, index=index, output=mended(output))
         )

@@ -1,10 +1,10 @@
 """
-An agent that is any program: started for each turn, in the folder of the session, and ended with
-it.
+The agent kind `command`: any program, started for each turn in the folder of the session, and ended
+with the turn.
 
-In the format `text` it reads what people wrote and writes the answer. In the format `jsonl` it
-reads the whole turn and writes events, one per line, and hears answers, more words and that it
-should stop while it works.
+In the format `text` it reads the messages and writes the answer. In the format `jsonl` it reads the
+whole turn and writes events, one per line; while it works it receives answers, steering and stop on
+its stdin.
 """
 
 from __future__ import annotations
@@ -44,33 +44,34 @@ from turngate.gateway.domain.session import SessionEnded
 from turngate.gateway.domain.transcript import Text
 
 _READ = 16_384
-# For a program that has closed its stdout to tell how it ended; that is done to put its things
-# away; that is stopped.
+# From a closed stdout to the exit status; to clean up after "done"; to clean up after a stop.
 _SECONDS_TO_END = 2.0
 _SECONDS_TO_LEAVE = 0.4
 _SECONDS_TO_STOP = 0.2
 
 
 def make(spec: AgentSpec) -> TextCommand | JsonlCommand:
-    """By the format it speaks. Raises ConfigError if there is no program."""
+    """Make the agent for the configured format. Raises ConfigError if there is no program."""
     if not spec.argv:
         raise ConfigError(f"agents.{spec.name}: which program? write argv: [program, argument]")
     return JsonlCommand(spec) if spec.format == "jsonl" else TextCommand(spec)
 
 
 class TextCommand:
-    """Messages in, answer out."""
+    """A program that reads the messages and writes the answer as plain text."""
 
     def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        """What it writes, as it comes."""
         program = await _started(self._spec, turn.workdir)
         try:
+            # Not drained: a program that answers without reading would never be read. Closing still
+            # sends what is buffered.
             program.stdin.write(_words(turn).encode("utf-8", "replace"))
             program.stdin.close()
             output = Output(partial(program.stdout.read, _READ))
+            # Incremental: a read may end in the middle of a character.
             decoder = codecs.getincrementaldecoder("utf-8")("replace")
             while piece := await output.piece():
                 if text := decoder.decode(piece):
@@ -86,16 +87,17 @@ class TextCommand:
 
 
 class JsonlCommand:
-    """The turn in, events out."""
+    """A program that reads the turn as JSON and writes events."""
 
     def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec
         self._running: dict[TurnId, Program] = {}
+        # Only on instances that want it: `HearsOfEndings` is checked by the presence of the name.
         if spec.session_end:
             self.session_end = self._session_end
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        """Its events, until it says that it is done, or ends."""
+        """Yield its events until it reports `done` or closes its stdout."""
         program = await _started(self._spec, turn.workdir)
         self._running[turn.id] = program
         is_done = False
@@ -110,6 +112,7 @@ class JsonlCommand:
                     yield event
                 if is_done:
                     return
+            # A closed stdout ends the turn as well: no stop is sent, even if the status is bad.
             is_done = True
             await _check_status(program)
             yield Done()
@@ -118,12 +121,11 @@ class JsonlCommand:
             await _leave(program, is_done=is_done)
 
     async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
-        """One line on its stdin; a program that is gone needs none."""
         if turn in self._running:
             _say(self._running[turn], answer_document(ask, option))
 
     async def steer(self, turn: TurnId, text: str) -> bool:
-        """As long as it reads."""
+        """Write the text to its stdin; False if the turn or its stdin has ended."""
         program = self._running.get(turn)
         if program is None or program.stdin.is_closing():
             return False
@@ -131,14 +133,12 @@ class JsonlCommand:
         return True
 
     async def _session_end(self, ending: SessionEnded) -> None:
-        """
-        Started for it as for a turn: one line, and the status tells. Nobody listens to what it
-        says.
-        """
+        """Start the program for one notification; exit status 0 confirms it."""
         program = await _started(self._spec, ending.workdir)
         try:
             _say(program, ending_document(ending))
             program.stdin.close()
+            # Its output is ignored, but a full pipe would block it.
             while await program.stdout.read(_READ):
                 pass
 
@@ -166,15 +166,14 @@ def _attachment(file: Attachment) -> str:
 
 
 def _say(program: Program, document: Mapping[str, Json]) -> None:
-    """Never waits: what a program does not read is kept for it, and goes when it goes."""
+    # Never drained: what a program does not read stays in memory until the program is ended.
     if not program.stdin.is_closing():
         program.stdin.write(written(dict(document)) + b"\n")
 
 
 async def _check_status(program: Program) -> None:
-    """
-    Of one that has closed its stdout. One that stays on has said all the same what it had to say.
-    """
+    """Raise AgentError for a bad exit status, once stdout is closed."""
+    # A program that keeps running after it closed its stdout has still given its whole answer.
     with suppress(TimeoutError):
         async with asyncio.timeout(_SECONDS_TO_END):
             status = await program.status()
@@ -186,9 +185,7 @@ async def _check_status(program: Program) -> None:
 
 
 async def _leave(program: Program, *, is_done: bool) -> None:
-    """
-    Nothing more comes from us; it may put its things away, for longer if it was not told to stop.
-    """
+    """Close its stdin, with a stop before that if it is not done, and leave it time to clean up."""
     try:
         if not is_done:
             _say(program, STOP)
@@ -197,6 +194,6 @@ async def _leave(program: Program, *, is_done: bool) -> None:
         async with asyncio.timeout(_SECONDS_TO_LEAVE if is_done else _SECONDS_TO_STOP):
             await program.status()
     except (AgentError, TimeoutError):
-        pass  # how it ended does not matter any more
+        pass  # the answer is complete or unwanted, so its exit status does not matter
     finally:
         await program.end()

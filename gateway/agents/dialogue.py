@@ -1,7 +1,7 @@
 """
-A turn as a dialogue that every model takes: it begins and ends with a person, the two sides
-alternate, and every call of a tool has its result right after it. Each kind then writes it in the
-words of its own protocol.
+A turn as a dialogue that every model accepts: it begins and ends with a user, the two sides
+alternate, and every tool call has its result right after it. Each agent kind then converts it to
+its own protocol.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _NO_RESULT = "[result unavailable]"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """
-    A tool that was used in an earlier turn, and what it gave back. Ids are made anew: some repeat,
-    some are odd.
+    A tool call of an earlier turn, with its result. `id` is new: ids of agents may repeat, or
+    contain characters that a model server refuses.
     """
 
     id: str
@@ -46,7 +46,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterance:
-    """What one side said in one breath; `calls` and `thinking` are the assistant's alone."""
+    """One message of one side; only the assistant has `calls` and `thinking`."""
 
     by_person: bool
     content: tuple[Content, ...]
@@ -55,20 +55,21 @@ class Utterance:
 
 
 def has_files(turn: Turn) -> bool:
-    """Whether the dialogue is to be made in a thread, since files must be read."""
+    """Return whether files must be read: then `dialogue` is to be called in a thread."""
     return any(message.attachments for message in turn.messages)
 
 
 def dialogue(turn: Turn, *, images: bool) -> list[Utterance]:
-    """All that was said, and what is said now."""
+    """Return the history and the new messages as one dialogue."""
     opener = Opener(images=images)
-    said = _recall(turn.history, shared=turn.shared)
-    said += [_heard(message, opener, shared=turn.shared) for message in turn.messages]
-    return _alternating(said)
+    utterances = _recall(turn.history, shared=turn.shared)
+    utterances += [_heard(message, opener, shared=turn.shared) for message in turn.messages]
+    return _alternating(utterances)
 
 
 def _heard(message: InboundMessage, opener: Opener, *, shared: bool) -> Utterance:
     files = tuple(opener.block(each) for each in message.attachments)
+    # In a shared chat also for a file without text: the mark before it names the sender.
     has_words = bool(message.text.strip()) or not files or shared
     words = (TextBlock(spoken(message, shared=shared)),) if has_words else ()
     return Utterance(by_person=True, content=(*words, *files))
@@ -81,52 +82,54 @@ class _Numbers:
     count: int = 0
     open: dict[str, int] = field(default_factory=dict)
 
-    def call(self, call: ToolCall, place: int) -> Call:
+    def call(self, call: ToolCall, index: int) -> Call:
         self.count += 1
-        self.open[call.id] = place
+        self.open[call.id] = index
         return Call(id=f"call_{self.count}", name=call.name, arguments=_arguments(call.arguments))
 
 
 def _recall(history: Iterable[Entry], *, shared: bool) -> list[Utterance]:
-    said: list[Utterance] = []
+    utterances: list[Utterance] = []
     numbers = _Numbers()
 
     for entry in history:
         if entry.role is Role.TOOL:
-            place = numbers.open.pop(entry.tool_call_id or "", None)
-            if place is not None:
-                said[-1] = _with_result(said[-1], place, recalled(entry, shared=shared))
+            index = numbers.open.pop(entry.tool_call_id or "", None)
+            # `open` has entries only while the last utterance is the one with the calls.
+            if index is not None:
+                utterances[-1] = _with_result(utterances[-1], index, recalled(entry, shared=shared))
             continue
         numbers.open.clear()
         utterance = _recalled(entry, numbers, shared=shared)
         if utterance.content or utterance.calls:
-            said.append(utterance)
+            utterances.append(utterance)
 
-    return said
+    return utterances
 
 
 def _recalled(entry: Entry, numbers: _Numbers, *, shared: bool) -> Utterance:
-    """A summary is nobody's answer: it is told, as a person would."""
     words = recalled(entry, shared=shared)
     content = (TextBlock(words),) if words.strip() else ()
+    # A summary is no answer of the model, so it stands on the user's side.
     if entry.role is not Role.ASSISTANT or entry.origin is Origin.SUMMARY:
         return Utterance(by_person=True, content=content)
-    calls = tuple(numbers.call(call, place) for place, call in enumerate(entry.tool_calls))
+    calls = tuple(numbers.call(call, index) for index, call in enumerate(entry.tool_calls))
     return Utterance(
         by_person=False, content=content, calls=calls, thinking=entry.reasoning if calls else None
     )
 
 
-def _with_result(utterance: Utterance, place: int, result: str) -> Utterance:
+def _with_result(utterance: Utterance, index: int, result: str) -> Utterance:
     calls = [*utterance.calls]
-    calls[place] = replace(calls[place], result=result or _NO_RESULT)
+    calls[index] = replace(calls[index], result=result or _NO_RESULT)
     return replace(utterance, calls=tuple(calls))
 
 
-def _alternating(said: Sequence[Utterance]) -> list[Utterance]:
-    """Neighbours of one side become one, unless results stand between them."""
+def _alternating(utterances: Sequence[Utterance]) -> list[Utterance]:
+    """Merge neighbours of the same side, and let the dialogue begin with a user."""
     merged: list[Utterance] = []
-    for each in said:
+    for each in utterances:
+        # After calls come their results, which separate the two.
         if merged and merged[-1].by_person is each.by_person and not merged[-1].calls:
             merged[-1] = replace(each, content=merged[-1].content + each.content)
         else:
@@ -137,7 +140,7 @@ def _alternating(said: Sequence[Utterance]) -> list[Utterance]:
 
 
 def _arguments(written: str) -> dict[str, Json]:
-    """An object, as every protocol wants it, whatever an agent wrote."""
+    """Return the arguments as an object, which every protocol requires."""
     try:
         value: Json = json.loads(written)
     except (ValueError, RecursionError):

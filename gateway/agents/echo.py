@@ -1,8 +1,8 @@
 """
-The agent that needs nothing: it streams back what it understood.
+The agent kind `echo`, the default: it streams back the text it received.
 
-What it was told, which session this is and how many turns it has seen, so that a person can watch
-resets, isolation and history at work before there is a model behind them.
+It adds the session and the number of turns it remembers, so that resets, isolation and history can
+be tried before a model is configured.
 """
 
 from __future__ import annotations
@@ -26,19 +26,15 @@ from turngate.gateway.domain.transcript import (
     Text,
 )
 
-# Words with the blanks after them. A long text comes in as many pieces, each of more words.
+# Words with the blanks around them, so that joining them gives the same text.
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
+# Limits the duration of an answer: a long text has longer pieces, not more of them.
 _MOST_PIECES = 60
 _PAUSE = 0.02
 
 
 class EchoAgent:
-    """Says what it heard."""
-
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        """
-        The answer in pieces, with a short pause between them so that the streaming can be seen.
-        """
         answer = _answer(turn)
         for piece in _pieces(answer):
             yield Text(piece)
@@ -49,15 +45,11 @@ class EchoAgent:
 
 
 def make(spec: AgentSpec) -> EchoAgent:
-    """There is nothing to decide about it."""
     return EchoAgent()
 
 
 def _answer(turn: Turn) -> str:
-    """
-    The text comes last and as it was, so that whatever it holds (an open code block) spoils nothing
-    after it.
-    """
+    # The user's text comes last: an open code block in it would swallow what follows.
     heard = (
         "\n\n".join(filter(None, (message.text for message in turn.messages)))
         or "(nothing in words)"
@@ -86,7 +78,7 @@ def _where(turn: Turn) -> str:
 
 
 def _turns(turn: Turn) -> int:
-    """Earlier turns it was shown: messages that were answered together are one."""
+    """Return the number of earlier turns. Messages that were answered together are one turn."""
     talk = [
         entry.role
         for entry in turn.history

@@ -1,9 +1,7 @@
 """
-Where a model is asked: an address, what is sent along with every request, and what must never be
-repeated to anybody.
+The address of a model server, with the headers of every request and the secret to hide.
 
-Made once from the config, so that a mistake there is found at the start and not by the first person
-who writes.
+Made once from the config, so that a mistake there is reported at startup and not by the first turn.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from turngate.gateway.domain.text import cut, folded
 
 _LONGEST_WORDS = 300
 _HIDDEN = "***"
-# What is packed comes late: whoever packs it waits until there is enough.
+# Not compressed: a compressor buffers, which would delay the events of a stream.
 _ALWAYS = {
     "Content-Type": "application/json",
     "Accept-Encoding": "identity",
@@ -29,14 +27,14 @@ _ALWAYS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One address of a model server."""
+    """The address of a server, its headers and the API key in them."""
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     secret: str | None = field(default=None, repr=False)
 
     def quoted(self, words: str) -> str:
-        """What the server said, as it may be told: one line, not long, and without our key."""
+        """Return a server's text as one short line without our key, which servers may echo."""
         shown = words.replace(self.secret, _HIDDEN) if self.secret else words
         return cut(folded(shown), _LONGEST_WORDS)
 
@@ -45,15 +43,15 @@ def endpoint(
     spec: AgentSpec, *, default: str, below: str, headers: Mapping[str, str], key_as: str
 ) -> Endpoint:
     """
-    The address `below` what the operator wrote, or below the `default`; it may be written whole as
-    well.
+    Return the endpoint at `below` under the configured address, or under the `default`. The
+    operator may also write the full address.
 
-    `key_as` says how the key is sent, such as "Authorization: Bearer". Raises ConfigError.
+    `key_as` is the header for the key, such as "Authorization: Bearer". Raises ConfigError.
     """
     if spec.url is None and spec.api_key is None:
         raise ConfigError(
-            f"agents.{spec.name}: api_key is missing; {urlsplit(default).netloc} answers nobody "
-            "without"
+            f"agents.{spec.name}: api_key is missing; {urlsplit(default).netloc} answers no "
+            "request without"
         )
 
     name, _, before = key_as.partition(": ")
@@ -68,7 +66,7 @@ def endpoint(
 
 
 def model_of(spec: AgentSpec, example: str) -> str:
-    """Raises ConfigError if there is none."""
+    """Return the model's name. Raises ConfigError if there is none."""
     if not spec.model:
         raise ConfigError(
             f"agents.{spec.name}: model is missing; write which one to ask, such as {example}"
@@ -77,7 +75,7 @@ def model_of(spec: AgentSpec, example: str) -> str:
 
 
 def check_options(spec: AgentSpec, ours: Collection[str]) -> None:
-    """Raises ConfigError for a field of the request that is made here."""
+    """Raise ConfigError if `options` contains a field that the gateway sets itself."""
     taken = sorted(set(spec.options) & set(ours))
     if taken:
         raise ConfigError(
@@ -86,10 +84,10 @@ def check_options(spec: AgentSpec, ours: Collection[str]) -> None:
 
 
 def _key(spec: AgentSpec) -> str | None:
-    """A header takes visible ASCII; the error does not show the key."""
     if spec.api_key is None:
         return None
     key = spec.api_key.strip()
+    # A header value is visible ASCII. The error does not quote the key.
     if not key.isascii() or not key.isprintable() or " " in key or not key:
         raise ConfigError(
             f"agents.{spec.name}: api_key holds characters that no key has; copy it again"
@@ -98,10 +96,10 @@ def _key(spec: AgentSpec) -> str | None:
 
 
 def _below(spec: AgentSpec, written: str, below: str) -> str:
-    """A query stays: some services have their version in it."""
+    """Return the address of `below` under `written`. Raises ConfigError."""
     try:
         parts = urlsplit(written)
-        _ = parts.port
+        _ = parts.port  # raises ValueError for an invalid port, which urlsplit does not check
     except ValueError as exc:
         raise ConfigError(
             f"agents.{spec.name}: base_url is no address; write https://host/v1"
@@ -115,14 +113,12 @@ def _below(spec: AgentSpec, written: str, below: str) -> str:
             "api_key"
         )
 
+    # The query is kept: some services have their API version in it.
     return urlunsplit((parts.scheme, parts.netloc, _joined(parts.path, below), parts.query, ""))
 
 
 def _joined(path: str, below: str) -> str:
-    """
-    Whatever of the lower part is already written is not written twice: /v1 + /v1/messages is
-    /v1/messages.
-    """
+    """Join two paths without repeating their overlap: /v1 + /v1/messages is /v1/messages."""
     path = path.rstrip("/")
     steps = below.split("/")[1:]
     written = next(

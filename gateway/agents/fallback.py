@@ -1,8 +1,8 @@
 """
-An agent that is asked again while it has said nothing, and those that stand in for it.
+Retries of an agent, and its fallbacks.
 
-Another try is free as long as nobody has heard a word of the first. After that there is none: half
-of one answer and half of another would be neither.
+A retry is possible only before the first output: afterwards the user would see parts of two
+different answers.
 """
 
 from __future__ import annotations
@@ -35,16 +35,14 @@ _BACKOFF = Backoff(first=0.5, longest=30.0, jitter=0.5)
 
 
 class Tell(Protocol):
-    """
-    Who is told that an agent of that name could not answer, why, and whether it is asked again.
-    """
+    """Called when an agent could not answer. `again`: the same agent is retried."""
 
     def __call__(self, name: str, error: AgentError, *, again: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One agent, with the prompt that is its own, and how often it is asked."""
+    """One agent of the chain, with its own system prompt and number of attempts."""
 
     name: str
     agent: Agent
@@ -53,21 +51,21 @@ class Link:
 
 
 class FallbackAgent:
-    """Asks each in turn until one answers."""
+    """A chain of agents: each is tried, with retries, until one answers."""
 
     def __init__(self, links: Sequence[Link], tell: Tell) -> None:
         self._links = tuple(links)
         self._tell = tell
         self._at_work: dict[TurnId, Agent] = {}
         self._asked_last: dict[TurnId, str] = {}
-        # The session is the first one's. Those who only stand in for it need not know what they
-        # were never asked.
+        # Only the first agent is notified: a session belongs to it, and fallbacks may never have
+        # seen it.
         first: object = self._links[0].agent if self._links else None
         if isinstance(first, HearsOfEndings):
             self.session_end = first.session_end
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        """As the port has it: the first that answers at all gives the answer."""
+        """Yield the answer of the first agent that gives any output."""
         failure: AgentError | None = None
         for link in self._links:
             for attempt in range(1, link.attempts + 1):
@@ -75,6 +73,7 @@ class FallbackAgent:
                 try:
                     async with aclosing(self._ask(link, turn)) as events:
                         async for event in events:
+                            # Usage is no output: it is charged, and a retry is still possible.
                             heard = heard or not isinstance(event, Usage)
                             yield event
                 except (AgentUnavailable, AgentRefused) as exc:
@@ -84,6 +83,7 @@ class FallbackAgent:
                 pause = None if heard or attempt == link.attempts else _pause(failure, attempt)
                 self._tell(link.name, failure, again=pause is not None)
                 if heard:
+                    # AgentRefused stays one: its message is for the operator, not for users.
                     raise (
                         failure if isinstance(failure, AgentRefused) else AgentError(str(failure))
                     ) from failure
@@ -103,26 +103,21 @@ class FallbackAgent:
             self._at_work.pop(turn.id, None)
 
     def answered_by(self, turn: TurnId) -> str | None:
-        """As the port has it."""
         return self._asked_last.pop(turn, None)
 
     def at_work(self, turn: TurnId) -> Agent | None:
-        """As the port has it."""
         return self._at_work.get(turn)
 
     async def steer(self, turn: TurnId, text: str) -> bool:
-        """As the port has it, if the one at work listens."""
         agent: object = self._at_work.get(turn)
         return isinstance(agent, TakesWords) and await agent.steer(turn, text)
 
 
 def _pause(failure: AgentError | None, attempt: int) -> float | None:
-    """
-    Before the next try: as long as it asks for, else growing, with jitter. None: there is no point
-    in one.
-    """
+    """Return the pause before a retry in seconds; None: do not retry this agent."""
     if not isinstance(failure, AgentUnavailable):
         return None
+    # A longer pause than our own longest is not waited for: the next agent is tried instead.
     if failure.retry_after is not None:
         return failure.retry_after if failure.retry_after <= _BACKOFF.longest else None
     return _BACKOFF.pause(attempt)

@@ -1,11 +1,11 @@
 """
-Stands between the gateway and one program of an agent, so that nothing of it is left behind.
+The process between the gateway and one program of an agent, which leaves no child process behind.
 
-It is a process of its own, started without the gateway's packages, and knows one thing: its
-lifeline, a socket to the gateway. While that is open the program may run. When it closes, because
-the gateway wants so or was killed, the program and all that ever came out of it is ended; when the
-program ends by itself, so is whatever it left running. Orphans come to their nearest subreaper,
-which is this process: no fork, no new session and no new group leads past it.
+It is started without the gateway's packages and has one connection: its lifeline, a socket to the
+gateway. While that is open the program may run. When it closes, because the gateway closed it or
+was killed, the program and all its descendants are killed; when the program ends by itself, so is
+everything it left running. Orphans are reparented to their nearest subreaper, which is this
+process, so neither a fork nor a new session or group escapes it.
 """
 
 from __future__ import annotations
@@ -26,30 +26,34 @@ LENGTH_DIGITS = 10
 The order on the lifeline: its length in that many digits, then fields with a NUL between them.
 """
 
-# For what a program leaves to end by itself: the last stage of a pipeline still has to write.
+# Seconds for what a program leaves to end by itself: the last stage of a pipeline still writes.
 _LINGER = 0.2
 _LONGEST_PAUSE = 0.5
 _LOOKS = 500
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-# What Python and this process ignore; a program finds them as a shell would leave them.
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# Ignored signals stay ignored across exec: those from here, from Python (SIGPIPE) and from whatever
+# started the daemon (a shell ignores SIGQUIT in background jobs). A program gets all defaults back.
 _RESTORED = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 def main(lifeline: int) -> None:
-    """One order, one program, nothing left."""
+    """Read one order, run its program, and exit when no process of it is left."""
+    # A copy in the program would keep the socket open after our death, and the gateway would miss
+    # that its guardian is gone.
     os.set_inheritable(lifeline, False)
+    # systemd signals all processes of the service at once, and this one has to clean up last.
     for number in _IGNORED:
-        signal.signal(
-            number, signal.SIG_IGN
-        )  # systemd ends a whole group: whoever has to tidy up goes last
+        signal.signal(number, signal.SIG_IGN)
 
+    # Both before the fork: an early SIGCHLD would be lost, an early orphan would go to init.
     changes = _listen_for_children()
     _control_process(_PR_SET_CHILD_SUBREAPER, 1)
     argv, environment, memory = _read_order(lifeline)
     program = _start(argv, environment, memory, lifeline)
+    # Our copies of the pipes would hide from the gateway that the program has closed its own.
     for descriptor in (0, 1, 2):
         os.close(descriptor)
 
@@ -60,24 +64,22 @@ def main(lifeline: int) -> None:
         _end_everybody(program)
 
     _tell(lifeline, "over")
-    os._exit(0)  # there is nothing to put away, and somebody waits
+    os._exit(0)  # skips the interpreter's shutdown: the end of the turn waits for this process
 
 
 def _listen_for_children() -> int:
-    """Readable whenever a child has ended."""
+    """Return a descriptor that becomes readable when a child has ended."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    # Python writes to the descriptor only for signals that have a Python handler.
     signal.signal(signal.SIGCHLD, lambda *_: None)
     return reader
 
 
 def _control_process(option: int, value: int) -> None:
-    """
-    Elsewhere than on Linux there is nothing like it: there, a program that leaves its group is not
-    found.
-    """
+    """Call prctl. Only Linux has it: elsewhere a process that leaves its group is not found."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), *(ctypes.c_ulong(0),) * 3)
 
@@ -97,7 +99,7 @@ def _read_exactly(lifeline: int, size: int) -> bytes:
     while len(data) < size:
         piece = os.read(lifeline, size - len(data))
         if not piece:
-            sys.exit(0)  # whoever wanted the program is gone
+            sys.exit(0)  # the gateway is gone or has given up the start
         data += piece
     return data
 
@@ -109,6 +111,7 @@ def _start(argv: list[str], environment: dict[str, str], memory: int, lifeline: 
     if program == 0:
         _become(argv, environment, memory, guardian, writer)
     os.close(writer)
+    # The pipe is close-on-exec: no bytes mean that exec succeeded, otherwise they are its errno.
     failure = os.read(reader, 16)
     os.close(reader)
     _tell(lifeline, f"failed {failure.decode()}" if failure else "started")
@@ -121,6 +124,7 @@ def _become(
     try:
         os.setpgid(0, 0)
         _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        # A parent that died before the call above sends no signal any more.
         if os.getppid() != guardian:
             os._exit(1)
         if memory:
@@ -133,17 +137,19 @@ def _become(
     except OSError as exc:
         os.write(failure, str(exc.errno or 0).encode())
     finally:
+        # Whatever was raised, this fork must not return into the guardian's code.
         os._exit(127)
 
 
 def _limit_memory(most: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    # The hard limit, too: a program may raise its soft limit by itself.
     resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
 
 
 def _watch(program: int, lifeline: int, changes: int) -> int | None:
-    """How the program ended; None if the lifeline closed before."""
+    """Return the program's exit status; None if the lifeline closed before it ended."""
     waiting = select.poll()
     waiting.register(lifeline, select.POLLIN)
     waiting.register(changes, select.POLLIN)
@@ -155,6 +161,7 @@ def _watch(program: int, lifeline: int, changes: int) -> int | None:
             ended = _reap()
             if program in ended:
                 return ended[program]
+        # The gateway writes nothing after the order, so readable means closed.
         if lifeline in ready:
             return None
 
@@ -165,7 +172,7 @@ def _reap() -> dict[int, int]:
         while (found := os.waitpid(-1, os.WNOHANG))[0]:
             ended[found[0]] = os.waitstatus_to_exitcode(found[1])
     except ChildProcessError:
-        ended[0] = 0  # nobody is left
+        ended[0] = 0  # the mark for "no child is left"; no process has the id 0
     return ended
 
 
@@ -192,13 +199,15 @@ def _end_everybody(program: int) -> None:
 
 def _hunt() -> bool:
     """
-    One that only forks and exits is gone before a look at all processes is over. Its child becomes
-    ours at that moment, and our own can be looked up faster than they fork.
+    Kill our own children in a tight loop, up to `_LOOKS` times; True if none is left.
+
+    A process that only forks and exits is gone before a scan of /proc is over. Its child becomes
+    ours at that moment, and our own children can be listed faster than they fork.
     """
     try:
         children = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return False  # not every kernel has it
+        return False  # only kernels with CONFIG_PROC_CHILDREN have it
 
     try:
         for _ in range(_LOOKS):
@@ -213,7 +222,7 @@ def _hunt() -> bool:
 
 
 def _signal_all(program: int, number: int) -> None:
-    """Where processes cannot be looked at there is only the group of the program."""
+    # Without /proc only the program's own process group is known.
     for process in _descendants() if sys.platform == "linux" else [-program]:
         _kill(process, number)
 
@@ -222,7 +231,7 @@ def _kill(process: int, number: int) -> None:
     try:
         os.kill(process, number)
     except (ProcessLookupError, PermissionError):
-        return  # it is gone already, or became somebody else's
+        return  # it has ended, or runs as another user (a set-user-ID program)
 
 
 def _descendants() -> list[int]:
@@ -230,6 +239,7 @@ def _descendants() -> list[int]:
     for process in [int(name) for name in os.listdir("/proc") if name.isdecimal()]:  # noqa: PTH208 - pathlib loads slowly
         children.setdefault(_parent(process), []).append(process)
     found = [os.getpid()]
+    # The list grows while it is read, which adds one generation after the other.
     for ancestor in found:
         found += children.get(ancestor, ())
     return found[1:]
@@ -238,16 +248,17 @@ def _descendants() -> list[int]:
 def _parent(process: int) -> int:
     try:
         with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 - as above
+            # From the last parenthesis: the process name before it may contain ") " itself.
             return int(file.read().rpartition(b")")[2].split()[1])
     except (FileNotFoundError, ProcessLookupError):
-        return 0  # it has just ended
+        return 0  # it ended during the scan
 
 
 def _tell(lifeline: int, words: str) -> None:
     try:
         os.write(lifeline, words.encode() + b"\n")
     except (BrokenPipeError, ConnectionResetError):
-        return  # nobody listens any more, and the lifeline says so itself
+        return  # the gateway is gone; `_watch` sees the closed lifeline
 
 
 if __name__ == "__main__":

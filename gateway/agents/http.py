@@ -1,10 +1,10 @@
 """
-An agent behind an address: the turn is posted to it, and its answer is the events, as they happen.
+The agent kind `http`: a service to which the turn is posted, and which responds with events.
 
-The events come as SSE, as lines of JSON, or all at once as one JSON document. What is said to the
-agent while it works (answers, more words, that it should stop) is posted to the `answer_url` that
-stands in the turn: that of the config, or the one below the agent's own address, unless the agent
-names another of its own (`X-Answer-Url`, or an event `hello`).
+The events come as SSE, as lines of JSON, or all at once as one JSON document. Input during the turn
+(answers, steering, stop) is posted to the `answer_url` in the turn: that of the config, or the one
+below the agent's own address, unless the agent names another of its own (`X-Answer-Url`, or an
+event `hello`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import aiohttp
 import structlog
 
 from turngate.gateway.agents.endpoint import Endpoint, endpoint
-from turngate.gateway.agents.http_events import said
+from turngate.gateway.agents.http_events import read_events
 from turngate.gateway.agents.json_protocol import (
     STOP,
     answer_document,
@@ -55,20 +55,21 @@ _BUSY = frozenset({408, 425, 429})
 _ANSWER_TRIES = 3
 _SECONDS_BETWEEN = 0.5
 _SECONDS_TO_STOP = 0.3
-# How long an agent may be silent is decided elsewhere, and who waits for an answer may be silent
-# for days.
-_PATIENCE = CallTimeouts(connect=15.0, silence=30 * 24 * 3600.0)
-_PATIENCE_WITH_ANSWERS = CallTimeouts(connect=5.0, silence=10.0)
+# The idle timeout belongs to the turn, which suspends it while a question is open: that may take
+# days.
+_TIMEOUTS = CallTimeouts(connect=15.0, silence=30 * 24 * 3600.0)
+_ANSWER_TIMEOUTS = CallTimeouts(connect=5.0, silence=10.0)
 
 
 def make(spec: AgentSpec) -> HttpAgent:
-    """Raises ConfigError if there is no address, or none for answers."""
+    """Make the agent. Raises ConfigError without a valid address for turns and for answers."""
     if spec.url is None:
         raise ConfigError(f"agents.{spec.name}: which address? write url: http://host/path")
     headers = {"Accept": "text/event-stream, application/x-ndjson, application/json"}
     asked = endpoint(
         spec, default=spec.url, below="", headers=headers, key_as="Authorization: Bearer"
     )
+    # `endpoint` has checked the address, but would drop its final slash.
     return HttpAgent(
         replace(asked, url=spec.url), _answer_url(spec, spec.url), hears_of_endings=spec.session_end
     )
@@ -76,7 +77,7 @@ def make(spec: AgentSpec) -> HttpAgent:
 
 @dataclass(slots=True, kw_only=True)
 class _Call:
-    """A turn that runs: where it hears answers, and how it can be given up."""
+    """A running turn: where its answers are posted, and why it was given up."""
 
     turn: TurnId
     answer_url: str
@@ -85,26 +86,25 @@ class _Call:
 
     def give_up(self, why: str) -> None:
         self.failure = why
+        # `run`, which is reading the events, then gets a connection error and reports `failure`.
         if self.response is not None:
             self.response.close()
 
 
 class HttpAgent:
-    """One address, and whoever answers there."""
+    """An agent behind one address."""
 
     def __init__(self, asked: Endpoint, answer_url: str, *, hears_of_endings: bool = False) -> None:
+        # Only on instances that want it: `HearsOfEndings` is checked by the presence of the name.
         if hears_of_endings:
             self.session_end = self._session_end
         self._endpoint = asked
         self._answer_url = answer_url
-        self._server = ModelServer(asked, _PATIENCE)
+        self._server = ModelServer(asked, _TIMEOUTS)
         self._running: dict[TurnId, _Call] = {}
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        """
-        Its events. Closing it hangs up, and says so at the address for answers, if somebody listens
-        there.
-        """
+        """Yield its events. Closing the generator disconnects, and posts a stop."""
         call = _Call(turn=turn.id, answer_url=self._answer_url)
         self._running[turn.id] = call
         has_begun = is_done = False
@@ -120,6 +120,7 @@ class HttpAgent:
             is_done = True
             yield Done()
         except AgentUnavailable as exc:
+            # AgentUnavailable would be retried, after a part of the answer was shown.
             if has_begun:
                 raise AgentError(call.failure or f"the answer was cut off: {exc}") from exc
             raise
@@ -131,10 +132,7 @@ class HttpAgent:
             self._running.pop(turn.id, None)
 
     async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
-        """
-        Posted to the agent, more than once if it cannot be reached. A turn that cannot be told is
-        given up.
-        """
+        """Post the answer, with retries. A turn that cannot get its answer is given up."""
         call = self._running.get(turn)
         if call is None:
             return
@@ -147,21 +145,20 @@ class HttpAgent:
         call.give_up("the agent could not be told the answer")
 
     async def steer(self, turn: TurnId, text: str) -> bool:
-        """Whether the agent took it."""
         call = self._running.get(turn)
         return call is not None and await self._say(call, steer_document(text))
 
     async def _session_end(self, ending: SessionEnded) -> None:
-        """Posted where turns are. Any answer of success will do, and what it says is not read."""
+        """Post the notification to the address for turns. Any 2xx confirms it."""
         try:
             async with self._server.asked(written(ending_document(ending))):
                 return
         except ServerRefusal as exc:
+            # `asked` raises for everything but 200, so also for 202 and 204.
             if not 200 <= exc.status < 300:
                 raise _refused(exc) from exc
 
     async def close(self) -> None:
-        """Hang up."""
         await self._server.close()
 
     async def _asked(self, call: _Call, turn: Turn) -> AsyncGenerator[AgentEvent]:
@@ -170,7 +167,7 @@ class HttpAgent:
             async with self._server.asked(written(document)) as response:
                 call.response = response
                 self._hear_address(call, response.headers.get("X-Answer-Url"))
-                async with aclosing(said(response)) as documents:
+                async with aclosing(read_events(response)) as documents:
                     async for each in documents:
                         if isinstance(each, dict) and each.get("type") == "hello":
                             self._hear_address(call, each.get("answer_url"))
@@ -184,10 +181,11 @@ class HttpAgent:
             raise
 
     def _hear_address(self, call: _Call, address: object) -> None:
-        """Only one of its own: nobody is to send us to other people's doors."""
+        """Take the address for answers that the agent names, if it has the agent's own origin."""
         if not isinstance(address, str):
             return
         named = _joined(self._endpoint.url, address)
+        # Otherwise an agent could make the gateway post to any server in its network.
         if _origin(named) == _origin(self._endpoint.url):
             call.answer_url = named
         else:
@@ -196,11 +194,12 @@ class HttpAgent:
             )
 
     async def _say(self, call: _Call, document: dict[str, Json]) -> bool:
-        """Whether it was taken. The key goes to its own server only."""
+        """Post a document to the running turn; True if the agent accepted it."""
+        # The operator may have configured an answer_url on another server: it gets no API key.
         is_own = _origin(call.answer_url) == _origin(self._endpoint.url)
         headers = self._endpoint.headers if is_own else {"Content-Type": "application/json"}
         server = ModelServer(
-            replace(self._endpoint, url=call.answer_url, headers=headers), _PATIENCE_WITH_ANSWERS
+            replace(self._endpoint, url=call.answer_url, headers=headers), _ANSWER_TIMEOUTS
         )
 
         try:
@@ -218,7 +217,7 @@ class HttpAgent:
             async with asyncio.timeout(_SECONDS_TO_STOP):
                 await self._say(call, STOP)
         except TimeoutError:
-            return  # hanging up has said it
+            return  # the agent still sees that the connection is closed
 
 
 def _refused(refusal: ServerRefusal) -> AgentError:

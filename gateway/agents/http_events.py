@@ -1,5 +1,5 @@
 """
-What a service says, whichever way it comes: as server-sent events, as lines of JSON, or as one
+The response of an `http` agent as JSON documents: from server-sent events, lines of JSON, or one
 document.
 """
 
@@ -29,12 +29,12 @@ _LINES = frozenset(
 _NAMELESS = "message"
 
 
-async def said(response: aiohttp.ClientResponse) -> AsyncGenerator[object]:
+async def read_events(response: aiohttp.ClientResponse) -> AsyncGenerator[object]:
     """
-    The JSON documents of an answer, as they come.
+    Yield the JSON documents of a response as they arrive.
 
-    Raises AgentUnavailable if the connection breaks, AgentRefused if it is no answer at all,
-    AgentError if it is wrong.
+    Raises AgentUnavailable if the connection breaks, AgentRefused for another content type,
+    AgentError for invalid content.
     """
     output = Output(lambda: _read(response))
     kind = response.content_type
@@ -69,10 +69,8 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _check_end(response: aiohttp.ClientResponse) -> None:
-    """
-    Where only the end of the connection ends an answer, a service that has died looks like one that
-    is done.
-    """
+    # Without a length or chunks only the closed connection ends the response, and a service that
+    # has crashed looks like one that has finished. Such a service must send `done`.
     if "Transfer-Encoding" not in response.headers and "Content-Length" not in response.headers:
         raise AgentUnavailable("the connection ended before the agent said that it is done")
 
@@ -85,7 +83,7 @@ def _fed(reader: EventReader, piece: bytes) -> list[ServerEvent]:
 
 
 def _named(event: ServerEvent) -> object:
-    """Some say in the name of the event what others say inside."""
+    """Return the document of an event; its SSE name is the type if the document has none."""
     document = _document(event.data)
     if isinstance(document, dict) and "type" not in document and event.name != _NAMELESS:
         return document | {"type": event.name}
@@ -93,8 +91,8 @@ def _named(event: ServerEvent) -> object:
 
 
 def _document(data: str | bytes) -> object:
-    """`[DONE]` is how many say that they are."""
     text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+    # Services modelled on OpenAI's stream end with this line, which is no JSON.
     if text.strip() == "[DONE]":
         return {"type": "done"}
     try:
@@ -104,7 +102,7 @@ def _document(data: str | bytes) -> object:
 
 
 def _at_once(document: object) -> list[object]:
-    """A list of events, one of them, or only the words."""
+    """Return the events in one document: a list of them, a single one, or only a text."""
     if isinstance(document, dict) and isinstance(document.get("events"), list):
         return [*document["events"]]
     if isinstance(document, list):

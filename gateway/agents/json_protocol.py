@@ -1,8 +1,8 @@
 """
-The agent's side of the contract, as JSON: a turn as one document, an event as another.
+The events protocol as JSON: a turn as one document, each event as another.
 
-What is written here was redacted before, but holds only what an agent needs; what is read here was
-written by somebody else's program, so it is believed only where it has the right shape.
+Documents written here contain only what an agent needs; ids in them are already pseudonyms. Events
+come from programs and services of others, so every field is checked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LONGEST_WORDS = 300
 
 
 def turn_document(turn: Turn) -> dict[str, Json]:
-    """The turn as the contract has it."""
+    """Return the turn as docs/agents.md describes it."""
     return {
         "turn": turn.id,
         "session": _session(turn),
@@ -57,8 +57,9 @@ def turn_document(turn: Turn) -> dict[str, Json]:
 
 
 def ending_document(ending: SessionEnded) -> dict[str, Json]:
-    """A session that is over. It has the type that no turn has, so that nobody takes it for one."""
+    """Return the notification that a session has ended."""
     return {
+        # A turn has no type, so an agent can tell the two apart.
         "type": "session_end",
         "session": {
             "id": ending.id,
@@ -76,19 +77,19 @@ def ending_document(ending: SessionEnded) -> dict[str, Json]:
 
 
 def written(document: Json) -> bytes:
-    """One line, without its end."""
+    """Return a document as one line of UTF-8, without the line break."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(
         "utf-8", "replace"
     )
 
 
 def answer_document(ask: str, option: str | None) -> dict[str, Json]:
-    """What somebody chose, or None if nobody did."""
+    """Return the answer to a question; `option` is None if there was no answer in time."""
     return {"type": "answer", "id": ask, "option": option}
 
 
 def steer_document(text: str) -> dict[str, Json]:
-    """More words for a turn that runs."""
+    """Return a message for a turn that runs."""
     return {"type": "steer", "text": text}
 
 
@@ -97,14 +98,14 @@ STOP: dict[str, Json] = {"type": "stop"}
 
 def read_event(line: str | bytes) -> AgentEvent | None:
     """
-    One line; None for one that is empty, or of a type that this version does not know. Raises
-    AgentError.
+    Parse one line; None if it is empty or its type is unknown to this version. Raises AgentError.
     """
     if not line.strip():
         return None
 
     try:
         document = json.loads(line)
+    # Deeply nested JSON exceeds Python's recursion limit.
     except (ValueError, RecursionError) as exc:
         raise AgentError(
             "the agent said something that is not JSON, where each line is one event"
@@ -114,7 +115,7 @@ def read_event(line: str | bytes) -> AgentEvent | None:
 
 
 def event_of(document: object) -> AgentEvent | None:
-    """As `read_event`, from what the JSON said."""
+    """Convert a decoded document, as `read_event` does. Raises AgentError."""
     if not isinstance(document, dict):
         raise AgentError(
             f"the agent said something that is not an event: a {type(document).__name__}"
@@ -130,7 +131,7 @@ def event_of(document: object) -> AgentEvent | None:
 
 
 class _Fields:
-    """One event, field by field. A mistake is told with the event and the field that it is in."""
+    """The fields of one event, checked as they are read. An error names the event and the field."""
 
     def __init__(self, document: dict[str, object]) -> None:
         self._document = document
@@ -145,10 +146,11 @@ class _Fields:
         return None if self._document.get(name) is None else self.text(name)
 
     def number(self, name: str) -> int:
-        """Whole; some count in fractions, others say nothing."""
+        """Return a count: 0 if it is missing, fractions cut off."""
         value = self._document.get(name)
         if value is None:
             return 0
+        # In Python `true` is an int, and its JSON parser accepts NaN and Infinity.
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)
@@ -177,14 +179,14 @@ class _Fields:
         return tuple(map(_clean, value))
 
     def written(self, name: str) -> str | None:
-        """A text as it is, anything else as JSON."""
+        """Return a string unchanged, anything else as JSON."""
         value = self._document.get(name)
         if value is None:
             return None
         return _clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
     def json(self, name: str) -> str | None:
-        """The arguments of a call as a model would have written them."""
+        """Return the arguments of a tool call as JSON text, the form in which models write them."""
         value = self._document.get(name)
         return None if value is None else _clean(json.dumps(value, ensure_ascii=False))
 
@@ -196,6 +198,7 @@ class _Fields:
 
     def _mistake(self, name: str, what: str) -> AgentError:
         kind = self._document.get("type")
+        # Only a known type is quoted: the message is shown to users and logged.
         of = f" {kind}" if isinstance(kind, str) and kind in _READERS else ""
         return AgentError(f"the agent's event{of} is wrong: {name} {what}")
 
@@ -222,7 +225,7 @@ def _usage(fields: _Fields) -> Usage:
 
 
 def _error(fields: _Fields) -> AgentEvent:
-    """For those who have no exit status to fail with."""
+    """Raise AgentError. Services have no exit status to report a failure with."""
     words = fields.text_or_none("text") or fields.text_or_none("message") or "it did not say why"
     raise AgentError(cut(folded(words), _LONGEST_WORDS))
 
@@ -261,7 +264,7 @@ def _session(turn: Turn) -> Json:
 
 
 def _source(source: SessionSource) -> Json:
-    """One id for each: where a platform has two, which of them is whose is for us to know."""
+    """Return the source with one id per user, also where the platform has two."""
     return {
         "platform": source.platform,
         "account": source.account,
@@ -276,7 +279,7 @@ def _source(source: SessionSource) -> Json:
 
 
 def _without_orphans(history: Iterable[Entry]) -> Iterator[Entry]:
-    """A result whose call is no longer shown is of no use, and some models refuse it."""
+    """Leave out tool results whose call is not in the history: some models refuse the request."""
     called: set[str] = set()
     for entry in history:
         called.update(call.id for call in entry.tool_calls)
@@ -317,5 +320,5 @@ def _message(message: InboundMessage) -> Json:
 
 
 def _clean(text: str) -> str:
-    """Half a character, which JSON can say and nobody can store."""
+    # JSON escapes can encode half of a surrogate pair, which cannot be stored as UTF-8.
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,9 +1,8 @@
 """
-One request to a model server. Whatever goes wrong before its answer begins becomes an error of ours
-here.
+One request to a model server. Failures before its answer begins become agent errors here.
 
-Nothing is asked twice: who wraps the agent does that. Leaving the answer closes the connection, so
-that a model that is no longer listened to stops working.
+Nothing is retried here: `FallbackAgent` does that. Leaving the answer closes the connection, so
+that the server stops generating what is no longer read.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from turngate.gateway.domain.serialization import Json
 _LONGEST_COMPLAINT = 64_000
 _LONGEST_PAUSE = 24 * 3600.0
 _BUSY = {408, 409, 425, 429}
+# The words of an error that may be logged: any other text of a server may quote users.
 # fmt: off
 _KINDS = frozenset((
     "context_length_exceeded", "insufficient_quota", "rate_limit_exceeded", "invalid_api_key",
@@ -42,8 +42,8 @@ _KINDS = frozenset((
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTimeouts:
     """
-    In seconds: until there is a connection, and between two signs of life. A model may read for
-    long.
+    In seconds: to connect, and between two reads. A model may process a long prompt before it
+    sends its first byte.
     """
 
     connect: float = 15.0
@@ -52,8 +52,8 @@ class CallTimeouts:
 
 class ServerRefusal(TurngateError):
     """
-    The server answered with a status that is no success, or with an error. What it says is for the
-    operator alone, and may quote people; its `kind` is a word of a list, and may be told.
+    The server answered with another status than 200, or with an error. Its `words` are for the
+    operator only and may quote users; its `kind` is one of a fixed list and may be logged.
     """
 
     def __init__(
@@ -66,14 +66,12 @@ class ServerRefusal(TurngateError):
 
     @property
     def why(self) -> str:
-        """Its number, and the word for it if there is one: " (400, context_length_exceeded)"."""
+        """Return the status and the kind, if known: " (400, context_length_exceeded)"."""
         return f" ({', '.join(filter(None, (str(self.status), self.kind)))})"
 
     def as_error(self) -> AgentError:
-        """
-        By the reaction that it earns. People are shown what is unavailable: those words are ours
-        alone.
-        """
+        """Return the agent error for it: AgentUnavailable if a retry may succeed."""
+        # Users see the message of AgentUnavailable, so it must not contain the server's words.
         if self.status in _BUSY or self.status >= 500:
             busy = f"the model cannot answer now ({self.status})"
             return AgentUnavailable(busy, retry_after=self.retry_after, words=self.words)
@@ -90,7 +88,7 @@ class ServerRefusal(TurngateError):
 
 
 class ModelServer:
-    """The connections to one endpoint. Made when first asked, closed once."""
+    """The connections to one endpoint, opened by the first request."""
 
     def __init__(self, endpoint: Endpoint, timeouts: CallTimeouts | None = None) -> None:
         timeouts = timeouts or CallTimeouts()
@@ -104,7 +102,6 @@ class ModelServer:
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        """Hang up."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -112,8 +109,9 @@ class ModelServer:
     @asynccontextmanager
     async def asked(self, body: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
         """
-        The answer to a request, from its head on. Raises Refusal if it is none, AgentUnavailable,
-        AgentRefused.
+        Send a request and yield the response with status 200, its body unread.
+
+        Raises ServerRefusal for any other status, AgentUnavailable, AgentRefused.
         """
         response = await self._posted(body)
         try:
@@ -126,16 +124,17 @@ class ModelServer:
 
     async def _posted(self, body: bytes) -> aiohttp.ClientResponse:
         if self._session is None:
-            # How many turns run at once is decided elsewhere.
+            # No limit: aiohttp's default of 100 would queue turns that the gateway has admitted.
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
 
         headers = self._endpoint.headers
         try:
-            # A redirect would carry the key to wherever it points.
+            # Following a redirect would send the key to another server.
             return await self._session.post(
                 self._endpoint.url, data=body, headers=headers, allow_redirects=False
             )
+        # The order matters: the first two are subclasses of those in the last handler.
         except aiohttp.ClientSSLError as exc:
             raise AgentRefused(
                 "the model server's certificate is not to be trusted; check base_url"
@@ -149,7 +148,7 @@ class ModelServer:
         try:
             complaint = await response.content.read(_LONGEST_COMPLAINT)
         except (aiohttp.ClientError, OSError):
-            complaint = b""  # the status says enough
+            complaint = b""  # the status alone decides how the refusal is handled
 
         pause = _retry_after(response.headers)
         return ServerRefusal(
@@ -161,35 +160,32 @@ class ModelServer:
 
 
 def kind_of(complaint: bytes | Json) -> str | None:
-    """What kind of error it is, if it says so in one of the words that servers agree on."""
+    """Return the kind of an error, if it is one of those that may be logged."""
     try:
-        said: Json = json.loads(complaint) if isinstance(complaint, bytes) else complaint
+        document: Json = json.loads(complaint) if isinstance(complaint, bytes) else complaint
     except (ValueError, RecursionError):
         return None
-    error = said.get("error", said) if isinstance(said, dict) else None
+    error = document.get("error", document) if isinstance(document, dict) else None
     named = (error.get("code"), error.get("type")) if isinstance(error, dict) else ()
     return next((word for word in named if isinstance(word, str) and word in _KINDS), None)
 
 
 def words_of(complaint: bytes | Json) -> str:
-    """
-    The sentence in an error, in whichever of the usual shapes it comes; the beginning of anything
-    else.
-    """
+    """Return the message in an error body; the whole body if it has none of the known shapes."""
     try:
-        said: Json = json.loads(complaint) if isinstance(complaint, bytes) else complaint
+        document: Json = json.loads(complaint) if isinstance(complaint, bytes) else complaint
     except (ValueError, RecursionError):
         return complaint.decode("utf-8", "replace") if isinstance(complaint, bytes) else ""
 
     for key in ("error", "message", "detail"):
-        if isinstance(said, dict) and said.get(key):
-            said = said[key]
+        if isinstance(document, dict) and document.get(key):
+            document = document[key]
 
-    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    return document if isinstance(document, str) else json.dumps(document, ensure_ascii=False)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """In seconds, however it is written: a number, a number of milliseconds, a date."""
+    """Return the requested pause in seconds, from milliseconds, seconds or a date."""
     milliseconds = _number(headers.get("retry-after-ms"))
     written = headers.get("retry-after")
     seconds = milliseconds / 1000 if milliseconds is not None else _number(written)
@@ -207,14 +203,9 @@ def _number(written: str | None) -> float | None:
 
 
 def _until(date: str, now: str) -> float | None:
-    """
-    By the clock of whoever wrote both: ours may be wrong, and what the server means is a while.
-    """
+    # Both dates are by the server's clock: ours may be wrong.
     try:
         return (parsedate_to_datetime(date) - parsedate_to_datetime(now)).total_seconds()
-    except (
-        TypeError,
-        ValueError,
-        OverflowError,
-    ):  # one of them knows its zone and the other does not; no date at all
+    # TypeError: only one of the dates has a time zone.
+    except (TypeError, ValueError, OverflowError):
         return None

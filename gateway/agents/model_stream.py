@@ -1,8 +1,7 @@
 """
-A model's answer as it comes: as a stream of events, or as one document from a server that does not
-stream.
+Reading a model's answer: a stream of events, or one document from a server that does not stream.
 
-Half an answer is not a whole one: a stream counts as finished only if the server says so.
+A stream counts as complete only if the server says so, never because the connection closed.
 """
 
 from __future__ import annotations
@@ -39,41 +38,41 @@ Message = dict[str, Json]
 
 
 class ModelStream(Protocol):
-    """What a kind makes of what its server sends."""
+    """The parser of one answer, one per protocol."""
 
     @property
     def is_over(self) -> bool:
-        """Nothing more is to come."""
+        """Whether no more messages will follow."""
 
     @property
     def is_complete(self) -> bool:
-        """The server has said that this is all."""
+        """Whether the server has said that the answer is complete."""
 
     @property
     def shortcoming(self) -> str | None:
-        """Why the answer is less than it should be, though nothing broke."""
+        """Why the answer was cut short although nothing failed; None if it was not."""
 
     def hear(self, data: str) -> Iterable[AgentEvent]:
         """
-        One message of the stream, or an answer that came whole. Raises Refusal for an error that it
-        tells of.
+        Convert one message of the stream, or a whole answer. Raises ServerRefusal for an error
+        message.
         """
 
     def rest(self) -> Iterable[AgentEvent]:
-        """What was held back until the end."""
+        """Return the events that were held back until the end."""
 
     def usage(self) -> Iterable[AgentEvent]:
-        """What the server said that it cost; nothing if it did not."""
+        """Return the usage that the server has reported, if any."""
 
 
 async def answered(
     response: aiohttp.ClientResponse, answer: ModelStream
 ) -> AsyncGenerator[AgentEvent]:
     """
-    The whole answer, `Done` included.
+    Yield the events of the whole answer, `Done` included.
 
-    Raises Refusal, AgentUnavailable or AgentRefused only while nothing was said, and AgentError
-    after that.
+    Raises ServerRefusal, AgentUnavailable or AgentRefused only before the first output, and a plain
+    AgentError after that, so that an answer of which a part was shown is not retried.
     """
     has_begun = False
     try:
@@ -85,6 +84,7 @@ async def answered(
         if not answer.is_complete:
             raise AgentUnavailable("it ended before it was finished")
     except (AgentError, ServerRefusal) as exc:
+        # What was reported before the failure has been spent and must be charged.
         for event in answer.usage():
             yield event
         if has_begun:
@@ -101,14 +101,14 @@ async def answered(
 
 
 def _why(exc: AgentError | ServerRefusal) -> str:
-    """For people: they are not shown what a server says to its operator."""
+    # Users read it, and the text of a refusal is for the operator only.
     return "the model failed" if isinstance(exc, AgentRefused | ServerRefusal) else str(exc)
 
 
 def parsed(data: str) -> Message:
     """
-    One message. Raises AgentUnavailable for what is none: something between us and the model may be
-    broken.
+    Parse one message. Raises AgentUnavailable if it is no JSON object: a proxy before the model may
+    be broken.
     """
     try:
         message: Json = json.loads(data)
@@ -122,18 +122,18 @@ def parsed(data: str) -> Message:
 
 
 def number(value: Json) -> int:
-    """A count in an answer; 0 for whatever is none."""
+    """Return a count in an answer; 0 for any other value."""
     return max(int(value), 0) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def child(value: Json, key: str) -> Message:
-    """An object inside an object; empty if there is none."""
+    """Return an object inside an object; empty if there is none."""
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def word(value: Json) -> str:
-    """A text in an answer; empty for whatever is none."""
+    """Return a string in an answer; empty for any other value."""
     return value if isinstance(value, str) else ""
 
 
@@ -142,6 +142,7 @@ async def _messages(response: aiohttp.ClientResponse, answer: ModelStream) -> As
         raise AgentRefused("a page came instead of an answer; check base_url")
 
     chunk = await _beginning(response)
+    # Decided by the first byte: no line of an event stream begins with a brace.
     if chunk.lstrip(_BLANK).startswith(b"{"):
         yield await _whole(response, chunk)
         return
@@ -150,6 +151,7 @@ async def _messages(response: aiohttp.ClientResponse, answer: ModelStream) -> As
     while chunk:
         for event in _read(reader, chunk):
             yield event.data
+        # Some servers keep the connection open after the last message.
         if answer.is_over:
             await _let_end(response)
             return
@@ -160,14 +162,14 @@ async def _messages(response: aiohttp.ClientResponse, answer: ModelStream) -> As
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> bytes:
-    """Until it can be told what it is; empty if nothing comes."""
+    """Read up to the first byte that is not blank; empty if the response is."""
     beginning = b""
     while not beginning.strip(_BLANK):
         chunk = await _next(response)
         if not chunk:
             break
-        # Of blanks, by which some servers say that they are alive, no more is kept than half a byte
-        # order mark needs.
+        # Some servers send blanks as keep-alives. Of those, only two bytes are kept: they may be
+        # the beginning of a byte order mark.
         beginning = beginning[-2:] + chunk
     return beginning
 
@@ -193,9 +195,10 @@ def _read(reader: EventReader, chunk: bytes) -> list[ServerEvent]:
 
 
 async def _next(response: aiohttp.ClientResponse) -> bytes:
-    """Empty at the end."""
+    """Return the next bytes; empty at the end. Raises AgentUnavailable."""
     try:
         return await response.content.readany()
+    # Before the next handler: TimeoutError is an OSError.
     except TimeoutError as exc:
         raise AgentUnavailable("the model fell silent") from exc
     except (aiohttp.ClientError, OSError) as exc:
@@ -203,12 +206,10 @@ async def _next(response: aiohttp.ClientResponse) -> bytes:
 
 
 async def _let_end(response: aiohttp.ClientResponse) -> None:
-    """
-    A stream that ends properly leaves a connection for the next request. It is not waited for.
-    """
+    """Read the end of a response, if it comes at once, so that its connection can be reused."""
     try:
         async with asyncio.timeout(_SECONDS_TO_END):
             while await response.content.readany():
                 pass
     except (TimeoutError, aiohttp.ClientError, OSError):
-        return  # then it is closed
+        return  # the caller closes the connection instead

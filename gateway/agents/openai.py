@@ -1,8 +1,9 @@
 """
-A model behind any server that speaks OpenAI's chat completions: POST /chat/completions, streamed.
+The agent kind `openai`: a model behind any server with OpenAI's chat completions, with POST
+/chat/completions, streamed.
 
-Servers differ in what they take and in what they send. What one of them refuses is left out for as
-long as the daemon runs; what one of them adds is skipped.
+Servers differ in what they accept and send. A field that a server refuses is left out for as long
+as the daemon runs; unknown fields in its answer are skipped.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ _ENDED_EARLY = {
     "length": "the answer was cut at its longest",
     "content_filter": "the answer was cut by a filter of the model's",
 }
-# Fields that not every server takes, each with the word by which a refusal is known to be about it.
+# Fields that not every server accepts, each with the word by which its refusal is recognised: newer
+# models of OpenAI refuse max_tokens with the advice to use max_completion_tokens.
 _DISPUTED = {"stream_options": "stream_options", "max_tokens": "max_completion_tokens"}
+# Errors inside a stream have no status of their own: it began with 200.
 _STATUS = {"invalid_request_error": 400, "authentication_error": 401, "not_found_error": 404}
 _IS_STATUS = re.compile("[45][0-9][0-9]")
 _THOUGHTS = ("reasoning_content", "reasoning")
@@ -67,26 +70,25 @@ Quote = Callable[[str], str]
 
 
 class OpenAiAgent:
-    """Asks one model."""
-
     def __init__(self, spec: AgentSpec, timeouts: CallTimeouts | None = None) -> None:
         check_options(spec, _OURS)
         self._spec = spec
         self._model = model_of(spec, "gpt-5")
-        place = endpoint(
+        server = endpoint(
             spec,
             default=_HOME,
             below="/chat/completions",
             headers={},
             key_as="Authorization: Bearer",
         )
-        self._quote = place.quoted
-        self._server = ModelServer(place, timeouts)
+        self._quote = server.quoted
+        self._server = ModelServer(server, timeouts)
 
         self._refused: set[str] = set()
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        """As the port has it."""
+        # At most one more request for each of the two disputed fields. Nothing is yielded before
+        # such a refusal, so no text is repeated.
         for _ in range(3):
             body = (
                 await asyncio.to_thread(self._body, turn) if has_files(turn) else self._body(turn)
@@ -106,11 +108,10 @@ class OpenAiAgent:
         raise AgentRefused("the model server does not take the request")
 
     async def close(self) -> None:
-        """As the port has it."""
         await self._server.close()
 
     def _leaves_out_what_is_refused(self, refusal: ServerRefusal) -> bool:
-        """True if another try, without a field that this server does not know, may do better."""
+        """Note which fields this server refuses; True if a request without them may succeed."""
         if refusal.status not in (400, 422):
             return False
         named = {
@@ -120,7 +121,7 @@ class OpenAiAgent:
         return bool(named)
 
     def _body(self, turn: Turn) -> bytes:
-        """May read files."""
+        """Build the request. Reads attachments: called in a thread if there are any."""
         system = "\n\n".join(filter(None, (turn.system, turn.context)))
         messages: list[Json] = [{"role": "system", "content": system}] if system else []
         for utterance in dialogue(turn, images=self._spec.images):
@@ -129,10 +130,7 @@ class OpenAiAgent:
         return json.dumps({**self._extras(), **ours}, ensure_ascii=False).encode("utf-8", "replace")
 
     def _extras(self) -> Message:
-        """
-        Newer models of OpenAI's own want another word for the longest answer than everybody else
-        does.
-        """
+        # Without it servers that follow OpenAI report no usage in a stream.
         extras: Message = {"stream_options": {"include_usage": True}}
         if self._spec.max_tokens is not None:
             word = "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens"
@@ -146,7 +144,7 @@ class OpenAiAgent:
 
 
 def make(spec: AgentSpec) -> OpenAiAgent:
-    """Raises ConfigError if it does not say which model to ask, or where."""
+    """Make the agent. Raises ConfigError without a model, an API key or a valid address."""
     return OpenAiAgent(spec)
 
 
@@ -166,16 +164,16 @@ def _written(utterance: Utterance) -> Iterator[Json]:
         }
         for call in utterance.calls
     ]
-    said: Message = {"role": "assistant", "content": _content(utterance.content) or None}
-    yield {**said, "tool_calls": calls} if calls else said
+    message: Message = {"role": "assistant", "content": _content(utterance.content) or None}
+    yield {**message, "tool_calls": calls} if calls else message
     for call in utterance.calls:
         yield {"role": "tool", "tool_call_id": call.id, "content": call.result}
 
 
 def _content(blocks: Iterable[Content]) -> Json:
-    """Text alone is a plain string: not every server knows the other form."""
     blocks = tuple(blocks)
     words = [block.text for block in blocks if isinstance(block, TextBlock)]
+    # A plain string where possible: not every server knows the list of parts.
     if len(words) == len(blocks):
         return "\n\n".join(words)
 
@@ -191,7 +189,7 @@ def _content(blocks: Iterable[Content]) -> Json:
 
 
 class _Completion:
-    """One answer, chunk by chunk. Only the first of several choices is heard."""
+    """The state of one streamed answer. Implements `ModelStream`; reads the first choice only."""
 
     def __init__(self, quote: Quote) -> None:
         self._quote = quote
@@ -204,16 +202,13 @@ class _Completion:
 
     @property
     def is_complete(self) -> bool:
-        """As `ModelStream` has it."""
         return self.is_over or bool(self._finish)
 
     @property
     def shortcoming(self) -> str | None:
-        """As `ModelStream` has it."""
         return _ENDED_EARLY.get(self._finish)
 
     def hear(self, data: str) -> Iterator[AgentEvent]:
-        """As `ModelStream` has it."""
         if data.strip() == "[DONE]":
             self.is_over = True
             return
@@ -224,22 +219,24 @@ class _Completion:
 
         self._usage = child(message, "usage") or self._usage
         choices = message.get("choices")
+        # The chunk with the usage comes last and has no choices.
         first = choices[0] if isinstance(choices, list) and choices else None
         if isinstance(first, dict):
+            # "message" instead of "delta" comes from a server that does not stream.
             yield from self._hear_piece(child(first, "delta") or child(first, "message"))
             self._finish = word(first.get("finish_reason")) or self._finish
 
     def rest(self) -> Iterator[AgentEvent]:
-        """Calls that the model wants us to run are run by nobody."""
+        # "tool_calls" means that the model waits for us to run them, and the gateway runs none.
         yield from self._calls.finish(
             ToolStatus.FAILED if self._finish == "tool_calls" else ToolStatus.DONE
         )
 
     def usage(self) -> Iterator[AgentEvent]:
-        """What was read from a cache is part of the prompt here, and counted apart by us."""
         if not self._usage:
             return
 
+        # prompt_tokens includes the cached tokens; our `input` does not.
         prompt = number(self._usage.get("prompt_tokens"))
         cached = min(
             number(child(self._usage, "prompt_tokens_details").get("cached_tokens")), prompt
@@ -263,22 +260,22 @@ class _Completion:
             yield from self._hear_call(at, call if isinstance(call, dict) else {})
 
     def _hear_call(self, at: int, call: Message) -> Iterator[AgentEvent]:
-        place = call.get("index")
+        index = call.get("index")
         function = child(call, "function")
-        place = place if isinstance(place, int) else at
-        yield from self._calls.begin(place, word(call.get("id")), word(function.get("name")))
-        self._calls.add(place, word(function.get("arguments")))
+        # Servers that do not stream send no index.
+        index = index if isinstance(index, int) else at
+        yield from self._calls.begin(index, word(call.get("id")), word(function.get("name")))
+        self._calls.add(index, word(function.get("arguments")))
 
     def _failure(self, error: Json) -> ServerRefusal:
-        """As if it had been the status of the answer; what says nothing of itself may go by."""
         code = str(error.get("code")) if isinstance(error, dict) else ""
         kind = word(error.get("type")) if isinstance(error, dict) else ""
+        # `code` is an HTTP status on some servers, a word on others.
         status = int(code) if _IS_STATUS.fullmatch(code) else _STATUS.get(kind, 500)
         return ServerRefusal(status, self._quote(words_of(error)), kind=kind_of(error))
 
 
 def _text(content: Json) -> str:
-    """Some servers send a list of parts."""
     if isinstance(content, list):
         return "".join(word(part.get("text")) for part in content if isinstance(part, dict))
     return word(content)

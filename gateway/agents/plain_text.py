@@ -1,9 +1,9 @@
 """
-A person's message in words, for agents that read nothing but text: who speaks, what it answers,
-what was forwarded.
+A message as plain text for all agent kinds that read text: its sender, what it replies to, whether
+it was forwarded.
 
-One place for all kinds. What stands before the words is ours, in brackets; what people wrote comes
-after it, as it was, but for brackets by which one of several people could pass for another.
+These marks stand before the text, in brackets. The user's text follows unchanged, except that in
+shared chats brackets are escaped with which one user could impersonate another.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ _LIKE_A_MARK = re.compile(r"([\n\r\v\f\x85\u2028\u2029][ \t]*)\[")
 
 
 def spoken(message: InboundMessage, *, shared: bool) -> str:
-    """
-    A new message. Where several people may speak it begins with who does, under the name the agent
-    knows them by.
-    """
+    """Return a new message. In a shared chat it begins with the sender, by their pseudonym."""
     marks = [
         f"[{message.source.participant_id}]" if shared and message.source.participant_id else "",
         _answered(message),
@@ -40,7 +37,7 @@ def spoken(message: InboundMessage, *, shared: bool) -> str:
 
 
 def recalled(entry: Entry, *, shared: bool) -> str:
-    """The words of an entry of the transcript, marked in the same way. Empty if there are none."""
+    """Return the text of a transcript entry, marked in the same way; empty if it has none."""
     words = "\n\n".join(filter(None, (block_text(block) for block in entry.content)))
     if entry.origin is Origin.SUMMARY or entry.role is Role.SYSTEM:
         is_marked = not words or words.startswith(SUMMARY_MARK)
@@ -51,12 +48,12 @@ def recalled(entry: Entry, *, shared: bool) -> str:
 
 
 def block_text(block: object) -> str:
-    """What a block of a transcript says; a file is named."""
+    """Return the text of a transcript block; a file is named."""
     return stand_in(block) if isinstance(block, Media) else str(getattr(block, "text", ""))
 
 
 def stand_in(file: Attachment | Media, why: str | None = None) -> str:
-    """What the agent reads in place of a file, and why it does not see it."""
+    """Return the line that replaces a file, with the reason why it is not shown."""
     described = ", ".join(
         filter(None, (folded(file.name) if file.name else file.type.value, file.mime))
     )
@@ -69,7 +66,7 @@ def _own_words(words: str) -> str:
 
 
 def _answered(message: InboundMessage) -> str:
-    """The words that a message answers may be long past: then nothing else tells of them."""
+    # The quoted message may be too old to be in the history.
     quoted = message.reply_to
     if quoted is None or not quoted.text.strip():
         return ""
@@ -78,7 +75,7 @@ def _answered(message: InboundMessage) -> str:
 
 
 def _marked(marks: list[str], words: str) -> str:
-    """A mark alone is no message, so something always follows it."""
     before = " ".join(filter(None, marks))
-    said = words if words.strip() else NOTHING_SAID
-    return f"{before} {said}" if before else said
+    # Some model servers refuse a message without text.
+    own_words = words if words.strip() else NOTHING_SAID
+    return f"{before} {own_words}" if before else own_words

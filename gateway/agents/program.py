@@ -1,8 +1,8 @@
 """
-Programs of agents: started with the environment and the folder they are given, and ended with all
-that came of them.
+Programs of agents: started in a given folder with a given environment, and killed together with all
+their descendants.
 
-Between us and a program stands its guardian (`guardian.py`), which ends it even when we are killed.
+Each runs under a guardian process (`guardian.py`), which kills it even when the daemon is killed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ from turngate.gateway.domain.errors import (
 )
 from turngate.gateway.observability.logs import Action
 
-# Its guardian asks a program to end, and a moment later ends it. What takes longer than this hangs
-# in the kernel.
+# Seconds. The guardian sends SIGKILL after its GRACE; what takes longer than this hangs in the
+# kernel.
 _LONGEST_END = 0.9
 _READ = 65_536
 _KEPT_OF_STDERR = 8192
 _LAST_LINES = 20
 _LONGEST_LINE = 400
 _SHORTEST_SECRET = 4
+# Copied from the daemon's own environment (config/load.py), so they are not secrets of the agent.
 _GIVEN_TO_ALL = frozenset({"PATH", "HOME", "LANG", "TZ"})
+# A shortage of processes, descriptors or memory is temporary: a retry may succeed.
 _PASSING = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-# As a module, so that it is compiled once; last on the path, where its neighbours hide nothing.
+# Imported as a module, so that its bytecode is cached. Its folder is last on the path: the modules
+# beside it (http.py) must not hide those of the standard library.
 _RUN_GUARDIAN = (
     "import sys; sys.path.append(sys.argv[1]); import guardian; guardian.main(int(sys.argv[2]))"
 )
@@ -54,20 +57,22 @@ async def start(
     longest_line: int = _READ,
 ) -> Program:
     """
-    A program that runs. `env` is all it sees of the environment, `memory`, in bytes, all that each
-    of its processes may take. `longest_line` is for those who read with asyncio's `readline`.
+    Start a program and wait until it runs. `env` is its whole environment, `memory` the limit of
+    each of its processes in bytes, `longest_line` the buffer limit for asyncio's `readline`.
 
     Raises AgentRefused if it cannot be started until the operator changes something,
-    AgentUnavailable if that may pass.
+    AgentUnavailable if the cause is temporary.
     """
     order = _order(argv, env, memory)
     ours, its = socket.socketpair()
 
+    # Closed here once the guardian has its copy: with ours open, its death would be no end of file.
     with its:
         words, lifeline = await asyncio.open_connection(sock=ours)
         try:
             process = await _guardian(its, cwd, longest_line)
         except BaseException as exc:
+            # After a cancel the guardian may run already; it exits when the lifeline closes.
             await _close(lifeline)
             if isinstance(exc, OSError):
                 raise _cannot_start(argv[0], exc.errno) from exc
@@ -86,7 +91,7 @@ async def start(
 
 
 class Program:
-    """One that runs. Whoever has it must `end` it, also when it has ended by itself."""
+    """A running program. Its owner must call `end`, also when it has ended by itself."""
 
     def __init__(
         self,
@@ -122,16 +127,18 @@ class Program:
         self._is_over = False
 
     async def until_started(self) -> None:
-        """Raises what `start` does."""
+        """Wait for the result of exec. Raises AgentRefused or AgentUnavailable, as `start` does."""
+        # Shielded, here and in `status`: a cancelled caller must not cancel the shared future.
         failure = await asyncio.shield(self._started)
         if failure is not None:
             raise _cannot_start(self.name, failure)
 
     async def status(self) -> int:
         """
-        How it ended, once it has: its exit status, or less than zero for the signal that ended it.
+        Wait for its end and return its exit status, or minus the number of the signal that killed
+        it.
 
-        Raises AgentError if nobody knows.
+        Raises AgentError if the guardian died before it could report the status.
         """
         status = await asyncio.shield(self._ended)
         if status is None:
@@ -139,16 +146,14 @@ class Program:
         return status
 
     def last_words(self) -> list[str]:
-        """
-        The last lines on its stderr, each cut, with nothing in them that it was given to keep
-        secret.
-        """
+        """Return the last lines of its stderr, each cut, without the values in its environment."""
         text = self._errors.decode("utf-8", "replace")
         for secret in self._secrets:
             text = text.replace(secret, "***")
 
         if len(self._errors) == _KEPT_OF_STDERR and self._secrets:
-            text = text[len(self._secrets[0]) :]  # it may begin in the middle of one
+            # What was kept may begin in the middle of a secret, which the replacement above misses.
+            text = text[len(self._secrets[0]) :]
 
         lines = (
             "".join(char if char.isprintable() else " " for char in line).strip()
@@ -159,19 +164,21 @@ class Program:
 
     async def end(self) -> None:
         """
-        Ask it to end, then end it: within a second nothing of it is left, whatever it started or
-        became. Nobody else may be reading its stdout. Harmless when it has ended, or was ended
-        before.
+        Send SIGTERM, then SIGKILL, to the program and all its descendants, and wait for their end.
+
+        No other task may be reading its stdout. May be called again, and after it ended by itself.
         """
         if self._is_over:
             return
 
         self._is_over = True
-        with contextlib.suppress(OSError):  # it has gone, which is what is wanted
+        with contextlib.suppress(OSError):  # the guardian has ended before
+            # Half-closed: the guardian takes it for the end and can still report "over".
             self._lifeline.write_eof()
 
         try:
             await asyncio.wait({self._listening}, timeout=_LONGEST_END)
+            # Disconnected without "over": the guardian was killed and has cleaned up nothing.
             if self._listening.done() and not self._over.done():
                 _end_session(self._guardian.pid)
             async with asyncio.timeout(_LONGEST_END):
@@ -187,44 +194,47 @@ class Program:
 
         if last := self.last_words():
             structlog.get_logger().debug(
-                "a program complained", action=Action.AGENT, where=self.name, said=" / ".join(last)
+                "a program wrote to stderr",
+                action=Action.AGENT,
+                where=self.name,
+                said=" / ".join(last),
             )
 
     async def _let_go(self) -> None:
-        """
-        What is left in the pipes goes to nobody, and the guardian is waited for, or it would stay
-        as a zombie.
-        """
+        """Discard what is left in the pipes, and reap the guardian."""
         self.stdin.close()
+        # A full StreamReader pauses its pipe, and asyncio does not see a paused pipe close.
         while await self.stdout.read(_READ):
             continue
         await self._draining
         await self._guardian.wait()
 
     async def _listen(self, words: asyncio.StreamReader) -> None:
-        """What its guardian tells, until that is gone."""
+        """Read the guardian's reports until it disconnects."""
         try:
             async for line in words:
                 self._hear(*line.decode().split())
         except ConnectionError:
             return  # it was killed before it had read its order
         finally:
+            # Defaults for what was never reported, or `until_started` and `status` would hang.
             self._hear("failed", "0")
             self._hear("ended")
 
     def _hear(self, word: str, number: str = "") -> None:
-        """What is said first counts."""
+        """Record a report. The first one of its kind counts."""
         told = self._news[word]
         if not told.done():
             told.set_result(int(number) if number else None)
 
     async def _drain_errors(self, stderr: asyncio.StreamReader) -> None:
+        # Read all the time: a program blocks as soon as its stderr pipe is full.
         while piece := await stderr.read(_READ):
             self._errors = (self._errors + piece)[-_KEPT_OF_STDERR:]
 
 
 def said_status(status: int) -> str:
-    """For people: "exit status 3", "ended by SIGSEGV"."""
+    """Return an exit status in words: "exit status 3", "ended by SIGSEGV"."""
     if status >= 0:
         return f"exit status {status}"
     try:
@@ -236,7 +246,8 @@ def said_status(status: int) -> str:
 async def _guardian(
     lifeline: socket.socket, cwd: str | None, longest_line: int
 ) -> asyncio.subprocess.Process:
-    """With nothing in its own environment or arguments that its program may have to keep secret."""
+    # Other users can read arguments in /proc, so the program's argv and environment are not among
+    # these: they follow on the lifeline. Without site-packages (-I -S) the start is faster.
     python = [
         sys.executable,
         "-I",
@@ -268,11 +279,13 @@ async def _close(lifeline: asyncio.StreamWriter) -> None:
 
 def _end_session(leader: int) -> None:
     """
-    Somebody killed a guardian. The kernel then kills its program, but not what came of that: found
-    are those who have left their group and not those who have left their session.
+    Kill the session of a guardian that was killed. The kernel kills only the program itself then.
+
+    Finds descendants that have left their process group, but not those that have left the session.
     """
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has just ended
+        with contextlib.suppress(OSError):  # it ended during the scan
+            # After the name in parentheses: state, parent, group, session.
             if int(stat.read_bytes().rpartition(b")")[2].split()[3]) == leader:
                 os.kill(int(stat.parent.name), signal.SIGKILL)
 
@@ -295,16 +308,16 @@ def _order(argv: Sequence[str], env: Mapping[str, str], memory: int | None) -> b
 
 
 def _secrets(env: Mapping[str, str]) -> list[str]:
-    """Longest first: one may be a part of another."""
     values = {
         value
         for name, value in env.items()
         if name not in _GIVEN_TO_ALL and len(value) >= _SHORTEST_SECRET
     }
+    # Longest first: replacing a secret that is part of another would leave the rest of that one.
     return sorted(values, key=len, reverse=True)
 
 
 def _cannot_start(name: str, number: int | None) -> AgentError:
-    why = os.strerror(number) if number else "nobody knows why"
+    why = os.strerror(number) if number else "unknown reason"
     kind = AgentUnavailable if number in _PASSING else AgentRefused
     return kind(f"{name} cannot be started: {why}")

@@ -1,10 +1,10 @@
 """
-An agent that is the operator's own Python, inside the gateway's process.
+The agent kind `python`: the operator's own Python code, inside the gateway's process.
 
 `object: package.module:factory` names a function that is called once with the `options` of the
-config and returns the agent: anything with a `run(turn)` that yields events. Texts and the
-contract's dicts will do in place of our types. One that has a `session_end(ending)` is told when a
-session is over.
+config and returns the agent: anything with a `run(turn)` that yields events. It may yield strings
+and event dicts instead of our types. Its `session_end(ending)`, if any, is called when a session
+ends.
 """
 
 from __future__ import annotations
@@ -42,32 +42,32 @@ Factory = Callable[[dict[str, Json]], object]
 
 
 def make(spec: AgentSpec) -> PythonAgent:
-    """
-    What the factory makes of the options. Raises ConfigError with the cure if there is nothing that
-    could run.
-    """
-    place = f"agents.{spec.name}"
+    """Call the configured factory. Raises ConfigError, with a remedy, if it gives no agent."""
+    where = f"agents.{spec.name}"
     if not spec.object:
-        raise ConfigError(f"{place}: which object? write object: package.module:factory")
+        raise ConfigError(f"{where}: which object? write object: package.module:factory")
 
-    factory = _factory(place, spec.object)
+    factory = _factory(where, spec.object)
     try:
         agent = factory(dict(spec.options))
+    # The operator's code may raise anything; its sys.exit must not end the daemon.
     except (Exception, SystemExit) as exc:
-        raise ConfigError(f"{place}: {spec.object} failed", words=_told(exc)) from exc
+        raise ConfigError(f"{where}: {spec.object} failed", words=_told(exc)) from exc
 
     if not callable(getattr(agent, "run", None)):
         what = f"{spec.object} returned a {type(agent).__name__} without run(turn)"
-        raise ConfigError(f"{place}: {what}; return an object with an async generator of that name")
+        raise ConfigError(f"{where}: {what}; return an object with an async generator of that name")
 
     return PythonAgent(agent)  # type: ignore[arg-type]
 
 
 class PythonAgent:
-    """Somebody's agent, held to our port. It hears answers and words, and is closed, if it can."""
+    """The operator's agent behind our port, with those of the optional methods that it has."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        # The ports are checked by the presence of these names, so each is set only if it works:
+        # a question would otherwise wait for an answer that the agent cannot take.
         if isinstance(agent, TakesAnswers):
             self.answer = agent.answer
         if isinstance(agent, TakesWords):
@@ -78,63 +78,65 @@ class PythonAgent:
             self.session_end = self._session_end
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        """Its events; a text is words, a dict is an event of the contract."""
-        said: object = self._agent.run(turn)
-        if inspect.isawaitable(said):
-            yield Text(await _whole(said))
-        elif isinstance(said, AsyncGenerator):
-            async with aclosing(said):
-                async for each in said:
+        """Yield its events: a string is text, a dict an event of the JSON protocol."""
+        produced: object = self._agent.run(turn)
+        if inspect.isawaitable(produced):
+            yield Text(await _whole(produced))
+        elif isinstance(produced, AsyncGenerator):
+            # `async for` does not close a generator that it leaves early, and closing it is how
+            # a turn is stopped.
+            async with aclosing(produced):
+                async for each in produced:
                     if (event := _event(each)) is not None:
                         yield event
                     if isinstance(event, Done):
                         return
         else:
             raise AgentError(
-                f"its run(turn) gave a {type(said).__name__}, and not an async generator"
+                f"its run(turn) gave a {type(produced).__name__}, and not an async generator"
             )
 
         yield Done()
 
     async def _session_end(self, ending: SessionEnded) -> None:
-        """Its own; one that does not await is called where it holds nobody up."""
         end: Callable[[SessionEnded], object] = self._agent.session_end  # type: ignore[attr-defined]
-        said = (
+        # A plain function may block, so it runs in a thread and not on the event loop.
+        produced = (
             end(ending)
             if inspect.iscoroutinefunction(end)
             else await asyncio.to_thread(end, ending)
         )
-        if inspect.isawaitable(said):
-            await said
+        if inspect.isawaitable(produced):
+            await produced
 
 
-def _factory(place: str, name: str) -> Factory:
+def _factory(where: str, name: str) -> Factory:
     module, _, attribute = name.partition(":")
     if not module or not attribute:
-        raise ConfigError(f"{place}: {name} is not package.module:factory")
+        raise ConfigError(f"{where}: {name} is not package.module:factory")
 
     try:
-        found: object = reduce(getattr, attribute.split("."), _module(place, module))
+        found: object = reduce(getattr, attribute.split("."), _module(where, module))
     except AttributeError as exc:
-        raise ConfigError(f"{place}: the module {module} has no {attribute}") from exc
+        raise ConfigError(f"{where}: the module {module} has no {attribute}") from exc
 
     if not callable(found):
         raise ConfigError(
-            f"{place}: {name} is a {type(found).__name__}; name a function that returns the agent"
+            f"{where}: {name} is a {type(found).__name__}; name a function that returns the agent"
         )
 
     return found
 
 
-def _module(place: str, name: str) -> ModuleType:
+def _module(where: str, name: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as exc:
         cure = "name its folder in PYTHONPATH, or install it beside turngate"
-        raise ConfigError(f"{place}: there is no module {exc.name}; {cure}") from exc
-    except (Exception, SystemExit) as exc:  # a script ends, where a module only defines
+        raise ConfigError(f"{where}: there is no module {exc.name}; {cure}") from exc
+    except (Exception, SystemExit) as exc:  # a script may call sys.exit when it is imported
         raise ConfigError(
-            f"{place}: the module {name} cannot be imported", words=_told(exc)
+            f"{where}: the module {name} cannot be imported", words=_told(exc)
         ) from exc
 
 
@@ -142,19 +144,19 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-async def _whole(said: Awaitable[object]) -> str:
-    answer = await said
+async def _whole(produced: Awaitable[object]) -> str:
+    answer = await produced
     if not isinstance(answer, str):
         raise AgentError(f"its run(turn) returned a {type(answer).__name__}, and not a text")
     return answer
 
 
-def _event(said: object) -> AgentEvent | None:
-    if isinstance(said, str):
-        return Text(said)
-    if isinstance(said, dict):
-        return event_of(said)
-    if isinstance(said, _EVENTS):
-        event: AgentEvent = said
+def _event(produced: object) -> AgentEvent | None:
+    if isinstance(produced, str):
+        return Text(produced)
+    if isinstance(produced, dict):
+        return event_of(produced)
+    if isinstance(produced, _EVENTS):
+        event: AgentEvent = produced
         return event
-    raise AgentError(f"its run(turn) yielded a {type(said).__name__}, and not an event")
+    raise AgentError(f"its run(turn) yielded a {type(produced).__name__}, and not an event")

@@ -1,9 +1,9 @@
 """
-Server-sent events, read as bytes come in. Pure: who has the connection feeds it.
+An incremental parser of server-sent events, without I/O.
 
-As the standard says (https://html.spec.whatwg.org/multipage/server-sent-events.html), but for what
-only browsers need; and an event that the stream ends on counts even without the blank line after
-it, since some servers forget it.
+It follows the standard (https://html.spec.whatwg.org/multipage/server-sent-events.html) except for
+what only browsers need. The last event counts even without the blank line after it, since some
+servers omit that.
 """
 
 from __future__ import annotations
@@ -17,22 +17,19 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class EventTooLong(Exception):
-    """More than LONGEST_EVENT without an end."""
+    """An event is longer than LONGEST_EVENT."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """What was sent: `name` is "message" where the server gave none."""
+    """One event; `name` is "message" if the server gave none."""
 
     name: str
     data: str
 
 
 class EventReader:
-    """
-    Takes bytes however they were cut, and gives whole events. Bytes that are no UTF-8 become
-    U+FFFD.
-    """
+    """The parser of one stream: bytes in, whole events out. Invalid UTF-8 becomes U+FFFD."""
 
     def __init__(self) -> None:
         self._unfinished: list[bytes] = []
@@ -43,7 +40,7 @@ class EventReader:
         self._data: list[str] = []
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """The events that end in this piece. Raises EventTooLong."""
+        """Return the events that end in this chunk. Raises EventTooLong."""
         if self._after_return and chunk:
             chunk = chunk.removeprefix(b"\n")
             self._after_return = False
@@ -55,7 +52,7 @@ class EventReader:
         return events
 
     def end(self) -> list[ServerEvent]:
-        """What was still being sent when the stream ended."""
+        """Return the event at the end of the stream, if any."""
         self._take(self._without_mark(b"".join(self._unfinished)))
         self._unfinished.clear()
         return self._dispatched()
@@ -63,7 +60,7 @@ class EventReader:
     def _read_lines(self) -> list[ServerEvent]:
         buffer = self._without_mark(b"".join(self._unfinished))
         lines = buffer.splitlines(keepends=True)
-        # The other half of a CRLF may be on its way: it is not another line.
+        # The LF of a CRLF may come with the next chunk, and would count as an empty line.
         self._after_return = buffer.endswith(b"\r")
         self._unfinished = [] if buffer.endswith((b"\n", b"\r")) else [lines.pop()]
         events: list[ServerEvent] = []
@@ -80,16 +77,14 @@ class EventReader:
         return events
 
     def _without_mark(self, buffer: bytes) -> bytes:
-        """A byte order mark may begin the stream, and is no part of it."""
+        """Remove the byte order mark at the start of the stream."""
         if not self._at_start:
             return buffer
         self._at_start = False
         return buffer.removeprefix(_BOM)
 
     def _take(self, line: bytes) -> None:
-        """
-        A line without a colon is a field without a value; one that begins with it is a comment.
-        """
+        """Add one line to the event. Comments and fields other than data and event are skipped."""
         field, _, value = line.partition(b":")
         if field == b"data":
             self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
@@ -97,7 +92,7 @@ class EventReader:
             self._name = value.removeprefix(b" ").decode("utf-8", "replace")
 
     def _dispatched(self) -> list[ServerEvent]:
-        """A name alone is no event."""
+        """Return the event, if it has any data, and begin the next one."""
         name = self._name or "message"
         data = "\n".join(self._data)
         is_event = bool(self._data)

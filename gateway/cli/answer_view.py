@@ -24,7 +24,7 @@ _SECONDS_BETWEEN_DRAWS = 0.05
 
 
 class AnswerView:
-    """Shows one answer after the other; each begins when the previous one is finished."""
+    """View of one answer after the other; each begins when the previous one is finished."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -56,6 +56,8 @@ class AnswerView:
         """Print finished blocks and draw the unfinished one."""
         self.is_behind = False
         self._drawn_at = time.monotonic()
+        # Cleaned first: the parser counts a lone carriage return as a line break, and its line
+        # numbers would no longer match those of the split.
         finished, last = split_last_block(printable(self._unfinished))
         if finished.strip():
             self._print(_markdown(finished))
@@ -85,12 +87,13 @@ class AnswerView:
         An answer that does not match the streamed text is held back until that is finished.
         """
         rest = rest_after(text, "".join(self._streamed))
-        # Another answer: printed after the current one.
+        # Another text, such as a notice of the gateway: printed after the current answer.
         if rest is None:
             self._held.append(text)
             return
 
         self._unfinished += rest
+        # The next part is compared with what is streamed from here on.
         self._streamed = []
         self._flush()
 
@@ -127,6 +130,8 @@ class AnswerView:
 
     def _draw(self, shown: ConsoleRenderable) -> None:
         if self._live is None:
+            # Without rich's refresh thread: everything is drawn by the main thread. `transient`
+            # erases the drawing on stop, and the final text takes its place.
             self._live = Live(
                 console=self._console,
                 auto_refresh=False,
@@ -180,12 +185,13 @@ def rest_after(whole: str, streamed: str) -> str | None:
 
 
 def _markdown(text: str) -> Markdown:
+    # With hyperlinks only the label of a link would be visible, not where it leads.
     return Markdown(text, code_theme=_CODE_THEME, hyperlinks=False)
 
 
 class _SafeRenderable:
     """
-    Renders without blank lines at the ends and without terminal control characters.
+    Rendering without blank lines at the ends and without terminal control characters.
 
     Markdown can encode such characters (`&#x202E;`), so they are removed after rendering.
     `max_lines` keeps the last lines only.
@@ -199,6 +205,7 @@ class _SafeRenderable:
         lines = _without_blank_ends(console.render_lines(self._shown, options, pad=False))
         for line in lines if self._max_lines is None else lines[-self._max_lines :]:
             for segment in line:
+                # Control segments are rich's own cursor movements and must stay.
                 yield (
                     segment if segment.control else Segment(printable(segment.text), segment.style)
                 )

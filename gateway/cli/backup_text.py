@@ -20,6 +20,7 @@ def refuse_target(file: Path, state: Path, *, force: bool) -> None:
     Reject a backup target in the state folder, which holds the database and the keys, and existing
     files.
     """
+    # Resolve the parent only: `file` itself may be a link, which is rejected below.
     if file.absolute().parent.resolve() == state.resolve():
         raise Refused(f"{file} is in the state folder; choose another folder")
     if not file.exists() and not file.is_symlink():

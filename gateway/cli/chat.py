@@ -14,6 +14,7 @@ _LONGEST_NAME = 64
 def _session_name(name: str | None) -> str | None:
     if name is None:
         return None
+    # The name becomes a thread id, and thread 0 means no thread: the main conversation.
     if not name or printable_line(name) != name or len(name) > _LONGEST_NAME or name == "0":
         raise typer.BadParameter(
             f"this cannot be a name; use a word of at most {_LONGEST_NAME} characters, and not 0"
@@ -47,6 +48,7 @@ def chat(
     # Secrets are read only if a gateway has to be started here.
     folder = load(config, state_dir, secrets=False).config.state_dir
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    # Read before connecting: unusable input is refused without starting a gateway.
     piped = "" if is_terminal else read_piped(sys.stdin.buffer)
 
     with open_chat(folder, lambda: load(config, state_dir).config, session) as line:

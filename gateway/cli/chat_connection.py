@@ -66,6 +66,7 @@ class ChatConnection:
         if answer is None:
             return None
         if "item" not in answer:
+            # Raises the error of the daemon, if the last line has one.
             result_of(answer)
             raise Unreachable("the daemon has closed the connection; the conversation is kept")
         return event_of(answer["item"])
@@ -116,6 +117,8 @@ def _in_process_gateway(config: Config, lock: Lock) -> Iterator[None]:
     started: Future[_InProcessGateway] = Future()
     ended: Future[None] = Future()
 
+    # A daemon thread: when the main thread is interrupted once more while it waits below, the
+    # interpreter exits without joining it.
     thread = threading.Thread(
         target=_run_thread,
         args=(config, lock, started, ended),
@@ -123,12 +126,14 @@ def _in_process_gateway(config: Config, lock: Lock) -> Iterator[None]:
         daemon=True,
     )
     thread.start()
+    # Raises here what failed during the start.
     inside = started.result()
 
     try:
         yield
     finally:
         # RuntimeError: its loop is closed. It has ended by itself, and `ended` has the reason.
+        # The event belongs to the other thread's loop and must be set there.
         with suppress(RuntimeError):
             inside.loop.call_soon_threadsafe(inside.stop.set)
         try:
@@ -145,7 +150,7 @@ def _run_thread(
     try:
         asyncio.run(_run_gateway(config, lock, started))
     except BaseException as exc:  # noqa: BLE001 - re-raised on the main thread
-        # The main thread waits for the start first.
+        # The main thread waits for the start first, and without this it would wait for ever.
         if not started.done():
             started.set_exception(exc)
         ended.set_exception(exc)

@@ -56,6 +56,7 @@ def messages_in(text: str, commands: Collection[str]) -> list[str]:
     messages = list[str]()
     lines = list[str]()
 
+    # Not splitlines, which also splits at form feeds and other characters inside a message.
     for each in text.split("\n"):
         form = _COMMAND.fullmatch(each)
         if form is None or form["name"].lower() not in commands:
@@ -77,6 +78,7 @@ def _exchange(line: ChatConnection, text: str) -> None:
 
     while True:
         match line.next():
+            # An empty id: the daemon could not read the message, so it does not know its id.
             case NotStored(id=refused, reason=reason) if refused in (message, ""):
                 raise Refused(reason)
             case Began(turn=turn, messages=messages) if message in messages:
@@ -93,11 +95,13 @@ def _exchange(line: ChatConnection, text: str) -> None:
 
 def _answers(part: Part, message: str, turns: Collection[TurnId]) -> bool:
     """Whether the part answers our message: others may write in the same conversation."""
+    # The answer to a command belongs to no turn, only `reply_to` identifies it.
     return part.reply_to == message or part.turn in turns
 
 
 def _write(text: str) -> None:
     """Write an answer: unchanged to a program, without control characters to a terminal."""
     shown = printable(text) if sys.stdout.isatty() else text
+    # As UTF-8 whatever the locale says; a lone surrogate must not raise.
     sys.stdout.buffer.write(f"{shown}\n".encode(errors="replace"))
     sys.stdout.buffer.flush()

@@ -77,9 +77,11 @@ def _answer(line: ChatConnection, console: Console, message: str) -> bool:
     try:
         with _without_echo(), _stopping_on_interrupt(line, waiting):
             while waiting:
+                # Poll only while text is not drawn yet; otherwise block until something happens.
                 event = line.next(timeout=_POLL_SECONDS if view.is_behind else None)
                 if event is not None:
                     _show(view, event)
+                    # In place: the signal handler adds to the same set.
                     waiting -= _settled(event)
                 view.keep_up()
     except KeyboardInterrupt:
@@ -146,6 +148,8 @@ def _stopping_on_interrupt(line: ChatConnection, waiting: set[str]) -> Iterator[
     def stop(number: int, frame: FrameType | None) -> None:
         # The next Ctrl-C raises KeyboardInterrupt.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        # Runs between two steps of the main thread, which only receives in this block, so no other
+        # line is half sent. The interrupted receive continues afterwards.
         waiting.add(line.say(_STOP))
 
     before = signal.signal(signal.SIGINT, stop)

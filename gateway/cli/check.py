@@ -1,4 +1,4 @@
-"""`turngate check`: is the config right?"""
+"""`turngate check`: validate the config."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +23,7 @@ def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online 
     from turngate.config.load import load
 
     loaded = load(config, state_dir)
+    # Under the strict unit itself, `load` reports the same warnings: dedupe, keep the order.
     for warning in dict.fromkeys((*loaded.warnings, *_under_strict_unit(loaded))):
         typer.echo(warning, err=True)
     if loaded.agents:
@@ -48,7 +49,7 @@ def _under_strict_unit(loaded: "Loaded") -> tuple[str, ...]:
 
 
 def _make_agents(loaded: "Loaded") -> None:
-    """Some mistakes only show then. Nobody is asked anything."""
+    """Create every agent, because some mistakes only show then. No agent is called."""
     import asyncio
 
     from turngate.gateway.daemon.agent_pool import AgentPool
@@ -88,7 +89,7 @@ async def _examine(config: "Config") -> bool:
 
 
 def _who_may_talk(access: "Access") -> str:
-    """The door in a sentence: what it is set to matters more than any other key."""
+    """Return who has access, in one sentence: the setting that matters most."""
     direct = {
         "pairing": "strangers who write directly get a pairing code",
         "listed": "strangers who write directly hear nothing",

@@ -12,11 +12,12 @@ from turngate.gateway.domain.errors import (
 
 
 class Exit(IntEnum):
-    """The contract's numbers, from sysexits.h where it has one that fits."""
+    """Exit codes of all commands, from sysexits.h where it has one that fits."""
 
     DONE = 0
     FAILED = 1
     WRONG_USAGE = 2
+    # systemd does not restart after 73, 77 and 78: see RestartPreventExitStatus= in the units.
     STATE_IN_USE = 73
     STORAGE = 74
     ACCOUNTS_REFUSED = 77

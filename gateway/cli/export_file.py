@@ -50,6 +50,7 @@ def exported_to(output: Path | None) -> Iterator[Callable[[Json], None]]:
 
 def _opened(draft: Path) -> TextIO:
     """Open the draft for its owner only: it holds messages."""
+    # A draft of an interrupted export may be there. O_EXCL then follows no link of that name.
     draft.unlink(missing_ok=True)
     return os.fdopen(
         os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600),

@@ -28,10 +28,12 @@ class LineEditor:
 
     def __enter__(self) -> LineEditor:
         readline.clear_history()
+        # `read` adds whole messages; input() would add each line of a message on its own.
         readline.set_auto_history(False)
         for message in self._load_history():
             readline.add_history(message)
 
+        # The default delimiters contain the slash, which is part of a command here.
         readline.set_completer_delims(" \t\n")
         readline.set_completer(self._complete)
         is_libedit = "libedit" in (readline.__doc__ or "")
@@ -91,4 +93,5 @@ def _read(lines: str) -> str | None:
         message = json.loads(lines)
     except ValueError:
         return None
+    # readline raises on a NUL character.
     return message if isinstance(message, str) and "\0" not in message else None

@@ -17,6 +17,7 @@ def printable(text: str) -> str:
     """Replace control characters by U+FFFD; newlines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
+    # A carriage return alone is replaced: it would let text overwrite its own line.
     return _CONTROLS.sub(
         "\N{REPLACEMENT CHARACTER}", _DIRECTION.sub("", text.replace("\r\n", "\n"))
     )

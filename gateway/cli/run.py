@@ -30,6 +30,7 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
     Run the gateway until Ctrl-C or SIGTERM. Without a config: the echo agent, and a web chat on
     this machine.
     """
+    # Before the slow imports: a signal during them must end the process without a traceback.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, _exit_now)
 
@@ -47,6 +48,7 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
     except TurngateError as exc:
         if not to_journal:
             raise
+        # Priorities of syslog: 3 is an error, 4 a warning.
         _write_to_journal(str(exc), priority=3)
         raise typer.Exit(exit_of(exc)) from exc
 

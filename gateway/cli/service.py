@@ -125,6 +125,7 @@ def _unit(
     from turngate.config.load import load
     from turngate.gateway.cli.systemd_units import Flavour, Unit
 
+    # Without secrets: those of a service may be readable by the service only.
     loaded = load(config, state_dir, secrets=False)
     # A system service has its own user, without the logins that such programs use.
     if loaded.config.programs() and not _is_user(flavour) and run_as is None:
@@ -133,6 +134,8 @@ def _unit(
             f"{names}: a program agent needs a user's logins; name the user", param_hint="--run-as"
         )
 
+    # An instance reads /etc/turngate/NAME.yaml, so neither the path nor the credentials of the
+    # config loaded here apply to it.
     folder = loaded.file.absolute().parent if loaded.file else Path()
     unit = Unit(
         flavour=flavour,
@@ -172,6 +175,7 @@ def _flavour(user: bool | None, *, instances: bool) -> "Flavour":
 
 
 def _is_user(flavour: "Flavour") -> bool:
+    # Compared by value, because Flavour is imported only when a command runs.
     return flavour.value == "user.service"
 
 

@@ -146,6 +146,7 @@ def export(
     from turngate.gateway.cli.export_file import exported_to
     from turngate.gateway.cli.state_access import state_of
 
+    # The spinner and the printed lines would overwrite each other on a terminal.
     prints_items = output is None and sys.stdout.isatty()
     with exported_to(output) as write:
         state_of(config, state_dir).ask(
@@ -220,6 +221,7 @@ def delete(
         found = state_of(config, state_dir).ask("sessions.show", {"id": session, "last": 0})
         # Show which session the prefix means before anything is deleted.
         typer.confirm(f"Delete {described(found)} permanently?", abort=True, err=True)
+        # Delete by the whole id: since the question, the prefix may have become ambiguous.
         session = (
             found["id"] if isinstance(found, dict) and isinstance(found["id"], str) else session
         )

@@ -141,13 +141,13 @@ def _print_entry(console: Console, entry: dict[str, Json]) -> None:
 def _text(entry: dict[str, Json]) -> str:
     """Return the entry's text, files and tool calls."""
     blocks = entry["content"] if isinstance(entry["content"], list) else []
-    said = [_block(_fields(block)) for block in blocks]
+    lines = [_block(_fields(block)) for block in blocks]
     calls = entry.get("tool_calls")
-    said += [
+    lines += [
         f"[calls {_fields(call).get('name')}]"
         for call in (calls if isinstance(calls, list) else [])
     ]
-    return "\n".join(said)
+    return "\n".join(lines)
 
 
 def _block(block: dict[str, Json]) -> str:

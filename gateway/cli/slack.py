@@ -1,4 +1,4 @@
-"""`turngate slack`: what Slack has to know of the app."""
+"""`turngate slack`: the app manifest for Slack."""
 
 from typing import Annotated
 
@@ -25,7 +25,7 @@ Name = Annotated[
 
 @app.callback()
 def slack() -> None:
-    """Keeps `manifest` a command of its own."""
+    """Group callback: without it, typer would make `manifest` the group itself."""
 
 
 @app.command()

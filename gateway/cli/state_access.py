@@ -58,6 +58,7 @@ class State:
         prints_items: bool = False,
     ) -> Json:
         """Return the result of one request. Shows a spinner after two seconds."""
+        # Absent, not null: the request's own defaults apply.
         plain = {name: _plain(value) for name, value in (args or {}).items() if value is not None}
         with _spinner(prints_items=prints_items):
             return ask(self.folder, do, plain, alone=self._own_requests, on_item=on_item)
@@ -72,6 +73,7 @@ class State:
         sessions = session_requests(store, forget=files.forget, clean=clean)
 
         try:
+            # Inside the try: a key file that cannot be read raises, and the store must be closed.
             pairing = Pairing(store, read_or_make_key(state.privacy_key))
             work = {**queue_requests(store, clock), **pair_requests(pairing)}
             yield {**sessions, **status_requests(store), **usage_requests(store), **work}
@@ -99,6 +101,7 @@ class State:
 
 def state_of(config: Path | None, state_dir: Path | None) -> State:
     """Return the state folder given by the options and the config."""
+    # Without secrets: those of a service may be readable by the service only.
     loaded = load(config, state_dir, secrets=False)
     for warning in loaded.warnings:
         typer.echo(warning, err=True)

@@ -86,6 +86,7 @@ def _print_backup(backup: Json) -> None:
 
 
 def _count(counts: dict[str, Json], what: str) -> str:
+    # None: the store could not be read.
     number = counts.get(what)
     return f"{'?' if number is None else number} {what}"
 

@@ -22,7 +22,8 @@ STRICT = "TURNGATE_UNIT=strict"
 
 # Closing takes up to five seconds after the drain; systemd must not kill the daemon before that.
 _CLOSE_TIME = timedelta(seconds=10)
-_HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - listed because they are hidden
+# ProtectHome= hides the first three, PrivateTmp= the others. `hidden` depends on this order.
+_HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - paths to compare with
 _UNITS_FOLDER = Path(__file__).parents[1] / "daemon" / "units"
 _CREDENTIALS = re.compile(r"^#LoadCredential=.*\n", re.MULTILINE)
 _WRITTEN_BY = (
@@ -70,6 +71,7 @@ class Unit:
         text = _CREDENTIALS.sub(self._load_credentials, _changed(self.flavour.value, changes))
         if self.state_dir is None or self.flavour is Flavour.USER:
             return text
+        # ProtectSystem=strict makes this folder read-only; only one that systemd creates is exempt.
         return text.replace("\nUMask=", f"\nReadWritePaths={_quoted(str(self.state_dir))}\nUMask=")
 
     def drop_in(self) -> str | None:
@@ -80,6 +82,7 @@ class Unit:
         """Return the needed paths that the unit's sandbox hides."""
         if self.flavour is Flavour.USER:
             return []
+        # The drop-in for program agents turns ProtectHome= off; /tmp stays private.
         hiding = _HIDDEN if self.run_as is None else _HIDDEN[3:]
         # A virtual environment links to a Python that may be in a home folder; so may the package.
         program = (python, python.resolve(), _UNITS_FOLDER.resolve().parent)
@@ -90,7 +93,7 @@ class Unit:
         config, state_dir = (
             _quoted(str(path)) if path else None for path in (self.config, self.state_dir)
         )
-        # %i is the instance name.
+        # %i is the instance name, expanded by systemd, so it must not go through `_quoted`.
         if self.flavour is Flavour.INSTANCES:
             config = "/etc/turngate/%i.yaml"
             state_dir = f"{state_dir}/%i" if state_dir else None
@@ -115,7 +118,7 @@ def install(unit: Unit, folder: Path) -> list[Path]:
     drop_in = _drop_in_path(path)
     extra = unit.drop_in()
 
-    # Check both before the first write.
+    # Check both before the first write, or a refusal would leave half an installation.
     for each in (path, drop_in):
         if not _is_ours(each):
             raise Refused(
@@ -141,6 +144,7 @@ def uninstall(flavour: Flavour, folder: Path) -> list[Path]:
     removed = [each for each in (path, drop_in) if each.exists() and _is_ours(each)]
 
     if path in removed:
+        # An enabled template has one link per instance: turngate@NAME.service.
         removed += folder.glob(f"*.wants/{path.name.replace('@', '@*')}")
 
     for each in removed:
@@ -162,6 +166,7 @@ def is_strict(config: Path, folder: Path = SYSTEM_FOLDER) -> bool:
     names_config = any(
         line.startswith("ExecStart=") and _quoted(str(config)) in line for line in lines
     )
+    # The drop-in loosens the sandbox, so with it the unit is not strict.
     return names_config and not _drop_in_path(path).exists()
 
 

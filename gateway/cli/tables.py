@@ -14,6 +14,7 @@ from turngate.gateway.cli.printable import printable_line
 from turngate.gateway.domain.serialization import Json
 
 _SHORT_ID = 10
+# In a pipe, rich would assume 80 columns.
 _PIPED_WIDTH = 160
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
 _DAYS_COUNTED = 60
@@ -22,6 +23,7 @@ _DAYS_COUNTED = 60
 def terminal() -> Console:
     """Return a console for standard output. In a pipe it is wide, so that little is cut off."""
     is_tty = sys.stdout.isatty()
+    # Without markup and emoji codes: text in square brackets or colons is printed as it is.
     return Console(
         width=None if is_tty else _PIPED_WIDTH, markup=False, highlight=False, emoji=False
     )
@@ -76,5 +78,6 @@ def local_time(moment: Json) -> str:
 
 def chat_of(key: Json) -> str:
     """Return the platform and chat type of a session key."""
+    # agent:NAME:PLATFORM:TYPE:..., with colons inside the parts percent-encoded.
     parts: Sequence[str] = str(key).split(":")
     return " ".join(parts[2:4]) if len(parts) >= 4 else str(key)

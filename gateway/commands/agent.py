@@ -27,7 +27,7 @@ def _listing(request: Request) -> str:
     here = f"`{request.agent}` answers here."
     others = [f"- `{name}`" for name in request.offered if name != request.agent]
     if not others:
-        return f"{here} There is nobody else to choose."
+        return f"{here} There is no other agent to choose."
 
     return "\n".join(
         [

@@ -87,10 +87,7 @@ async def _earlier(request: Request) -> list[Session]:
 
 
 def _wanted(argument: str, earlier: list[Session]) -> list[Session]:
-    """
-    Find a session by its number in the list, the beginning of its id, or its name; without an
-    argument the last one.
-    """
+    """Find sessions by number, id or name; without an argument the last one."""
     if not argument:
         return earlier[:1]
 
@@ -99,6 +96,7 @@ def _wanted(argument: str, earlier: list[Session]) -> list[Session]:
         return [numbered[argument]]
 
     words = argument.casefold()
+    # Exact matches first, or a title that is part of another could not be chosen by name.
     exact = [
         session
         for session in earlier

@@ -50,7 +50,7 @@ def _listing(approved: list[Approved], pending: list[Pending]) -> str:
     ]
     waiting = [f"- `{each.person}` with a code until {each.until:%H:%M} UTC" for each in pending]
     if not lines and not waiting:
-        return "Nobody was paired, and nobody asks to be."
+        return "No one is paired, and no one has asked to be."
 
     heads = ["Let in by a code:", ""] if lines else []
     more = (

@@ -69,10 +69,7 @@ class CommandAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """
-    A turn instead of an answer: run these entries again, in place of everything from `replacing`
-    on.
-    """
+    """A turn instead of an answer: ask these entries again, in place of all from `replacing`."""
 
     entries: tuple[Entry, ...]
     replacing: EntryId
@@ -125,10 +122,7 @@ class Registry:
         }
 
     def find(self, text: str) -> Call | None:
-        """
-        Return the command in a text, or None if it is plain text. An unknown name is a call that
-        says so.
-        """
+        """Return the command in a text, or None if it is plain text."""
         form = _FORM.fullmatch(text.strip())
         if form is None:
             return None
@@ -139,6 +133,7 @@ class Registry:
         if known is not None:
             return Call(command=known, argument=argument)
 
+        # A typo must not reach the agent as text, so an unknown name is a command that says so.
         return Call(command=Command(name="unknown", summary="", run=self._unknown), argument=name)
 
     async def _help(self, request: Request) -> CommandAnswer:

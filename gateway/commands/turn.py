@@ -19,7 +19,7 @@ from turngate.gateway.domain.transcript import (
 
 _BUSY = "A turn is running or waiting here. /stop it first, or wait for its answer."
 
-_MAY_BE_UNDONE = "The gateway was restarted meanwhile. If it is still there, say /undo again."
+_MAY_BE_UNDONE = "The gateway was restarted in the meantime. If it is still there, say /undo again."
 
 
 async def _stop(request: Request) -> CommandAnswer:
@@ -31,6 +31,7 @@ async def _stop(request: Request) -> CommandAnswer:
 async def _undo(request: Request) -> CommandAnswer:
     if request.busy:
         return CommandAnswer(text=_BUSY, session=request.session.id)
+    # An earlier run may have undone it before it died. A second time would delete another question.
     if request.recovered:
         return CommandAnswer(text=_MAY_BE_UNDONE, session=request.session.id)
 

@@ -47,8 +47,8 @@ def _cost(cost: Cost | None) -> str:
 
 def _known(usd: float | None, unpriced: int) -> str:
     if usd is None:
-        return ", at a price that nobody told me"
-    more = " and more, at a price that nobody told me" if unpriced else ""
+        return ", at an unknown price"
+    more = " and more, at an unknown price" if unpriced else ""
     return f", {money(usd)}{more}"
 
 

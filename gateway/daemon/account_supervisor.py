@@ -45,13 +45,15 @@ MOST_CAUGHT_UP = 10_000
 
 _BACKOFF = Backoff(first=1.0, longest=60.0, jitter=0.5)
 _LOOKS_EVERY = 1.0
-# The store's note of the last message lags behind, and clocks differ; what is read twice is known
-# to be a duplicate.
+# The stored time of the last message lags by seconds, and clocks differ. Messages that are read
+# twice are deduped.
 _OVERLAP = timedelta(minutes=2)
-# How far back to read when the note of the last message lies in the future, so that nobody can know
-# when it was.
+# How far back to read when the stored time of the last message lies in the future: the clock was
+# set back since, so the real time is unknown.
 _WHEN_UNSURE = timedelta(days=1)
+# Seconds. An account that reconnects often would otherwise repeat the same notice each time.
 _GAP_TOLD_FOR = 3600.0
+# Writes that wait together share one commit; one at a time would cost an fsync per message.
 _STORED_AT_ONCE = 32
 
 
@@ -82,8 +84,8 @@ TellOfGap = Callable[[str, str, datetime], Awaitable[None]]
 
 class Supervisor:
     """
-    Supervises one account. `tell_of_gap` is called with platform, account and the time since which
-    messages may be missing.
+    The supervisor of one account. `tell_of_gap` is called with platform, account and the time since
+    which messages may be missing.
     """
 
     def __init__(
@@ -110,9 +112,10 @@ class Supervisor:
 
     @property
     def report(self) -> AccountReport:
-        """Return the current state."""
         state = self._state
         reason = self._reason
+        # No task waits for a response: RECEIVING and DEGRADED are derived here from the time of the
+        # last one, so a late response heals the account without an event.
         if state is AccountState.STARTING and self._heard_of(self._since):
             state = AccountState.RECEIVING
         if state is AccountState.RECEIVING and self._is_deaf(1):
@@ -134,9 +137,9 @@ class Supervisor:
         """Run until cancelled, or until the platform has refused the credentials too often."""
         try:
             await self._live(receive)
-        except (
-            StoreError
-        ) as exc:  # damage: nothing could be accepted any more, and the daemon stays to say so
+        except StoreError as exc:
+            # Only damage gets here, because these calls wait for an unavailable store. The daemon
+            # stays up to report it.
             self._observer.store_failed(exc)
             self._become(AccountState.STOPPED, reason_of(exc))
         except BaseException:
@@ -144,16 +147,17 @@ class Supervisor:
             raise
 
     async def _live(self, receive: Receive) -> None:
-        """Run the adapter again and again."""
         name = (self._adapter.platform, self._account)
         attempt = 0
 
         while not await self._is_refused():
             began = self._clock.monotonic()
             failure = await self._try(receive)
+            # Before `_become`: a failure after a response is a new problem and is logged again.
             if self._heard_of(began):
                 self._trouble = None
             self._become(AccountState.BACKING_OFF, reason_of(failure))
+            # Before a refusal is counted: a response in between restarts the count.
             if self._heard_of(began):
                 await self._store.record_welcome(*name)
                 attempt = 0
@@ -181,6 +185,7 @@ class Supervisor:
         backfill what was sent between the two.
         """
         adapter = self._adapter
+        # Taken before the first backfill, so that the second one covers its duration.
         began = self._clock.now()
         if not isinstance(adapter, CatchesUp):
             return await self._listen(receive)
@@ -191,6 +196,7 @@ class Supervisor:
         async def heard() -> None:
             if since is not None:
                 await self._read_again(adapter, receive, began)
+            # Only after both: a crash before this line repeats the backfill from its beginning.
             await self._store.record_caught_up(adapter.platform, self._account, began)
 
         return await self._listen(receive, heard)
@@ -208,12 +214,17 @@ class Supervisor:
                 if heard is not None and not listening.done() and self._hears(began):
                     await heard()
                     heard = None
+                # `report` says DEGRADED after one interval; the restart follows after two.
                 if self._is_deaf(2):
                     raise Retryable("the platform has not answered for too long")
-            if not listening.cancelled():  # nobody here did that: it is an ending like any other
+            # An adapter may cancel its own task. `result` would raise that as if this supervisor
+            # were being stopped, and the account would never be restarted.
+            if not listening.cancelled():
                 listening.result()
         finally:
             listening.cancel()
+            # Two connections of one bot answer everything twice: this one must have ended before
+            # the next attempt.
             await asyncio.wait({listening})
 
     async def _behind_since(self) -> datetime | None:
@@ -227,14 +238,12 @@ class Supervisor:
         since = record.behind_since or record.received_at
 
         if since is not None and since > now:
-            since = (
-                now - _WHEN_UNSURE
-            )  # noted before the clock was set back; later than now nobody has said anything
+            since = now - _WHEN_UNSURE
 
         if record.behind_since is None:
-            # What is read again moves the note of the last message: a reading that breaks off is
-            # begun where it began. And whoever dies before the first message is stored goes back to
-            # the first start.
+            # Backfilled messages move `received_at`, so a backfill that is interrupted needs this
+            # record to restart where it began. On the first start it marks the time from which a
+            # restart has to backfill.
             await self._store.record_behind(*name, since or now)
 
         return since
@@ -250,6 +259,7 @@ class Supervisor:
                         raise GapRemains("more was said than can be read again")
                     await several.take(message)
         except GapRemains:
+            # What could be read is stored by now, and the account goes on to listen.
             now = self._clock.monotonic()
             if self._gap_told is None or now - self._gap_told > _GAP_TOLD_FOR:
                 await self._tell_of_gap(self._adapter.platform, self._account, since)
@@ -266,6 +276,7 @@ class Supervisor:
 
         now = self._clock.now()
         until = record.refused_at + REFUSALS_COUNT_FOR
+        # A time in the future was written before the clock was set back: nothing waits for it.
         if not record.refused_at <= now <= until:
             return False
 
@@ -313,6 +324,7 @@ class Supervisor:
         adapter: object = self._adapter
         if not isinstance(adapter, TellsProgress):
             return False
+        # A new attempt gets a full interval: the silence before it does not count.
         last = (
             self._since if adapter.progress is None else max(adapter.progress.elapsed, self._since)
         )
@@ -321,9 +333,9 @@ class Supervisor:
 
 class _Several:
     """
-    Stores several messages concurrently, because each waits for the disk. They start in order of
-    arrival, and `receive` gives each its place in the lane before its first await. Leaving the
-    block waits for all of them.
+    Concurrent storing of messages, because each waits for the disk. They start in order of arrival,
+    and `receive` gives each its place in the lane before its first await. Leaving the block waits
+    for all of them.
     """
 
     def __init__(self, receive: Receive) -> None:
@@ -335,6 +347,8 @@ class _Several:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
+            # Also after GapRemains: an error here replaces it, so a message that was not stored
+            # makes the whole backfill fail and repeat.
             while self._storing and kind is not asyncio.CancelledError:
                 await self._storing.popleft()
         finally:
@@ -349,7 +363,8 @@ class _Several:
             await self._storing.popleft()
 
     async def _store(self, message: InboundMessage) -> None:
-        with suppress(Refused):  # never taken, whoever asks: what comes after it is
+        # A refused message will never be accepted; it must not keep the account from listening.
+        with suppress(Refused):
             await self._receive(message)
         crashpoint("catching-up")
 

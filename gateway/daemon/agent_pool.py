@@ -1,7 +1,7 @@
 """
-The agents of the config, ready to be asked: each with what stands in for it.
+The agents loaded from the config, each with its fallbacks.
 
-Each kind is imported by name, and only for those who have an agent of that kind.
+The module of a kind is imported by name, and only if an agent of that kind is configured.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.policy import ConfiguredAgent
 from turngate.gateway.rules.pricing import Prices
 
-# Kinds that only talk: a turn may run again after a crash unless the config says otherwise, and
-# they have no use for a folder to work in.
+# Kinds without side effects: a turn may run again after a crash unless the config says otherwise,
+# and they need no working folder.
 _MODELS = ("openai", "anthropic")
 _TALKERS = ("echo", *_MODELS)
 _SECONDS_TO_CLOSE = 3.0
 
 
 class AgentPool:
-    """Everybody who is configured, and those who are only there until their last turn is over."""
+    """The configured agents, and replaced ones that are open until their last turn is over."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -38,12 +38,13 @@ class AgentPool:
 
     async def load(self, config: Config) -> dict[str, ConfiguredAgent]:
         """
-        The agents of a config by name. One of whom it says nothing new stays who he is.
+        Return the agents of a config by name. An agent whose spec is unchanged stays open.
 
-        Raises ConfigError for one that cannot be, and nothing has changed.
+        Raises ConfigError if one cannot be loaded; then nothing has changed.
         """
         specs = {name: _spec(name, agent) for name, agent in config.agents.items()}
         staying = {name: had for name, had in self._agents.items() if specs.get(name) == had[0]}
+        # May raise, so the pool is changed only after it.
         hired = await _load(
             {name: spec for name, spec in specs.items() if name not in staying}, self._observer
         )
@@ -55,14 +56,12 @@ class AgentPool:
         }
 
     async def close_replaced(self) -> None:
-        """
-        End whatever those keep open who are no longer configured. Nobody may ask them any more.
-        """
+        """Close the agents that are no longer configured. No turn may use them any more."""
         leaving, self._leaving = self._leaving, []
         await _close_all(leaving, self._observer)
 
     async def close(self) -> None:
-        """End whatever anybody keeps open between turns."""
+        """Close all agents, replaced ones included."""
         agents, self._agents = self._agents, {}
         await _close_all([agent for _, agent in agents.values()], self._observer)
         await self.close_replaced()
@@ -76,16 +75,18 @@ async def _load(
         for name, spec in specs.items():
             loaded[name] = spec, load_agent(spec)
     except BaseException:
+        # The pool never sees these, so nothing else would close them.
         await _close_all([agent for _, agent in loaded.values()], observer)
         raise
     return loaded
 
 
 async def _close_all(agents: Iterable[Agent], observer: Observer) -> None:
-    """All at once. One that fails, or does not come to an end, keeps nobody from closing."""
+    """Close agents concurrently, with a timeout. One that fails or hangs does not affect others."""
     closing = [
         asyncio.ensure_future(_close(agent)) for agent in agents if isinstance(agent, Closes)
     ]
+    # `asyncio.wait` raises on an empty set.
     closed, late = (
         await asyncio.wait(closing, timeout=_SECONDS_TO_CLOSE) if closing else (set(), set())
     )
@@ -93,6 +94,7 @@ async def _close_all(agents: Iterable[Agent], observer: Observer) -> None:
         observer.bug(error)
     for each in late:
         observer.closing_takes_too_long()
+        # Not awaited: an agent that ignores cancellation would hang the shutdown.
         each.cancel()
 
 
@@ -104,10 +106,11 @@ def _configured(
     config: Mapping[str, AgentConfig], name: str, agents: Mapping[str, Agent], observer: Observer
 ) -> ConfiguredAgent:
     """
-    With those that stand in for it. What one of them must not do twice, the whole does not.
+    Return an agent with its fallbacks. It is repeatable only if every agent of the chain is.
 
-    Who only talks may be chosen by everybody; who can act, by those whom the operator lets.
+    By default any user may choose an agent without side effects; others only if the config says so.
     """
+    # Which agent of the chain answers is not known in advance, so its properties are combined.
     chain = {each: config[each] for each in (name, *config[name].fallback)}
     links = [
         Link(name=each, agent=agents[each], attempts=agent.attempts, system=agent.system_prompt)
@@ -136,7 +139,7 @@ def _is_offered(agent: AgentConfig) -> bool:
 
 
 def _prices(agent: AgentConfig) -> Prices | None:
-    """The echo agent costs nothing, and nobody has to say so."""
+    """Return the prices. Without configured ones the echo agent is free; others are unpriced."""
     if agent.price is None:
         return Prices() if agent.kind == "echo" else None
     return Prices(**agent.price.model_dump())
@@ -144,13 +147,14 @@ def _prices(agent: AgentConfig) -> Prices | None:
 
 def _model(agent: AgentConfig) -> Model:
     address = agent.url or agent.base_url
+    # Stored with sessions and shown by commands: the address must not contain a secret.
     return Model(
         name=agent.model or agent.kind, provider=agent.kind, base_url=address and _bare(address)
     )
 
 
 def _bare(address: str) -> str:
-    """Without a password, a query or whatever else of an address may be secret."""
+    """Return a URL without user, password, query and fragment, which may be secret."""
     parts = urlsplit(address)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 

@@ -97,6 +97,8 @@ def build_pipeline(
     max_parts: int = 20,
 ) -> Pipeline:
     """Build every object that takes part in the life of a message."""
+    # Turns and deliveries wait while the store is unavailable. Sweep, health and control verbs get
+    # the plain store, and fail at once.
     store = waiting(store, observer)
     delivery = Delivery(delivery_rules, accounts, store, clock, observer, tasks)
     splitter = Splitter(accounts=accounts, files=files, observer=observer, most_parts=max_parts)
@@ -126,6 +128,7 @@ def build_pipeline(
             observer=observer,
             clock=clock,
             pairing=pairing,
+            # Read at each call: a reload replaces the contents of the policy.
             background=BackgroundMessages(lambda: policy.access.background),
         ),
         edits=Edits(
@@ -170,7 +173,7 @@ def build_pipeline(
 
 
 async def load_state(pipeline: Pipeline) -> None:
-    """Read what the pipeline keeps in memory. Called before the first message."""
+    """Read what the pipeline keeps in memory. Call it before the first message."""
     await pipeline.admission.pairing.open()
     await pipeline.questions.load()
     await pipeline.recorder.billing.open()
@@ -195,10 +198,12 @@ async def running(
     observer = Observer()
     state = lock.state
     async with AsyncExitStack() as opened:
+        # Opened first, so closed last: turns that end during the drain still write.
         store = await SqliteStore.connect(
             state.database, clock, backups=backup_rules(config).folder
         )
         opened.push_async_callback(store.close)
+        # Called on the store's writer thread.
         store.when_committed(observer.metrics.committed)
 
         pool = AgentPool(observer)
@@ -209,6 +214,7 @@ async def running(
             connecting = connected(config, clock, partial(chats_to_catch_up, store, policy))
             accounts = {**await opened.enter_async_context(connecting), **accounts}
 
+        # Entered after the adapters: all tasks have ended before a connection is closed.
         tasks = await opened.enter_async_context(working())
         local = Screens(LOCAL_PLATFORM, _terminal, clock)
         browser = Screens(WEB_PLATFORM, SessionSource.browser, clock)
@@ -230,6 +236,7 @@ async def running(
 
         if doors and config.web.listen is not None:
             gateway.web = _web_server(gateway, browser, config.web.listen, lock)
+            # It responds from here on, and refuses messages until `start_tasks` runs the screens.
             await gateway.web.start()
             opened.push_async_callback(gateway.web.stop)
 
@@ -237,15 +244,17 @@ async def running(
         requests = _control_requests(gateway, local)
         await opened.enter_async_context(ControlServer(state.control_socket, requests))
 
-        # What an earlier run left comes before anything new.
+        # Before intake starts, so that work of an earlier run is ahead of new messages in its lane.
         await pipeline.delivery.recover()
         await pipeline.recover()
 
-        # From here on leaving the block drains: intake ends first, then running turns.
+        # From here on leaving the block drains: intake ends first, then running turns. The control
+        # socket and the web server were opened earlier, so they stay open during the drain.
         opened.push_async_callback(gateway.finish_what_runs)
         for intake in gateway.start_tasks(tasks, (local, browser)):
             opened.callback(intake.cancel)
-        await asyncio.sleep(0)  # let them begin to listen
+        # One step of the loop: the screens accept messages before the start is reported.
+        await asyncio.sleep(0)
 
         if policy.access.direct is Direct.OPEN and (doors or accounts):
             observer.open_to_everybody()
@@ -341,7 +350,7 @@ def _control_requests(gateway: Gateway, local: Screens) -> dict[str, Verb]:
 
 
 class _Over(Exception):
-    """Raised to cancel whatever still runs at a normal end; not an error."""
+    """The exception that cancels the remaining tasks at a normal end; not an error."""
 
 
 @asynccontextmanager
@@ -353,8 +362,11 @@ async def working() -> AsyncIterator[asyncio.TaskGroup]:
     try:
         async with asyncio.TaskGroup() as tasks:
             yield tasks
+            # A task group waits for its tasks, and most of these never end. An exception in its
+            # body cancels them.
             raise _Over
     except BaseExceptionGroup as group:
+        # Callers catch our errors by type. The first one is the cause; it cancelled the others.
         _, errors = group.split(_Over)
         if errors is not None:
             raise errors.exceptions[0] from None

@@ -38,7 +38,7 @@ BackUp = Callable[[Path], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupRules:
-    """What the operator configured. Without `every` there are no backups."""
+    """The operator's settings. Without `every` there are no backups."""
 
     every: timedelta | None
     keep: int
@@ -55,7 +55,7 @@ class BackupReport:
 
 
 class Backups:
-    """Makes and rotates backups. Reads the rules each time, so that a reload can change them."""
+    """The schedule of backups. The rules are read each time, so that a reload can change them."""
 
     def __init__(
         self, rules: BackupRules, back_up: BackUp, clock: Clock, observer: Observer
@@ -73,9 +73,11 @@ class Backups:
 
     async def run(self) -> None:
         """Run until cancelled. A failed backup is retried later."""
+        # Before the first one is due, so that status and metrics show the backup of an earlier run.
         if self.rules.every is not None:
             await self._look()
         while True:
+            # Wakes early when `change` was called; the new interval may be shorter.
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._at_most(LOOKS_EVERY)):
                     await self._changed.wait()
@@ -113,19 +115,22 @@ class Backups:
     def _is_due(self, every: timedelta) -> bool:
         if self._made_at is not None:
             return self._clock.monotonic() - self._made_at >= every.total_seconds()
-        # Of what an earlier run made only the name is known; one from the future says nothing.
+        # Of a backup of an earlier run only the time in its name is known. A time in the future was
+        # written by a clock that was wrong, so a backup is due.
         return (
             self._last_at is None or not timedelta(0) <= self._clock.now() - self._last_at < every
         )
 
     async def _make(self) -> None:
         rules = self.rules
-        now = self._clock.now().replace(microsecond=0)  # as the name says it
+        # As in the name: `_rotate` and a later start compare with times read from names.
+        now = self._clock.now().replace(microsecond=0)
         target = rules.folder / f"turngate-{now:{_STAMP}}.db"
 
         try:
             await asyncio.to_thread(_prepare, rules.folder)
             await self._back_up(target)
+            # Only after the new one is verified: a failing backup must not use up the good ones.
             await asyncio.to_thread(_rotate, rules.folder, rules.keep, target, now)
         except TurngateError as exc:
             self._fail(exc)
@@ -145,6 +150,7 @@ class Backups:
             return False
 
         now = self._clock.now()
+        # A name from the future would otherwise look like the newest for as long as it exists.
         past = [at for at in made.values() if at <= now]
         self._last_at = max(past or made.values(), default=None)
         if self._last_at is not None:
@@ -170,12 +176,10 @@ def _prepare(folder: Path) -> None:
 
 
 def _rotate(folder: Path, keep: int, made: Path, now: datetime) -> None:
-    """
-    Delete the oldest files. The one just made and verified stays, whatever its name sorts like.
-    """
+    """Delete the oldest files. The one just made and verified stays, whatever its date is."""
     others = {path: at for path, at in _made_in(folder).items() if path != made}
     # A clock that was ahead for a while leaves names from the future, which would outlive all
-    # others.
+    # others: they sort first.
     oldest_first = sorted(others, key=lambda path: (others[path] <= now, others[path]))
     try:
         for path in oldest_first[: max(len(others) - keep + 1, 0)]:

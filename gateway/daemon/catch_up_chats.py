@@ -24,7 +24,7 @@ _MOST_CONVERSATIONS = 10_000
 def chats_to_catch_up(store: Store, policy: Policy, platform: str, account: str) -> CatchUpChats:
     """Return the chats of one account. Reads the store at each call, once per connection."""
 
-    async def places() -> Sequence[SessionSource]:
+    async def chats() -> Sequence[SessionSource]:
         lately = SessionFilter(
             current_only=True, active_within=_REMEMBERED_FOR, limit=_MOST_CONVERSATIONS
         )
@@ -36,23 +36,23 @@ def chats_to_catch_up(store: Store, policy: Policy, platform: str, account: str)
             for each in await store.approved()
         ]
         found = (*known, *let_in, *_named(policy.access, account))
+        # Names can change: without them a chat that was found twice is listed once.
         ours = (each.nameless for each in found if each.account_key == (platform, account))
 
         return tuple(dict.fromkeys(ours))
 
-    return places
+    return chats
 
 
 def _named(access: Access, account: str) -> Iterator[SessionSource]:
-    """
-    Return the users that the config names for this account, or for all accounts of its platform.
-    """
+    """Yield the chats and users that the config names for this account, or for all accounts."""
+    # Entries of other platforms are dropped by the caller, which compares platform and account.
     for entry in (*access.allow, *access.admins):
         if entry.account in (None, account):
-            yield _place(entry, account)
+            yield _chat(entry, account)
 
 
-def _place(entry: Allowed, account: str) -> SessionSource:
+def _chat(entry: Allowed, account: str) -> SessionSource:
     return SessionSource(
         platform=entry.platform,
         account=account,

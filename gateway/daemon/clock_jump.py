@@ -14,12 +14,12 @@ from turngate.gateway.domain.ports.clock import Clock
 
 WAIT_AFTER_JUMP = timedelta(hours=1)
 
-# Between two looks. Time servers that correct a clock little by little stay far below.
+# Between two calls. Time servers that correct a clock gradually stay far below.
 _TOLERANCE = timedelta(seconds=5)
 
 
 class ClockJump:
-    """Compares the two clocks at each call, which should come about once a minute."""
+    """The comparison of the two clocks, to be made about once a minute."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -31,6 +31,7 @@ class ClockJump:
         day, passed = self._seen
         now = self._clock.now()
         passing = self._clock.monotonic()
+        # Only the time since the last call counts: corrections that are small each time may add up.
         self._seen = now, passing
         jumped = (now - day) - timedelta(seconds=passing - passed)
         if abs(jumped) > _TOLERANCE:

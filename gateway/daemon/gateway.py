@@ -90,9 +90,8 @@ class Gateway:
             "have reached me."
         )
         lately = SessionFilter(current_only=True, active_within=_CONCERNED_FOR)
-        told = set[
-            tuple[str | None, str | None]
-        ]()  # in a group everybody may have a session of his own
+        # By chat, not by session: in a group each user may have a session of their own.
+        told = set[tuple[str | None, str | None]]()
 
         for session in await self.store.sessions(lately):
             origin = session.origin
@@ -128,12 +127,14 @@ class Gateway:
             supervisor.report.state is AccountState.REFUSED
             for supervisor in self.health.supervisors
         ]
+        # An account that stopped for another reason (a damaged store) keeps the daemon running, so
+        # that `status` can report it.
         if self.web is not None or not refused or not all(refused):
             await asyncio.Event().wait()
 
     @property
     def drain(self) -> timedelta:
-        """How long a stop waits for running turns."""
+        """The longest time that a stop waits for running turns."""
         return self.reload.config.turns.drain
 
     async def finish_what_runs(self) -> None:
@@ -147,6 +148,7 @@ class Gateway:
         self.observer.stopping()
         crashpoint("drain")
         await self._unless_hurried(self.pipeline.lanes.close(), self.drain)
+        # A later run may not repeat these turns, so their partial answers would be lost.
         if not self.hurry.is_set():
             await self._unless_hurried(
                 self.pipeline.lanes.end_what_runs_once(CUT_OFF), _FOR_LAST_WORDS
@@ -167,6 +169,9 @@ class Gateway:
         )
         hurried.cancel()
         working.cancel()
+        # Cancelled work may still clean up: an unsent notice is taken back. The timer of the
+        # process limits this wait.
         await asyncio.wait({working})
+        # Logged and not raised: connections and the store are still to be closed.
         if not working.cancelled() and (error := working.exception()) is not None:
-            self.observer.bug(error)  # whatever it is, it must not keep us from closing
+            self.observer.bug(error)

@@ -27,14 +27,16 @@ from turngate.gateway.stores.sqlite import SqliteStore
 from turngate.gateway.turns.lanes import Lanes
 from turngate.gateway.web import Readiness
 
+# Seconds for which the result of a probe is reused.
 _PROBE_HOLDS = 1.0
-# A disk that hangs and a lock that is held keep a write waiting; whoever only asks is told that.
+# Seconds. A write can wait long for a disk that hangs or a lock that is held; the response to a
+# health check does not, and says so.
 _LONGEST_WAIT = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
 class Health:
-    """Collects the state of accounts and store. Keeps only the last write probe."""
+    """The state of accounts and store, read on request. Only the last write probe is kept."""
 
     store: SqliteStore
     lanes: Lanes
@@ -80,6 +82,8 @@ class Health:
                 continue
 
             self.observer.store_failed(StoreUnavailable(trouble))
+            # Only a successful write clears the trouble, and without traffic there is none. Damage
+            # stays.
             if self.store.damage is None:
                 await self._ask_store()
 
@@ -135,10 +139,12 @@ class Health:
             self._probing = asyncio.ensure_future(self._probe())
             self._probed_at = now
 
+        # Unlike `wait_for`, it leaves the probe running when the caller gives up.
         await asyncio.wait({self._probing}, timeout=_LONGEST_WAIT)
 
     async def _probe(self) -> None:
-        with suppress(StoreError):  # the store remembers why
+        # The store keeps the reason in `trouble`.
+        with suppress(StoreError):
             await self.store.probe()
 
 

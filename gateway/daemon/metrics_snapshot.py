@@ -16,19 +16,19 @@ from turngate.gateway.daemon.health import Health
 from turngate.gateway.domain.errors import StoreError
 from turngate.gateway.observability.metrics import AccountGauges, Now
 
-PATIENCE = timedelta(seconds=1)
+TIMEOUT = timedelta(seconds=1)
 
 _STATES = tuple(state.value for state in AccountState)
 
 
 def nothing_lost() -> int:
-    """Stand in for a log that drops no lines."""
+    """Report no dropped log lines: the default until a log writer is attached."""
     return 0
 
 
 @dataclass(slots=True, kw_only=True)
 class MetricsSnapshot:
-    """Renders the metrics. `lines_lost` returns the number of dropped log lines."""
+    """The metrics on request. `lines_lost` returns the number of dropped log lines."""
 
     health: Health
     lines_lost: Callable[[], int] = nothing_lost
@@ -52,7 +52,7 @@ class MetricsSnapshot:
 
     async def _queues(self) -> Mapping[str, tuple[int, int, float]] | None:
         try:
-            async with asyncio.timeout(PATIENCE.total_seconds()):
+            async with asyncio.timeout(TIMEOUT.total_seconds()):
                 depth = await self.health.store.depth()
         except (StoreError, TimeoutError):
             return None
@@ -75,4 +75,5 @@ def _gauges(report: AccountReport) -> AccountGauges:
 
 def _age(since: datetime | None, now: datetime) -> float:
     """Return the age in seconds; 0 if there is no item."""
+    # A time in the future was written before the clock was set back.
     return 0.0 if since is None else max((now - since).total_seconds(), 0.0)

@@ -40,8 +40,8 @@ async def connected(
     config: Config, clock: Clock, chats_of: ChatsOf = _no_chats_of
 ) -> AsyncIterator[dict[AccountName, Adapter]]:
     """
-    The adapters by platform and account, closed at the end. Nothing is sent or received before
-    their `run`.
+    Yield the adapters by platform and account, and close them at the end. They send and receive
+    nothing before `run`.
     """
     async with AsyncExitStack() as opened:
         adapters: dict[AccountName, Adapter] = {}
@@ -54,33 +54,33 @@ async def connected(
 
 
 async def examined(config: Config) -> AsyncIterator[tuple[AccountName, Sequence[Finding]]]:
-    """Ask the platform of one account after the other what is wrong with it."""
+    """Check the accounts online, one after the other, and yield the findings for each."""
     for platform, settings in config.platforms.accounts():
         plugin, account = _load(platform, settings)
         yield (platform, settings.account), await plugin.examine(account)
 
 
 def platforms_of(config: Config) -> tuple[str, ...]:
-    """The platforms with an account."""
+    """Return the platforms with an account, each once."""
     return tuple(dict.fromkeys(platform for platform, _ in config.platforms.accounts()))
 
 
 def homes_of(config: Config) -> Iterator[HomeChannel]:
-    """Where deliveries without an address go."""
+    """Yield the chats that get deliveries without an address."""
     for platform, settings in config.platforms.accounts():
         if settings.home is not None:
             yield HomeChannel(platform=platform, account=settings.account, chat_id=settings.home)
 
 
 def accounts_called_each_time(config: Config) -> Iterator[AccountName]:
-    """The accounts that must be mentioned again in a thread they take part in."""
+    """Yield the accounts that must be mentioned again in a thread they take part in."""
     for platform, settings in config.platforms.accounts():
         if PLATFORMS[platform].needs_mention(settings):
             yield platform, settings.account
 
 
 def _menu() -> tuple[MenuEntry, ...]:
-    """The commands to offer to users, and their aliases, which are only understood."""
+    """Return the commands to offer to users, and their aliases, which are only understood."""
     return tuple(
         MenuEntry(
             name=name,

@@ -63,12 +63,14 @@ class Daemon:
         self._load = load
         self._lock = lock
         self._systemd = Systemd(service.notify_socket)
+        # systemd kills a daemon that is silent for the watchdog's timeout: send three in that time.
         self._silence = min(
             _LONGEST_SILENCE, service.watchdog.total_seconds() / 3 if service.watchdog else 1.0
         )
         self._gateway: Gateway | None = None
         self._asked_to_stop = asyncio.Event()
         self._asked_to_reload = asyncio.Event()
+        # Once the terminal is closed, stdin is no tty any more: `_hang_up` compares the two.
         self._has_terminal = sys.stdin.isatty()
         descriptor = sys.stderr.fileno()
         self._sink = LogWriter(descriptor, lost_lines)
@@ -87,6 +89,7 @@ class Daemon:
         self._listen(asyncio.current_task())
 
         try:
+            # `beside` is the outer block: watchdog signals and log lines go on during the drain.
             async with (
                 working() as beside,
                 running(self._loaded.config, self._lock, doors=True) as gateway,
@@ -104,11 +107,13 @@ class Daemon:
                 self._systemd.ready()
                 await self._until_over(gateway)
         except asyncio.CancelledError:
+            # A signal during the start cancels this task; that is a normal end.
             if not self._asked_to_stop.is_set():
                 raise
         finally:
+            # Everything is closed, and a handler would call into a loop that is closed as well.
             for each in _SIGNALS:
-                signal.signal(each, signal.SIG_IGN)  # everything is closed: nobody can ask for more
+                signal.signal(each, signal.SIG_IGN)
 
     def _listen(self, starting: asyncio.Task[None] | None) -> None:
         """
@@ -117,9 +122,12 @@ class Daemon:
         """
         loop = asyncio.get_running_loop()
         reactions = (self._stop, self._stop, self._hang_up)
+        # Handlers run between any two bytecodes of the main thread, and a sleeping loop does not
+        # notice them: the reaction is passed to the loop, which this call also wakes.
         for each, react in zip(_SIGNALS, reactions, strict=True):
             signal.signal(each, lambda *_, react=react: loop.call_soon_threadsafe(react, starting))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # `run` has kept it until now
+        # `run` has blocked it since the start; one that came during the imports is delivered now.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
     def _stop(self, starting: asyncio.Task[None] | None) -> None:
         """
@@ -138,6 +146,7 @@ class Daemon:
             self._leave_after(_HURRIED)
         else:
             longest = self._gateway.drain + TO_CLOSE
+            # `turns.drain` may be longer than the unit's TimeoutStopSec: ask for the time.
             self._systemd.stopping(longest)
             self._leave_after(longest)
 
@@ -152,10 +161,13 @@ class Daemon:
         def leave() -> None:
             if self._gateway is not None:
                 self._gateway.observer.closing_takes_too_long()
+            # Bounded, because a blocked reader of the log must not keep the process.
             self._sink.flush(_HURRIED.total_seconds() / 4)
+            # `sys.exit` would end this thread only. Status 0: nothing is lost, so it is no failure.
             os._exit(0)
 
         timer = threading.Timer(longest.total_seconds(), leave)
+        # Otherwise the interpreter would wait for the timer after an end in time.
         timer.daemon = True
         timer.start()
 
@@ -193,18 +205,21 @@ class Daemon:
     async def _reload_when_asked(self, gateway: Gateway) -> None:
         while True:
             await self._asked_to_reload.wait()
+            # Cleared before the reload: a signal that arrives during it causes another.
             self._asked_to_reload.clear()
             self._systemd.reloading()
 
             try:
                 await self._reload(gateway)
             except TurngateError as exc:
+                # Without config values: other users may be able to read the journal.
                 gateway.observer.not_reloaded(
                     [without_values(line) for line in str(exc).splitlines()]
                 )
             except Exception as exc:  # noqa: BLE001 - the operator's own code may be an agent: its bug ends no daemon
                 gateway.observer.bug(exc)
 
+            # Also after a failure, or systemd would see a reload that never ends.
             self._systemd.ready()
 
     async def _reload(self, gateway: Gateway) -> None:

@@ -52,10 +52,12 @@ class Reload:
         Apply another config. Raises ConfigError if its agents cannot be loaded; then nothing has
         changed.
         """
+        # A running daemon cannot replace these (see decision 0002): they keep their old values.
         later = {name: getattr(self.config, name) for name in _UNTIL_RESTART}
         effective = config.model_copy(update=later)
         agents = await self.pool.load(effective)
 
+        # No `await` from here on: every message is handled by the old config or by the new one.
         self.pipeline.policy.replace_with(self.decide(effective, agents))
         self.pipeline.lanes.change(lane_rules(effective))
         self.pipeline.delivery.change(delivery_rules(effective))
@@ -67,6 +69,7 @@ class Reload:
         waits = difference(effective, config)
         self.config = effective
         self.observer.reloaded(changed, waits)
+        # In a task, because running turns keep the agent they began with and may take long.
         self.tasks.create_task(self._close_replaced_agents(), name="close replaced agents")
 
     async def _close_replaced_agents(self) -> None:

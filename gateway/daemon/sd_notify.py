@@ -21,6 +21,7 @@ class Systemd:
     """
 
     def __init__(self, address: str | None) -> None:
+        # The kernel marks an abstract address by a NUL byte, which a variable cannot contain.
         self._address = f"\0{address[1:]}" if address and address.startswith("@") else address
         self._status: str | None = None
 
@@ -35,6 +36,7 @@ class Systemd:
 
     def reloading(self) -> None:
         """Report that the config is being reloaded; `ready` ends it."""
+        # systemd orders reloads by this time: CLOCK_MONOTONIC in microseconds.
         self._tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self, longest: timedelta) -> None:
@@ -56,8 +58,8 @@ class Systemd:
     def _tell(self, *words: str) -> None:
         if self._address is None:
             return
-        # A manager that cannot listen now is no reason to fail: it notices by itself that it hears
-        # nothing.
+        # A manager that cannot listen now is no reason to fail or, on the event loop, to wait.
+        # Without watchdog signals systemd restarts the daemon by itself.
         with (
             suppress(OSError),
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line,

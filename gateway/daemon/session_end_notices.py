@@ -25,10 +25,10 @@ from turngate.gateway.stores.session_files import SessionFiles
 from turngate.gateway.turns.agent_input import concluded
 
 MOST_TRIES = 3
-PATIENCE = timedelta(minutes=1)
+TIMEOUT = timedelta(minutes=1)
 EVERY = timedelta(seconds=5)
 
-# From the beginning of a try. A service that is being restarted is there again by then.
+# From the beginning of an attempt. A service that is being restarted is back by then.
 _PAUSES = timedelta(minutes=5), timedelta(minutes=30), timedelta(minutes=30)
 _AT_ONCE = 4
 _PAGE = 100
@@ -36,7 +36,7 @@ _PAGE = 100
 
 @dataclass(slots=True, kw_only=True)
 class SessionEndNotices:
-    """Runs beside all turns, a few agents at a time; no turn waits for it."""
+    """The task that notifies agents, a few at a time. No turn waits for it."""
 
     policy: Policy
     store: Store
@@ -61,6 +61,7 @@ class SessionEndNotices:
         Send all notices that are due. Each is confirmed, postponed or dropped, so the loop ends.
         """
         while endings := await self.store.endings(limit=_PAGE):
+            # Without `return_exceptions` the first error would leave the others running unattended.
             outcomes = await asyncio.gather(
                 *map(self._tell_in_turn, endings), return_exceptions=True
             )
@@ -76,12 +77,14 @@ class SessionEndNotices:
         configured = self.policy.agent_of(ending.session)
         if not isinstance(configured.agent, HearsOfEndings):
             return await self.store.record_told(session.id)
+        # Only after a crash during the last attempt; otherwise it was dropped below.
         if ending.attempts >= MOST_TRIES:
             return await self._let_go(session, configured)
 
+        # Counted before the agent is called: one that kills the daemon does so three times at most.
         retry_at = self.clock.now() + _PAUSES[ending.attempts]
         if not await self.store.record_telling(session.id, retry_at=retry_at):
-            return None  # somebody has taken the conversation up again, or deleted it
+            return None  # resumed or deleted since the list was read
         if await self._heard(configured.agent, configured, session):
             await self.store.record_told(session.id)
         elif ending.attempts + 1 >= MOST_TRIES:
@@ -95,10 +98,10 @@ class SessionEndNotices:
         try:
             history = await self._read(session)
         except UnknownSession:
-            return True  # deleted: there is nothing to tell
+            return True  # deleted: there is nothing left to report
 
         try:
-            async with asyncio.timeout(PATIENCE.total_seconds()):
+            async with asyncio.timeout(TIMEOUT.total_seconds()):
                 await agent.session_end(
                     concluded(self.policy, configured, session, history, self.files)
                 )
@@ -110,6 +113,7 @@ class SessionEndNotices:
 
     async def _read(self, session: Session) -> list[Entry]:
         """Return the summary, if there is one, and the entries after it."""
+        # A summary that is itself archived is read only on request.
         is_archived = 0 < session.summary_seq <= session.archived_through
         entries = (await self.store.transcript(session.id, with_archived=is_archived)).entries
         floor = max(session.archived_through, session.consolidated_through)

@@ -85,6 +85,7 @@ def policy_of(lock: Lock, config: Config, agents: Mapping[str, ConfiguredAgent])
         answer_within=config.turns.answer_within,
         budgets=config.budget_rules(),
         privacy_key=read_or_make_key(lock.state.privacy_key) if config.privacy.redact else None,
+        # Pairing codes are hashed with the same key, also where ids are not redacted.
         pairing_key=read_or_make_key(lock.state.privacy_key),
         redact_emails=config.privacy.redact_emails,
         connected=(LOCAL_PLATFORM, WEB_PLATFORM, *platforms_of(config)),

@@ -15,8 +15,8 @@ from turngate.gateway.rules import outcomes
 
 CUT_OFF = "the gateway is being restarted"
 
-# True whatever becomes of it: what may run again does, and of the rest its person hears how it can
-# go on.
+# True in both cases: a turn that may run again does; for any other the user is notified after the
+# restart how to continue.
 GOES_ON = "I am being restarted, and come back to this afterwards."
 
 
@@ -32,14 +32,15 @@ async def say_that_it_goes_on(
 
 async def _say(key: SessionKey, message: InboundMessage, pipeline: Pipeline) -> None:
     try:
-        said = await _keep(key, message, pipeline)
+        kept_parts = await _keep(key, message, pipeline)
     except (StoreError, Refused) as exc:
         pipeline.observer.store_failed(exc)
         return
+    # Also when cancelled at its time limit: an unsent part would go out after the restart.
     try:
-        await pipeline.delivery.deliver(said)
+        await pipeline.delivery.deliver(kept_parts)
     finally:
-        await _take_back(said, pipeline)
+        await _take_back(kept_parts, pipeline)
 
 
 async def _keep(key: SessionKey, message: InboundMessage, pipeline: Pipeline) -> tuple[Part, ...]:
@@ -51,9 +52,8 @@ async def _keep(key: SessionKey, message: InboundMessage, pipeline: Pipeline) ->
     return await pipeline.store.tell(session.id, entries=entries, parts=parts)
 
 
-async def _take_back(said: Iterable[Part], pipeline: Pipeline) -> None:
-    for part in said:
-        with suppress(
-            Refused, StoreError
-        ):  # it was sent, or is on its way: then it is still true when it arrives
+async def _take_back(kept_parts: Iterable[Part], pipeline: Pipeline) -> None:
+    for part in kept_parts:
+        # Refused if it was sent or is being sent; then it is still true when it arrives.
+        with suppress(Refused, StoreError):
             await pipeline.store.drop_part(part.id, "the restart it spoke of is over")

@@ -36,7 +36,7 @@ class StateDir:
 
     @property
     def database(self) -> Path:
-        """Transcripts and work items."""
+        """The database of transcripts and work items."""
         return self.path / "turngate.db"
 
     @property
@@ -46,7 +46,7 @@ class StateDir:
 
     @property
     def lock_file(self) -> Path:
-        """Locked, with the pid inside, while a process uses the folder."""
+        """The file that is locked, with the pid inside, while a process uses the folder."""
         return self.path / "turngate.lock"
 
     @property
@@ -91,6 +91,7 @@ class Lock:
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
+        # While it is still locked: afterwards the pid in it may be that of the next holder.
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
         os.close(descriptor)
@@ -137,11 +138,12 @@ def read_or_make_key(path: Path) -> bytes:
     try:
         _write_key(draft)
         try:
-            # Unlike a rename, a link never takes the place of a key that somebody made in between.
+            # Unlike a rename, a link never replaces a key that another process made in between.
             with suppress(FileExistsError):
                 os.link(draft, path)
         finally:
             draft.unlink(missing_ok=True)
+        # After a power cut a key that was used must still be there, or a new one would be made.
         _sync_folder(path.parent)
     except OSError as exc:
         raise _not_writable(path.parent, exc) from exc
@@ -157,6 +159,7 @@ def _absolute(folder: Path) -> Path:
 
 
 def _make(folder: Path) -> None:
+    # Not `mkdir(parents=True)`: it would create the parents with the default mode.
     missing = [path for path in (folder, *folder.parents) if not _exists(path)]
     for path in reversed(missing):
         try:
@@ -169,7 +172,7 @@ def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except (OSError, ValueError):
-        return True  # what cannot even be looked at fails with its reason when it is used
+        return True  # permission denied or no path: using it fails with the real reason
 
 
 def _try_lock(state: StateDir) -> Lock:
@@ -178,6 +181,7 @@ def _try_lock(state: StateDir) -> Lock:
             folder = _opened(opened, state.path, os.O_RDONLY | os.O_DIRECTORY)
             descriptor = _opened(opened, state.lock_file, os.O_RDWR | os.O_CREAT)
             _hold(folder, descriptor)
+            # It may have been removed between opening and locking. `take_lock` tries again.
             if not _is_still_there(state.lock_file, descriptor):
                 raise BlockingIOError
             os.ftruncate(descriptor, 0)
@@ -187,6 +191,7 @@ def _try_lock(state: StateDir) -> Lock:
             raise StateInUse(_in_use(state.path, pid), pid=pid) from None
         except (OSError, ValueError) as exc:
             raise _not_writable(state.path, exc) from exc
+        # Locked: the descriptors stay open, because closing them releases the lock.
         opened.pop_all()
 
     return Lock(state, descriptor, folder)

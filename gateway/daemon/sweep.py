@@ -33,7 +33,7 @@ from turngate.gateway.rules.policy import Policy
 from turngate.gateway.rules.retention import CleanUpRules
 from turngate.gateway.stores.session_files import SessionFiles
 
-# Dead letters too: an operator may send them all the same.
+# Dead letters too: an operator may still retry them, and then their files are needed.
 _UNSENT = PartState.PENDING, PartState.SENDING, PartState.FAILED, PartState.DEAD
 _HOURLY = timedelta(hours=1)
 _LOOK_EVERY = timedelta(minutes=1)
@@ -45,7 +45,7 @@ _AT_ONCE = 32
 @dataclass(slots=True, kw_only=True)
 class Sweep:
     """
-    Runs the sweep. `is_busy` reports work in a session that the store does not know of; it is
+    The periodic sweep. `is_busy` reports work in a session that the store does not know of; it is
     called on the store's thread.
     """
 
@@ -69,6 +69,7 @@ class Sweep:
         while True:
             await asyncio.sleep(self._pause().total_seconds())
             is_steady = steadiness.holds()
+            # The clock is doubted for an hour, and this runs each minute: log the change only.
             if was_steady and not is_steady:
                 self.observer.clock_jumped()
             was_steady = is_steady
@@ -83,6 +84,7 @@ class Sweep:
         cleaned_at = -math.inf
         while True:
             every = self.rules.every or _HOURLY
+            # A minute at most, however long the interval is: a reload may shorten it.
             await asyncio.sleep(min(every, _LOOK_EVERY).total_seconds())
             is_due = self.clock.monotonic() - cleaned_at >= every.total_seconds()
             if steadiness.holds() and is_due:
@@ -135,7 +137,7 @@ class Sweep:
         try:
             return await self.store.end_if_due(session.id, opening)
         except UnknownSession:
-            return None  # deleted meanwhile
+            return None  # deleted since it was found
 
     async def clean_up(self) -> Pruned:
         """Clean up once by the configured rules."""
@@ -166,6 +168,8 @@ async def clean_up(
     store: Store, files: SessionFiles, clock: Clock, observer: Observer, rules: CleanUpRules
 ) -> Pruned:
     """Run the clean-up once, for the sweep or for a command."""
+    # Without a schedule sessions are neither deleted nor archived. Dedupe ids still expire, and a
+    # configured `keep` still holds.
     pruned = await store.prune(
         empty_after=rules.empty_after if rules.every else _NEVER,
         archive_after=rules.archive_after if rules.every else _NEVER,
@@ -189,6 +193,7 @@ async def sweep_files(store: Store, files: SessionFiles, clock: Clock, observer:
 
     for session in sessions:
         now = clock.now()
+        # One folder that cannot be deleted must not keep the others.
         try:
             if session not in speaking and await _rests(store, session, now - files.rules.keep):
                 await files.forget(session)

@@ -5,8 +5,6 @@ from datetime import UTC, datetime
 
 
 class SystemClock:
-    """The clock of the host."""
-
     def now(self) -> datetime:
         """Return the current time in UTC."""
         return datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Growing pauses between attempts."""
+"""Exponential backoff: growing pauses between attempts."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Backoff:
 
     def pause(self, attempt: int) -> float:
         """Return the pause after this many earlier attempts."""
+        # A float times 2**1024 raises OverflowError, and callers do not bound the attempts.
         doublings = min(attempt, _MOST_DOUBLINGS)
         pause: float = min(self.first * 2**doublings, self.longest)
         if not self.jitter:

@@ -1,34 +1,39 @@
 """
-Every error the gateway raises on purpose, by the reaction it earns.
+Every error the gateway raises on purpose, by the reaction it requires.
 
-TurngateError ├── ConfigError           refuse to start; the text says file, line and cure ├──
-StateInUse            refuse to start: another process holds the state folder ├── AddressTaken
-refuse to start; another program listens where we should ├── Unauthorized          stop this
-account; the operator must act ├── Retryable             try again later │   ├── Throttled
-... not before `retry_after` seconds │   ├── NotSent           ... with growing pauses: certainly
-nothing happened │   └── Unreachable       ... with growing pauses, after finding out whether it
-happened: nobody knows ├── GapRemains            tell the chats concerned that something may have
-been missed ├── Undeliverable         give up on this target ├── AgentError            tell the user
-once, free the lane │   ├── AgentUnavailable  it cannot be reached now: try it again before it has
-said anything, then the next one │   └── AgentRefused      it does not take our credentials or our
-request: the operator must act; try the next one ├── Refused               the request cannot be
-done as asked; tell whoever asked, change nothing │   ├── UnknownSession    no such session, or it
-was deleted: late writes end here │   ├── UnknownEntry      no such message in that session │   ├──
-UnknownWork       no such inbox row, turn or part │   └── AlreadySettled    that work was finished
-before: never do it twice ├── StoreError            do not acknowledge: nothing was stored │   ├──
-StoreUnavailable  cannot read or write now (disk full, locked, no permission); heals by itself │
-├── StoreDamaged      stop writing; restore from a backup │   └── StoreTooNew       written by a
-newer Turngate; refuse to start before any write └── MalformedRecord       skip this one record,
-report it, go on with the rest
+TurngateError
+├── ConfigError           refuse to start; the text says file, line and remedy
+├── StateInUse            refuse to start: another process holds the state folder
+├── AddressTaken          refuse to start: another program listens on our address
+├── Unauthorized          stop this account; the operator must act
+├── Retryable             retry later
+│   ├── Throttled         not before `retry_after` seconds
+│   ├── NotSent           with backoff: certainly nothing happened
+│   └── Unreachable       with backoff, after finding out whether it happened: the result is unknown
+├── GapRemains            notify the chats concerned that messages may have been missed
+├── Undeliverable         give up on this target
+├── AgentError            notify the user once, free the lane
+│   ├── AgentUnavailable  retry while it has said nothing, then use the next agent
+│   └── AgentRefused      it rejects our credentials or request: use the next; the operator must act
+├── Refused               reply with the reason, change nothing
+│   ├── UnknownSession    no such session, or it was deleted: late writes end here
+│   ├── UnknownEntry      no such message in that session
+│   ├── UnknownWork       no such inbox row, turn or part
+│   └── AlreadySettled    that work was finished before: never do it twice
+├── StoreError            do not acknowledge: nothing was stored
+│   ├── StoreUnavailable  cannot read or write now (disk full, locked, permission denied): retry
+│   ├── StoreDamaged      stop writing; restore from a backup
+│   └── StoreTooNew       written by a newer version: refuse to start before any write
+└── MalformedRecord       skip this one record, report it, continue with the rest
 """
 
 
 class TurngateError(Exception):
     """
-    The root, so that our errors can be told from bugs.
+    The root, which distinguishes our errors from bugs.
 
-    The message is ours and may be logged. `words` are what a platform, a server or a program said:
-    they may quote users, so operators are shown them on request, and no log holds them.
+    The message is ours and may be logged. `words` are the text of a platform, a server or a
+    program: they may quote users, so they are shown to operators and logged only on request.
     """
 
     def __init__(self, message: str = "", *, words: str = "") -> None:
@@ -65,7 +70,7 @@ class Throttled(Retryable):
 
     def __init__(self, message: str, *, retry_after: float, everywhere: bool = False) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
+        self.retry_after = retry_after  # seconds
         self.everywhere = everywhere
 
 
@@ -104,7 +109,7 @@ class AgentRefused(AgentError):
     """
     The agent refused, and will until the operator changes something.
 
-    The message is for the operator only: users are told that the agent is not available.
+    The message is for the operator only: users read that the agent is not available.
     """
 
 

@@ -35,6 +35,7 @@ class Live:
 
     def at_this_moment(self) -> Live:
         """Return a copy that no longer changes."""
+        # The turn goes on: a shared list would show its later text twice, here and as events.
         return replace(self, pieces=[self.text], tools=dict(self.tools))
 
 

@@ -31,6 +31,7 @@ class ChatType(StrEnum):
 class MessageKind(StrEnum):
     """What a user did."""
 
+    # Stored with the message, like the other enums of this package: a value is never renamed.
     NEW = "new"
     EDIT = "edit"
     DELETE = "delete"
@@ -74,6 +75,8 @@ class SessionSource:
         """
         for name in ("chat_id", "user_id", "thread_id", "user_id_alt", "chat_id_alt", "scope"):
             value = getattr(self, name)
+            # Nearly every id is a plain string already. SDKs also give numbers and subclasses of
+            # str, which would not be equal or not be written alike.
             if value is None or (type(value) is str and value):
                 continue
             object.__setattr__(self, name, str(value) or None)
@@ -131,10 +134,10 @@ class SessionSource:
         if self.platform == LOCAL_PLATFORM:
             return "CLI terminal"
         if self.chat_type is ChatType.DM:
-            place = f"DM with {self.user_name or self.participant_id or self.chat_id or 'somebody'}"
+            chat = f"DM with {self.user_name or self.participant_id or self.chat_id or 'somebody'}"
         else:
-            place = f"{self.chat_type}: {self.chat_name or self.chat_id or 'unknown'}"
-        return f"{place}, thread: {self.thread_id}" if self.thread_id else place
+            chat = f"{self.chat_type}: {self.chat_name or self.chat_id or 'unknown'}"
+        return f"{chat}, thread: {self.thread_id}" if self.thread_id else chat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +149,7 @@ class Attachment:
     path: str | None = None
     mime: str | None = None
     name: str | None = None
-    size: int | None = None
+    size: int | None = None  # bytes, as the platform claims: the limit is enforced while reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +174,7 @@ class InboundMessage:
     id: str
     event_ids: tuple[str, ...]
     source: SessionSource
-    sent_at: datetime
+    sent_at: datetime  # by the platform's clock
     text: str = ""
     kind: MessageKind = MessageKind.NEW
     attachments: tuple[Attachment, ...] = ()
@@ -186,6 +189,7 @@ class InboundMessage:
         return replace(self, source=self.source.nameless, text="", attachments=(), reply_to=None)
 
 
+# Characters.
 LONGEST_BACKGROUND_MESSAGE = 500
 
 

@@ -81,6 +81,7 @@ class Part:
     file: File | None = None
     buttons: tuple[Button, ...] = ()
     question: Question | None = None
+    # Set by the store. A part that keeps id 0 is a preview: it is in no table.
     id: PartId = PartId(0)
     session: SessionId | None = None
     turn: TurnId | None = None

@@ -28,6 +28,7 @@ class Person:
         )
 
     def __str__(self) -> str:
+        # The form of an entry in access.allow.
         head = self.platform if self.account == MAIN_ACCOUNT else f"{self.platform}/{self.account}"
         return f"{head}:{self.id}"
 
@@ -44,7 +45,7 @@ class Approved:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invitation:
     """
-    A code for a stranger: the message to send, and what is stored of the code.
+    A code for an unknown user: the message to send, and what is stored of the code.
 
     `digest` is all that the store sees of the code, apart from the message on its way. At most
     `most_pending` codes of an account can be pending.
@@ -112,7 +113,7 @@ class People(Protocol):
 
     async def invite(self, invitation: Invitation) -> tuple[Part, ...]:
         """
-        Store the digest of a code for a stranger and put the message into the outbox.
+        Store the digest of a code for an unknown user and put the message into the outbox.
 
         Does nothing if they have a valid one, or if too many of the account are pending.
         """

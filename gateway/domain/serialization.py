@@ -35,8 +35,8 @@ def to_dict(value: object) -> dict[str, Json]:
 
 def from_dict(cls: type[T], data: object) -> T:
     """
-    Return the value again; MalformedRecord names the wrong field. Unknown keys, from another
-    version, are ignored.
+    Return the value that a dict describes. MalformedRecord names the wrong field. Unknown keys, as
+    another version may write them, are ignored.
     """
     plain: type = cls
     value = _decoder_of_class(plain)(data)
@@ -50,6 +50,7 @@ def _encoder_of_class(cls: type) -> Callable[[object], dict[str, Json]]:
     plan = [
         (field.name, field.default, _encoder(hints[field.name])) for field in fields(_checked(cls))
     ]
+    # With slots, a field named `type` is a descriptor here; only a ClassVar is a string.
     constant = getattr(cls, "type", None)
     head: dict[str, Json] = {"type": constant} if isinstance(constant, str) else {}
 
@@ -57,6 +58,7 @@ def _encoder_of_class(cls: type) -> Callable[[object], dict[str, Json]]:
         out = head.copy()
         for name, default, encode_field in plan:
             item = getattr(value, name)
+            # A field without a default has MISSING here, which no value equals.
             if item != default:
                 out[name] = encode_field(item)
         return out
@@ -81,6 +83,7 @@ def _decoder_of_class(cls: type) -> Decode:
             if name in data:
                 try:
                     arguments[name] = decode_field(data[name])
+                # Enum and fromisoformat raise ValueError, timedelta and float OverflowError.
                 except (MalformedRecord, ValueError, TypeError, OverflowError) as exc:
                     raise MalformedRecord(f"{cls.__name__}.{name}: {exc}") from exc
             elif required:
@@ -125,7 +128,7 @@ def _encoder_of(hint: object) -> Encode:
         return lambda value: value.value
 
     if hint is int:
-        # What could not be read back must not be written: the nearest that can.
+        # `_read_int` refuses more than 64 bits, so the nearest readable number is written.
         return lambda value: min(max(value, -LARGEST_NUMBER), LARGEST_NUMBER)
 
     return lambda value: value
@@ -192,6 +195,7 @@ def _tags(cls: type) -> list[str]:
 
 
 def _is_union(hint: object) -> bool:
+    # `int | None` is a UnionType, but `EntryId | None` is a typing.Union: NewType defines | itself.
     return typing.get_origin(hint) in (types.UnionType, typing.Union)
 
 
@@ -203,16 +207,17 @@ def _without_none(hint: object) -> object:
 
 
 def _of_type(kind: type[T], value: object) -> T:
+    # Other programs write 2.0 as 2 in JSON.
     if kind is float and type(value) is int:
         value = float(value)
-    if type(value) is not kind:
+    if type(value) is not kind:  # not isinstance: True would be read as the integer 1
         raise MalformedRecord(f"expected {kind.__name__}, got {type(value).__name__}")
     assert isinstance(value, kind)  # noqa: S101 - narrows the type for mypy
     return value
 
 
 def _read_int(value: object) -> int:
-    """Read an integer that a database can hold."""
+    """Read an integer of at most 64 bits, which is what SQLite stores."""
     number = _of_type(int, value)
     if not -LARGEST_NUMBER <= number <= LARGEST_NUMBER:
         raise MalformedRecord("a number of more than 64 bits")
@@ -220,7 +225,7 @@ def _read_int(value: object) -> int:
 
 
 def _read_float(value: object) -> float:
-    """Read a number that JSON can hold."""
+    """Read a finite number: JSON has no NaN and no infinity."""
     number = _of_type(float, value)
     if not math.isfinite(number):
         raise MalformedRecord(f"{number} is not a number")

@@ -28,9 +28,7 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetPolicy:
-    """
-    When a session is reset by itself. Neither field set means never, so no illegal mode exists.
-    """
+    """When a session is reset automatically: never, if neither field is set."""
 
     idle_after: timedelta | None = None
     daily_at: time | None = None
@@ -38,7 +36,6 @@ class ResetPolicy:
 
     @property
     def is_never(self) -> bool:
-        """Whether it never resets."""
         return self.idle_after is None and self.daily_at is None
 
 
@@ -103,11 +100,13 @@ class Session:
     @property
     def had_activity(self) -> bool:
         """Whether anything was said or any token used."""
+        # Archived entries are no longer counted in `messages`.
         return self.messages > 0 or self.archived_through > 0 or self.tokens.total > 0
 
     @property
     def has_talk(self) -> bool:
         """Whether there is anything to resume: commands alone are not."""
+        # Commands leave no preview, and an answer without text still used tokens.
         return bool(self.preview) or self.tokens.total > 0
 
 
@@ -123,7 +122,7 @@ class Opened:
 
     @property
     def notice(self) -> ResetNotice | None:
-        """Why the previous session ended by itself, if the user has not been told yet."""
+        """Why the previous session was reset, until an answer has shown it to the user."""
         return self.session.notice
 
 

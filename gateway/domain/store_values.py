@@ -108,7 +108,7 @@ class Begun:
 
     turn: TurnId
     opened: Opened
-    said: tuple[Entry, ...]
+    user_entries: tuple[Entry, ...]
     history: tuple[Entry, ...]
     attempt: int
     repeatable: bool = True
@@ -261,7 +261,6 @@ class Pruned:
     entries: int = 0
 
     def __add__(self, other: Pruned) -> Pruned:
-        """Add two results."""
         return Pruned(
             deleted=self.deleted + other.deleted,
             archived=self.archived + other.archived,

@@ -25,6 +25,7 @@ def folded(text: str) -> str:
     seen = (
         char
         for char in _UNSEEN.sub("", text)
+        # Line breaks and tabs are control characters too, but must become a space.
         if char.isspace() or unicodedata.category(char) not in _UNSEEN_CATEGORIES
     )
     return " ".join("".join(seen).split())

@@ -23,6 +23,7 @@ class Origin(StrEnum):
     """How an entry came into the transcript."""
 
     CHAT = "chat"
+    # Written by the gateway or for it: users can read it, agents are never shown it.
     COMMAND = "command"
     DELIVERY = "delivery"
     SUMMARY = "summary"

@@ -27,7 +27,8 @@ class Tokens:
     cache_write: int = 0
 
     def __post_init__(self) -> None:
-        """Clamp impossible numbers: agents report what they like, and sums must stay valid."""
+        """Clamp impossible numbers: agents may report anything, and sums must fit the database."""
+        # Checked before anything is set: nearly all values are valid, and every sum makes one.
         counts = (self.input, self.output, self.cache_read, self.cache_write)
         if min(counts) >= 0 and max(counts) <= LARGEST_NUMBER:
             return
@@ -40,7 +41,6 @@ class Tokens:
         return self.input + self.output + self.cache_read + self.cache_write
 
     def __add__(self, other: Tokens) -> Tokens:
-        """Add kind by kind."""
         return Tokens(
             input=self.input + other.input,
             output=self.output + other.output,
@@ -93,7 +93,8 @@ class Spent:
 
 
 LAST_DAY = "9999-12-31"
-_MOST_BELIEVED = 1e9  # dollars for one turn: whoever reports more has no idea
+# Dollars for one turn. A larger report is an error and would exhaust every budget.
+_MOST_BELIEVED = 1e9
 _NOT_KNOWN = (CostStatus.UNKNOWN, CostStatus.PARTIAL)
 
 
@@ -156,6 +157,7 @@ class Spending:
         counts as unknown.
         """
         cost = spent.cost
+        # NaN fails both comparisons, so it is no price either.
         is_price = cost is None or 0 <= cost.usd <= _MOST_BELIEVED
         return cls(
             turns=1,
@@ -166,7 +168,6 @@ class Spending:
         )
 
     def __add__(self, other: Spending) -> Spending:
-        """Add two sums."""
         return Spending(
             turns=self.turns + other.turns,
             estimated=self.estimated + other.estimated,

@@ -1,5 +1,5 @@
 """
-Admission: who may use the bot, what strangers are sent, and what is recorded of refused messages.
+Admission: who may use the bot, what unknown users get, and what is kept of refused messages.
 
 `check` awaits nothing, so that messages keep their order. A refusal costs no turn. It leaves an
 inbox row without text, so that `trace` can say why there was no answer, and at most a fixed number
@@ -39,9 +39,7 @@ Accept = Callable[[], Awaitable[Accepted]]
 
 @dataclass(slots=True, kw_only=True)
 class Admission:
-    """
-    Applies the authorization rules. Counts of refusals and of bot loops are kept in memory only.
-    """
+    """Applies the authorization rules. Refusals and bot loops are counted in memory only."""
 
     policy: Policy
     store: Store
@@ -53,17 +51,14 @@ class Admission:
     _rows: dict[_Account, tuple[float, int]] = field(default_factory=dict)
 
     def check(self, message: InboundMessage) -> Refusal | None:
-        """
-        Return why a message is refused; what only the store can decide is left to `admit`. Raises
-        Refused if it is too long.
-        """
+        """Return why a message is refused, without the store. Raises Refused if it is too long."""
         refusal = authorize(message, self.policy.access, self.pairing.approved).refusal
         # A person wrote: a loop between bots is interrupted, even if the message was not for us.
         if not message.from_bot and refusal in (None, Refusal.UNADDRESSED):
             self._bot_loops.person_spoke(message.source)
 
         may_take_part = _may_take_part(message, refusal)
-        # Only what would be accepted: strangers learn nothing about limits.
+        # Only what would be accepted: unknown users learn nothing about limits.
         if (refusal is None or may_take_part) and len(message.text) > LONGEST_TEXT:
             raise Refused(
                 f"a message of {len(message.text):,} characters is too long; {LONGEST_TEXT:,} is "
@@ -75,10 +70,7 @@ class Admission:
     async def admit(
         self, message: InboundMessage, key: SessionKey, accept: Accept
     ) -> Accepted | None:
-        """
-        Accept a message that passed `check`. None for one to others in a thread the bot takes no
-        part in.
-        """
+        """Accept a message that passed `check`; None if it is not for the bot after all."""
         access = self.policy.access
         approved = self.pairing.approved
         refusal = authorize(message, access, approved).refusal
@@ -97,14 +89,12 @@ class Admission:
         try:
             return await accept()
         except StoreError as exc:
-            # Whoever sent it is not told that we have it, and sends it again.
+            # Raised to the adapter: it must not acknowledge the message, so that it is redelivered.
             self.observer.store_failed(exc)
             raise
 
     async def reject(self, message: InboundMessage, refusal: Refusal) -> None:
-        """
-        Count a refused message, record it without its text, and send a stranger a pairing code.
-        """
+        """Record a refused message without its text; an unknown user gets a pairing code."""
         self.observer.turned_away(message.source, refusal.name.lower())
         # Not stored and not answered, but kept in memory as context for the next turn.
         if refusal is Refusal.UNADDRESSED:
@@ -127,10 +117,7 @@ class Admission:
         return Refusal.STANDOFF if stands else None
 
     def _is_talk_among_others(self, message: InboundMessage, refusal: Refusal) -> bool:
-        """
-        Return whether a message in an allowed chat is not for the bot. Such messages are not
-        recorded.
-        """
+        """Return whether a message in an allowed chat is not for the bot: it is not recorded."""
         in_chat = message.source.chat_type is not ChatType.DM
         return (
             in_chat
@@ -139,12 +126,10 @@ class Admission:
         )
 
     def _has_room(self, message: InboundMessage) -> bool:
-        """
-        Return whether another refusal may be recorded this minute. Direct messages have a limit of
-        their own: a noisy group must not keep strangers from getting a code.
-        """
+        """Return whether another refusal may be recorded this minute."""
         source = message.source
         now = self.clock.monotonic()
+        # Direct messages are limited apart: a noisy group must not keep users from getting a code.
         account = source.platform, source.account, source.chat_type is ChatType.DM
         since, count = self._rows.get(account, (now, 0))
         # A new minute begins with the first refusal after the last one.
@@ -157,10 +142,7 @@ class Admission:
 
 
 def _may_take_part(message: InboundMessage, refusal: Refusal | None) -> bool:
-    """
-    Return whether a message could be accepted without addressing the bot, because the bot has a
-    session in its thread.
-    """
+    """Return whether a message may be accepted if the bot has a session in its thread."""
     return (
         refusal is Refusal.UNADDRESSED
         and message.source.thread_id is not None

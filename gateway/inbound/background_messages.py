@@ -27,7 +27,7 @@ class BackgroundMessages:
     """At most `most()` messages per chat or thread. Zero keeps nothing."""
 
     most: Callable[[], int]
-    _places: OrderedDict[ThreadKey, deque[BackgroundMessage]] = field(default_factory=OrderedDict)
+    _chats: OrderedDict[ThreadKey, deque[BackgroundMessage]] = field(default_factory=OrderedDict)
 
     def add(self, message: InboundMessage) -> None:
         """Keep the beginning of a message and drop the oldest."""
@@ -35,7 +35,7 @@ class BackgroundMessages:
         if most < 1 or not message.text.strip():
             return
 
-        remarks = self._places.setdefault(_chat_key(message), deque())
+        remarks = self._chats.setdefault(_chat_key(message), deque())
         remarks.append(
             BackgroundMessage(
                 source=message.source, text=cut(message.text, LONGEST_BACKGROUND_MESSAGE)
@@ -46,23 +46,18 @@ class BackgroundMessages:
             remarks.popleft()
 
         # The order is the order of use: the chat that was quiet for longest is dropped first.
-        self._places.move_to_end(_chat_key(message))
-        while len(self._places) > MOST_CHATS:
-            self._places.popitem(last=False)
+        self._chats.move_to_end(_chat_key(message))
+        while len(self._chats) > MOST_CHATS:
+            self._chats.popitem(last=False)
 
     def take(self, message: InboundMessage) -> tuple[BackgroundMessage, ...]:
-        """
-        Remove and return the messages of this message's chat, oldest first: each is shown to the
-        agent once.
-        """
-        return tuple(self._places.pop(_chat_key(message), ()))
+        """Remove and return the messages of a chat, oldest first: the agent sees each once."""
+        return tuple(self._chats.pop(_chat_key(message), ()))
 
 
 def _chat_key(message: InboundMessage) -> ThreadKey:
-    """
-    Return the chat or thread. A message that starts a thread belongs to the chat, though some
-    platforms give it the thread's id.
-    """
+    """Return the chat or thread of a message."""
     source = message.source
+    # A message that starts a thread belongs to the chat, though it may have the thread's id.
     thread = None if source.thread_id == message.id else source.thread_id
     return source.platform, source.account, source.chat_id, thread

@@ -14,7 +14,7 @@ from turngate.gateway.domain.messages import (
 )
 
 MOST_IN_A_ROW = 3
-FORGOTTEN_AFTER = 3600.0
+FORGOTTEN_AFTER = 3600.0  # seconds without a message
 MOST_CHATS = 1000
 """Past it the chat that was quiet for the longest time is forgotten, and counts anew."""
 
@@ -26,9 +26,7 @@ class _Row:
 
 
 class BotLoopGuard:
-    """
-    Counts consecutive messages of bots per chat. A pause or a person's message resets the count.
-    """
+    """Counts consecutive bot messages per chat. A pause or a person's message resets it."""
 
     def __init__(self) -> None:
         self._rows: OrderedDict[ChatKey, _Row] = OrderedDict()
@@ -39,6 +37,7 @@ class BotLoopGuard:
         row = self._rows.get(chat)
         is_new = row is None or now - row.last >= FORGOTTEN_AFTER
         length = 1 if row is None or is_new else row.length + 1
+        # Also when it is not answered: bots that go on without us do not get a new count.
         self._rows[chat] = _Row(min(length, MOST_IN_A_ROW + 1), now)
         self._rows.move_to_end(chat)
         while len(self._rows) > MOST_CHATS:

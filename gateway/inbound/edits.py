@@ -48,6 +48,7 @@ class Edits:
         self.observer.received(message.source, Action.AMENDED if amended else Action.NOTED)
 
     async def _amend(self, key: SessionKey, edit: InboundMessage) -> bool:
+        # The queue first, without an await: a turn that begins now already has the new text.
         row = self.amend_queued(key, edit)
         return row is not None and await self.store.amend(row, edit.text)
 

@@ -42,9 +42,8 @@ BY_COMMAND = "command line"
 
 WELCOME = "You can talk to me now."
 _INVITATION = (
-    "I do not know you yet, so I have not read your message. Show this code to whoever runs this "
-    "bot. "
-    "Once it was approved, you can talk to me: `{code}`\n\nIt is good for one hour."
+    "I do not know you yet, so I have not read your message. Show this code to the operator of "
+    "this bot. Once it was approved, you can talk to me: `{code}`\n\nIt is good for one hour."
 )
 _WHO = re.compile(r"(?P<platform>[^:/\s]+)(?:/(?P<account>[a-z0-9_-]+))?:(?P<id>[^:\s]+)")
 _WHY_NOT = {
@@ -74,12 +73,12 @@ class Pairing:
         self.approved = {each.person for each in await self.people.approved()}
 
     async def invite(self, source: SessionSource, message_id: str) -> None:
-        """Send a stranger a code, unless they have one or too many are pending."""
+        """Send an unknown user a code, unless they have one or too many are pending."""
         person = Person.behind(source)
         if person is None:
             return
 
-        # Drawn from a cryptographic source: a guessable code would let strangers in.
+        # From a cryptographic source: a code that can be guessed grants access to anyone.
         code = "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
         invitation = Invitation(
             person=person,
@@ -93,10 +92,7 @@ class Pairing:
         self._send(await self.people.invite(invitation))
 
     async def approve(self, code: str, *, way: str, by: str) -> Person:
-        """
-        Approve the user with this code. Raises Refused with a reason for the approver; too many
-        wrong codes lock the way they came.
-        """
+        """Approve the user with this code. Raises Refused; too many wrong codes lock `way`."""
         judged = await self.people.approve(
             Approval(
                 digest=self._digest(_as_given(code)),
@@ -143,6 +139,7 @@ class Pairing:
             self.send_on(part)
 
     def _digest(self, code: str) -> str:
+        # Keyed: a code is short enough to be found from a plain hash in a copied database.
         return hmac.new(self.key, b"pairing code " + code.encode(), hashlib.sha256).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What may be shown of an error: logs are read by many, the outbox by the operator."""
+"""The text of an error that may be shown: in the log, to users, or only to the operator."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from turngate.gateway.domain.errors import TurngateError
 
 def reason_of(error: BaseException) -> str:
     """
-    Return text for anyone. Our own errors are written to be read; of others only the type is safe
-    to show.
+    Return text that is safe in logs. Our own messages contain no foreign text; of other errors only
+    the type is shown, because the message may quote users.
     """
     return str(error) if isinstance(error, TurngateError) else type(error).__name__
 

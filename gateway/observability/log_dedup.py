@@ -14,12 +14,14 @@ from dataclasses import dataclass
 
 from turngate.gateway.domain.backoff import Backoff
 
+# Seconds.
 FIRST_PAUSE = 60.0
 LONGEST_PAUSE = 3600.0
 MOST_KEPT = 1000
 
 _BACKOFF = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
 
+# Not the turn, the session or the part: they differ each time, and nothing would be deduplicated.
 _SAME = ("level", "event", "action", "outcome", "platform", "account", "agent", "reason", "where")
 
 Line = Mapping[str, object]
@@ -33,7 +35,7 @@ class _Trouble:
     held_back: int = 0
 
     def told_again(self, now: float) -> tuple[Line, int]:
-        """Log it again, at growing intervals."""
+        """Return the line to log again and its count; the next one is due after a longer pause."""
         times = self.held_back
         self.held_back = 0
         self.reports += 1
@@ -57,8 +59,11 @@ class LogDedup:
             if trouble is not None:
                 trouble.held_back += 1
                 return False
+            # Reasons and locations may vary without limit. The oldest is forgotten with its count;
+            # if it recurs, it is logged as a new problem.
             if len(self._troubles) >= MOST_KEPT:
                 self._troubles.popitem(last=False)
+            # Only what identifies the problem: the report must not name the first turn or part.
             same = {name: line[name] for name in _SAME if name in line}
             self._troubles[key] = _Trouble(line=same, until=self._now() + FIRST_PAUSE)
             return True

@@ -16,13 +16,14 @@ from collections.abc import Callable
 MOST_WAITING = 10_000
 """Lines. What comes then is lost: a log that grows without end would take the daemon with it."""
 
+# Lines per write. If a write fails, all of them count as lost.
 _AT_ONCE = 200
 
 
 class LogWriter:
     """
-    Writes to one descriptor. `tell_lost` is called, on its own thread, with how many lines were
-    lost.
+    Writes to one descriptor. `tell_lost` is called on the writer's thread with the number of lost
+    lines.
     """
 
     def __init__(
@@ -33,12 +34,14 @@ class LogWriter:
         self._most = most
         self._waiting: deque[str] = deque()
         self._changed = threading.Condition()
+        # `lost` only grows, for the metrics; `_untold` is what the log does not mention yet.
         self._untold = 0
         self.lost = 0
+        # A daemon thread: a reader that never reads must not keep the process from ending.
         threading.Thread(target=self._work, name="log", daemon=True).start()
 
     def write(self, line: str) -> None:
-        """Queue a line, from any thread. Returns at once."""
+        """Queue a line, from any thread, without blocking."""
         with self._changed:
             if len(self._waiting) < self._most:
                 self._waiting.append(line)
@@ -47,7 +50,7 @@ class LogWriter:
                 self._count_lost(1)
 
     def flush(self, longest: float) -> None:
-        """Wait until everything is written, for at most so many seconds."""
+        """Wait until everything is written, at most `longest` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting, longest)
 
@@ -55,6 +58,7 @@ class LogWriter:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
+                # Copied, not taken: until written, lines count for the limit and for `flush`.
                 lines = [self._waiting[n] for n in range(min(len(self._waiting), _AT_ONCE))]
 
             is_written = self._hand_over(
@@ -65,20 +69,24 @@ class LogWriter:
                     self._waiting.popleft()
                 if not is_written:
                     self._count_lost(len(lines))
+                # Reported only after a successful write, because the report is a line itself.
                 untold, self._untold = (self._untold, 0) if is_written else (0, self._untold)
                 self._changed.notify_all()
 
             if untold:
+                # Without the lock: it logs a line, which comes back through `write`.
                 self._tell_lost(untold)
 
     def _hand_over(self, piece: bytes) -> bool:
         try:
             while piece:
-                # Whoever gave it to us may have made it unwilling to wait.
+                # A parent process may have made the descriptor non-blocking: without the wait, a
+                # full pipe raises BlockingIOError and the lines are lost.
                 select.select([], [self._descriptor], [])
                 piece = piece[os.write(self._descriptor, piece) :]
         except OSError:
-            return False  # nobody reads, or there is no room: there is no other place to say so
+            # The pipe is closed or the disk is full, and there is no other place to report it.
+            return False
         return True
 
     def _count_lost(self, lines: int) -> None:

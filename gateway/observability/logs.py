@@ -81,7 +81,7 @@ _FIRST = ["timestamp", "level", "action", "event"]
 _PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 _COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31;1", "critical": "31;1"}
 _WIDEST_SENTENCE = 32
-# Troubles that may come back without end. The rest is asked for by somebody: a start, a reload, a
+# Problems that may recur without limit. All other lines follow from a request: a start, a reload, a
 # turn.
 _COMES_BACK = frozenset(
     (
@@ -114,6 +114,8 @@ class Log:
 
         With `quote` foreign text is logged as well.
         """
+        # The order matters: the dedup needs the level and compares permitted fields only, and a
+        # renderer turns the event into text.
         known = _FIELDS | {_QUOTED} if quote else _FIELDS
         structlog.configure(
             processors=[
@@ -126,23 +128,28 @@ class Log:
                 logging.getLevelNamesMapping()[level.upper()]
             ),
             logger_factory=lambda *_: _Writing(self._write),
+            # A cached logger would keep the level of before a reload.
             cache_logger_on_first_use=False,
         )
+        # force: without it, the second call would change nothing.
         logging.basicConfig(
             handlers=[_Libraries(logging.WARNING)], level=logging.WARNING, force=True
         )
+        # Python prints warnings to stderr with their text, which may be data.
         logging.captureWarnings(True)
 
     def tell_repeats(self) -> None:
-        """Called periodically: log how often held-back lines recurred."""
+        """Log how often held-back lines recurred. Called periodically on the event loop."""
         for line, times in self._repeats.overdue():
-            said = {name: value for name, value in line.items() if name not in ("level", "event")}
+            fields = {name: value for name, value in line.items() if name not in ("level", "event")}
             tell = getattr(structlog.get_logger(), str(line["level"]))
-            tell(line["event"], **said, repeated=times)
+            tell(line["event"], **fields, repeated=times)
 
     def _hold_back_repeats(self, _: object, __: str, event: Fields) -> Fields:
+        # An account that reconnects again and again changes its state at level info, too.
         is_trouble = event["level"] in ("warning", "error") or event.get("action") is Action.ACCOUNT
         comes_back = is_trouble and event.get("action") in _COMES_BACK
+        # The report about repeats has the fields of the line it counts: it must pass.
         if comes_back and "repeated" not in event and not self._repeats.is_news(event):
             raise structlog.DropEvent
         return event
@@ -163,9 +170,11 @@ def configure_logging(level: str, stream: TextIO) -> None:
 
 
 def lost_lines(lines: int) -> None:
-    """Return the line about lost lines."""
+    """Log how many lines were lost."""
     structlog.get_logger().warning(
-        "log lines were lost: nobody took them", action=Action.LOG, outcome=f"{lines} lines"
+        "log lines were dropped: the reader is too slow",
+        action=Action.LOG,
+        outcome=f"{lines} lines",
     )
 
 
@@ -173,13 +182,14 @@ def tell_crashes() -> None:
     """Log what ends a thread or the process like any bug: Python itself would print its message."""
 
     def crashed(
-        kind: type[BaseException], error: BaseException, place: TracebackType | None
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        if not issubclass(kind, KeyboardInterrupt):
+        if not issubclass(kind, KeyboardInterrupt):  # Ctrl-C is a request, not a bug
             tell_bug(error)
 
     sys.excepthook = crashed
     threading.excepthook = lambda ended: tell_bug(ended.exc_value)
+    # Errors in destructors and callbacks, which Python prints and then ignores.
     sys.unraisablehook = lambda ended: tell_bug(ended.exc_value)
 
 
@@ -203,7 +213,7 @@ def _only_known_fields(known: frozenset[str]) -> Callable[[object, str, Fields],
 
 
 def _on_one_line(value: object) -> object:
-    """Keep a line on one line, without control characters."""
+    """Replace control characters by spaces: a line break would let text forge a log line."""
     if not isinstance(value, str) or value.isprintable():
         return value
     return "".join(char if char.isprintable() else " " for char in value)
@@ -214,6 +224,7 @@ _logfmt = structlog.processors.LogfmtRenderer(key_order=_FIRST, drop_missing=Tru
 
 def _for_journal(logger: object, name: str, event: Fields) -> str:
     """Format for the journal, which has its own time stamps and wants a priority."""
+    # systemd reads a leading <N> on stderr as the syslog priority and removes it.
     return f"<{_PRIORITIES[event.pop('level')]}>{_logfmt(logger, name, event)}"
 
 
@@ -250,9 +261,9 @@ class _Writing:
         self._write = write
 
     def msg(self, line: str) -> None:
-        """Write a line, whatever its level: that is in the line."""
         self._write(line)
 
+    # structlog calls the method that is named for the level; the line contains it already.
     debug = info = warning = error = critical = msg
 
 
@@ -263,10 +274,11 @@ class _Libraries(logging.Handler):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
+        # Adapters hand a logger named "....library" to their SDK: its messages are not ours.
         is_ours = record.name.startswith("turngate.adapters.") and not record.name.endswith(
             ".library"
         )
-        if is_ours and not record.args:
+        if is_ours and not record.args:  # with arguments the sentence contains values
             structlog.get_logger().warning(
                 str(record.msg), action=Action.ACCOUNT, where=record.name
             )
@@ -275,5 +287,5 @@ class _Libraries(logging.Handler):
         cause = record.exc_info[1] if record.exc_info else None
         where = code_location(cause) if cause else record.name
         structlog.get_logger().warning(
-            "a library complained", action=Action.BUG, where=where, reason=record.name
+            "a library logged a warning", action=Action.BUG, where=where, reason=record.name
         )

@@ -21,8 +21,10 @@ from turngate.gateway.observability.observer import Observer
 ALLOWED = timedelta(milliseconds=500)
 """What people do not notice is not worth a line."""
 
+# Seconds.
 _TICK = 0.2
 _MOST_FRAMES = 8
+# The innermost frame of an event loop that waits for I/O is in this file of asyncio's selector.
 _IDLE = "selectors.py"
 
 
@@ -32,6 +34,7 @@ class StallProbe:
     def __init__(self, observer: Observer, allowed: timedelta = ALLOWED) -> None:
         self._observer = observer
         self._allowed = allowed.total_seconds()
+        # Written by the loop, read by the thread. One float needs no lock.
         self._ticked = 0.0
         self._over = threading.Event()
 
@@ -50,10 +53,10 @@ class StallProbe:
                 self._ticked = time.monotonic()
                 self._observer.lagged(max(self._ticked - due, 0.0))
         finally:
-            self._over.set()
+            self._over.set()  # ends the thread, which waits on it between two looks
 
     def _look(self, loop_thread: int) -> None:
-        """Report each stall when it is seen, and when it is over."""
+        """Report each stall when it is seen, and when it is over. Runs on the watchdog's thread."""
         stalled_at = None
         looked = time.monotonic()
         while not self._over.wait(_TICK):
@@ -64,8 +67,8 @@ class StallProbe:
                 self._observer.stall_over(timedelta(seconds=ticked - stalled_at))
                 stalled_at = None
 
-            # If we came late ourselves, the whole process had to wait, and nothing in it is to
-            # blame.
+            # If this thread is late as well, the whole process was suspended or starved, and no
+            # code of it is the cause.
             has_slept = looked - before > _TICK + self._allowed
             if stalled_at is None and looked - ticked > self._allowed and not has_slept:
                 where = _where(loop_thread)
@@ -80,7 +83,7 @@ def _where(thread: int) -> str | None:
     frames = list(islice(_inside_out(frame), _MOST_FRAMES))
     if not frames or frames[0].f_code.co_filename.endswith(_IDLE):
         return None
-    return " > ".join(map(_place, reversed(frames)))
+    return " > ".join(map(_frame_location, reversed(frames)))
 
 
 def _inside_out(frame: FrameType | None) -> Iterator[FrameType]:
@@ -89,5 +92,5 @@ def _inside_out(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _place(frame: FrameType) -> str:
+def _frame_location(frame: FrameType) -> str:
     return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}:{frame.f_code.co_name}"

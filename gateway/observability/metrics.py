@@ -15,6 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 METRICS_TYPE = CONTENT_TYPE_LATEST
 
+# Histogram buckets: seconds, except for batches, which count writes.
 _OF_TURNS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 _OF_COMMITS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
 _OF_LAG = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
@@ -58,6 +59,7 @@ class Metrics:
     """
 
     def __init__(self) -> None:
+        # Not the library's global registry, in which two gateways of one process would collide.
         self._registry = CollectorRegistry()
         ProcessCollector(namespace="turngate", registry=self._registry)
         self.messages = self._counter(
@@ -73,9 +75,7 @@ class Metrics:
         )
         self.tokens = self._counter("tokens", "Tokens that agents used, by kind.", "agent", "kind")
         self.cost = self._counter("cost_usd", "What agents cost, as far as that is known.", "agent")
-        self.bugs = self._counter(
-            "unexpected_errors", "Errors nobody had foreseen: look in the log."
-        )
+        self.bugs = self._counter("unexpected_errors", "Unexpected errors: look in the log.")
         self.stalls = self._counter(
             "loop_stalls", "How often the event loop was held up: the log says by what."
         )
@@ -83,7 +83,7 @@ class Metrics:
             "retries", "What had to be done again: a send, an agent, an account.", "what"
         )
         for what in ("send", "agent", "account"):
-            # At zero from the start, so that a first one is seen as a rise.
+            # Shown as 0 from the start: rate() cannot see the first increment of a new series.
             self.retries.labels(what)
 
         self.turn_seconds = self._histogram(
@@ -113,7 +113,9 @@ class Metrics:
             "sessions_in_memory", "Conversations of which the newest entries are kept decoded."
         )
         self._store_ok = self._gauge("store_ok", "1 while the store takes writes.")
-        self._lost = self._gauge("log_lines_lost", "Log lines that nobody took.")
+        self._lost = self._gauge(
+            "log_lines_lost", "Log lines dropped because the reader was too slow."
+        )
         self.last_backup = self._gauge(
             "last_backup_timestamp_seconds", "When the newest scheduled backup was made; 0: never."
         )
@@ -137,7 +139,7 @@ class Metrics:
         )
 
     def committed(self, seconds: float, writes: int) -> None:
-        """Called by the writer thread after each commit."""
+        """Count a commit. Called on the store's writer thread."""
         self._commit_seconds.observe(seconds)
         self._commit_writes.observe(writes)
 
@@ -150,6 +152,7 @@ class Metrics:
         self._store_ok.set(now.store_ok)
         self._lost.set(now.log_lines_lost)
         for account in now.accounts:
+            # Every state is set, or the previous one would stay at 1.
             for state in account.states:
                 self._state.labels(account.platform, account.account, state).set(
                     state == account.state

@@ -30,6 +30,7 @@ from turngate.gateway.observability.error_text import code_location, reason_of
 from turngate.gateway.observability.logs import Action, tell_bug
 from turngate.gateway.observability.metrics import Metrics
 
+# Turns whose first text is remembered until they end.
 _MOST_BEGUN = 20_000
 
 
@@ -37,6 +38,7 @@ class Observer:
     """Turns events into log lines and metrics."""
 
     def __init__(self) -> None:
+        # A proxy: it uses the configuration that is current when a line is logged.
         self._log = structlog.get_logger()
         self.metrics = Metrics()
         self._first_text: dict[TurnId, timedelta] = {}
@@ -85,11 +87,11 @@ class Observer:
             self._log.warning("the config is doubtful", action=Action.CONFIG, reason=doubt)
 
     def lagged(self, seconds: float) -> None:
-        """How late the event loop was, measured several times a second."""
+        """The event loop was late by so many seconds; measured several times a second."""
         self.metrics.loop_lag_seconds.observe(seconds)
 
     def stalled(self, where: str) -> None:
-        """Something blocks the event loop."""
+        """Something blocks the event loop. Called on the watchdog's thread."""
         self.metrics.stalls.inc()
         self._log.warning("the event loop is held up", action=Action.STALLED, where=where)
 
@@ -119,7 +121,7 @@ class Observer:
     def open_to_everybody(self) -> None:
         """Logged at every start of a gateway that is open to everyone."""
         self._log.warning(
-            "DANGER: everybody who finds the bot can talk to it and spend what it costs; set "
+            "DANGER: anyone who finds the bot can talk to it and spend what it costs; set "
             "access.direct to pairing",
             action=Action.ACCESS,
         )
@@ -169,11 +171,12 @@ class Observer:
         self._log.warning("the agent fell silent", action=Action.AGENT)
 
     def file_refused(self, error: TurngateError) -> None:
-        """A file of a user or an agent was refused; they are told why."""
+        """A file of a user or an agent was refused; the chat shows the reason."""
         self._log.warning("a file was not taken", action=Action.FILE, reason=reason_of(error))
 
     def not_sent_elsewhere(self, error: TurngateError) -> None:
-        """An agent's message to another chat was not sent. The user is told why."""
+        """An agent's message to another chat was not sent. The user sees the reason."""
+        # The message may contain the target that the agent wrote, so it is a quotation.
         kind = type(error).__name__
         words = str(error)
         self._log.warning(
@@ -185,7 +188,7 @@ class Observer:
         self._log.error("the files failed", action=Action.FILE, reason=reason_of(error))
 
     def turn_ended(self, begun: Begun, outcome: Outcome, agent: str, seconds: float) -> None:
-        """Log one line per turn."""
+        """A turn ended: one log line for each."""
         result = outcome.state.value
         first = self._first_text.pop(begun.turn, None)
         platform = begun.opened.session.origin.platform
@@ -213,6 +216,7 @@ class Observer:
                 **fields,
             )
         else:
+            # Without the reason: an agent's message may quote the user. The inbox row has it.
             self._log.warning("a turn failed", action=Action.TURN, outcome=result, **fields)
 
     def first_text(self, turn: TurnId, after: timedelta) -> None:
@@ -239,14 +243,13 @@ class Observer:
         )
 
     def charged(self, agent: str, spending: Spending) -> None:
-        """Usage of an agent."""
+        """Usage of an agent was charged."""
         tokens = spending.tokens
         for kind in ("input", "output", "cache_read", "cache_write"):
             self.metrics.tokens.labels(agent, kind).inc(getattr(tokens, kind))
         self.metrics.cost.labels(agent).inc(spending.usd)
 
     def sent(self, part: Part) -> None:
-        """A part was sent."""
         self.metrics.parts.labels(part.target.platform, "sent").inc()
         self._log.debug(
             "a part was sent", action=Action.SENT, part=part.id, platform=part.target.platform
@@ -258,9 +261,9 @@ class Observer:
             self.metrics.retries.labels("send").inc()
         self.metrics.parts.labels(part.target.platform, "dead" if dead else "failed").inc()
         words = "a part cannot be delivered" if dead else "a part is tried again"
-        said = {"said": error.words} if error.words else {}
+        quoted = {"said": error.words} if error.words else {}
         where = {"part": part.id, "platform": part.target.platform}
-        self._log.warning(words, action=Action.UNSENT, reason=reason_of(error), **where, **said)
+        self._log.warning(words, action=Action.UNSENT, reason=reason_of(error), **where, **quoted)
 
     def hint_failed(self, target: SessionSource, error: BaseException) -> None:
         """A preview or typing indicator failed. The answer is not affected."""
@@ -274,7 +277,6 @@ class Observer:
         self.metrics.retries.labels("account").inc()
 
     def account_changed(self, platform: str, account: str, state: str, reason: str | None) -> None:
-        """An account changed its state."""
         fields = {"platform": platform, "account": account, "outcome": state}
         if reason is None:
             self._log.info("an account changed", action=Action.ACCOUNT, **fields)

@@ -64,4 +64,4 @@ class ConnectedAccounts:
         if not can(adapter, LocatesChats):
             raise Refused(f"nothing can be sent to {platform}/{account} from here")
 
-        return adapter.place(chat, thread)
+        return adapter.source_of(chat, thread)

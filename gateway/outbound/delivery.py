@@ -64,10 +64,7 @@ _LONGEST_WAIT_AT_START = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryRules:
-    """
-    How long to retry, whether to show answers while they grow, and the reaction for a message whose
-    turn begins.
-    """
+    """How long to retry, how to show growing answers, and the reaction when a turn begins."""
 
     retry_for: timedelta = timedelta(hours=24)
     stream: bool = True
@@ -128,9 +125,7 @@ class Delivery:
         messages: Sequence[str],
         shown_in: str | None = None,
     ) -> Preview:
-        """
-        Start the preview of a turn; `shown_in` is the message in which an earlier run showed it.
-        """
+        """Start the preview of a turn; `shown_in` is the message that an earlier run used."""
         showing = PreviewTarget(
             target=target, turn=turn, messages=tuple(messages), shown_in=shown_in
         )
@@ -142,7 +137,7 @@ class Delivery:
         return preview
 
     def settled(self, target: SessionSource, messages: Sequence[str]) -> None:
-        """Nothing more comes for these messages: end their preview."""
+        """End the preview of messages for which nothing more will be sent."""
         turn = self._shown.pop((target.thread_key, messages[0]), None)
         if turn is not None:
             self._tasks.create_task(self._previews.pop(turn).tidy_up(), name="preview")
@@ -162,6 +157,7 @@ class Delivery:
 
     async def deliver(self, parts: Sequence[Part]) -> None:
         """Send in order. Returns when each was tried once, or when the chat has to wait."""
+        # All are queued before the first wait, so that no other part gets between them.
         for sending in [self._add_to_queue(part) for part in parts]:
             await sending.tried.wait()
 
@@ -193,7 +189,7 @@ class Delivery:
             try:
                 await self._send_until_settled(queue)
             except Refused:
-                pass  # its session was deleted meanwhile, and the part with it
+                pass  # its session was deleted in the meantime, and the part with it
             except StoreError as exc:
                 # Damage: whatever is restored has it in its outbox.
                 self._observer.store_failed(exc)
@@ -203,6 +199,7 @@ class Delivery:
             if queue.sendings:
                 crashpoint("between-parts")
 
+        # No await since the queue was found empty: a part added in between would never be sent.
         del self._queues[chat]
         self.rate_limiter.answer_is_over(target)
 
@@ -239,6 +236,7 @@ class Delivery:
                 "any more"
             )
 
+        # Before `sending` is recorded: a crash while this waits must leave no doubt about the part.
         await self.rate_limiter.admit(part.target, adapter.limits)
         # Found in `sending`: an earlier attempt may have arrived.
         in_doubt = part.state is PartState.SENDING
@@ -249,14 +247,14 @@ class Delivery:
                 sent = await send_part(adapter, part, in_doubt=in_doubt, since=self._born(part))
         except TurngateError as exc:
             return exc
-        except Exception as exc:  # noqa: BLE001 - an adapter's bug: nobody knows what it did, so it is not done again
+        except Exception as exc:  # noqa: BLE001 - an adapter's bug: what it did is unknown, so it is not repeated
             self._observer.bug(exc)
-            return Undeliverable(f"the adapter broke down: {type(exc).__name__}")
+            return Undeliverable(f"unexpected error in the adapter: {type(exc).__name__}")
 
         crashpoint("sent")
         # Recorded after the call. A crash in between leaves `sending`, which is settled at the next
         # start.
-        with suppress(AlreadySettled):  # a part is settled once, whoever does it
+        with suppress(AlreadySettled):  # another path may have settled the part
             await self._store.record_sent(part.id, sent)
 
         self._observer.sent(part)
@@ -299,19 +297,15 @@ class Delivery:
         return lambda: before + self._clock.monotonic() - began
 
     def _wait_at_start(self, part: Part) -> float:
-        """
-        Return what is left of a pause that an earlier run began; a usual one if the clock was set
-        back.
-        """
+        """Return the rest, in seconds, of a pause that an earlier run began."""
         now = self._clock.now()
         left = 0.0 if part.not_before is None else (part.not_before - now).total_seconds()
+        # A part from the future: the clock was set back, so its stored time means nothing.
         is_sure = part.created_at is None or part.created_at <= now
         return min(left, _LONGEST_WAIT_AT_START if is_sure else BACKOFF.longest)
 
     def _born(self, part: Part) -> datetime:
-        """
-        Return the earliest time the part can have been sent. Bounded if the clock was set back.
-        """
+        """Return the earliest time the part can have been sent, even if the clock was set back."""
         now = self._clock.now()
         born = part.created_at or now
         return born if born <= now else now - self._rules.retry_for
@@ -328,9 +322,7 @@ class _Sending:
 
 
 class _Queue:
-    """
-    The parts of one chat, in order. While the first has to wait, `deliver` waits for none of them.
-    """
+    """The parts of one chat, in order. While the first has to wait, `deliver` does not."""
 
     def __init__(self) -> None:
         self.sendings: deque[_Sending] = deque()

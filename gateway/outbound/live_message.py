@@ -50,7 +50,7 @@ _NOTHING_SAID = "(There is no answer.)"
 _PACE = timedelta(seconds=1)
 _AFTER_FAILURE = 5.0
 _LONGEST_CALL = 30.0
-_DRAFT_STAYS = 20.0
+_DRAFT_STAYS = 20.0  # seconds; platforms remove a draft after half a minute
 
 
 @runtime_checkable
@@ -104,11 +104,9 @@ class PreviewTarget:
 
 class EditedMessage:
     """
-    One message: sent with the first words, then edited at a limited rate, always to the newest
-    state.
+    One message: sent with the first words, then edited at a limited rate to the newest state.
 
-    The store knows that there will be a message before it is sent, and its id as soon as it is
-    known: after a crash the answer replaces it, or says that there may be one.
+    After a crash the answer replaces it, or says that there may be one.
     """
 
     def __init__(
@@ -131,6 +129,7 @@ class EditedMessage:
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 
+        # Before there is text: the message of an earlier run may have to be looked for.
         if showing.shown_in is not None:
             self._wake()
 
@@ -149,7 +148,7 @@ class EditedMessage:
 
         try:
             await self._find_lost()
-        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: then the answer says that nobody knows
+        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: then the answer says that it is unknown
             self._stage.observer.hint_failed(self._showing.target, exc)
 
         return self._message
@@ -165,10 +164,11 @@ class EditedMessage:
             return
         part = self._part(self._says.removesuffix(MARK) if self._words.has_text else _NOTHING_SAID)
         try:
+            # Like an answer: a hint may be left out, and the mark would stay for ever.
             await self._stage.rate_limiter.admit(self._showing.target, self._adapter.limits)
             with self._stage.rate_limiter.limited(self._showing.target):
                 await in_time(self._adapter.edit(part, self._message))
-        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: there is nobody left whom it could concern
+        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: the turn is over, only the log can say it
             self._stage.observer.hint_failed(self._showing.target, exc)
 
     def _wake(self) -> None:
@@ -197,10 +197,7 @@ class EditedMessage:
         return not self._over.is_set()
 
     async def _show_newest(self) -> float:
-        """
-        Show the newest state. Returns the seconds until the next edit. What could not be shown
-        stays pending.
-        """
+        """Show the newest state, or leave it pending. Returns the seconds until the next edit."""
         text = self._newest()
         if not self._is_news(text):
             return 0.0
@@ -216,6 +213,7 @@ class EditedMessage:
                 raise  # unknown whether it was sent; a second message would be worse
             self._stage.observer.hint_failed(self._showing.target, exc)
             self._news.set()
+            # After Throttled the rate limiter refuses hints for as long as the platform asked.
             return self._pace if isinstance(exc, Throttled) else max(self._pace, _AFTER_FAILURE)
 
         return self._pace
@@ -237,9 +235,11 @@ class EditedMessage:
             self._can_be_read()
 
     async def _send(self, part: Part) -> None:
+        # Recorded before the call: after a crash during it nothing else shows that it was made.
         await self._record(LOST_PREVIEW)
         crashpoint("preview-sending")
         try:
+            # Until the id is known, so that a bug of the adapter leaves it in doubt as well.
             self._message = LOST_PREVIEW
             self._message = (await in_time(self._begin(part))).message_id
         except Unreachable:
@@ -302,7 +302,7 @@ class Draft(EditedMessage):
             async with asyncio.timeout(_DRAFT_STAYS):
                 return await super()._has_news()
         except TimeoutError:
-            self._says = ""
+            self._says = ""  # the same text is news again
             return not self._over.is_set()
 
     async def _say(self, text: str) -> None:
@@ -347,6 +347,7 @@ class Stream(EditedMessage):
         if not self._is_plain:
             try:
                 return await self._stream(text)
+            # `_words` has heard all events as well, so an edited message can continue.
             except Undeliverable:
                 self._is_plain = True
         return await super()._say(self._words.so_far())
@@ -370,7 +371,7 @@ class Stream(EditedMessage):
 
 
 async def in_time(call: Awaitable[T]) -> T:
-    """Limit a call in time: the turn waits for one that is under way."""
+    """Limit a call to 30 seconds, because the turn waits for one that is under way."""
     try:
         async with asyncio.timeout(_LONGEST_CALL):
             return await call

@@ -118,7 +118,7 @@ class Preview:
 
         shown_in = self.showing.shown_in if self._message is None else await self._message.close()
         if self._slow_notice is not None:
-            # Whoever cannot edit may be saying so this very moment.
+            # A notice that is being sent must not arrive after the answer.
             await asyncio.wait({self._slow_notice})
 
         return shown_in
@@ -136,10 +136,7 @@ class Preview:
             self._slow_notice.cancel()
 
     async def _send_slow_notice(self, adapter: _Sender) -> None:
-        """
-        Say once that work goes on, where nothing else shows it: in the message that the answer will
-        replace.
-        """
+        """Say once that work goes on, if possible in the message that the answer will replace."""
         await asyncio.sleep(_SILENT_FOR)
         if self._message is not None:
             return self._message.still_working()
@@ -151,7 +148,7 @@ class Preview:
             with self._stage.rate_limiter.hint(self.showing.target, adapter.limits) as may:
                 if may:
                     await adapter.send(part)
-        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: nobody misses more than a hint
+        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: only a hint is lost
             self._stage.observer.hint_failed(self.showing.target, exc)
 
         return None
@@ -180,5 +177,5 @@ async def _acknowledge(
             with stage.rate_limiter.hint(showing.target, adapter.limits) as may:
                 if may:
                     await adapter.react(showing.target, message, emoji)
-        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: nobody misses more than a hint
+        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: only a hint is lost
             stage.observer.hint_failed(showing.target, exc)

@@ -93,9 +93,7 @@ class PreviewText:
 
     @property
     def untold(self) -> tuple[Tool, ...]:
-        """
-        Return the tools that have changed since they were last shown, in the order of their start.
-        """
+        """The tools that have changed since they were last shown, in the order of their start."""
         return tuple(tool for name, tool in self._tools.items() if self._told.get(name) != tool)
 
     def tell(self, tools: tuple[Tool, ...]) -> None:
@@ -126,8 +124,7 @@ class PreviewText:
 
 
 def _newer(before: Tool | None, now: Tool) -> Tool:
-    """
-    Return the newer state of a tool. It keeps its first title; input and output are not shown.
-    """
+    """Return the newer state of a tool, without input and output."""
+    # Later events of a tool may come without its title.
     title = now.title or (before.title if before is not None else None)
     return Tool(id=now.id, name=now.name, status=now.status, title=title)

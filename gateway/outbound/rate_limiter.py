@@ -23,6 +23,7 @@ from turngate.gateway.domain.messages import (
 from turngate.gateway.domain.ports.adapter import Limits, Rate
 
 _LONGEST_PAUSE = 86400.0
+# Seconds. A timer of asyncio may fire early by the resolution of its clock: no second sleep then.
 _AN_INSTANT = 1e-6
 _FEW = 64
 
@@ -42,7 +43,7 @@ class RateLimiter:
         self._answers[target.chat_key] += 1
 
     def answer_is_over(self, target: SessionSource) -> None:
-        """An answer was sent or given up."""
+        """Count an answer that was sent or given up."""
         chat = target.chat_key
         self._answers[chat] -= 1
         if self._answers[chat] <= 0:
@@ -61,8 +62,7 @@ class RateLimiter:
         """
         Wait until an answer may be sent, and count it: first for the chat, then for the account.
 
-        Others of the chat may have been sent while this one waited for the account; then it waits
-        for the chat again.
+        The lock of the account is fair, so its chats are served in the order in which they came.
         """
         account = self._gates(target)[1]
         while True:
@@ -70,6 +70,7 @@ class RateLimiter:
             async with account.line:
                 await account.opened(limits.per_account)
                 chat = self._gates(target)[0]
+                # Others of the chat may have been sent while this one waited for the account.
                 if chat.wait(limits.rate_in(target)) == 0:
                     chat.count(limits.rate_in(target))
                     account.count(limits.per_account)
@@ -94,10 +95,7 @@ class RateLimiter:
 
     @contextmanager
     def limited(self, target: SessionSource) -> Iterator[None]:
-        """
-        Wrap a platform call; on Throttled, close the gate of the chat or the account for
-        `retry_after`.
-        """
+        """Wrap a platform call; on Throttled, close the gate of its chat or of the account."""
         try:
             yield
         except Throttled as exc:
@@ -133,9 +131,8 @@ class _Gate:
 
     def __init__(self) -> None:
         self.line = asyncio.Lock()
-        self._passed: list[
-            float
-        ] = []  # short, and there are many gates: an empty deque takes ten times the room
+        # A list: an empty deque takes ten times the memory, and there are many gates.
+        self._passed: list[float] = []
         self._closed_until = self._matters_until = 0.0
 
     @property
@@ -144,12 +141,10 @@ class _Gate:
         return self._matters_until > _now()
 
     def wait(self, rate: Rate | None, *, sparing: bool = False) -> float:
-        """
-        Return the seconds until one more call may pass; with `sparing`, as if only half as many
-        might.
-        """
+        """Return the seconds until one more call may pass; `sparing` uses half of the limit."""
         until = self._closed_until
         if rate is not None:
+            # Rounded up, so that a limit of one call still lets a hint pass.
             room = rate.count - rate.count // 2 if sparing else rate.count
             if len(self._passed) >= room:
                 until = max(until, self._passed[-room] + rate.per.total_seconds())
@@ -174,7 +169,7 @@ class _Gate:
         self._matters_until = max(self._matters_until, _now() + rate.per.total_seconds())
 
     def close(self, seconds: float) -> None:
-        """Let nothing pass for a time, at most a day, whatever the platform asks for."""
+        """Let nothing pass for some seconds; at most a day, whatever the platform asks for."""
         self._closed_until = max(self._closed_until, _now() + min(seconds, _LONGEST_PAUSE))
         self._matters_until = max(self._matters_until, self._closed_until)
 

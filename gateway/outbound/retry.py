@@ -15,10 +15,7 @@ BACKOFF = Backoff(first=2.0, longest=60.0, jitter=1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDecision:
-    """
-    `dead`: the part is given up. `in_doubt`: it may have arrived, so it must be looked for before
-    it is sent again.
-    """
+    """What becomes of a part. `dead`: it is given up. `in_doubt`: it may have arrived."""
 
     dead: bool
     in_doubt: bool

@@ -56,10 +56,7 @@ async def _send(adapter: Adapter, part: Part) -> Sent:
 async def _send_file(
     adapter: Adapter, part: Part, file: File, *, in_doubt: bool, since: datetime
 ) -> Sent:
-    """
-    Send a file with its caption; as text where files cannot be sent. The copy may have been
-    deleted.
-    """
+    """Send a file with its caption, or as text where files cannot be sent."""
     # Look for it first: a file that is sent twice is worse than a question to the platform.
     if in_doubt and can(adapter, FindsSent):
         found = await adapter.find_sent(part, since)
@@ -83,9 +80,7 @@ def _as_text(part: Part, file: File) -> Part:
 
 
 async def _send_again(adapter: Adapter, part: Part, since: datetime) -> Sent:
-    """
-    Send a part that may have arrived: look for it first, or else mark it as a possible repeat.
-    """
+    """Look for a part that may have arrived, or send it marked as a possible repeat."""
     finder: object = adapter
     if can(finder, FindsSent):
         return await finder.find_sent(part, since) or await _send(adapter, part)

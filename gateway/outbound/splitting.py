@@ -26,16 +26,14 @@ from turngate.gateway.stores.session_files import SessionFiles
 _IN_FILE = "\n\n*(This is the beginning. All of it is in the file.)*"
 # What is shown of a text that comes as a file: enough to know whether to open it.
 _SHOWN = 600
-# Longer texts are cut in a thread: a megabyte of the worst kind takes seconds, and nobody else is
-# to wait for it.
+# Characters. Longer texts are split in a thread: a megabyte of the worst kind takes seconds, for
+# which the event loop would stand still.
 _QUICK = 20_000
 
 
 @dataclass(slots=True, kw_only=True)
 class Splitter:
-    """
-    At most `most_parts` messages for one text, where files can be sent instead. No text is lost.
-    """
+    """Makes at most `most_parts` messages of a text, where a file can be sent instead."""
 
     accounts: ConnectedAccounts
     files: SessionFiles
@@ -62,12 +60,12 @@ class Splitter:
 
         try:
             pieces = await _cut(part.text, limits)
-            # Twenty messages in a row bury a chat: the beginning and a file are kinder.
+            # So many messages in a row push everything else in the chat out of sight.
             if len(pieces) > self.most_parts and self.accounts.takes_files(part.target):
                 return await self._as_file(part, limits, session)
         except (StoreError, Refused) as exc:
             self.observer.files_failed(exc)  # too many messages are better than none
-        except Exception as exc:  # noqa: BLE001 - an adapter's measure is somebody else's code: its bug costs no answer
+        except Exception as exc:  # noqa: BLE001 - an adapter's bug in `measure` must not cost the answer
             self.observer.bug(exc)
             return [part]
 

@@ -29,8 +29,7 @@ class Typing:
     """
     Shows the typing indicator until there is something to read.
 
-    Driven by a timer; a task exists only during a call, because every running turn has one of
-    these.
+    Driven by a timer: a task per running turn would cost memory, so one exists only during a call.
     """
 
     def __init__(
@@ -57,6 +56,7 @@ class Typing:
         if self._showing is not None:
             await asyncio.wait({self._showing})
         adapter: object = self._adapter
+        # Only once: the end of a turn closes its preview a second time.
         if self._was_shown and can(adapter, ShowsStatus):
             self._was_shown = False
             self._stage.tasks.create_task(self._hide(adapter), name="typing")
@@ -90,7 +90,7 @@ class Typing:
                 if may:
                     self._was_shown = True
                     await self._adapter.show_typing(self._target)
-        except Exception as exc:  # noqa: BLE001 - whatever an adapter does wrong here, nobody misses more than a hint
+        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: only a hint is lost
             self._stage.observer.hint_failed(self._target, exc)
         finally:
             self._showing = None

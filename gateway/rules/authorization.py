@@ -2,7 +2,7 @@
 Authorization: the one place that decides who may use the bot. Pure, default deny.
 
 Applied to everything a user can do: messages, commands, edits, files, buttons, reactions, on every
-platform. It looks at ids, never at names; quoting or forwarding a message grants nobody the rights
+platform. It looks at ids, never at names; quoting or forwarding a message does not grant the rights
 of its author.
 """
 
@@ -32,9 +32,10 @@ TALK_KINDS = (MessageKind.NEW, MessageKind.COMMAND)
 ANSWERED_KINDS = (*TALK_KINDS, MessageKind.BUTTON)
 """What is stored, because something is to be done."""
 
-# A browser with the web chat's cookie and the terminal of this machine are the operator himself.
+# A browser with the web chat's cookie and the terminal of this machine belong to the operator.
 _OWN_SCREENS = (LOCAL_PLATFORM, WEB_PLATFORM)
-# Whoever calls the bot does it at the beginning; and what is short is searched in no time.
+# Characters. Users call the bot at the beginning of a message, and the operator's patterns take
+# little time on a short text.
 _SEARCHED = 200
 
 
@@ -59,7 +60,7 @@ class Groups(StrEnum):
 class Refusal(StrEnum):
     """Why a message is not answered, as `trace` shows it."""
 
-    STRANGER = "nobody has allowed this person"
+    STRANGER = "this user is not allowed"
     UNPAIRED = "this person is not paired yet"
     NAMELESS = "the platform does not say who wrote this"
     CHAT = "this chat is not allowed"
@@ -124,12 +125,15 @@ class Access:
         )
 
     def names(self, source: SessionSource, *lists: str) -> bool:
-        """Return whether one of these lists has the user."""
+        """Return whether one of these lists (allow, admins, bots) has the user."""
+        # An entry without an account holds for all of them. Both forms are looked up in the set:
+        # scanning the lists would cost every message time.
         person = source.participant_id
         asked = [
             Allowed(platform=source.platform, account=each, person=person)
             for each in (None, source.account)
         ]
+        # Without an id the lookup would equal an entry that names no user.
         return person is not None and any(
             entry in self._listed[name] for entry in asked for name in lists
         )
@@ -146,9 +150,9 @@ class Access:
         inside += [{"scope": source.scope}] if source.scope is not None else []
         accounts = None, source.account
         asked = [
-            Allowed(platform=source.platform, account=each, **place)
+            Allowed(platform=source.platform, account=each, **ids)
             for each in accounts
-            for place in inside
+            for ids in inside
         ]
         return any(entry in self._listed["allow"] for entry in asked)
 
@@ -162,6 +166,7 @@ class Access:
         with an account over one without.
         """
         splitter = [(entry, mode) for entry, mode in self.modes if entry.holds(source)]
+        # A stable sort: of equally specific entries the last one in the config wins.
         ranked = sorted(
             splitter, key=lambda each: (each[0].chat is not None, each[0].account is not None)
         )
@@ -174,6 +179,7 @@ class Access:
         """
         if message.addressed_to_bot or (message.reply_to is not None and message.reply_to.to_bot):
             return True
+        # Forwarded text was written by another user, who did not call the bot.
         start = "" if message.forwarded else message.text[:_SEARCHED]
         return any(word.search(start) for word in self.wake_words)
 
@@ -208,6 +214,7 @@ def authorize(
     else:
         refusal = _refused_in_chat(message, access, takes_part=takes_part)
 
+    # A bot is never an admin, even if its id is listed as one.
     is_admin = refusal is None and not message.from_bot and access.names(source, "admins")
     return Decision(refusal=refusal, is_admin=is_admin)
 
@@ -217,6 +224,8 @@ def _refused_directly(
 ) -> Refusal | None:
     source = message.source
     person = Person.behind(message.source)
+    # These two come before `access.direct`: an open bot still ignores other bots and senders
+    # without an id.
     if person is None:
         return Refusal.NAMELESS
     if message.from_bot:
@@ -226,6 +235,7 @@ def _refused_directly(
     if access.direct is Direct.LISTED:
         return Refusal.STRANGER
 
+    # Only in pairing mode: an earlier pairing does not count once only listed users are accepted.
     return None if person in approved else Refusal.UNPAIRED
 
 
@@ -242,7 +252,7 @@ def _refused_in_chat(
     if mode is Groups.OFF:
         return Refusal.OFF
 
-    # Who presses a button of ours or reacts says nothing that could be meant for somebody else.
+    # A button press or a reaction contains no text that could be meant for another user.
     needs_address = mode is Groups.MENTION and message.kind in (*TALK_KINDS, MessageKind.EDIT)
     follows = takes_part and access.follows_threads(source)
     if needs_address and not follows and not access.is_addressed(message):

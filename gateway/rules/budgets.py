@@ -20,6 +20,7 @@ from turngate.gateway.domain.usage import (
 )
 
 _WHOLE_CENTS = 0.01
+# Usage may arrive after midnight, and a wrong clock may return to an earlier day.
 _MOST_DAYS = 3
 
 _Sums = dict[Payer, Spending]
@@ -63,7 +64,6 @@ class Allowance:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing more may be used."""
         return self.used >= self.limit
 
     @property
@@ -95,7 +95,7 @@ class Today:
     """
     What was used since midnight, and what may be. Belongs to one event loop.
 
-    A clock that was set wrong and is set right again returns to a day on which something was used.
+    Earlier days are kept, because a clock that is corrected may return to one.
     """
 
     def __init__(self, budgets: Callable[[], Budgets]) -> None:
@@ -106,17 +106,19 @@ class Today:
         """Set the sums of a day, by user, by chat and by day."""
         sums = self._of(day)
         for each in used:
+            # Sums by day name no platform: they are the total.
             key = each.payer if each.payer.platform else Payer()
             sums[key] = sums.get(key, Spending()) + each.spending
 
     def take(self, payer: Payer, spending: Spending) -> None:
         """Add usage to the day on which it happened."""
         sums = self._of(payer.day)
+        # A set: without a user and a chat two of the keys are equal and would be charged twice.
         for key in {payer.only(By.USER), payer.only(By.CHAT), Payer()}:
             sums[key] = sums.get(key, Spending()) + spending
 
     def standing(self, payer: Payer) -> Standing:
-        """Return the standing of a user in a chat on a day."""
+        """Return the usage and limits of a user in a chat on the payer's day."""
         sums = self._of(payer.day)
         budgets = self._budgets()
         by_user, by_chat = (sums.get(payer.only(by), Spending()) for by in (By.USER, By.CHAT))
@@ -127,13 +129,14 @@ class Today:
             used=by_user if payer.user else Spending(),
             allowances=(*of_user, *of_chat),
             everybody=tuple(
-                _allowances(budgets.total, sums.get(Payer(), Spending()), " for everybody")
+                _allowances(budgets.total, sums.get(Payer(), Spending()), " for all users")
             ),
             begins_again=f"00:00 {budgets.zone}",
         )
 
     def _of(self, day: str) -> _Sums:
         """Return the sums of a day, empty for a new one. Only the last few days are kept."""
+        # Out and in again: the day becomes the newest, and the least recently used is dropped.
         sums = self._days[day] = self._days.pop(day, {})
         while len(self._days) > _MOST_DAYS:
             del self._days[next(iter(self._days))]

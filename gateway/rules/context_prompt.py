@@ -1,5 +1,5 @@
 """
-The context prompt: what the agent is told about the chat before it sees the conversation.
+The context prompt: the description of the chat that precedes the conversation.
 
 The sentences are ours. Whatever users wrote (names, topics, titles) and every id goes into one JSON
 block as a value of a fixed key, so that no name can act as an instruction.
@@ -28,7 +28,7 @@ from turngate.gateway.domain.text import (
 )
 from turngate.gateway.rules.redaction import Redactor
 
-# A goal is a person's own words to the agent, not the name of something, so it has room.
+# Characters. A goal is a user's instruction to the agent, not a label, so it may be longer.
 _LONGEST_GOAL = 2000
 _WHY = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "at the daily reset"}
 
@@ -111,13 +111,13 @@ def context_prompt(facts: PromptFacts, redactor: Redactor | None) -> str:
 def _where(source: SessionSource) -> str:
     if source.platform == LOCAL_PLATFORM:
         return "You are talking to the person at the terminal of the machine that runs the gateway."
-    place = "direct chat" if source.chat_type is ChatType.DM else source.chat_type.value
+    kind = "direct chat" if source.chat_type is ChatType.DM else source.chat_type.value
     inside = (
         ", inside one of its threads"
         if source.thread_id and source.chat_type is not ChatType.THREAD
         else ""
     )
-    return f"You are talking on {source.platform}, in a {place}{inside}."
+    return f"You are talking on {source.platform}, in a {kind}{inside}."
 
 
 def _reset(notice: ResetNotice | None) -> str:
@@ -137,6 +137,7 @@ def _reset(notice: ResetNotice | None) -> str:
 
 
 def _delivery(facts: PromptFacts) -> str:
+    # Sorted: the same facts must give the same prompt.
     connected = sorted(set(facts.connected))
     with_home = {home.platform for home in facts.homes}
     lines = [
@@ -157,8 +158,8 @@ def _delivery(facts: PromptFacts) -> str:
 
 def _values(facts: PromptFacts, redactor: Redactor | None) -> Json:
     source = facts.source
-    # Every id is told before the first label is looked at: a person may be called what a chat is
-    # numbered.
+    # Every id is registered before the first label is redacted: a user's name may contain the id of
+    # a chat.
     homes = [_hidden_target(home.target, redactor) for home in facts.homes]
     shown = redactor.source(source) if redactor else source
     chat = source.chat_id and _target(
@@ -183,6 +184,7 @@ def _values(facts: PromptFacts, redactor: Redactor | None) -> Json:
 
 
 def _remarks(facts: PromptFacts, redactor: Redactor | None) -> Json:
+    # All sources before any text: a remark may contain the id of a user who wrote a later one.
     shown = [
         redactor.source(remark.source) if redactor else remark.source for remark in facts.background
     ]
@@ -217,5 +219,6 @@ def _label(text: str | None, redactor: Redactor | None, longest: int = LONGEST_L
 
 def _json(values: Json) -> str:
     """Encode a value so that it cannot end its line, nor a fence or a tag around the prompt."""
+    # Both escapes are valid inside JSON strings and decode to the same characters.
     written = json.dumps(values, ensure_ascii=False, indent=2)
     return written.replace("`", "\\u0060").replace("<", "\\u003c")

@@ -64,6 +64,7 @@ def read_target(
             raise Refused(f"{written} has no home; set home: for that account, or {_GRAMMAR}")
         return Target(platform=platform, account=account, chat=of_account[0].chat_id, is_home=True)
 
+    # A home that is written out is still the home: agents may send there without the user's rights.
     is_home = any(home.chat_id == form["chat"] for home in of_account)
     return Target(
         platform=platform,

@@ -30,6 +30,7 @@ _STAMP = "[%Y-%m-%d %H:%M] "
 
 # Each pattern is tried once per line, at its start, and has one way to match: linear on any text.
 _STAMPS = re.compile(r"(?:\[[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}\][ \t]*)+")
+# The lookahead: backticks that are closed on the same line are inline code and open no block.
 _FENCE = re.compile(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
 _ARTEFACT = re.compile(
     r"\[(?:image|audio|document|file)\]"
@@ -71,8 +72,7 @@ def shown(entry: Entry, *, stamp_zone: str | None = None) -> Entry | None:
 
 def _with_content(entry: Entry, content: tuple[Text, ...]) -> Entry | None:
     """
-    Leave out empty messages, which models refuse. An empty tool result stays: its call may not
-    stand alone.
+    Leave out empty messages, which models reject. An empty tool result stays: its call needs one.
     """
     if not content and entry.role is not Role.TOOL and not _calls_or_reasons(entry):
         return None
@@ -113,6 +113,7 @@ def _without_artefacts(block: Text) -> Text:
     Remove leading time stamps, and lines that are only a file note or an echoed call; fenced code
     stays.
     """
+    # Every artefact begins with one of the two, and most answers have neither.
     if "[" not in block.text and "<" not in block.text:
         return block
 
@@ -121,6 +122,8 @@ def _without_artefacts(block: Text) -> Text:
     for line, is_code in _lines(block.text):
         bare = "" if is_code else line.rstrip()
         if _ARTEFACT.fullmatch(bare):
+            # An echoed call over several lines goes from its opening line on. One that is never
+            # closed stays, or it would swallow the rest of the answer.
             if call_at is not None and bare.lower() == _CALL_CLOSES:
                 del kept[call_at:]
                 call_at = None
@@ -140,6 +143,7 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
         if fence:
             yield line, True
             bare = line.strip()
+            # As in CommonMark: closed by the same character, at least as often, and nothing else.
             fence = "" if len(bare) >= len(fence) and bare == fence[0] * len(bare) else fence
             continue
 

@@ -3,7 +3,7 @@ What the agent is shown of a transcript: a window that is legal to replay and in
 budget.
 
 Pure. Entries are left out, never reordered; nothing is invented but two stand-ins: for a missing
-tool result, and for a file, which hygiene.py makes. The newest summary stands for what the
+tool result, and for a file (history_cleaning.py). The newest summary stands for what the
 consolidation mark hides: it is shown where it stands, counts toward the budget, and outlives
 everything but the nearest user turn. The turn being answered follows.
 """
@@ -23,6 +23,7 @@ from turngate.gateway.domain.transcript import (
 from turngate.gateway.rules.history_cleaning import shown
 from turngate.gateway.rules.token_estimate import estimate_tokens
 
+# `_count_real` recognises stand-ins by the identity of this tuple, so it must stay one object.
 _RESULT_UNAVAILABLE = (Text("[result unavailable]"),)
 
 
@@ -92,8 +93,9 @@ def middle(entries: Sequence[Entry], rules: HistoryRules = _DEFAULT_RULES) -> tu
     It leaves the `keep_recent` newest, holds no more than fits the headroom (or one larger turn),
     and ends where a window may begin. Empty if there is no such point.
     """
-    places = [at for at, entry in enumerate(entries) if _is_talk(entry)]
-    talk = [entries[at] for at in places]
+    # Commands and older summaries in between are not counted, but are replaced with the rest.
+    indexes = [at for at, entry in enumerate(entries) if _is_talk(entry)]
+    talk = [entries[at] for at in indexes]
     starts = [
         at
         for at in range(1, min(len(talk) - rules.keep_recent + 1, len(talk)))
@@ -102,9 +104,11 @@ def middle(entries: Sequence[Entry], rules: HistoryRules = _DEFAULT_RULES) -> tu
     if not starts:
         return ()
 
+    # The summariser reads all of it in one prompt. A single turn that is larger goes alone, or
+    # nothing after it could ever be summarised.
     fits = _fitting(talk, rules.headroom * rules.tokens)
     cut = max((start for start in starts if start <= fits), default=starts[0])
-    return tuple(entries[: places[cut]])
+    return tuple(entries[: indexes[cut]])
 
 
 def talk_in(entries: Iterable[Entry], *, with_summary: bool = False) -> list[Entry]:
@@ -120,6 +124,7 @@ def live_start(entries: Sequence[Entry], cap: int) -> int:
     At a user turn, or at the delivery it answers. The latest user turn stays live even beyond the
     cap.
     """
+    # stores/sqlite/entry_table.py applies the same rule by SQL: change both together.
     if len(entries) <= cap:
         return 0
 
@@ -129,6 +134,7 @@ def live_start(entries: Sequence[Entry], cap: int) -> int:
     if latest is not None:
         return min(start, latest)
 
+    # Without any user turn, at least not at a tool result: its call would be missing.
     return next(
         (at for at in range(cut, len(entries)) if entries[at].role is not Role.TOOL), len(entries)
     )
@@ -136,6 +142,7 @@ def live_start(entries: Sequence[Entry], cap: int) -> int:
 
 def _after(entries: Sequence[Entry], mark: int) -> Sequence[Entry]:
     """Return the entries that are not summarised yet, and the newest summary."""
+    # A mark beyond the last entry is invalid and counts as none: it would hide everything.
     if mark <= 0 or not entries or mark > max(entry.seq for entry in entries):
         return entries
     return _pick(
@@ -183,6 +190,7 @@ def _thinned(entries: list[Entry], rules: HistoryRules, room: float) -> list[Ent
     used = _total(entries)
     cut = first + 1
     while used > room and cut < len(entries) - rules.keep_recent:
+        # The summary stays whatever the cut, so passing it frees nothing.
         used -= 0 if cut in pinned else estimate_tokens(entries[cut])
         cut += 1
 
@@ -198,15 +206,18 @@ def _newest(entries: list[Entry], budget: int) -> list[Entry]:
     nearest = _latest_user_turn(entries)
     pinned = _pinned(entries)
     nearest_cost = 0 if nearest is None else costs[nearest]
+    # The summary gives way to the nearest user turn: a window needs one to begin at.
     if sum(costs[at] for at in pinned) + nearest_cost > budget:
         pinned = []
 
+    # Paid for here, so that a tail which includes the summary does not count it twice.
     for at in pinned:
         budget -= costs[at]
         costs[at] = 0
 
     cut = _cut(costs, budget)
     if nearest is not None and nearest < cut:
+        # The user turn is shown although it is outside the tail, so the tail gets what it leaves.
         cut = _cut(costs, budget - nearest_cost)
 
     return _legal(_pick(entries, pinned, _from_user_turn(entries, cut)))
@@ -277,9 +288,11 @@ def _legal(entries: Iterable[Entry]) -> list[Entry]:
     """
     Make the sequence legal: every call followed by its result, every result preceded by its call.
     """
+    # Model APIs reject a result without its call and a call without its result. Only the calls of
+    # the latest assistant entry wait: later turns may use the same call ids again.
     legal: list[Entry] = []
     caller: Entry | None = None
-    waiting: dict[str, None] = {}
+    waiting: dict[str, None] = {}  # an ordered set: stand-ins follow in the order of the calls
     for entry in entries:
         if entry.role is Role.TOOL:
             if entry.tool_call_id in waiting:

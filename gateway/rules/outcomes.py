@@ -47,6 +47,7 @@ TOO_MANY = (
 
 def asked(message: InboundMessage) -> Entry:
     """Return a user's message as a transcript entry."""
+    # A message without text and files is still an entry, with an empty text.
     words = (Text(message.text),) if message.text or not message.attachments else ()
     files = (
         Media(type=each.type, path=each.path, mime=each.mime, name=each.name)
@@ -120,6 +121,8 @@ def outcome(
         text += mark
         entries = _marked(entries, mark)
     elif not text and not (ending is RunEnd.DONE and (result.files or result.missed)):
+        # Only an answer that consists of files may be without text. The substitute is a notice:
+        # the agent must not see it as its own words in the next turn.
         text = _without_words(ending, result.failure)
         entries = (*entries, notice(text, now))
 
@@ -134,20 +137,21 @@ def outcome(
 
 
 def _with_files(
-    message: InboundMessage, said: tuple[Part, ...], files: Sequence[File]
+    message: InboundMessage, text_parts: tuple[Part, ...], files: Sequence[File]
 ) -> tuple[Part, ...]:
     """Put the files after the text."""
     sent = (
         Part(target=message.source, text="", ordinal=ordinal, reply_to=message.id, file=file)
-        for ordinal, file in enumerate(files, start=len(said))
+        for ordinal, file in enumerate(files, start=len(text_parts))
     )
-    return (*said, *sent)
+    return (*text_parts, *sent)
 
 
 def given_up(begun: Begun, message: InboundMessage, now: datetime) -> Outcome | None:
     """
     Return what to say instead of a turn that died too often or must not run again. None: run it.
     """
+    # Attempts are counted when a turn begins, so this one is counted but has not run.
     if begun.attempt > MOST_ATTEMPTS:
         text = (
             f"I tried {MOST_ATTEMPTS} times to answer this and was cut off each time, so I "
@@ -157,33 +161,35 @@ def given_up(begun: Begun, message: InboundMessage, now: datetime) -> Outcome | 
     elif begun.attempt > 1 and not begun.repeatable:
         text = (
             "I was interrupted while working on this, and doing it again could do harm. "
-            "/retry does it all the same."
+            "/retry runs it again."
         )
         given_up = Outcome(failure="interrupted, and must not run again by itself")
     else:
         return None
 
-    said = replace(given_up, entries=(notice(text, now),), parts=parts(message, text))
-    return in_place_of(begun.preview, said)
+    answer = replace(given_up, entries=(notice(text, now),), parts=parts(message, text))
+    return in_place_of(begun.preview, answer)
 
 
-def in_place_of(preview: str | None, said: Outcome) -> Outcome:
-    """Let the first part replace the preview, or say that there may be one."""
-    if preview is None or not said.parts:
-        return said
+def in_place_of(preview: str | None, answer: Outcome) -> Outcome:
+    """Replace the preview by the first part, or mark that part if a preview may be visible."""
+    if preview is None or not answer.parts:
+        return answer
 
-    first, *rest = said.parts
+    first, *rest = answer.parts
+    # A preview may have been sent, but its id is unknown, so it cannot be edited.
     if preview == LOST_PREVIEW:
-        return replace(said, parts=(replace(first, text=MAY_STAND_ABOVE + first.text), *rest))
+        return replace(answer, parts=(replace(first, text=MAY_STAND_ABOVE + first.text), *rest))
 
-    if first.file is not None:  # a message that shows words cannot become a file
+    # A sent text cannot be edited into a file: it gets a placeholder, and the file follows.
+    if first.file is not None:
         first = replace(first, text=_ONLY_FILES, file=None)
-        rest = list(said.parts)
+        rest = list(answer.parts)
 
     numbered = (
         replace(part, ordinal=ordinal) for ordinal, part in enumerate(rest, start=first.ordinal + 1)
     )
-    return replace(said, parts=(replace(first, edits=preview), *numbered))
+    return replace(answer, parts=(replace(first, edits=preview), *numbered))
 
 
 def broken(message: InboundMessage, now: datetime) -> Outcome:

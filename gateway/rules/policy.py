@@ -30,6 +30,7 @@ from turngate.gateway.rules.routing import (
 from turngate.gateway.rules.session_keys import build_session_key, owner_of
 from turngate.gateway.rules.session_lifecycle import ResetPolicies
 
+# Entries: an allowance for commands, which are stored in the transcript but not shown.
 _NOT_SHOWN = 20
 
 
@@ -77,6 +78,7 @@ class Policy:
     idle_timeout: timedelta = timedelta(minutes=30)
     answer_within: timedelta = timedelta(hours=1)
     budgets: Budgets = field(default_factory=Budgets)
+    # repr=False: the keys must not appear in an error or an assertion.
     privacy_key: bytes | None = field(default=None, repr=False)
     pairing_key: bytes = field(default=b"", repr=False)
     redact_emails: bool = False
@@ -85,6 +87,7 @@ class Policy:
 
     def replace_with(self, other: Policy) -> None:
         """Take over all settings of another policy at once."""
+        # On the event loop and without an await, so no turn sees half of a reload.
         for each in fields(self):
             setattr(self, each.name, getattr(other, each.name))
 
@@ -94,7 +97,6 @@ class Policy:
         return self.history.messages + _NOT_SHOWN
 
     def key_of(self, source: SessionSource) -> SessionKey:
-        """Return the session key of a source."""
         return build_session_key(
             source,
             agent=agent_for(source, self.routes),
@@ -121,6 +123,7 @@ class Policy:
 
     def agent_of(self, session: Session) -> ConfiguredAgent:
         """Return the agent of a session: the chosen one if it still exists, else the routed one."""
+        # A reload may have removed the agent that the session chose.
         routed = agent_for(session.origin, self.routes)
         return (
             self.agents.get(session.agent or routed)
@@ -153,7 +156,6 @@ class Policy:
         return self.agents.get(agent_for(source, self.routes), self.agents[MAIN_AGENT]).repeatable
 
     def timeouts_for(self, configured: ConfiguredAgent) -> TurnTimeouts:
-        """Return the timeouts of an agent."""
         return TurnTimeouts(idle=self.idle_timeout, total=configured.timeout)
 
     def missing_agent(self, session: Session) -> str | None:
@@ -161,7 +163,7 @@ class Policy:
         return session.agent if session.agent and session.agent not in self.agents else None
 
     def redactor(self, platform: str) -> Redactor | None:
-        """Return a redactor for one session, made anew for each turn."""
+        """Return a new redactor, for one turn; None if ids need not be hidden."""
         if self.privacy_key is None:
             return None
         return Redactor(self.privacy_key, platform, emails=self.redact_emails)

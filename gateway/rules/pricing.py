@@ -39,7 +39,6 @@ class Prices:
     cache_write: float = 0.0
 
     def cost_of(self, tokens: Tokens) -> float:
-        """Return the cost in US dollars."""
         millionths = (
             self.input * tokens.input
             + self.output * tokens.output
@@ -49,11 +48,16 @@ class Prices:
         return millionths / _MILLION
 
 
-def counted(spent: Spent, turn: Turn, said: Sequence[Entry]) -> Spent:
-    """Add tokens: the reported ones, else a marked estimate. None if nothing was said either."""
-    answer = [entry for entry in said if entry.origin is Origin.CHAT]
+def counted(spent: Spent, turn: Turn, answer_entries: Sequence[Entry]) -> Spent:
+    """
+    Return the usage with tokens: the reported ones, else an estimate that is marked as such.
+
+    Unchanged if the agent said nothing either.
+    """
+    answer = [entry for entry in answer_entries if entry.origin is Origin.CHAT]
     if spent.tokens.total or not answer:
         return spent
+    # The model reads the results of its tools, so they are input although they come after its call.
     results = [entry for entry in answer if entry.role is Role.TOOL]
     shown = _shown(turn) + _sum(results)
     output = _sum(entry for entry in answer if entry.role is not Role.TOOL)
@@ -66,6 +70,7 @@ def priced(spent: Spent, prices: Prices | None) -> Spent:
     """Add the cost: as reported, else from the prices, else unknown."""
     if spent.cost is not None:
         return replace(spent, cost=replace(spent.cost, source=BY_AGENT))
+    # No tokens: nothing was called, which is not the same as a call with an unknown price.
     if not spent.tokens.total:
         return spent
     if prices is None:

@@ -33,6 +33,8 @@ from turngate.gateway.domain.transcript import (
 )
 
 _KEY_BYTES = 32
+# In running text a shorter id would match ordinary numbers. Mentions and targets show what is an
+# id, so there any length is hidden.
 _SHORTEST_IN_TEXT = 6
 _KIND_IN_MENTION = {"@": "user", "@!": "user", "@&": "role", "#": "chat", "!subteam^": "role"}
 
@@ -48,6 +50,7 @@ _TARGET_ID = r"[-+]?[A-Za-z0-9]++(?:[.=-][A-Za-z0-9]++)*+"
 # Only an id with a digit: "discord:js" and "telegram:chat:5" are no targets.
 _TARGET_REST = rf"(?:/[a-z0-9_-]++)?:(?=[-+.A-Za-z]*+\d){_TARGET_ID}(?::{_TARGET_ID})?"
 
+# Possessive quantifiers (++, {0,3}+) do not backtrack: hostile text is read in linear time too.
 _GAP = r"[ \u00a0\u2009\u200b-\u2015\u202f\u2060\u2212\u3000.\-/()．－／（）]{0,3}+"
 # After a whole number, another that begins with 00 is the next one, not a group of this one.
 _NEXT = rf"(?<!\d)[0０]{{2}}[1-9１-９](?:{_GAP}\d){{7}}"
@@ -64,14 +67,15 @@ _LOCAL = rf"[{_LETTER}0-9_.%+-]"
 # The last label starts with a letter, so that "react@18.2.0" stays a version.
 _EMAIL = rf"(?<!{_LOCAL})(?P<email>{_LOCAL}++@(?:[{_LETTER}0-9-]++\.)+[{_LETTER}][{_LETTER}0-9-]++)"
 
-# Whatever has one of the shapes has one of these, and most of what people say has none: to look for
-# a sign first costs a fifth of looking for the shapes.
+# Every shape contains one of these signs, and most messages contain none: searching for a sign
+# costs a fifth of searching for the shapes.
 _SIGN = re.compile(r"[_<@]|:(?:[-+.A-Za-z]*\d|//)|\d(?:\D{0,3}\d){7}")
+# With more ids than this, testing each one costs more than the combined pattern.
 _FEW_IDS = 32
 
 _GIVEN_OUT = re.compile(_START + _PSEUDONYM)
-# For streams: what a pseudonym is made of, how much of that is held back at most, and what _START
-# looks at.
+# For streams: the characters of a pseudonym; how many are held back at most, because a word such as
+# base64 may not end; and how far back _START looks.
 _WORD = string.ascii_letters + string.digits + "_"
 _LONGEST_PSEUDONYM = len("thread_") + 16
 _MOST_HELD = 256
@@ -91,8 +95,8 @@ class Redactor:
     The pseudonyms of one session on one platform.
 
     Ids passed to `user`, `chat`, `thread`, `target` and `know_source` are found in running text
-    from then on, so pass them before texts are redacted. A text itself introduces no id: strangers
-    write it. Not thread-safe.
+    from then on, so pass them before texts are redacted. A text itself registers no id, because any
+    user can write one. Not thread-safe.
     """
 
     def __init__(
@@ -112,8 +116,11 @@ class Redactor:
         self._key = key
         self._platform = platform
         self._emails = emails
+        # By pseudonym: what `restore` puts back.
         self._known = dict(known or {})
+        # By kind, platform and id: each HMAC is computed once.
         self._given: dict[tuple[str, str, str], str] = {}
+        # By id: only these are searched for in running text.
         self._told: dict[str, str] = {}
         self._platforms = {platform}
         self._told_pattern: re.Pattern[str] | None = None
@@ -121,11 +128,10 @@ class Redactor:
 
     @property
     def known(self) -> Mapping[str, str]:
-        """Every pseudonym of this session and what it stands for."""
+        """What each pseudonym of this session stands for."""
         return MappingProxyType(self._known)
 
     def user(self, person: str) -> str:
-        """Return the pseudonym of a user."""
         return self._tell("user", person)
 
     def chat(self, chat: str, *, platform: str | None = None) -> str:
@@ -133,7 +139,6 @@ class Redactor:
         return self._tell("chat", chat, platform)
 
     def thread(self, thread: str) -> str:
-        """Return the pseudonym of a thread."""
         return self._tell("thread", thread)
 
     def target(self, target: str) -> str:
@@ -141,7 +146,7 @@ class Redactor:
         return self._target(target, self._tell)
 
     def know_source(self, source: SessionSource) -> None:
-        """Register every id of a source."""
+        # Redacting a source registers its ids; the result is not needed here.
         self.source(source)
 
     def source(self, source: SessionSource) -> SessionSource:
@@ -150,8 +155,8 @@ class Redactor:
         def shown(kind: str, real: str | None) -> str | None:
             return real and self._tell(kind, real, source.platform)
 
-        # The ids come before the labels that may hold them, and a person before a direct chat of
-        # the same id.
+        # The order matters: ids are registered before the labels that may contain them, and a user
+        # before a direct chat with the same id, because the first kind is kept.
         return replace(
             source,
             user_id=shown("user", source.user_id),
@@ -168,6 +173,7 @@ class Redactor:
     def history(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
         """Redact entries; a sender is hidden even in text written before they joined."""
         entries = tuple(entries)
+        # All senders first: an early text may name a user who wrote only later.
         for sender in filter(None, (entry.sender for entry in entries)):
             self.user(sender)
         return tuple(self.entry(entry) for entry in entries)
@@ -218,6 +224,7 @@ class Redactor:
         )
 
     def _session(self, session: Session) -> Session:
+        # Key and owner contain real ids, and an agent needs neither.
         return replace(
             session,
             key=SessionKey(""),
@@ -237,6 +244,7 @@ class Redactor:
             source=self.source(message.source),
             text=self.redact(message.text),
             attachments=tuple(
+                # `ref` is the platform's file id or URL; the agent opens `path`.
                 replace(each, ref=None, name=each.name and self.redact(each.name))
                 for each in message.attachments
             ),
@@ -261,6 +269,7 @@ class Redactor:
 
         Takes a whole text: a pseudonym that a stream has cut in two is not recognised.
         """
+        # One pass: a restored id is not searched again. What this session did not give out stays.
         return _GIVEN_OUT.sub(lambda match: self._known.get(match[0], match[0]), text)
 
     def _block(self, block: Block) -> Block:
@@ -270,10 +279,11 @@ class Redactor:
 
     def _arguments(self, written: str) -> str:
         """Redact JSON so that it stays JSON, unchanged where there is nothing to hide."""
+        # Decoded first: an escape such as \u002b would hide a phone number from the patterns.
         try:
             value: Json = json.loads(written)
             hidden = self._hidden_in(value)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError):  # not JSON, or nested too deeply to read
             return self.redact(written)
         return written if hidden == value else json.dumps(hidden, ensure_ascii=False)
 
@@ -285,7 +295,7 @@ class Redactor:
                 return [self._hidden_in(item) for item in value]
             case str():
                 return self.redact(value)
-        # A number has no room for a pseudonym, so an id among the numbers becomes a string.
+        # A pseudonym is not a number, so an id that was one becomes a string.
         hidden = self.redact(str(value))
         return value if hidden == str(value) else hidden
 
@@ -313,23 +323,24 @@ class Redactor:
         while found := _first(shape, told):
             yield found
             at = found.end()
+            # Only a match that begins inside what was yielded is stale; the other stays valid.
             if shape and shape.start() < at:
                 shape = shapes.search(text, at)
             if told and told.start() < at:
                 told = ids.search(text, at)
 
     def _ids(self) -> re.Pattern[str]:
+        """Return the pattern of the registered ids, compiled only when a text may contain one."""
         if self._told_pattern is None:
+            # An alternation takes the first choice that matches, so a longer id goes before its own
+            # prefix. Without ids, "(?!)" matches nothing; an empty choice would match everywhere.
             ids = sorted(self._ids_in_text(), key=len, reverse=True)
             choices = "|".join(map(re.escape, ids)) or "(?!)"
             self._told_pattern = re.compile(rf"{_START}(?P<told>{choices}){_END}")
         return self._told_pattern
 
     def _ids_in_text(self) -> tuple[str, ...]:
-        """
-        Return the pattern of the known ids. It is expensive, so it is made only if there is
-        something to find.
-        """
+        """Return the registered ids that are distinctive enough to be searched for in text."""
         if self._told_in_text is None:
             self._told_in_text = tuple(filter(_stands_out, self._told))
         return self._told_in_text
@@ -339,7 +350,7 @@ class Redactor:
         found = match[group]
         match group:
             case "pseudonym":
-                # One that was never given out is the user's own text, and may hold an id.
+                # One that was not given out here is the user's own text, and may contain an id.
                 shown = (
                     found
                     if found in self._known
@@ -354,12 +365,13 @@ class Redactor:
             case _:
                 shown = self._pseudonym(_KIND_IN_MENTION.get(match["sign"], "user"), found)
 
+        # In every pattern the group ends the match; what precedes it ("<@", "tel:") is kept.
         return match[0][: -len(found)] + shown
 
     def _target(self, target: str, hide: Callable[[str, str, str], str]) -> str:
         head, colon, rest = target.partition(":")
         platform = head.partition("/")[0]
-        # An id may hold a colon of its own, which only somebody who was told can know.
+        # An id may contain a colon: only if it was registered is it known where the chat ends.
         chat, split, thread = (rest, "", "") if rest in self._told else rest.partition(":")
         shown_chat = chat and hide("chat", chat, platform)
         shown_thread = thread and hide("thread", thread, platform)
@@ -372,7 +384,7 @@ class Redactor:
         """
         platform = platform or self._platform
         shown = self._pseudonym(kind, real, platform)
-        if shown == real:
+        if shown == real:  # already a pseudonym: registering it would hide it a second time
             return shown
 
         for form in (real, real.lstrip("+-") or real):
@@ -380,6 +392,7 @@ class Redactor:
                 self._told[form] = self._pseudonym(kind, form, platform)
                 self._told_pattern = self._told_in_text = None
 
+        # From now on texts are searched for targets on this platform too.
         self._platforms.add(platform)
         return shown
 
@@ -391,7 +404,7 @@ class Redactor:
             return self._given[asked]
 
         parts = [part.encode("utf-8", "surrogatepass") for part in asked]
-        # Each part says how long it is, so that no two lists of parts are one message.
+        # Length prefixes: without them ("ab", "c") and ("a", "bc") would be one message.
         message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
         shown = f"{kind}_{hmac.digest(self._key, message, 'sha256').hex()[:16]}"
         self._known[shown] = real
@@ -401,8 +414,9 @@ class Redactor:
 
 @lru_cache(maxsize=64)
 def _shapes(platforms: frozenset[str], emails: bool) -> re.Pattern[str]:
-    """Yield what is sensitive by its shape."""
+    """Return the pattern of what is sensitive by its shape; sessions share it."""
     names = "|".join(map(re.escape, sorted(platforms)))
+    # Pseudonyms first: their hex digits may look like a phone number, and must stay as they are.
     choices = [
         f"(?P<pseudonym>{_PSEUDONYM})",
         _LINK,
@@ -426,7 +440,7 @@ def _first(shape: re.Match[str] | None, told: re.Match[str] | None) -> re.Match[
 
 def _stands_out(told: str) -> bool:
     """
-    Return whether an id can be told from ordinary text: "42" cannot, nor can a session named
+    Return whether an id is distinct from ordinary text: "42" is not, nor is a session named
     "holiday".
     """
     return len(told) >= _SHORTEST_IN_TEXT and (not told.isalpha() or told.isupper())

@@ -32,6 +32,7 @@ def tombstone(session: Session, now: datetime) -> Session:
     Return what remains of a deleted session, so that nothing late brings it back: its identity,
     none of its content.
     """
+    # Built from scratch, not by replace(): a field that is added to Session later stays out of it.
     return Session(
         id=session.id,
         key=session.key,
@@ -73,7 +74,8 @@ def said_before(now: datetime, keep: timedelta) -> datetime:
     """
     Return the time before which text is deleted, in whole days where days are meant.
 
-    Deleting text also deletes the summaries of it, and making them anew costs money.
+    Deleting text also deletes its summaries, and writing new ones costs money, so once a day is
+    enough.
     """
     before = now - keep
     return before if keep < _DAY else before.replace(hour=0, minute=0, second=0, microsecond=0)

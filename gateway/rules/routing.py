@@ -29,16 +29,16 @@ class Route:
     user: str | None = None
 
     def fits(self, source: SessionSource) -> bool:
-        """Return whether a source matches."""
+        # Both tuples name the same fields in the same order; strict=True notices a missing one.
         wanted = (self.platform, self.account, self.chat_type, self.chat, self.thread, self.user)
-        place = (
+        chat_fields = (
             source.platform,
             source.account,
             source.chat_type.value,
             source.chat_id,
             source.thread_id,
         )
-        found = (*place, source.participant_id)
+        found = (*chat_fields, source.participant_id)
 
         return all(want in (None, value) for want, value in zip(wanted, found, strict=True))
 
@@ -47,10 +47,8 @@ _NO_ROUTE = Route(agent=MAIN_AGENT)
 
 
 def route_of(source: SessionSource, routes: Iterable[Route]) -> Route:
-    """Return the route of a source."""
     return next((route for route in routes if route.fits(source)), _NO_ROUTE)
 
 
 def agent_for(source: SessionSource, routes: Iterable[Route]) -> str:
-    """Return the name of the agent for a source."""
     return route_of(source, routes).agent

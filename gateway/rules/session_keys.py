@@ -28,8 +28,8 @@ def build_session_key(
     """
     parts = ["agent", _encode(agent), _platform_part(source), source.chat_type.value]
     if source.chat_type is ChatType.DM:
-        place = source.chat_id or source.participant_id
-        parts += [_encode(part) for part in (place, source.thread_id) if part]
+        chat = source.chat_id or source.participant_id
+        parts += [_encode(part) for part in (chat, source.thread_id) if part]
         return SessionKey(":".join(parts))
 
     parts += [_encode(part) for part in (source.chat_id, source.thread_id) if part]
@@ -76,9 +76,11 @@ def _encode(part: str, also: str = "") -> str:
     """
     Percent-encode what could make two different parts look alike; an ordinary id stays as it is.
     """
-    if part.isalnum():
+    if part.isalnum():  # nearly every id, so the loop below is rarely needed
         return part
 
+    # ":" separates parts, "%" begins an escape, "*" marks shared threads. Surrogates cannot be
+    # written as UTF-8, so no store would take them.
     return "".join(
         "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
         if char in ":%*" or char in also or _is_control_or_surrogate(char)

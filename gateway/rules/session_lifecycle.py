@@ -88,6 +88,7 @@ def open_session(
     if current is None:
         return OpenDecision(session=_first_session(opening, now, fresh_id()), is_new=True)
 
+    # One that the sweep has ended stays the key's current session until a message replaces it.
     if current.end_reason is None:
         reason = reset_due(current, opening.policy, now, is_busy or opening.is_busy)
         if reason is None:
@@ -120,6 +121,8 @@ def reset_due(
 
 def due_before(policy: ResetPolicy, now: datetime) -> datetime | None:
     """Return the time before which a last interaction makes a session due; None if it never is."""
+    # The rule of `_reason`, as a bound that an index can be searched with: keep the two alike. One
+    # due reset is enough, so the later bound decides.
     moments = []
     if policy.idle_after is not None:
         moments.append(now - policy.idle_after)
@@ -151,8 +154,8 @@ def _may_be_busy(session: SessionId, is_busy: Callable[[SessionId], bool] | None
 def last_daily_reset(now: datetime, daily_at: time, zone: str) -> datetime:
     """Return the most recent instant, at or before now, at which a local day reached `daily_at`."""
     tz = ZoneInfo(zone)
-    # Tomorrow may have begun before: clocks set back at 00:01 (St. John's, 2010-11-07) return to
-    # the day before.
+    # Tomorrow's reset may be past already: clocks set back at 00:01 (St. John's, 2010-11-07) return
+    # to the day before.
     day = now.astimezone(tz).date() + timedelta(days=1)
     while True:
         moment = daily_reset_on(day, daily_at, tz)
@@ -169,8 +172,10 @@ def daily_reset_on(day: date, daily_at: time, tz: ZoneInfo) -> datetime | None:
     A time that occurs twice counts the first time. A skipped time counts at the same distance after
     the gap, or before it if that would be the next day.
     """
+    # fold=0: the first of two equal local times.
     wanted = datetime.combine(day, daily_at.replace(tzinfo=None, fold=0))
     moment = wanted.replace(tzinfo=tz).astimezone(UTC)
+    # A skipped local time comes back from UTC moved by the size of the gap; others come back equal.
     gap = moment.astimezone(tz).replace(tzinfo=None) - wanted
     if moment.astimezone(tz).date() != day:
         moment -= gap
@@ -183,6 +188,7 @@ def end_session(session: Session, reason: EndReason, now: datetime) -> Session:
     Return the session as ended, never before its last change. Its key points at it until the next
     one replaces it.
     """
+    # The wall clock may have been set back: an end before the last change is a negative age.
     moment = _later(session.updated_at, now)
     return replace(session, ended_at=moment, end_reason=reason, updated_at=moment)
 
@@ -194,6 +200,7 @@ def next_session(
     Return a new session under the same key: origin, owner and display name survive, the history
     does not.
     """
+    # Users who reset or switched know why the session is new; only an automatic reset is explained.
     notice = None
     if previous.end_reason in _AUTOMATIC:
         notice = ResetNotice(
@@ -251,7 +258,7 @@ def answered(
     session: Session, entries: Sequence[Entry], now: datetime, spent: Spent, *, told: bool
 ) -> Session:
     """
-    Record what the agent, a command or a delivery said: not an interaction. `told`: the reset
+    Record output of the agent, a command or a delivery: not an interaction. `told`: the reset
     notice was shown.
     """
     preview, preview_by = _preview_with(session, entries)
@@ -264,6 +271,7 @@ def answered(
         notice=None if told else session.notice,
         tokens=session.tokens + spent.tokens,
         tokens_estimated=session.tokens_estimated or spent.estimated,
+        # A turn without a model call has no prompt: the size of the last one stays.
         last_prompt_tokens=spent.prompt_tokens or session.last_prompt_tokens,
         cost=_sum(session.cost, spent.cost),
         model=spent.model or session.model,
@@ -283,6 +291,7 @@ def preview_of(entries: Iterable[Entry]) -> tuple[str, Role | None]:
         ):
             continue
 
+        # Cut before splitting: a message may have a million characters.
         line = " ".join(entry.text[: 8 * _PREVIEW_LENGTH].split())
         if line and entry.role is Role.USER:
             return _shortened(line), Role.USER
@@ -293,6 +302,7 @@ def preview_of(entries: Iterable[Entry]) -> tuple[str, Role | None]:
 
 
 def _preview_with(session: Session, entries: Sequence[Entry]) -> tuple[str, Role | None]:
+    # The first text of a user is final; one of the assistant only fills in until then.
     if session.preview_by is Role.USER:
         return session.preview, session.preview_by
     line, role = preview_of(entries)
@@ -310,7 +320,7 @@ def _sum(one: Cost | None, other: Cost | None) -> Cost | None:
     if other is not None and not math.isfinite(other.usd):
         other = replace(other, usd=0.0, status=CostStatus.PARTIAL)
     total = one + other if one and other else one or other
-    if total is not None and not math.isfinite(total.usd):
+    if total is not None and not math.isfinite(total.usd):  # two finite amounts can overflow
         return one
     return total
 

@@ -42,20 +42,23 @@ class StreamRestorer:
         Return the cut position: before the last word, or inside one without an end; never inside a
         pseudonym.
         """
+        # rstrip is linear; a regular expression for the last word was quadratic on long words.
         cut = max(len(text.rstrip(_WORD)), len(text) - _MOST_HELD)
         seen = self._before + text
-        place = len(self._before) + cut  # what stands before it says whether it is one
+        position = len(self._before) + cut
+        # Only a pseudonym across the cut matters; the one character more is what _END looks at.
         for found in _GIVEN_OUT.finditer(
-            seen, max(place - _LONGEST_PSEUDONYM, 0), place + _LONGEST_PSEUDONYM + 1
+            seen, max(position - _LONGEST_PSEUDONYM, 0), position + _LONGEST_PSEUDONYM + 1
         ):
-            if found.start() < place < found.end():
+            if found.start() < position < found.end():
                 return max(found.start() - len(self._before), 0)
 
         return cut
 
     def _shown(self, text: str, after: str) -> str:
-        """Restore with context: what stands around a pseudonym decides whether it is one."""
+        """Restore with context: the characters around a pseudonym decide whether it is one."""
         before = self._before
         self._before = (self._before + text)[-_LOOKED_BACK_AT:]
+        # No cut is inside a pseudonym, so `before` and `after` come back unchanged and are removed.
         restored = self._restore(before + text + after)
         return restored[len(before) : len(restored) - len(after)]

@@ -31,5 +31,7 @@ def estimate_text_tokens(text: str) -> int:
     Estimate a text as a quarter of its bytes: close for English, on the safe side for most other
     scripts.
     """
+    # ASCII has one byte per character and need not be encoded. "surrogatepass": a text from a
+    # platform may contain half a surrogate pair, which must not fail the turn.
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return -(-size // _BYTES_PER_TOKEN)
+    return -(-size // _BYTES_PER_TOKEN)  # rounded up: a single letter is a token too

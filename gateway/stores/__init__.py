@@ -1,1 +1,1 @@
-"""Stores, one per folder; each passes the same behavioural suite."""
+"""Stores, one per folder; each passes the same contract tests."""

@@ -2,8 +2,8 @@
 A session as JSON lines, for export, import and repair: a line for the session, one for each entry,
 and a closing line.
 
-Every line stands alone, so a file that was torn or damaged anywhere loses only the lines that were
-hit, and the closing line shows whether the end is missing.
+Each line is complete in itself, so a truncated or damaged file loses only the lines concerned, and
+the closing line shows whether the end is missing.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _FORMAT = 1
 
 
 def session_line(session: Session) -> str:
-    """The first line."""
+    """Return the first line."""
     return _line({"type": "session", "format": _FORMAT, "session": to_dict(session)})
 
 
 def entry_line(entry: Entry) -> str:
-    """One entry."""
+    """Return the line of one entry."""
     return _line({"type": "entry", "entry": to_dict(entry)})
 
 
 def closing_line(entries: int) -> str:
-    """The last line."""
+    """Return the last line, with the number of entries before it."""
     return _line({"type": "end", "entries": entries})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """What could be read of an export."""
+    """The readable part of an export, and a problem for each other line."""
 
     session: Session | None
     entries: tuple[Entry, ...]
@@ -54,7 +54,7 @@ class Export:
 
 
 def read_export(lines: Iterable[str | bytes]) -> Export:
-    """Keep every readable line and say what is wrong with the others."""
+    """Read every line that is readable and report the others."""
     session: Session | None = None
     announced: int | None = None
     entries: list[Entry] = []
@@ -72,11 +72,12 @@ def read_export(lines: Iterable[str | bytes]) -> Export:
                 case Session() as session:
                     pass
                 case Entry() as entry:
-                    # Its id was given by another store, where ours may mean, or come to mean,
-                    # something else.
+                    # Ids are made from sequence numbers: the exported one may be, or become, the id
+                    # of another entry here.
                     entries.append(replace(entry, id=EntryId("")))
                 case int() as announced:
                     pass
+        # RecursionError: deeply nested brackets in a damaged or hostile line.
         except (MalformedRecord, ValueError, RecursionError) as exc:
             problems.append(f"line {number}: {exc}")
 
@@ -95,8 +96,9 @@ def read_export(lines: Iterable[str | bytes]) -> Export:
 
 def restored_session(export: Export, id_: SessionId, now: datetime) -> Session:
     """
-    The session as it was, or a stand-in for it. Its marks still speak of the old sequence numbers.
+    Return the exported session, or a substitute. Its marks still have the old sequence numbers.
     """
+    # With DELETED kept, the imported session would count as a tombstone and not be found.
     if export.session is not None and export.session.end_reason is EndReason.DELETED:
         return replace(export.session, id=id_, end_reason=EndReason.SWITCH)
     if export.session is not None:
@@ -118,7 +120,7 @@ def restored_session(export: Export, id_: SessionId, now: datetime) -> Session:
 
 
 def with_new_places(session: Session, export: Export, stored: Sequence[Entry]) -> Session:
-    """The marks at the sequence numbers that the entries have now."""
+    """Return the session with marks at the new sequence numbers of its entries."""
     moved = {old.seq: new.seq for old, new in zip(export.entries, stored, strict=True) if old.seq}
     return replace(
         with_moved_marks(session, moved),
@@ -141,6 +143,7 @@ def _record(line: str | bytes) -> Session | Entry | int:
         case "entry":
             return from_dict(Entry, record.get("entry"))
         case "end":
+            # Not isinstance: a JSON `true` is an int in Python.
             if type(record.get("entries")) is not int:
                 raise MalformedRecord("the closing line does not say how many entries there are")
             return int(record["entries"])

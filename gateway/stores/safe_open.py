@@ -1,9 +1,9 @@
 """
-Opening a file that somebody else names, if it lies inside a folder, and no other.
+Open a file named by an agent, only if it is inside a given folder.
 
-The way there is walked step by step from the folder's own descriptor and no link is followed, so
-that nobody can put one in between the look and the opening. Every refusal has the same words: they
-say nothing of what is outside.
+Each path component is opened from its parent's descriptor and no link is followed, so that no link
+can be placed between a check and the opening. Every refusal has the same text, so that it reveals
+nothing about files outside.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from turngate.gateway.domain.errors import Refused
 NOT_INSIDE = "it is no plain file in the folder of this conversation"
 
 _STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK the opening of a pipe would wait for somebody who writes into it.
+# Without O_NONBLOCK, opening a named pipe blocks until a writer opens it. Without O_NOCTTY, opening
+# a terminal could make it the daemon's controlling terminal.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @contextmanager
 def opened_inside(folder: Path, named: str, *, start: str) -> Iterator[int]:
     """
-    A descriptor to read the file with. A relative name counts from `start`, a folder inside the
-    folder.
+    Yield a descriptor for reading. A relative name starts at `start`, a folder inside `folder`.
 
-    Raises Refused for links of both kinds, devices, pipes, sockets, folders, and whatever is not
-    there.
+    Raises Refused for symbolic and hard links, devices, pipes, sockets, folders and missing files.
     """
     try:
         descriptor = _walk(folder, _steps(folder, named, start))
@@ -38,6 +37,7 @@ def opened_inside(folder: Path, named: str, *, start: str) -> Iterator[int]:
         raise Refused(NOT_INSIDE) from exc
 
     try:
+        # By descriptor, not by name: the name may refer to another file by now.
         if not _is_plain(os.fstat(descriptor)):
             raise Refused(NOT_INSIDE)
         yield descriptor
@@ -46,7 +46,8 @@ def opened_inside(folder: Path, named: str, *, start: str) -> Iterator[int]:
 
 
 def _steps(folder: Path, named: str, start: str) -> Sequence[str]:
-    """The names from the folder down to the file, the last one included."""
+    """Return the path components from the folder to the file. ValueError if it is outside."""
+    # A pure path: resolving it would follow the links that must be refused.
     path = PurePosixPath(named)
     if not path.is_absolute():
         path = PurePosixPath(folder, start, path)
@@ -69,5 +70,5 @@ def _walk(folder: Path, steps: Sequence[str]) -> int:
 
 
 def _is_plain(found: os.stat_result) -> bool:
-    """A second name of a file may be the name of one that lies elsewhere."""
+    # With a second hard link the file may also be one outside the folder.
     return stat.S_ISREG(found.st_mode) and found.st_nlink == 1

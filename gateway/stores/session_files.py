@@ -1,9 +1,9 @@
 """
-The files of conversations: what people sent, where the agent works, and what goes out.
+The files of sessions: what users sent, where the agent works, and what is sent to users.
 
-Each session has a folder of its own with `in`, `work` and `out` in it. Whatever the gateway writes
-there has a random name; what somebody called a file is kept as data and never becomes a path.
-Nothing is unpacked or looked into.
+Each session has its own folder with `in`, `work` and `out` in it. Files that the gateway writes
+there have random names; the name that a user or agent gave a file is kept as data and never becomes
+a path. Nothing is unpacked or inspected.
 """
 
 from __future__ import annotations
@@ -43,14 +43,16 @@ _BUFFER = 256 * 1024
 _NAMELESS = "file"
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,8}")
 _MIME = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}/[a-z0-9][a-z0-9.+-]{0,63}")
+# File systems allow 255 bytes; quote() makes names ASCII, so characters are bytes.
 _LONGEST_FOLDER_NAME = 200
-# A copy that no part in the outbox names is left over, unless the turn that made it still runs.
+# A copy that no part in the outbox names is left over, unless the turn that made it still runs:
+# its parts are stored when it ends.
 _LEFT_OVER_AFTER = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRules:
-    """How much is taken, in bytes, and for how long it is kept."""
+    """Size limits in bytes, the number of files per message, and how long they are kept."""
 
     largest: int = 20_000_000
     largest_out: int = 50_000_000
@@ -60,20 +62,17 @@ class FileRules:
 
 class SessionFiles:
     """
-    The folders of all sessions. Nothing is made before it is needed; whatever takes time does so in
-    a thread.
+    The folders of all sessions, made when first needed. Slow operations run on worker threads.
     """
 
     def __init__(self, root: Path, rules: FileRules | None = None) -> None:
-        # An agent that is told of a folder may answer with the real name of it.
+        # An agent may answer with the real path of a folder that it was given: `opened_inside` and
+        # `holds` compare paths, so ours must be the real one too.
         self._root = root.resolve()
         self.rules = rules or FileRules()
 
     def workdir(self, session: SessionId) -> str:
-        """
-        Where the agent works in this session. Made when it is missing, which costs one look at the
-        disk.
-        """
+        """Return the folder in which the agent works in this session; make it if it is missing."""
         folder = self._folder(session) / "work"
         try:
             _make_folders(folder)
@@ -85,11 +84,10 @@ class SessionFiles:
         self, session: SessionId, attachment: Attachment, chunks: AsyncIterator[bytes]
     ) -> Attachment:
         """
-        Keep what comes, up to the largest size, and say where it is. Of a failure nothing stays on
-        the disk.
+        Store a file that a user sent and return it with its path. A failure leaves no file.
 
-        Raises Refused if it is too large, Unreachable if nothing more comes, StoreUnavailable if
-        there is no room.
+        Raises Refused if it is too large, Unreachable on a timeout, StoreUnavailable if it cannot
+        be written.
         """
         name = clean_name(attachment.name) if attachment.name else None
         path = await asyncio.to_thread(self._new, session, "in", _ending(name))
@@ -105,10 +103,8 @@ class SessionFiles:
         )
 
     def holds(self, path: str) -> bool:
-        """
-        Whether this is a file that somebody sent, and still here: a transcript that was imported
-        may name any.
-        """
+        """Return whether this path is an existing file that a user sent."""
+        # An imported transcript may name any path of this host: only ROOT/SESSION/in/NAME counts.
         named = Path(path)
         is_inside = (
             named.parent.name == "in"
@@ -118,42 +114,35 @@ class SessionFiles:
         return is_inside and _is_plain(named)
 
     def keeper(self, session: SessionId) -> AnswerFiles:
-        """Takes the files of one answer."""
+        """Return a function that keeps the files of one answer."""
         return AnswerFiles(self, session)
 
     async def keep(self, session: SessionId, file: File) -> File:
-        """
-        A copy of a file of the agent's, as it is now. Raises Refused, or StoreUnavailable if there
-        is no room.
-        """
+        """Copy a file of the agent as it is now. Raises Refused or StoreUnavailable."""
         return await asyncio.to_thread(self._copy, session, file)
 
     async def as_file(self, text: str, session: SessionId) -> File:
-        """
-        A text that is too long to be sent as messages. Raises StoreUnavailable if there is no room.
-        """
+        """Write a text that is too long for messages to a file. Raises StoreUnavailable."""
         return await asyncio.to_thread(self._write_text, session, text)
 
     async def sessions(self) -> list[SessionId]:
-        """Those that have a folder."""
+        """Return the sessions that have a folder."""
         return await asyncio.to_thread(self._sessions) if self._root.is_dir() else []
 
     async def forget(self, session: SessionId) -> None:
-        """
-        Delete the folder of a session with all that is in it. Raises StoreUnavailable if that
-        cannot be done.
-        """
+        """Delete the folder of a session. Raises StoreUnavailable."""
         await asyncio.to_thread(self._forget, session)
 
     async def tidy(self, session: SessionId, now: datetime, waiting: Collection[str]) -> None:
         """
-        Delete what people sent and is too old to be kept, and copies that are not among those
-        `waiting` to go.
+        Delete received files past their retention, and old copies that are not `waiting` to be
+        sent.
         """
         await asyncio.to_thread(self._tidy, session, now, waiting)
 
     def _folder(self, session: SessionId) -> Path:
-        """An id may have come from a file that was imported, and hold anything."""
+        """Return the folder of a session. Raises Refused if its id is too long."""
+        # An imported id may contain anything. quote() keeps dots, and "." and ".." are paths.
         name = quote(session, safe="", errors="surrogatepass").replace(".", "%2E")
         if not 0 < len(name) <= _LONGEST_FOLDER_NAME:
             raise Refused("the id of this session is too long for it to have files")
@@ -176,6 +165,7 @@ class SessionFiles:
     def _copy(self, session: SessionId, file: File) -> File:
         name = clean_name(file.name or file.path)
         with opened_inside(self._folder(session), file.path, start="work") as source:
+            # Of the open descriptor: the agent may replace the file under its name at any time.
             size = os.fstat(source).st_size
             most = self.rules.largest_out
             if size > most:
@@ -210,6 +200,8 @@ class SessionFiles:
         folder = self._folder(session)
         try:
             with suppress(FileNotFoundError):
+                # Tools (caches above all) make read-only folders, whose contents not even the owner
+                # can delete.
                 _unlock(folder)
                 shutil.rmtree(folder)
         except OSError as exc:
@@ -232,7 +224,7 @@ class SessionFiles:
 
 
 class AnswerFiles:
-    """Keeps the files of one answer, up to the most there may be."""
+    """Keeps the files of one answer, up to the configured number."""
 
     def __init__(self, files: SessionFiles, session: SessionId) -> None:
         self._files = files
@@ -240,7 +232,7 @@ class AnswerFiles:
         self._kept = 0
 
     async def __call__(self, file: File) -> File:
-        """A copy of it. Raises Refused."""
+        """Copy a file. Raises Refused."""
         most = self._files.rules.per_message
         if self._kept >= most:
             raise Refused(f"{most} files are the most that one answer brings")
@@ -250,19 +242,19 @@ class AnswerFiles:
 
 
 async def discard(file: File) -> None:
-    """The copy of a file that was sent is needed no more."""
+    """Delete the copy of a file that was sent."""
     await asyncio.to_thread(Path(file.path).unlink, missing_ok=True)
 
 
 async def is_there(file: File) -> bool:
-    """Whether the copy can still be sent."""
+    """Return whether the copy still exists."""
     return await asyncio.to_thread(_is_plain, Path(file.path))
 
 
 def clean_name(text: str) -> str:
     """
-    What somebody called a file, as data: one line, no folders, at most 128 visible characters, its
-    ending kept.
+    Return a file's given name as data: one line, no folders, at most 128 visible characters, with
+    its extension.
     """
     name = re.split(r"[/\\]", folded(text))[-1].strip()
     if not name.strip("."):
@@ -272,7 +264,7 @@ def clean_name(text: str) -> str:
 
 
 def too_large(size: int | None, most: int) -> str:
-    """Why it was not taken, for people."""
+    """Return the reason for a refusal, as shown to users."""
     known = (
         f"{written_size(size)}; {written_size(most)} is the most"
         if size
@@ -286,7 +278,7 @@ def _clean_mime(mime: str | None) -> str | None:
 
 
 def _ending(name: str | None, *, lower: bool = True) -> str:
-    """Of a name, if it is harmless: agents choose their tools by it."""
+    """Return the extension of a name if it is harmless, else "". Agents choose tools by it."""
     ending = Path(name).suffix if name else ""
     if not _ENDING.fullmatch(ending):
         return ""
@@ -294,9 +286,10 @@ def _ending(name: str | None, *, lower: bool = True) -> str:
 
 
 def _make_folders(folder: Path) -> None:
-    """The root's own parents are the state folder's business. Nobody but us looks in."""
+    """Make a folder of a session, its parent and the root, readable by the owner only."""
     if folder.is_dir():
         return
+    # Not parents=True: it ignores `mode` for the parents, and would make the state folder too.
     for each in (folder.parent.parent, folder.parent, folder):
         each.mkdir(mode=0o700, exist_ok=True)
 
@@ -306,6 +299,7 @@ async def _write(path: Path, chunks: AsyncIterator[bytes], most: int) -> int:
     size = 0
     try:
         while (chunk := await _next(chunks)) is not None:
+            # Checked while reading: a size that the platform announced may be missing or wrong.
             size += len(chunk)
             if size > most:
                 raise Refused(too_large(None, most))
@@ -315,6 +309,8 @@ async def _write(path: Path, chunks: AsyncIterator[bytes], most: int) -> int:
                 buffer.clear()
         await asyncio.to_thread(_append, path, bytes(buffer))
     finally:
+        # Ends the download now; without it the adapter's connection stays open until the garbage
+        # collector finds the generator.
         if isinstance(chunks, AsyncGenerator):
             await chunks.aclose()
 
@@ -322,7 +318,8 @@ async def _write(path: Path, chunks: AsyncIterator[bytes], most: int) -> int:
 
 
 async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
-    """None at the end. Even a source that is always ready lets the others work."""
+    """Return the next chunk, None at the end. Raises Unreachable on a timeout."""
+    # anext() on a source that is always ready never suspends and would block the event loop.
     await asyncio.sleep(0)
     try:
         async with asyncio.timeout(LONGEST_SILENCE):
@@ -332,9 +329,8 @@ async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
 
 
 def _append(path: Path, piece: bytes) -> None:
-    """
-    To a file that is there: a thread that is late must not bring back what was deleted meanwhile.
-    """
+    """Append to an existing file."""
+    # No O_CREAT: after a cancellation this thread may run late, when the file was deleted already.
     try:
         with os.fdopen(
             os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC), "ab"
@@ -345,10 +341,9 @@ def _append(path: Path, piece: bytes) -> None:
 
 
 def _settle(path: Path) -> None:
-    """
-    On the disk, with its name: the next thing is a row that counts on it, and rows outlast a power
-    cut.
-    """
+    """Flush a file and its name to disk."""
+    # A committed row will name this file and survives a power cut, so the file must too, with the
+    # folder entries that lead to it.
     try:
         for each in (path, path.parent, path.parent.parent):
             descriptor = os.open(each, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -361,7 +356,7 @@ def _settle(path: Path) -> None:
 
 
 def _copy_bytes(source: int, path: Path, most: int) -> None:
-    """The file may grow while it is read."""
+    # The size was checked before, but the agent may append while the file is read.
     size = 0
     while piece := os.read(source, _BUFFER):
         size += len(piece)
@@ -381,7 +376,7 @@ def _older_than(age: timedelta, folder: Path, now: datetime) -> list[Path]:
 
 
 def _age(path: Path, now: datetime) -> timedelta:
-    """None at all if it has just been deleted."""
+    """Return the time since the last change; 0 for a file that was just deleted."""
     try:
         return now - datetime.fromtimestamp(path.lstat().st_mtime, UTC)
     except FileNotFoundError:
@@ -389,12 +384,11 @@ def _age(path: Path, now: datetime) -> timedelta:
 
 
 def _unlock(folder: Path) -> None:
-    """
-    Tools make folders that not even their owner may change, caches above all: they could not be
-    deleted.
-    """
+    """Make all folders below this one writable for their owner."""
+    # os.walk is top-down, so each folder is unlocked before it is listed.
     for here, names, _ in os.walk(folder):
         for each in (Path(here, name) for name in names):
+            # chmod follows links, which may lead out of the session's folder.
             if not each.is_symlink():
                 each.chmod(0o700)
 

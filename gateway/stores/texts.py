@@ -1,6 +1,6 @@
 """
-What stores do to texts: keep out what no database takes, and find words in them the way the search
-index does.
+Text functions of the stores: remove what no database accepts, and match words as the search index
+does.
 """
 
 import json
@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
-# Scripts written without spaces between words: there a query is looked for anywhere, not at the
-# start of a word.
+# Scripts written without spaces between words: a query matches anywhere in such text, not only at
+# the start of a word.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
 )
@@ -24,25 +24,25 @@ _LONGEST_DETAIL = 200
 
 
 def scrub(text: str) -> str:
-    """Lone surrogates become U+FFFD: they cannot be written as UTF-8, and SQLite refuses them."""
+    """Replace lone surrogates by U+FFFD: UTF-8 cannot encode them, and SQLite refuses them."""
     if text.isascii():
         return text
     return _SURROGATE.sub("\ufffd", text)
 
 
 def query_words(query: str) -> list[str]:
-    """What must all be found."""
+    """Return the words that a hit must contain."""
     return [word for part in query.split() for word in _words(part)]
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether a word index cannot find this one."""
+    """Return whether a word index cannot find this word."""
     return _UNSPACED.search(word) is not None
 
 
 def contains_words(text: str, words: list[str]) -> bool:
     """
-    Whether each of the query's words begins a word of the text; case and accents do not count.
+    Return whether each query word begins a word of the text, ignoring case and accents.
     """
     folded = fold(text)
     present = _WORD.findall(folded)
@@ -55,7 +55,7 @@ def contains_words(text: str, words: list[str]) -> bool:
 
 
 def fold(text: str) -> str:
-    """Without case and accents."""
+    """Return the text without case and accents."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFD", text.casefold())
@@ -67,11 +67,13 @@ def _words(text: str) -> list[str]:
 
 
 def on_one_line(detail: str) -> str:
-    """As the detail of a step: one line, not too long."""
+    """Return the detail of a step as one line of at most 200 characters."""
+    # split() breaks at every character at which splitlines() does, so reading finds one line.
     return " ".join(scrub(detail).split())[:_LONGEST_DETAIL]
 
 
 def scrubbed(value: T) -> T:
-    """The same value of the vocabulary, its texts scrubbed."""
+    """Return a domain value with all of its texts scrubbed."""
+    # ensure_ascii would escape surrogates, and `scrub` would not see them.
     text = json.dumps(to_dict(value), ensure_ascii=False)
     return value if scrub(text) == text else from_dict(type(value), json.loads(scrub(text)))

@@ -1,9 +1,9 @@
 """
 The store as turns and deliveries use it: their writes wait while it is unavailable.
 
-A full disk is cleared and a lock is released; until then what must not be lost waits here instead
-of at each caller. Verbs that must answer at once do not wait: a message that cannot be stored
-(`accept`) must not be acknowledged, and the health probe must say so.
+A full disk is cleared and a lock is released; until then, writes that must not be lost are retried
+here instead of at each caller. Verbs that must answer at once do not wait: a message that cannot be
+stored (`accept`) must not be acknowledged, and the health probe must report the failure.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _BACKOFF = Backoff(first=0.5, longest=3.0)
 
 
 def waiting(store: Store, observer: Observer) -> Store:
-    """Return the same store with verbs that wait. Each failed attempt is reported."""
+    """Return the same store with verbs that retry. Each failed attempt is reported."""
     return cast(Store, _WaitingStore(store, observer))
 
 
 class _WaitingStore:
-    """Passes everything on, so the port's verbs need not be written down a second time."""
+    """Delegates every verb by name, so the port's verbs are not listed a second time."""
 
     def __init__(self, store: Store, observer: Observer) -> None:
         self._store = store

@@ -50,10 +50,7 @@ class AgentInput:
 def claim_for(
     policy: Policy, batch: ActiveBatch, messages: Sequence[InboundMessage], retry: Retry | None
 ) -> Claim:
-    """
-    Return what a turn claims: the messages of its batch, or an earlier question that is asked
-    again.
-    """
+    """Return what a turn claims: the messages of its batch, or a question that is asked again."""
     return Claim(
         inbox=tuple(stored.id for stored in batch.queued),
         opening=policy.opening(messages[-1].source),
@@ -67,7 +64,7 @@ def claim_for(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """
-    What the agent is told besides the history. `tokens` is its estimated size.
+    What the agent is given besides the history. `tokens` is its estimated size.
 
     `redactor` replaces ids by pseudonyms, if the config asks for that.
     """
@@ -155,9 +152,7 @@ def concluded(
     history: Sequence[Entry],
     files: SessionFiles,
 ) -> SessionEnded:
-    """
-    Return what the agent of an ended session may see of it: no more than a turn would have shown.
-    """
+    """Return what the agent of an ended session may see of it: no more than in a turn."""
     seen = window(history, policy.history, mark=session.consolidated_through)
     ending = SessionEnded(
         id=session.id,
@@ -206,7 +201,7 @@ def _as_recorded(
 
     media = [block for block in entry.content if isinstance(block, Media)]
     here = [each for each in media if each.path is not None and files.holds(each.path)]
-    # A file may have been deleted by the retention period. The agent is told.
+    # The retention period may have deleted a file. The agent reads that instead.
     gone = [
         f"[file {each.name or each.type.value} is no longer here]"
         for each in media
@@ -217,6 +212,7 @@ def _as_recorded(
     if message is not None:
         return replace(message, text=text, attachments=attachments)
 
+    # `last` is the command that asks again. What it replies to is not part of the question.
     return replace(
         last, id=entry.message_id or last.id, text=text, attachments=attachments, reply_to=None
     )

@@ -1,8 +1,7 @@
 """
 Run an agent for one turn: show its events as they happen and collect its answer.
 
-An agent may talk for ten minutes, fall silent, or be stopped. In every case what it said until then
-is kept.
+However the run ends, what the agent said until then is kept.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from turngate.gateway.turns.answer import AgentAnswer, Restore
 SECONDS_TO_LET_GO = 5.0
 """For an agent that was told to stop. Then it is left to itself, and its lane goes on."""
 
-NOT_AVAILABLE = "the agent is not available; whoever runs it can see why"
+NOT_AVAILABLE = "the agent is not available; the operator can see why"
 
 Show = Callable[[AgentEvent], None]
 _Listening = Coroutine[None, None, BaseException | None]
@@ -64,7 +63,7 @@ class TurnServices(Protocol):
     def acts(self) -> bool: ...
 
     async def mark_not_repeatable(self) -> None:
-        """Called once, before the first tool is shown or the first message is sent."""
+        """Record it. Called once, before the first tool is shown or the first message is sent."""
 
     async def keep_file(self, file: File) -> File:
         """Return a copy of a file that is to be sent. Raises Refused or StoreError."""
@@ -83,12 +82,12 @@ class TurnServices(Protocol):
 
 
 class NoServices:
-    """For a run that nobody follows, such as a summary: it may not act, send or ask."""
+    """The services of a run without a user, such as a summary: it may not act, send or ask."""
 
     acts = False
 
     async def mark_not_repeatable(self) -> None:
-        """Nothing is recorded for such a run."""
+        """Do nothing: such a run has no turn in the store."""
 
     async def keep_file(self, file: File) -> File:
         raise Refused("files cannot be sent from here")
@@ -107,10 +106,7 @@ class AgentWillNotStop(Exception):
 
 
 class AgentRun:
-    """
-    One run of an agent. `stop` may be called at any time, from any task of the loop, more than
-    once.
-    """
+    """One run of an agent. Any task of the loop may call `stop`, at any time and repeatedly."""
 
     def __init__(
         self, agent: Agent, restore: Restore, show: Show, clock: Clock, observer: Observer
@@ -150,9 +146,7 @@ class AgentRun:
     async def run(
         self, turn: Turn, timeouts: TurnTimeouts, services: TurnServices | None = None
     ) -> RunEnd:
-        """
-        Run until the agent is done, fails, times out or is stopped. What it said is in `answer`.
-        """
+        """Run until the agent is done, fails, times out or is stopped, and fill `answer`."""
         if self._stopped:
             self._end()
             return RunEnd.STOPPED
@@ -165,7 +159,7 @@ class AgentRun:
             self._deadline = asyncio.get_running_loop().time() + timeouts.total.total_seconds()
 
         error = await self._listen(self._hear_all(turn, services or NoServices()))
-        # Ctrl-C is for the process, not for the agent.
+        # Ctrl-C is meant for the process: it is not an error of the agent.
         if isinstance(error, KeyboardInterrupt):
             raise error
 
@@ -178,15 +172,12 @@ class AgentRun:
             # After a timeout we cancelled it ourselves.
             if not (self._given_up and isinstance(error, asyncio.CancelledError)):
                 self._observer.bug(error)
-            self.failure = "the agent broke down"
+            self.failure = "the agent failed with an error"
 
         return self._ending()
 
     def result(self, ending: RunEnd, *, stopped_because: str | None = None) -> AgentResult:
-        """
-        Return what the run left, once it has ended. `stopped_because` is the reason of a stop that
-        no user asked for.
-        """
+        """Return what the run left. `stopped_because`: why it was stopped, if not by a user."""
         return AgentResult(
             ending=ending,
             text=self.answer.text,
@@ -198,10 +189,8 @@ class AgentRun:
         )
 
     def _ending(self) -> RunEnd:
-        """
-        Return how the turn ended. Nothing that an agent does after its last word, or after it was
-        cut off, changes that.
-        """
+        """Return how the turn ended."""
+        # Checked first: an error raised after the agent's last event or a stop changes nothing.
         if self._finished or self._stopped:
             self.failure = None
             return RunEnd.DONE if self._finished else RunEnd.STOPPED
@@ -214,20 +203,18 @@ class AgentRun:
         return RunEnd.FAILED if self.failure is not None else RunEnd.DONE
 
     async def _listen(self, hearing: _Listening) -> BaseException | None:
-        """
-        Return the error that ended the run, if any.
-
-        The agent has a task of its own. One that ignores its cancellation is left behind with it,
-        and the lane continues.
-        """
+        """Return the error that ended the run, if any."""
+        # A task of its own: an agent that ignores its cancellation is left behind with it, and the
+        # lane continues.
         listening = asyncio.ensure_future(hearing)
         try:
             async with asyncio.timeout_at(self._silent_until()) as self._limit:
                 await asyncio.wait({listening})
+        # Always the timeout above: `wait` does not raise a TimeoutError of the agent.
         except TimeoutError:
             self._given_up = True
         finally:
-            self._limit = None  # its time is over: it can no longer be moved
+            self._limit = None  # from here on `stop` must not move it
             # Also after a normal end, where it does nothing.
             listening.cancel()
             await asyncio.wait({listening}, timeout=SECONDS_TO_LET_GO)
@@ -247,10 +234,7 @@ class AgentRun:
         self._expecting.clear()
 
     async def _hear_all(self, turn: Turn, services: TurnServices) -> BaseException | None:
-        """
-        Consume the agent's events. The agent is foreign code: whatever it raises ends the turn, not
-        the task, and what it said is kept.
-        """
+        """Consume the agent's events. Returns the error that ended them, if any."""
         try:
             # An agent that may do harm is marked before it starts: it need not report its tools.
             if services.acts:
@@ -277,6 +261,8 @@ class AgentRun:
                     if isinstance(event, Done):
                         self._finished = True
                         break
+        # Even a CancelledError or SystemExit that the agent raises itself must end only the turn,
+        # not the lane or the daemon.
         except BaseException as exc:  # noqa: BLE001 - an error here is a value, which `run` looks at
             return exc
 
@@ -290,6 +276,7 @@ class AgentRun:
 
     def _wait_longer(self) -> None:
         """Restart the idle timeout. There is none while a user is to answer a question."""
+        # `stop` has set the timeout to now. Moving it again would undo the stop.
         if self._limit is not None and not (self._limit.expired() or self._stopped):
             self._limit.reschedule(None if self._unanswered else self._silent_until())
 
@@ -305,7 +292,8 @@ class AgentRun:
         self.answer.hear(ask)
         labels = tuple(map(self._restore, ask.options))
         if await services.ask(ask, self._restore(ask.text), labels, self._was_answered):
-            # With several open questions the time counts from the first one.
+            # No await since the task that gives the answer was started, so it cannot come before it
+            # is counted here. With several open questions the time counts from the first one.
             if not self._unanswered:
                 self._asked_at = asyncio.get_running_loop().time()
             self._unanswered += 1
@@ -319,10 +307,8 @@ class AgentRun:
         self._wait_longer()
 
     async def _taken(self, event: AgentEvent, services: TurnServices) -> AgentEvent | None:
-        """
-        Return what is kept of an event. A tool at work is recorded before it is shown: after a
-        crash the turn must not run again.
-        """
+        """Return what is kept of an event; None if nothing is."""
+        # On disk before it is shown or sent: after a crash the turn must not run again.
         if isinstance(event, Tool | Send):
             await self._mark(services)
         if isinstance(event, Send):
@@ -337,6 +323,7 @@ class AgentRun:
 
     async def _send(self, send: Send, services: TurnServices) -> None:
         """Send to another chat at once. The user is informed only if that fails."""
+        # Counted before it is sent, so that an agent in a loop reaches its limit whatever happens.
         self.answer.hear(send)
         restored = replace(send, target=self._restore(send.target), text=self._restore(send.text))
         try:
@@ -346,10 +333,7 @@ class AgentRun:
             self.answer.miss(f"A message to {clean_label(restored.target)} was not sent: {exc}.")
 
     async def _copied(self, file: File, services: TurnServices) -> File | None:
-        """
-        Copy a file as it is now; the agent may change it afterwards. None for one that cannot be
-        taken, which the user is told.
-        """
+        """Copy a file as it is now. None if that is refused, which the answer then says."""
         named = replace(file, name=clean_name(self._restore(file.name or file.path)))
         try:
             return await services.keep_file(named)
@@ -366,6 +350,7 @@ class AgentRun:
             case Reasoning(text=text):
                 self._show_thoughts(self._thoughts.feed(text))
             case Tool():
+                # Text that was held back came before the tool, so it is shown before it.
                 if event.status is ToolStatus.STARTED:
                     self._show_rest()
                 self._show(restored_tool(event, self._restore))

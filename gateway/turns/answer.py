@@ -55,9 +55,7 @@ class _Step:
 
 
 class AgentAnswer:
-    """
-    The collected answer: with real ids instead of pseudonyms, in an order that can be replayed.
-    """
+    """The collected answer: real ids instead of pseudonyms, in an order that can be replayed."""
 
     def __init__(self, *, restore: Restore, clock: Clock) -> None:
         self._restore = restore
@@ -99,7 +97,7 @@ class AgentAnswer:
 
     def miss(self, told: str) -> None:
         """Note something that the agent wanted to send and could not."""
-        # The same bound for things that cannot be sent.
+        # A refused file never reaches `hear`, so it needs a bound of its own.
         if len(self.missed) >= _MOST_MISSED:
             raise AgentError(
                 f"it wanted to send more than {_MOST_MISSED} things that cannot be sent"
@@ -126,6 +124,7 @@ class AgentAnswer:
 
     def _count_sent(self) -> None:
         self._sent += 1
+        # An agent in a loop would fill the outbox and other users' chats.
         if self._sent > _MOST_SENT:
             raise AgentError(f"it wrote to others more than {_MOST_SENT} times")
 
@@ -140,20 +139,17 @@ class AgentAnswer:
             step.results[tool.id] = tool.output or tool.status.value
 
     def _step_of(self, tool: Tool) -> _Step | None:
-        """
-        Return the step in which a tool was called. Some agents reuse call ids: a call that starts
-        after its result is a new one.
-        """
+        """Return the step in which a tool was called; None for a new call."""
+        # Some agents reuse call ids: a call that starts after its result is another one.
         step = self._called_in.get(tool.id)
         return (
             None if step and tool.status is ToolStatus.STARTED and tool.id in step.results else step
         )
 
     def _step(self, *, closed_by_calls: bool) -> _Step:
-        """
-        Return the current step. Text after a call begins a new one; more calls belong to the same
-        step until a result comes.
-        """
+        """Return the current step, or begin a new one."""
+        # Text after a call begins a step. Further calls do not until a result comes: calls that ran
+        # at the same time are one entry, followed by their results.
         last = self._steps[-1]
         if last.results or (closed_by_calls and last.calls):
             last = _Step(at=self._clock.now())
@@ -168,7 +164,7 @@ class AgentAnswer:
         calls = tuple(
             replace(call, arguments=self._restore(call.arguments)) for call in step.calls.values()
         )
-        said = Entry(
+        answer_entry = Entry(
             role=Role.ASSISTANT,
             content=(*((Text(text),) if text.strip() else ()), *map(_sent_file, step.files)),
             at=step.at,
@@ -184,7 +180,7 @@ class AgentAnswer:
             )
             for call, output in step.results.items()
         ]
-        return [said, *results]
+        return [answer_entry, *results]
 
 
 def _length(event: AgentEvent) -> int:
@@ -204,10 +200,7 @@ def _length(event: AgentEvent) -> int:
 
 
 def _sent_file(file: File) -> Media:
-    """
-    Return the entry of a sent file. Its copy is deleted once it has arrived, so only the name is
-    kept.
-    """
+    """Return the block for a sent file: its name only, as the copy is deleted on arrival."""
     return Media(type=MediaType.FILE, name=file.name)
 
 

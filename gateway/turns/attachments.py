@@ -74,8 +74,10 @@ class Attachments:
         finally:
             fetching.cancel()
 
+        # Until the cancelled task has ended, `found` may still grow.
         await asyncio.wait({fetching})
-        # What was not reached in time is reported like any other failure.
+        # What was not reached in time is reported like any other failure. `zip` asks for the file
+        # first, so the end of one message takes no answer that belongs to the next.
         answers = chain(found, repeat("it took too long"))
         return [
             _with_files(message, zip(self._wanted(message), answers, strict=False))
@@ -88,9 +90,7 @@ class Attachments:
     async def _fetch_all(
         self, session: SessionId, messages: Sequence[InboundMessage], found: list[_Found]
     ) -> None:
-        """
-        Fetch one file after the other, so that what has arrived is kept whenever this is cut off.
-        """
+        """Fetch one file after the other, so that a cut-off keeps what has arrived."""
         for message in messages:
             fetcher = self.accounts.fetcher(message.source)
             for attachment in self._wanted(message):
@@ -122,6 +122,7 @@ class Attachments:
             try:
                 return await self.files.receive(session, attachment, fetcher.fetch(attachment))
             except Retryable as exc:
+                # However long a platform asks for: LONGEST_FETCH ends the wait.
                 await asyncio.sleep(exc.retry_after if isinstance(exc, Throttled) else pause)
         return await self.files.receive(session, attachment, fetcher.fetch(attachment))
 
@@ -142,6 +143,7 @@ def not_fetched(recorded: Sequence[Entry], batch: ActiveBatch) -> list[str]:
         for entry in recorded
         if entry.message_id in written
     ]
+    # Each is "[file NAME could not be fetched: WHY]"; users read it as a sentence.
     stand_ins = filter(None, _BETWEEN.join(added).split(_BETWEEN))
     told = [f"{each[1].upper()}{each[2:-1]}." for each in stand_ins]
 
@@ -166,7 +168,7 @@ def _with_files(
         else:
             stand_ins.append(f"[file {_name(attachment)} could not be fetched: {found}]")
 
-    # Files beyond the limit are named as well, so that nobody waits for them.
+    # Files beyond the limit are mentioned as well, or the user would expect them to be read.
     if more := len(message.attachments) - looked_at:
         stand_ins.append(
             f"[{more} more of the files were not fetched: {looked_at} are the most with one "

@@ -35,9 +35,7 @@ class QueuedMessage:
     is_first_surplus: bool = False
 
     def is_changed_by(self, edit: InboundMessage) -> bool:
-        """
-        Return whether an edit is about this message, by its own sender, before a turn claimed it.
-        """
+        """Return whether an edit changes this message: same sender, and no turn claimed it."""
         mine = self.message.source
         yours = edit.source
         same = self.message.id == edit.id and (mine.chat_id, mine.participant_id) == (
@@ -118,10 +116,7 @@ class ActiveBatch:
         return tuple(stored.message.id for stored in (*self.queued, *self._joined))
 
     def mark_answered(self) -> None:
-        """
-        The answer is stored. The lane is free from here on: a user who sees the answer may write at
-        once.
-        """
+        """Free the lane: the answer is stored, and a user who sees it may write at once."""
         self.is_answered = True
         if self._let_go is not None:
             self._let_go()
@@ -166,14 +161,16 @@ class ActiveBatch:
             self.on_stop()
 
     def finish(self) -> None:
-        """Called when all work on it has ended."""
+        """End the batch, once all work on it is done."""
+        # Work that failed has not marked it, and must not hold its place in the lane for ever.
         self.mark_answered()
         self._is_over = True
         if self._over is not None:
             self._over.set()
 
     async def until_over(self) -> None:
-        """Wait for the end. The event is made by the first waiter: most batches have none."""
+        """Wait for the end."""
         if not self._is_over:
+            # Made by the first waiter: most batches have none.
             self._over = self._over or asyncio.Event()
             await self._over.wait()

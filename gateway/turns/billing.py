@@ -47,9 +47,7 @@ class Billing:
         self._today = Today(lambda: self.policy.budgets)
 
     async def open(self) -> None:
-        """
-        Read what was used today before this run of the daemon. Called before the first message.
-        """
+        """Read today's usage from earlier runs. Called before the first message."""
         day = self._day()
         sums = [
             await self.store.usage(by, since=day, until=day) for by in (By.USER, By.CHAT, By.DAY)
@@ -66,7 +64,7 @@ class Billing:
         return Outcome(entries=entries, parts=parts, failure=USED_UP, refused=True)
 
     def standing(self, source: SessionSource) -> Standing:
-        """Return today's usage and limits for whoever writes from this source."""
+        """Return today's usage and limits for the sender and chat of this source."""
         return self._today.standing(self._payer(source, ""))
 
     def billed(
@@ -100,7 +98,7 @@ class Billing:
         """
         try:
             parts = await self.store.finish(begun.turn, outcome)
-        # The session was deleted while its turn ran. The cost was incurred all the same.
+        # The session was deleted while its turn ran. The cost was incurred nevertheless.
         except (UnknownSession, UnknownWork):
             if outcome.payer is not None:
                 await self.charge(begun.opened.session.id, outcome.spent, outcome.payer)

@@ -70,10 +70,7 @@ Stoppable = Callable[[Callable[[], None]], None]
 
 
 class Compaction:
-    """
-    Writes summaries. `tasks` are those of the gateway: a summary that is cut off has changed
-    nothing.
-    """
+    """Writes summaries, as `tasks` of the gateway. One that is cut off has changed nothing."""
 
     def __init__(
         self,
@@ -96,14 +93,9 @@ class Compaction:
         self._turns = count(1)
 
     def begin(self, session: Session, source: SessionSource) -> None:
-        """
-        Compact a session in the background if that is worth a call. The user at `source` is
-        charged.
-
-        After a failure the session must grow by as many messages as are kept before another
-        attempt.
-        """
-        # A session whose summary failed would otherwise be tried again after every turn.
+        """Compact a session in the background if that is worth a call, charged to `source`."""
+        # After a failure the session has to grow first, or every turn would try again. It has
+        # shrunk (below zero) if entries were deleted since: then it is another text, and tried.
         must_grow = max(self._policy.history.keep_recent, _LEAST_GROWTH)
         grown = session.messages - self._failed_at.get(session.id, -must_grow)
         if 0 <= grown < must_grow or session.id in self._at_work:
@@ -124,10 +116,7 @@ class Compaction:
     async def on_request(
         self, session: Session, source: SessionSource, stoppable: Stoppable
     ) -> str:
-        """
-        Compact a session now and return the result as a sentence. `stoppable` is given how to stop
-        it.
-        """
+        """Compact a session now and return a sentence. `stoppable` is given how to stop it."""
         try:
             messages = await self._summarise(session.id, source, stoppable, least=1)
         except Refused as exc:
@@ -153,7 +142,7 @@ class Compaction:
             self._observer.not_summarised(session.id, exc)
         except StoreError as exc:
             self._observer.store_failed(exc)
-        except Exception as exc:  # noqa: BLE001 - nobody waits for it: its bug must not end the gateway's other tasks
+        except Exception as exc:  # noqa: BLE001 - no caller waits: a bug here must not end the gateway's other tasks
             self._remember_failure(session)
             self._observer.bug(exc)
         else:
@@ -164,10 +153,7 @@ class Compaction:
     async def _summarise(
         self, id_: SessionId, source: SessionSource, stoppable: Stoppable, *, least: int
     ) -> int:
-        """
-        Return how many messages the summary replaces. Raises Refused, with a sentence for users, if
-        it failed.
-        """
+        """Return how many messages the summary replaces. Raises Refused with a reason for users."""
         # One summary at a time per session: two would replace the same entries.
         if id_ in self._at_work:
             raise Refused("This conversation is being summarised already.")
@@ -217,14 +203,15 @@ class Compaction:
             id_, summary, old, mark=session.consolidated_through
         )
         if not is_stored:
-            raise Refused("The conversation has changed meanwhile, so nothing was summarised.")
+            raise Refused(
+                "The conversation has changed in the meantime, so nothing was summarised."
+            )
 
         return len(talk)
 
     async def _read(self, session: Session) -> tuple[list[Entry], tuple[Entry, ...]]:
-        """
-        Return the previous summary, if any, and the entries that a new one will replace beside it.
-        """
+        """Return the previous summary, if any, and the entries that the new one also replaces."""
+        # The previous summary is needed even if it has been archived with the oldest entries.
         is_archived = 0 < session.summary_seq <= session.archived_through
         transcript = await self._store.transcript(session.id, with_archived=is_archived)
         if transcript.damaged:
@@ -258,8 +245,7 @@ class Compaction:
             source,
         )
         if bill.payer is not None:
-            # How full the conversation's own prompt was, and who answers in it, is none of this
-            # call's business.
+            # The session shows the prompt size and the model of its turns, not those of this call.
             spent = replace(bill.spent, prompt_tokens=0, model=None)
             await self._billing.charge(session.id, spent, bill.payer)
 
@@ -273,10 +259,8 @@ class Compaction:
     def _turn(
         self, session: Session, configured: ConfiguredAgent, entries: Sequence[Entry]
     ) -> tuple[Turn, Callable[[str], str]]:
-        """
-        Build the turn in a session of its own: an agent that remembers must not take it for a part
-        of the conversation.
-        """
+        """Build the turn that asks for the summary, and the function that restores its ids."""
+        # A session of its own: an agent with a memory must not take this for the conversation.
         apart = replace(
             session, id=SessionId(f"{session.id}_summary"), title=None, goal=None, notice=None
         )
@@ -289,6 +273,7 @@ class Compaction:
             id="summary", event_ids=(), source=session.origin, text=text, sent_at=self._clock.now()
         )
         turn = Turn(
+            # Negative, because turns in the store have positive ids.
             id=TurnId(-next(self._turns)),
             session=apart,
             source=session.origin,
@@ -313,10 +298,7 @@ class Compaction:
 
 
 def _line(entry: Entry) -> str:
-    """
-    Return one entry as the summarising agent reads it. Only the beginning of a tool's result: the
-    discussion of it follows.
-    """
+    """Return one entry as the summarising agent reads it."""
     if entry.origin is Origin.SUMMARY:
         return entry.text
 
@@ -326,6 +308,7 @@ def _line(entry: Entry) -> str:
     if entry.role is Role.USER and entry.sender:
         who = f"Person {entry.sender}"
 
+    # The beginning of a tool's result is enough: the discussion of it follows.
     words = _cut(entry.text, _LONGEST_RESULT if entry.role is Role.TOOL else _LONGEST_ENTRY)
     calls = [
         f"(calls {call.name} with {_cut(call.arguments, _LONGEST_RESULT)})"

@@ -37,10 +37,7 @@ from turngate.gateway.rules.policy import Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossChatSender:
-    """
-    Puts the message into the outbox and the transcript of the other chat. `approved` returns the
-    paired users.
-    """
+    """Puts a message into the outbox and transcript of a chat. `approved`: the paired users."""
 
     policy: Policy
     store: Store
@@ -51,9 +48,7 @@ class CrossChatSender:
     approved: Callable[[], Collection[Person]]
 
     async def send(self, message: InboundMessage, send: Send) -> None:
-        """
-        Send on behalf of the user who wrote `message`. Raises Refused with a reason they may read.
-        """
+        """Send for the user who wrote `message`. Raises Refused with a reason they may read."""
         if not send.text.strip():
             raise Refused("there is nothing to say")
 
@@ -93,7 +88,8 @@ class CrossChatSender:
                 target.platform, target.account, target.chat, target.thread
             )
 
-        # The other chat is authorized as if the user had written there.
+        # The other chat is authorized as if the user had written there. A home chat need not be:
+        # the operator named it in the config.
         asked = replace(
             message, source=chat, kind=MessageKind.NEW, addressed_to_bot=True, from_bot=False
         )
@@ -102,7 +98,7 @@ class CrossChatSender:
             and authorize(asked, self.policy.access, self.approved()).refusal is not None
         ):
             raise Refused(
-                "nobody may be written to there; the operator can allow it in access.allow"
+                "permission denied for that chat; the operator can allow it in access.allow"
             )
 
         return chat

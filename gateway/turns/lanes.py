@@ -34,13 +34,10 @@ class WhenBusy(StrEnum):
 
 
 class Ticket(Protocol):
-    """
-    A place in a lane for a message that is being stored. It is taken, or left: for a duplicate, or
-    if the message could not be stored.
-    """
+    """A place in a lane while a message is stored; left if that fails or it is a duplicate."""
 
     def take(self, stored: QueuedMessage) -> None:
-        """The message is stored; run it when its turn comes."""
+        """Fill the place with the stored message, which runs when it is first in the lane."""
 
     def leave(self) -> None:
         """Give the place up."""
@@ -53,8 +50,8 @@ class _LaneTicket:
         self.stored: QueuedMessage | None = None
 
     def take(self, stored: QueuedMessage) -> None:
-        # Commands and messages of an earlier run are never refused: the first free the lane, the
-        # others were accepted before.
+        # Commands and messages of an earlier run are never refused: commands can free the lane, and
+        # the others were accepted before.
         if self._lane.is_full and not (stored.alone or stored.recovered):
             self.leave()
             self._lane.send_away(stored)
@@ -62,6 +59,7 @@ class _LaneTicket:
 
         self.stored = stored
         self._lane.ring()
+        # Only now: a message that could not be stored must not end a turn.
         if self._lane.interrupts and self._lane.running is not None:
             self._lane.running.stop()
 
@@ -78,6 +76,7 @@ class _LaneTicket:
 
     def leave(self) -> None:
         self._lane.places.remove(self)
+        # The lane may be waiting for this very place to be stored.
         self._lane.ring()
         if self.held is not None:
             self.held.leave()
@@ -109,18 +108,13 @@ class _Lane:
             self._bell.set_result(None)
 
     async def change(self) -> None:
-        """
-        Wait for a change. A future per wait instead of an event: there are many lanes, and only the
-        task that serves one waits.
-        """
+        """Wait for a change."""
+        # A future per wait instead of an Event: there are many lanes, and each has one waiter.
         self._bell = asyncio.get_running_loop().create_future()
         await self._bell
 
     def send_away(self, stored: QueuedMessage) -> None:
-        """
-        Refuse a stored message that exceeds the limit. The first one since there was room gets a
-        notice.
-        """
+        """Refuse a surplus message. The first one since there was room gets a notice."""
         if self.refuse is not None:
             self.refuse(replace(stored, is_surplus=True, is_first_surplus=not self.overflows))
         self.overflows = True
@@ -159,6 +153,7 @@ class Lanes:
                 key,
                 interrupts=self._rules.when_busy is WhenBusy.INTERRUPT,
                 room=self._rules.waiting_per_session,
+                # Beside the lane, so that a refusal does not wait for the turns it was refused for.
                 refuse=lambda stored: self.command_queue(key).take(stored),
                 steer=self._offer if self._rules.when_busy is WhenBusy.STEER else None,
             )
@@ -170,10 +165,7 @@ class Lanes:
         return place
 
     def exclusive(self, key: SessionKey) -> Ticket:
-        """
-        Take a place for a command that must run alone: in the lane if it is idle, otherwise beside
-        it, where the command is refused.
-        """
+        """Take a place for a command that must run alone. Beside a busy lane it is refused."""
         lane = self._lanes.get(key)
         # A lane whose turn has its answer stored counts as idle: only the delivery is left.
         is_quiet = lane is None or (
@@ -185,8 +177,8 @@ class Lanes:
         """
         Queue work that does not wait for the running turn (a command).
 
-        It starts once it is stored and earlier commands of the session are done. `holding` also
-        keeps new turns from starting until it is done.
+        It waits for earlier commands of the session only. `holding` also keeps new turns from
+        starting until it is done.
         """
         # The second place keeps later messages from starting a turn before the command is done.
         held = self.join(key) if holding else None
@@ -205,9 +197,8 @@ class Lanes:
         return key in self._lanes
 
     def is_taken(self, key: SessionKey) -> bool:
-        """
-        Return whether anything is queued there, commands included. Safe to call from any thread.
-        """
+        """Return whether anything is queued there, commands included. Safe from any thread."""
+        # The sweep asks on the store's thread: two lookups are safe there, an iteration is not.
         return key in self._lanes or key in self._beside
 
     def waiting(self, key: SessionKey) -> list[InboundMessage]:
@@ -245,10 +236,7 @@ class Lanes:
         )
 
     async def stop(self, key: SessionKey) -> bool:
-        """
-        Stop the turn that runs or is next, and wait until its partial answer is stored. False if
-        there is none.
-        """
+        """Stop the turn that runs or is next and wait for its end. False if there is none."""
         lane = self._lanes.get(key)
         # A batch that still waits for its debounce or a slot is started only to be stopped, so that
         # its messages are settled.
@@ -272,18 +260,12 @@ class Lanes:
                 await lane.running.until_over()
 
     async def close(self) -> None:
-        """
-        Start nothing more, and wait until what runs has ended. Waiting messages stay in the inbox
-        for the next start.
-        """
+        """Start nothing more and wait for what runs. Waiting messages stay in the inbox."""
         self._closing.set()
         await self.until_over()
 
     async def end_what_runs_once(self, why: str) -> None:
-        """
-        Stop the turns that must not run again, and wait until their partial answers are stored and
-        sent.
-        """
+        """Stop the turns that must not run again, and wait until their answers are sent."""
         running = [lane.running for lane in self._lanes.values() if lane.running is not None]
         once = [each for each in running if each.runs_once and not each.is_answered]
         # All are stopped first, so that they end at the same time.
@@ -293,21 +275,16 @@ class Lanes:
             await each.until_over()
 
     def unanswered(self) -> list[tuple[SessionKey, InboundMessage]]:
-        """
-        Return the running turns without a stored answer, each with the last message it is to
-        answer.
-        """
+        """Return the running turns without a stored answer, each with its last message."""
         running = [
             (lane.key, lane.running) for lane in self._lanes.values() if lane.running is not None
         ]
         return [(key, each.queued[-1].message) for key, each in running if not each.is_answered]
 
     def _begin_stopped(self, lane: _Lane) -> ActiveBatch | None:
-        """
-        Run a waiting batch as already stopped, so that `stop` need not wait for the debounce or a
-        slot.
-        """
+        """Run a waiting batch at once, without debounce and slot, for `stop` to end it."""
         first = lane.places[0].stored if lane.places else None
+        # A command that is next is not a turn, so it is not stopped.
         if first is None or first.alone or self._closing.is_set():
             return None
 
@@ -343,17 +320,16 @@ class Lanes:
                 lane.running = ActiveBatch(self._take_out(lane, gathers=gathers), slot=slot)
                 await self._work_on(lane, lane.running)
 
+        # No await since `places` was found empty: a ticket taken in between would never be served.
         del self._lanes[lane.key]
 
     def _offer(self, running: ActiveBatch, place: _LaneTicket) -> None:
         self._tasks.create_task(self._steer(running, place), name="steer")
 
     async def _steer(self, running: ActiveBatch, place: _LaneTicket) -> None:
-        """
-        Offer a message to the running turn. If it is not taken, it waits for the next turn, which
-        may have begun by then.
-        """
-        # The place is kept until the turn has taken the message: if it does not, nothing is lost.
+        """Offer a message to the running turn. If it is not taken, it waits for the next one."""
+        # The place is kept until the turn has taken the message. By then the message may have left
+        # it with the next turn.
         if place.stored is not None and await running.takes(place.stored) and place.is_waiting:
             place.leave()
 
@@ -386,15 +362,13 @@ class Lanes:
         return True
 
     async def _settle(self, lane: _Lane) -> None:
-        """
-        Debounce: wait until no further message has come for a moment. Users write in bursts, and
-        platforms split long pastes.
-        """
+        """Debounce: users write in bursts, and platforms split long pastes."""
         pause = self._rules.debounce.total_seconds()
         now = asyncio.get_running_loop().time
         # A user who never pauses is answered after a bounded time.
         deadline = now() + _MOST_PAUSES * pause
 
+        # A command among the messages ends the pause, and so does a batch that `stop` took out.
         while (
             pause > 0
             and lane.running is None
@@ -409,10 +383,7 @@ class Lanes:
                 return
 
     def _take_out(self, lane: _Lane, *, gathers: bool) -> list[QueuedMessage]:
-        """
-        Remove the first message and as many stored ones after it as may be answered together with
-        it.
-        """
+        """Remove the first message and those after it that may be answered with it."""
         batch: list[QueuedMessage] = []
         while lane.places and lane.places[0].stored is not None:
             stored = lane.places[0].stored
@@ -421,16 +392,15 @@ class Lanes:
                 break
             batch.append(stored)
             lane.places.pop(0)
+            # There is room again, so the next surplus message gets a notice.
             lane.overflows = False
 
         return batch
 
     def _take_out_beside(self, lane: _Lane) -> list[QueuedMessage]:
-        """
-        Remove one command, or all surplus messages at once: refused one by one, a chat that never
-        stops would keep the disk busy with refusals.
-        """
+        """Remove one command, or all surplus messages at once."""
         batch: list[QueuedMessage] = []
+        # Refused one by one, a chat that never stops would keep the disk busy with refusals.
         for place in lane.places:
             if place.stored is None or (
                 batch and not (batch[0].is_surplus and place.stored.is_surplus)

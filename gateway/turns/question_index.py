@@ -30,7 +30,7 @@ MOST_OPEN = 10_000
 """Of all turns together. Past it the oldest is forgotten as if its time were over."""
 
 NOT_OPEN = "This question is no longer open."
-NOT_YOURS = "This question is for somebody else to answer."
+NOT_YOURS = "This question is for another user to answer."
 TOO_LATE = "It is too late to answer this question."
 
 
@@ -54,6 +54,7 @@ class OpenQuestions:
 
     def is_asked(self, key: SessionKey) -> bool:
         """Return whether a question of this session is still open."""
+        # A copy in one step: the sweep asks on the store's thread while the loop adds questions.
         asked = [
             part
             for part in tuple(self._open.values())
@@ -92,10 +93,7 @@ class OpenQuestions:
                 del self._by_writer[writer]
 
     def choice_in(self, message: InboundMessage, key: SessionKey) -> Choice | None:
-        """
-        Return what a button press or a typed text chooses. A text that fits two questions chooses
-        nothing.
-        """
+        """Return what a button press or typed text chooses. Text that fits two chooses nothing."""
         if message.kind is MessageKind.BUTTON:
             return self._by_nonce.get(message.text)
 
@@ -103,12 +101,12 @@ class OpenQuestions:
         if asked is None or not _is_plain_talk(message):
             return None
 
-        said = _bare(message.text)
+        words = _bare(message.text)
         matching = [
             Choice(question=part.id, option=option)
             for part in asked.values()
             for option, names in enumerate(_names(part))
-            if said in names and not self._is_late(part)
+            if words in names and not self._is_late(part)
         ]
         return matching[0] if len(matching) == 1 else None
 
@@ -145,9 +143,7 @@ class OpenQuestions:
         return self._clock.monotonic() >= self._until.get(part.id, 0.0)
 
     def _left(self, part: Part, question: Question) -> float:
-        """
-        Return the seconds left. Clock changes since the question was asked cannot extend its life.
-        """
+        """Return the seconds left, which a clock that was set back cannot extend."""
         now = self._clock.now()
         return (question.expires_at - max(now, part.created_at or now)).total_seconds()
 
@@ -166,10 +162,7 @@ def _numbers(part: Part) -> range:
 
 
 def _names(part: Part) -> Iterator[tuple[str, ...]]:
-    """
-    Return what each option may be called in a typed answer: its label, and its number if it has
-    one.
-    """
+    """Yield the names of each option in a typed answer: its label, and its number if any."""
     for button, number in zip_longest(part.buttons, _numbers(part)):
         yield (_bare(button.label),) if number is None else (_bare(button.label), str(number))
 

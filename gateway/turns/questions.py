@@ -90,10 +90,9 @@ _GONE = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreted:
     """
-    What a message means: the command it contains, the question it answers, and what is to be
-    stored.
+    What a message means, and what is to be stored.
 
-    `answers` is the question that was taken off the list of open ones.
+    `choosing` is the option it chooses. `answers` is the question, which is no longer open.
     """
 
     message: InboundMessage
@@ -157,11 +156,11 @@ class Questions:
                 self.remember(asked.part)
                 continue
             try:
-                await self._store.drop_part(asked.id, "nobody waits for the answer")
+                await self._store.drop_part(asked.id, "the turn no longer waits for the answer")
             except Refused:
                 continue  # it may have been sent; its buttons answer that they are too late
             except StoreUnavailable as exc:
-                # One that nobody waits for is asked, which harms nobody.
+                # Then it is sent although no agent waits. A press is answered with NOT_OPEN.
                 self._observer.store_failed(exc)
 
     def interpret(self, message: InboundMessage, key: SessionKey) -> Interpreted:
@@ -186,8 +185,8 @@ class Questions:
         self._open.forget(choice.question)
         if _does(part) is Does.SAY:
             words = self._as_words(part.buttons[choice.option].label)
-            said = replace(message, kind=MessageKind.NEW, text=words)
-            return Interpreted(message=said, choosing=choice, answers=part)
+            as_text = replace(message, kind=MessageKind.NEW, text=words)
+            return Interpreted(message=as_text, choosing=choice, answers=part)
 
         return Interpreted(message=message, call=self._call(nonce), choosing=choice, answers=part)
 
@@ -200,6 +199,7 @@ class Questions:
     def undo(self, interpreted: Interpreted) -> None:
         """Give back the choice of a message that was not stored, if it is still waited for."""
         part = interpreted.answers
+        # While the message was being stored, the agent may have stopped waiting.
         if part is not None and (_does(part) is not Does.ANSWER or part.id in self._waiting):
             self.remember(part)
 
@@ -212,10 +212,9 @@ class Questions:
         on_answer: Callable[[], None],
     ) -> bool:
         """
-        Ask the user who wrote the last message. `text` and `labels` are what they are to read.
+        Ask the user who wrote the last message; they read `text` and `labels`.
 
-        An agent that takes answers is given the chosen option, or None if none will come. Returns
-        whether it waits for that.
+        Returns whether the agent waits for the chosen option, or None if none will come.
         """
         session = running.session
         self._check(ask, text, running.id)
@@ -228,11 +227,13 @@ class Questions:
         parts = await self._store.ask(running.id, *fitted)
 
         asked = next(part for part in parts if part.question is not None)
+        # Before it is sent: a press may come as soon as the buttons are visible.
         self.remember(asked)
         self._begin(self._delivery.deliver(parts), name="question")
         if not can(agent, TakesAnswers):
             return False
 
+        # No await since the delivery was started: if it fails, `_did_not_arrive` finds this.
         waiting = _Waiting(turn=running.id, chosen=asyncio.Future())
         self._waiting[asked.id] = waiting
         # Users may take hours to answer: other turns use this turn's slot until they do.
@@ -244,11 +245,10 @@ class Questions:
         return True
 
     def _begin(self, work: Coroutine[None, None, None], *, name: str) -> None:
-        """
-        Start a task. While the daemon stops, no task can be started, and the coroutine is closed.
-        """
+        """Start a task of the gateway."""
         try:
             self._tasks.create_task(work, name=name)
+        # The daemon stops. A coroutine that is neither run nor closed would cause a warning.
         except RuntimeError:
             work.close()
             raise
@@ -264,10 +264,7 @@ class Questions:
             raise AgentError(f"it asked more than {MOST_AT_ONCE} questions at once")
 
     def given_up(self, begun: Begun, message: InboundMessage) -> Outcome | None:
-        """
-        Return what to say of a turn that must not run, with a button to run it anyway. None: run
-        it.
-        """
+        """Return what to say of a turn that must not run, with a rerun button; None: run it."""
         given_up = outcomes.given_up(begun, message, self._clock.now())
         if given_up is None or not self._accounts.has_buttons(message.source):
             return given_up
@@ -284,7 +281,7 @@ class Questions:
         self._open.add(*parts)
 
     def close(self, turn: TurnId) -> None:
-        """The turn is over: forget its open questions."""
+        """Forget the open questions of a turn that is over."""
         for id_ in [id_ for id_, waiting in self._waiting.items() if waiting.turn == turn]:
             self._waiting.pop(id_).chosen.cancel()
             self._open.forget(id_)
@@ -319,7 +316,7 @@ class Questions:
         return Part(target=source, text=words, buttons=buttons, question=about, reply_to=message.id)
 
     def _did_not_arrive(self, id_: PartId) -> None:
-        """The question could not be delivered, so no answer will come."""
+        """End the wait for the answer to a question that could not be delivered."""
         waiting = self._waiting.get(id_)
         if waiting is not None and not waiting.chosen.done():
             waiting.chosen.set_result(None)
@@ -349,7 +346,9 @@ class Questions:
             self._waiting.pop(id_, None)
 
         self._open.forget(id_)
+        # The slot first: with the answer the agent continues to work.
         await batch.reacquire_slot()
+        # Before the agent has it: if it fails to take it, only the idle timeout ends the turn.
         on_answer()
         try:
             await agent.answer(
@@ -405,10 +404,7 @@ class Questions:
         return Call(command=self._press, argument=nonce)
 
     def _as_words(self, label: str) -> str:
-        """
-        Return the text to say for an option. It is an agent's text, so it must never act as a
-        command.
-        """
+        """Return the text to say for an option: an agent's label must not act as a command."""
         return f"“{label}”" if COMMANDS.find(label) else label
 
 

@@ -37,22 +37,15 @@ class TurnRecorder:
     async def begin(
         self, batch: ActiveBatch, messages: Sequence[InboundMessage], retry: Retry | None
     ) -> Begun:
-        """
-        Open the session and begin a turn for the batch, in one transaction.
-
-        The number of concurrent begins is limited. Otherwise, after ten thousand messages at once,
-        no turn could be finished before all of them had begun.
-        """
+        """Open the session and begin a turn for the batch, in one transaction."""
+        # All writes share one queue. Without a limit, after ten thousand messages at once no turn
+        # could be finished before all of them had begun.
         async with self._starting:
             claim = claim_for(self.policy, batch, messages, retry)
             return await self.store.begin(claim)
 
     async def finish(self, turn: RunningTurn, outcome: Outcome) -> tuple[Part, ...]:
-        """
-        End a turn: transcript, usage, parts and the state "done", in one transaction.
-
-        A session that has become long is compacted in the background.
-        """
+        """End a turn: transcript, usage, parts and the state "done", in one transaction."""
         parts = await self.billing.finish(turn.begun, outcome)
 
         if outcome.failure is None and self.policy.history.is_long(outcome.weight):

@@ -25,25 +25,22 @@ class ServicesForTurn:
 
     @property
     def acts(self) -> bool:
-        """Whether the agent may do harm if it runs twice, whatever it reports."""
         return not self.turn.configured.repeatable
 
     async def mark_not_repeatable(self) -> None:
-        """Record that the turn must not run again. The store may know it since the turn began."""
+        """Record that the turn must not run again."""
         self.turn.batch.runs_once = True
+        # Otherwise the store has known it since the turn began.
         if self.turn.begun.repeatable:
             await self.store.record_tool(self.turn.id)
 
     async def keep_file(self, file: File) -> File:
-        """Copy a file that is to be sent: the agent may change it afterwards."""
         return await self.files(file)
 
     async def send_to_chat(self, send: Send) -> None:
-        """Send a message to another chat."""
         await self.cross_chat.send(self.turn.batch.queued[-1].message, send)
 
     async def ask(
         self, ask: Ask, text: str, labels: Sequence[str], on_answer: Callable[[], None]
     ) -> bool:
-        """Ask the user a question. Returns whether the agent waits for the answer."""
         return await self.questions.ask(self.turn, ask, text, labels, on_answer)

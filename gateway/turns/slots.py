@@ -10,10 +10,7 @@ from types import TracebackType
 
 
 class Slots:
-    """
-    A number of slots. As many turns again may wait for users without one; beyond that a waiting
-    turn keeps its slot.
-    """
+    """A number of slots. As many turns again may wait for users without one."""
 
     def __init__(self, count: int) -> None:
         self.free = asyncio.Semaphore(count)
@@ -34,6 +31,7 @@ class Slots:
     async def acquire(self) -> None:
         """Wait for a slot. Slots that a smaller limit took away are withdrawn first."""
         await self.free.acquire()
+        # What was just acquired is not returned but counted against the debt.
         while self._owed > 0:
             self._owed -= 1
             await self.free.acquire()
@@ -69,24 +67,25 @@ class Slot:
         self._is_over = True
         if self._held:
             self._slots.release()
+        # The turn ended while it waited for a user: another one may wait in its place.
         else:
             self._slots.may_release += 1
 
     def release(self) -> None:
         """Give the slot back while the turn waits for a user."""
+        # Bounded by `may_release`: a waiting turn still holds memory and perhaps a process.
         if self._held and self._slots.may_release > 0 and not self._is_over:
             self._held = False
             self._slots.may_release -= 1
             self._slots.release()
 
     async def reacquire(self) -> None:
-        """
-        Wait for a slot again. Several answers may arrive at once, and the turn may be over by then.
-        """
+        """Wait for a slot again, if it was given back."""
         if not self._is_released():
             return
 
         await self._slots.acquire()
+        # Another answer of this turn may have reacquired it, or the turn may be over by now.
         if self._is_released():
             self._held = True
             self._slots.may_release += 1

@@ -39,18 +39,16 @@ class Steering:
         """
         Pass one message to the agent. False if it needs a turn of its own.
 
-        The agent gets it before the store records that. After a crash between the two, the message
-        is answered by a turn of its own.
+        After a crash before the store records that the agent has it, it gets a turn of its own.
         """
+        # Keeps the order. Not held during the wait for the agent's next event.
         async with self._saying:
             is_heard = await self._say(stored.message)
         return is_heard and await self.agent_run.goes_on() and await self._joins(stored)
 
     async def _say(self, message: InboundMessage) -> bool:
-        """
-        Pass the text on. A message with files waits for the next turn: this one has begun without
-        them.
-        """
+        """Pass the text on, if the agent can take it."""
+        # Files are fetched before a turn begins, so a message with files waits for the next one.
         if not can(self.agent, TakesWords) or message.attachments:
             return False
 

@@ -67,7 +67,8 @@ class Chat:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Serve one tab, from the handshake until it is closed."""
-        # Each tab holds a socket and two tasks, so their number is limited.
+        # Each tab holds a socket and three tasks, so their number is limited. There is no await
+        # between this check and the add below: simultaneous handshakes cannot exceed the limit.
         if len(self._tabs) >= MOST_TABS:
             raise web.HTTPServiceUnavailable(
                 text=f"{MOST_TABS} tabs are open on this gateway; close some, this page tries "
@@ -98,9 +99,7 @@ class Chat:
             tab.changed.set()
 
     async def close(self) -> None:
-        """
-        Tell the tabs that the gateway is stopping, so that they do not report a lost connection.
-        """
+        """Close every tab with the code for a server that is stopping."""
         await asyncio.gather(*(tab.close() for tab in self._tabs))
 
 
@@ -123,11 +122,14 @@ class Tab:
             async with asyncio.TaskGroup() as tasks:
                 changes = tasks.create_task(self._send_changes())
                 await self._send(frames.hello(self._dependencies.commands, LONGEST_MESSAGE))
+                # Nothing may have changed yet, but a new tab needs its first list.
                 self.changed.set()
+                # A frame that is not text is parsed as empty text, which is answered with an error.
                 async for received in self._socket:
                     await self._take(
                         received.data if received.type is WSMsgType.TEXT else "", tasks
                     )
+                # Both run for ever, and the task group would wait for them.
                 changes.cancel()
                 self._stop_following()
         except* ConnectionError:
@@ -160,29 +162,32 @@ class Tab:
     def _follow(self, conversation: str, tasks: asyncio.TaskGroup) -> None:
         self._stop_following()
         self._conversation = conversation
+        # In the tab's task group, so that a StoreError while following closes the socket too.
         self._following = tasks.create_task(self._show(conversation))
 
     def _stop_following(self) -> None:
         if self._following is not None:
             self._following.cancel()
 
-    async def _say(self, said: Say) -> None:
-        if len(said.text) > LONGEST_MESSAGE:
+    async def _say(self, say: Say) -> None:
+        if len(say.text) > LONGEST_MESSAGE:
             reason = (
                 f"a message has at most {LONGEST_MESSAGE:,} characters, this one has "
-                f"{len(said.text):,}"
+                f"{len(say.text):,}"
             )
-            await self._send(frames.answer("refused", id=said.id, reason=reason))
+            await self._send(frames.answer("refused", id=say.id, reason=reason))
             return
 
         try:
-            await self._dependencies.screens.say(said.conversation, said.id, said.text)
+            await self._dependencies.screens.say(say.conversation, say.id, say.text)
         except (StoreError, Retryable) as exc:
-            await self._send(frames.answer("unstored", id=said.id, reason=str(exc)))
+            # The page keeps an unstored message and retries with the same id. A refused one goes
+            # back into the input field.
+            await self._send(frames.answer("unstored", id=say.id, reason=str(exc)))
         except Refused as exc:
-            await self._send(frames.answer("refused", id=said.id, reason=str(exc)))
+            await self._send(frames.answer("refused", id=say.id, reason=str(exc)))
         else:
-            await self._send(frames.answer("stored", id=said.id, conversation=said.conversation))
+            await self._send(frames.answer("stored", id=say.id, conversation=say.conversation))
             # The list shows the new message as its preview.
             self._chat.changed()
 
@@ -230,6 +235,7 @@ class Tab:
 
         while True:
             await self.changed.wait()
+            # Cleared before the read: a change during the read causes another round.
             self.changed.clear()
             listed = await self._list()
 
@@ -245,6 +251,7 @@ class Tab:
             await asyncio.sleep(_SECONDS_BETWEEN_LISTS)
 
     async def _list(self) -> Frame:
+        # The owner is the browser's user, the same for every conversation name.
         owner = owner_of(
             self._dependencies.screens.source("any"),
             per_user_in_groups=True,
@@ -256,6 +263,7 @@ class Tab:
     async def _show(self, conversation: str) -> None:
         """Send the conversation, then its events; start again whenever a snapshot is needed."""
         while True:
+            # Open the watch before the transcript is read, so that no event is lost in between.
             # UnknownSession: the session was deleted between two reads; the next snapshot shows
             # the current one.
             with self._dependencies.screens.watch(conversation) as watch, suppress(UnknownSession):
@@ -315,6 +323,7 @@ class Tab:
         if new:
             await self._send(frames.entries(conversation, new))
 
+        # After the entries: at `arrived` the page removes the preview that they replace.
         await self._send(then)
         return seen.grown(new)
 

@@ -30,9 +30,9 @@ class WebDependencies:
     """
     Values and callables of the daemon.
 
-    `waiting`: stored messages of a key whose turn has not begun, oldest first. `commands`: name
-    without the slash, hint of its arguments, one line of help. `cookie_key`: secret, the same after
-    a restart. `forget`: deletes the files of a deleted session.
+    `waiting`: stored messages of a key that are not part of a turn yet, oldest first. `commands`:
+    name without the slash, hint of its arguments, one line of help. `cookie_key`: secret, the same
+    after a restart. `forget`: deletes the files of a deleted session.
     """
 
     store: Store

@@ -36,6 +36,7 @@ from turngate.gateway.domain.transcript import (
 Frame = dict[str, Json]
 T = TypeVar("T")
 
+# Must match NAME in static/js/main.js.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAMELESS = "New conversation"
 
@@ -94,6 +95,7 @@ def parse(text: str) -> Asked:
     """Parse a frame of the browser. Raises MalformedRecord."""
     try:
         data = json.loads(text)
+    # RecursionError: JSON that is nested too deeply.
     except (ValueError, RecursionError) as exc:
         raise MalformedRecord("this frame is not JSON") from exc
 
@@ -122,6 +124,7 @@ def parse(text: str) -> Asked:
 
 def _value(data: Mapping[str, object], field: str, kind: type[T]) -> T:
     value = data.get(field)
+    # Not isinstance: True is an int in Python.
     if type(value) is not kind:
         raise MalformedRecord(f"{field} must be of type {kind.__name__}")
     return value
@@ -200,7 +203,7 @@ def earlier(conversation: str, page: tuple[Sequence[Entry], str]) -> Frame:
 
 
 def waiting(conversation: str, messages: Sequence[InboundMessage]) -> Frame:
-    """Return the stored messages whose turn has not begun."""
+    """Return the stored messages that are not part of a turn yet."""
     return {
         "type": "waiting",
         "conversation": conversation,
@@ -287,6 +290,7 @@ def _event(event: AgentEvent) -> Frame | None:
         case Text(text=text):
             return {"type": "text", "text": text}
         case Reasoning():
+            # Without its text: the page only shows that the agent is thinking.
             return {"type": "reasoning"}
         case Tool():
             return {

@@ -49,6 +49,7 @@ class OneTimeLinks:
     def use(self, code: str) -> bool:
         """Whether the code is valid. A code is valid only once."""
         wanted = _digest(code)
+        # The monotonic clock: setting the wall clock neither expires a link nor extends it.
         now = self._clock.monotonic()
         # Compare in constant time, so that timing does not reveal a code.
         matching = [item for item in self._codes if hmac.compare_digest(item[0], wanted)]
@@ -88,6 +89,8 @@ class Guard:
 
     def check_origin(self, host: str, origin: str | None) -> None:
         """Reject writes and sockets of other pages."""
+        # `check_host` has accepted the host. A missing Origin is rejected too: browsers send it
+        # with every request that is checked here.
         if origin != f"http://{host}":
             raise AccessDenied(
                 "Only Turngate's own page may do this; the request comes from another one.",
@@ -96,6 +99,7 @@ class Guard:
 
     def new_cookie(self) -> str:
         """Return a signed cookie. It needs no storage, so it stays valid after a restart."""
+        # The wall clock, because a monotonic time means nothing after a restart.
         expires = int((self._clock.now() + COOKIE_LASTS).timestamp())
         payload = f"{expires}.{secrets.token_urlsafe(12)}"
         return f"{payload}.{self._signature(payload)}"
@@ -120,6 +124,7 @@ class Guard:
             )
 
     def _signature(self, payload: str) -> str:
+        # aiohttp decodes invalid UTF-8 in headers to lone surrogates; a strict encode would raise.
         return hmac.new(self._key, payload.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 

@@ -22,6 +22,7 @@ from turngate.gateway.web.guard import (
     OneTimeLinks,
 )
 
+# Less than the five seconds that the whole shutdown has after the drain.
 _SECONDS_TO_STOP = 2.0
 _BACKLOG = 256
 
@@ -73,7 +74,8 @@ class WebServer:
             self._links,
             self._dependencies,
         )
-        # No access log: it would contain the codes of one-time links.
+        # No access log: it would contain the codes of one-time links. No signal handlers: they
+        # belong to the daemon.
         self._runner = web.AppRunner(
             routes.application(),
             access_log=None,
@@ -84,7 +86,7 @@ class WebServer:
         await web.SockSite(self._runner, listening).start()
 
     async def stop(self) -> None:
-        """Close every tab, then the port."""
+        """Close the port, then every tab."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -114,18 +116,22 @@ class _Routes:
             ]
         )
         app.on_response_prepare.append(self._add_headers)
+        # aiohttp waits for open handlers only after this; otherwise each open tab would use up the
+        # shutdown timeout.
         app.on_shutdown.append(self._close_tabs)
 
         return app
 
     @web.middleware
     async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check Host and Origin before anything else; health and metrics are open to all."""
+        """Check Host, Origin and cookie before the handler; health and metrics need none."""
         if request.path in health.PATHS:
             return await handler(request)
 
         try:
             self._guard.check_host(request.host)
+            # A WebSocket handshake is a GET that browsers allow across origins, so it is checked
+            # like a write.
             if (
                 request.method not in (hdrs.METH_GET, hdrs.METH_HEAD)
                 or hdrs.UPGRADE in request.headers
@@ -155,6 +161,7 @@ class _Routes:
             self._guard.new_cookie(),
             max_age=int(COOKIE_LASTS.total_seconds()),
             path="/",
+            # Not `secure`: the server speaks plain HTTP, on loopback.
             httponly=True,
             samesite="Strict",
         )
@@ -179,6 +186,8 @@ class _Routes:
 
     async def _add_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         response.headers.update(_HEADERS)
+        # Not every browser takes ws: as part of 'self'. A foreign Host header is not echoed here:
+        # this also runs for responses that the guard has rejected.
         socket_source = f" ws://{request.host}" if self._guard.is_ours(request.host) else ""
         response.headers["Content-Security-Policy"] = _POLICY.format(socket=socket_source)
         response.headers.setdefault(hdrs.CACHE_CONTROL, "no-store")
@@ -190,6 +199,7 @@ class _Routes:
 def _whole(asset: Asset) -> web.Response:
     response = web.Response(body=asset.body, content_type=asset.content_type, charset="utf-8")
     response.etag = asset.etag
+    # The browser may keep it but must ask each time, so an upgrade takes effect at once.
     response.headers[hdrs.CACHE_CONTROL] = "no-cache"
     return response
 
@@ -203,6 +213,7 @@ def _not_modified(asset: Asset) -> web.Response:
 
 def _listen(host: str, port: int) -> socket.socket:
     name = "127.0.0.1" if host == "localhost" else host
+    # The guard protects against other web pages only, and the traffic is plain HTTP.
     address = ipaddress.ip_address(name)
     if not address.is_loopback:
         raise ConfigError(f"web.listen {host}:{port} is not on this machine; use 127.0.0.1:{port}")

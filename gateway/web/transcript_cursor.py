@@ -44,6 +44,8 @@ class Seen:
         if self.marks[-1] not in marks:
             return None
 
+        # The window of newest entries moves on, so its beginning and ours differ. Only the part
+        # that both contain can be compared.
         known = marks.index(self.marks[-1]) + 1
         overlap = min(known, len(self.marks))
 
@@ -62,6 +64,7 @@ async def newest(store: Store, session: Session | None) -> Page:
     """Return the last page of a session."""
     if session is None:
         return (), "none"
+    # One more than a page shows whether there are earlier entries.
     read = await store.transcript(session.id, last=ENTRIES_A_PAGE + 1, with_archived=True)
     return _last_page(read.entries)
 
@@ -91,4 +94,6 @@ def _last_page(entries: Sequence[Entry]) -> Page:
 
 
 def _mark(entry: Entry) -> tuple[int, int]:
+    # An entry may have a million characters, so a tab keeps its hash. It is compared only within
+    # this process: Python's string hash has another seed in the next one.
     return entry.seq, hash(entry)

@@ -368,7 +368,7 @@ async def test_closing_hangs_up_on_everybody(tmp_path: Path) -> None:
 
     assert await reader.read() == b""
     writer.close()
-    with pytest.raises(Unreachable, match="nobody answers at"):
+    with pytest.raises(Unreachable, match="nothing answers at"):
         await ask(path, "echo")
 
 

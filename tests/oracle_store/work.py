@@ -80,7 +80,7 @@ class MemoryWork:
         return Begun(
             turn=turn,
             opened=opened,
-            said=said,
+            user_entries=said,
             history=history,
             attempt=1,
             repeatable=claim.repeatable,
@@ -148,7 +148,7 @@ class MemoryWork:
         return Begun(
             turn=turn,
             opened=Opened(session=session, is_new=False),
-            said=self.transcripts.those(session.id, found.said),
+            user_entries=self.transcripts.those(session.id, found.said),
             history=self.transcripts.history(session, history, before=found.first_seq),
             attempt=found.attempt,
             repeatable=found.repeatable,

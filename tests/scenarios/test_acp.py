@@ -313,7 +313,7 @@ class TestPermission:
 
     async def test_no_answer_where_there_is_no_word_for_no_ends_the_turn(self, rig: AcpRig) -> None:
         async with rig.agent() as agent:
-            with pytest.raises(AgentError, match="nobody answered"):
+            with pytest.raises(AgentError, match="was not answered"):
                 await heard(agent, rig.turn("permission only yes"), answer=None)
 
     async def test_a_stop_takes_the_question_back(self, rig: AcpRig) -> None:
@@ -545,7 +545,7 @@ class TestFaults:
         # A real program is silent here, so the wait cannot be hurried, only made short.
         monkeypatch.setattr(acp_agent, "SECONDS_TO_BEGIN", 0.2)
         async with rig.agent("--mute") as agent:
-            with pytest.raises(AgentUnavailable, match="silent"):
+            with pytest.raises(AgentUnavailable, match="does not respond"):
                 await heard(agent, rig.turn("hello"))
             assert not is_running(int(str(rig.asked("initialize")[0]["pid"])))
 

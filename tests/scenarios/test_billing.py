@@ -231,7 +231,7 @@ class TestBudgets:
                 "Today's budget of 1,000,000 tokens for this chat is used up; it starts again at "
                 "00:00 UTC.",
                 "a fish",
-                "Today's budget of $2.00 for everybody is used up; it starts again at 00:00 UTC.",
+                "Today's budget of $2.00 for all users is used up; it starts again at 00:00 UTC.",
             ]
 
     async def test_a_restart_forgets_no_budget(self) -> None:
@@ -259,7 +259,7 @@ class TestBudgets:
                 "- you, today: 2,000,000 tokens (2,000,000 in, 0 out), $2.00\n"
                 "- left today: $3.00 of $5.00\n"
                 "- left today: 1,000,000 tokens of 3,000,000 tokens\n"
-                "- left today: $98.00 of $100.00 for everybody\n\n"
+                "- left today: $98.00 of $100.00 for all users\n\n"
                 "A new day begins at 00:00 UTC."
             )
 
@@ -286,7 +286,7 @@ class TestBudgets:
         async with at_work(policy(using(ONE_DOLLAR), prices=None), *memory()) as work:
             await say_all(work, "first", "/usage")
 
-            assert "at a price that nobody told me" in work.adapter.texts[-1]
+            assert "at an unknown price" in work.adapter.texts[-1]
 
 
 async def test_the_sums_are_on_disk_with_the_turn(tmp_path: Path) -> None:

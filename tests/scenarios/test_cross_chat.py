@@ -35,7 +35,7 @@ ACCESS = Access(
 class Locating(RecordingAdapter):
     """Knows that numbers are people."""
 
-    def place(self, chat: str, thread: str | None) -> SessionSource:
+    def source_of(self, chat: str, thread: str | None) -> SessionSource:
         if chat.isdecimal():
             return SessionSource(platform="chatter", chat_id=chat, user_id=chat, thread_id=thread)
         return SessionSource(
@@ -84,7 +84,7 @@ async def test_where_nobody_may_talk_nothing_is_sent_and_the_person_hears_why() 
 
         assert {chat for chat, _ in sent} == {"1"}
         told = " ".join(text for _, text in sent)
-        assert "A message to chatter:secret was not sent: nobody may be written to there" in told
+        assert "A message to chatter:secret was not sent: permission denied for that chat" in told
         assert "A message to chatter:99 was not sent" in told
 
 

@@ -842,7 +842,7 @@ async def _are_offered(at: Scene, names: list[str]) -> bool:
 async def test_a_chat_that_nobody_wrote_from_can_be_named() -> None:
     adapter = discord.DiscordAdapter(discord.Account(token="none"), SystemClock())  # noqa: S106 - none
     try:
-        channel, thread = adapter.place("5001", None), adapter.place("5001", "6001")
+        channel, thread = adapter.source_of("5001", None), adapter.source_of("5001", "6001")
     finally:
         await adapter.close()
 

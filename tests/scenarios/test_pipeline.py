@@ -385,14 +385,14 @@ class TestFailures:
             await later()
 
             assert work.adapter.texts == [
-                "There is no answer: the agent broke down. Write again, or /retry.",
+                "There is no answer: the agent failed with an error. Write again, or /retry.",
                 "fine",
             ]
             assert await inbox(work) == {InboxState.FAILED: 1, InboxState.DONE: 1}
             assert [(entry.text, entry.origin) for entry in (await work.entries())[:2]] == [
                 ("one", Origin.CHAT),
                 (
-                    "There is no answer: the agent broke down. Write again, or /retry.",
+                    "There is no answer: the agent failed with an error. Write again, or /retry.",
                     Origin.COMMAND,
                 ),
             ]

@@ -298,12 +298,12 @@ class TestWhoAndWhen:
     @pytest.mark.parametrize(
         ("source", "word"),
         [
-            (at_desk(user="mallory"), "for somebody else"),
-            (at_desk("another room"), "for somebody else"),
-            (replace(at_desk(), thread_id="7"), "for somebody else"),
+            (at_desk(user="mallory"), "for another user"),
+            (at_desk("another room"), "for another user"),
+            (replace(at_desk(), thread_id="7"), "for another user"),
             (
                 replace(at_desk(), chat_type=ChatType.DM, user_id="ann2", user_name="ann"),
-                "for somebody else",
+                "for another user",
             ),
         ],
     )

@@ -217,7 +217,7 @@ class TestGivenUp:
         return Begun(
             turn=1,  # type: ignore[arg-type]
             opened=None,  # type: ignore[arg-type]
-            said=(),
+            user_entries=(),
             history=(),
             attempt=attempt,
             repeatable=repeatable,

@@ -981,18 +981,18 @@ async def test_a_server_that_has_no_such_thing_is_not_taken_for_one_that_fails(a
 async def test_a_place_is_known_by_its_id_before_anybody_wrote_from_there(at: Scene) -> None:
     group = {"chat": "C5009", "type": "mpim", "members": [ANN]}
     await at.sim.do("open", **group)
-    assert at.adapter.place("C5009", None).chat_type is ChatType.CHANNEL
+    assert at.adapter.source_of("C5009", None).chat_type is ChatType.CHANNEL
     ear = Ear()
     async with at.listening(ear):
         await at.sim.say("hello", chat="C5009", user=ANN)
         (message,) = await ear.until_heard()
 
-    assert replace(at.adapter.place("C5009", None), user_id=ANN) == message.source.nameless
-    assert at.adapter.place("C5001", "1700000000.000100") == replace(
+    assert replace(at.adapter.source_of("C5009", None), user_id=ANN) == message.source.nameless
+    assert at.adapter.source_of("C5001", "1700000000.000100") == replace(
         CHANNEL.nameless, user_id=None, thread_id="1700000000.000100"
     )
-    assert at.adapter.place("D71001", None).chat_type is ChatType.DM
-    assert at.adapter.place(ANN, None) == replace(at.here, chat_id=ANN)
+    assert at.adapter.source_of("D71001", None).chat_type is ChatType.DM
+    assert at.adapter.source_of(ANN, None) == replace(at.here, chat_id=ANN)
 
 
 async def test_two_turns_of_one_second_have_names_of_their_own(at: Scene) -> None:

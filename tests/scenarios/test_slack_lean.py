@@ -215,14 +215,14 @@ async def test_a_check_blames_no_token_for_what_a_server_does_not_tell(otherwise
 async def test_a_place_is_known_by_its_id_before_anybody_wrote_from_there() -> None:
     async with lean_slack() as server, adapter_at(server) as adapter:
         assert isinstance(adapter, LocatesChats)
-        before = adapter.place("C1", ROOT)
+        before = adapter.source_of("C1", ROOT)
         [message async for message in adapter.catch_up(LONG_AGO)]
 
         assert before == replace(CHANNEL, thread_id=ROOT, scope=None)
-        assert adapter.place("C1", ROOT) == replace(CHANNEL, thread_id=ROOT)
-        assert adapter.place("G1", None) == replace(CHANNEL, chat_id="G1")
-        assert adapter.place("D1", None) == replace(DM, user_id=None)
-        assert adapter.place("U2", None) == replace(DM, chat_id="U2")
+        assert adapter.source_of("C1", ROOT) == replace(CHANNEL, thread_id=ROOT)
+        assert adapter.source_of("G1", None) == replace(CHANNEL, chat_id="G1")
+        assert adapter.source_of("D1", None) == replace(DM, user_id=None)
+        assert adapter.source_of("U2", None) == replace(DM, chat_id="U2")
 
 
 async def test_a_place_is_what_a_message_from_there_says_it_is() -> None:
@@ -235,5 +235,5 @@ async def test_a_place_is_what_a_message_from_there_says_it_is() -> None:
         }
 
         for chat, source in heard.items():
-            assert adapter.place(chat, source.thread_id) == replace(source, user_id=None)
+            assert adapter.source_of(chat, source.thread_id) == replace(source, user_id=None)
     assert {source.chat_type for source in heard.values()} == {ChatType.GROUP, ChatType.DM}

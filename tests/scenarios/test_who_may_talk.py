@@ -125,7 +125,7 @@ class TestStrangers:
             await at.hear("please", dm("666"))
 
             (words,) = await at.answers(1)
-            assert "Show this code to whoever runs this bot" in words
+            assert "Show this code to the operator of this bot" in words
             assert await at.reasons() == [Refusal.UNPAIRED] * 2
             await at.nothing_was_asked()
             requests = queue_requests(at.store, at.clock)

@@ -184,7 +184,7 @@ class TestEndings:
         talk = listening(Text("Half a"), error)
 
         assert await talk.run() is RunEnd.FAILED
-        assert talk.talk.failure == "the agent broke down"
+        assert talk.talk.failure == "the agent failed with an error"
         assert talk.answer == "Half a"
 
     async def test_an_agent_that_breaks_down_before_its_first_event_fails_too(self) -> None:

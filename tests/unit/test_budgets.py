@@ -64,7 +64,7 @@ def test_without_budgets_nobody_is_refused() -> None:
         ),
         (
             {"total": Budget(tokens_per_day=100)},
-            "Today's budget of 100 tokens for everybody is used up; it starts again at 00:00 "
+            "Today's budget of 100 tokens for all users is used up; it starts again at 00:00 "
             "Europe/Berlin.",
         ),
     ],
@@ -155,7 +155,7 @@ def test_the_day_goes_on_where_an_earlier_run_left_it() -> None:
     assert left == [
         "$0.00 of $1.00",
         "$7.00 of $9.00 for this chat",
-        "$6.00 of $9.00 for everybody",
+        "$6.00 of $9.00 for all users",
     ]
 
 

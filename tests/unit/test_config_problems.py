@@ -328,7 +328,7 @@ TABLE = [
     ),
     (
         "access: {allow: ['web:1']}",
-        "1:18: access.allow[0]: web needs no entry: whoever sits at this machine is its admin; "
+        "1:18: access.allow[0]: web needs no entry: its users are this machine's own, and admins; "
         "remove the entry",
     ),
     ("access: {allow: [12345]}", f"1:18: access.allow[0]: {NO_ENTRY}"),

@@ -1,6 +1,6 @@
 """
-Any program that speaks the Agent Client Protocol: one process, one of its sessions for each of
-ours.
+The agent kind `acp`: any program that speaks the Agent Client Protocol, in one process, with one of
+its sessions for each of ours.
 """
 
 from turngate.gateway.agents.acp.agent import make

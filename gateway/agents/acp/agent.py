@@ -1,6 +1,5 @@
 """
-The agent kind `acp`: a turn of ours is a prompt in one of the sessions that the agent's program
-holds.
+The agent kind `acp`: each turn is a prompt in one of the sessions that the agent's program holds.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _WHY_NOT_DONE = {
 
 
 def make(spec: AgentSpec) -> AcpAgent:
-    """Raises ConfigError without a program to start."""
+    """Make the agent. Raises ConfigError without a program to start."""
     if not spec.argv:
         raise ConfigError(
             f"agents.{spec.name}: kind acp needs argv, the program to start and its arguments"
@@ -59,7 +58,7 @@ def make(spec: AgentSpec) -> AcpAgent:
 
 
 class AcpAgent:
-    """One program for all of its turns."""
+    """An agent with one program for all its turns."""
 
     def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec
@@ -68,14 +67,16 @@ class AcpAgent:
         self._leaving: set[asyncio.Future[None]] = set()
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        """As the port has it."""
         peer = await self._keeper.running()
         opening = await self._opened(peer, turn)
         session = opening.held.session
         prompt = await asyncio.to_thread(
             blocks, turn, opening.told, peer.takes(images=self._spec.images)
         )
+        # Before the prompt is sent: from then on the agent knows these messages, also if the daemon
+        # is killed during the turn.
         await asyncio.to_thread(opening.memory.keep, opening.held)
+        # Registered before the prompt: updates of a session without a talk are dropped.
         talk = self._talks[turn.id] = peer.talks[session] = TurnStream(
             cost=opening.held.cost, timeout=self._spec.timeout
         )
@@ -103,21 +104,19 @@ class AcpAgent:
             await self._leave(peer, talk, opening, prompting)
 
     async def answer(self, turn: TurnId, ask: str, option: str | None) -> None:
-        """As the port has it."""
         talk = self._talks.get(turn)
         if talk is not None:
             talk.answer(ask, option)
 
     async def session_end(self, ending: SessionEnded) -> None:
         """
-        The agent lets go of its session, if it can, and we forget it: whoever resumes ours is told
-        what was in it.
-
-        A program is not started for that, and one in which a turn of it runs again is left alone.
+        Close the agent's session, if its program runs and supports that, and forget it. If our
+        session is resumed, the agent gets the history again.
         """
         memory = SessionMap(ending.workdir, self._spec.name)
         peer = self._keeper.at_hand
         held = await asyncio.to_thread(memory.recall)
+        # A turn may run in it again by now: the notice comes after the end of the session.
         if held is None or (peer is not None and held.session in peer.talks):
             return
 
@@ -126,29 +125,26 @@ class AcpAgent:
             await peer.end_session(held.session)
 
     async def close(self) -> None:
-        """As the port has it."""
         await asyncio.gather(*self._leaving, return_exceptions=True)
         await self._keeper.close()
 
     async def _opened(self, peer: Peer, turn: Turn) -> FoundSession:
-        """A program that has fallen silent is ended, or every turn would wait for it."""
         try:
             async with asyncio.timeout(SECONDS_TO_BEGIN):
                 return await opened(peer, turn, self._spec.name)
         except TimeoutError as exc:
+            # Otherwise every later turn would wait for the same program.
             self._keeper.retire(peer)
             await self._keeper.look_after(peer)
-            raise AgentUnavailable(
-                "the agent's program has fallen silent, and is started anew"
-            ) from exc
+            raise AgentUnavailable("the agent's program does not respond and is restarted") from exc
 
     async def _response(
         self, prompting: asyncio.Future[PromptResponse], talk: TurnStream
     ) -> PromptResponse:
-        """Another try is free only while nobody has heard a word of this one."""
         try:
             return await prompting
         except AgentUnavailable as exc:
+            # AgentUnavailable would be retried, after a part of the answer was shown.
             if talk.has_spoken:
                 raise AgentError(str(exc)) from exc
             raise
@@ -160,11 +156,11 @@ class AcpAgent:
         opening: FoundSession,
         prompting: asyncio.Future[PromptResponse],
     ) -> None:
-        """Whoever is in a hurry need not wait for it, but it happens."""
         leaving = asyncio.ensure_future(self._part(peer, talk, opening, prompting))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
 
+        # A second cancel must not prevent that a program that does not stop is ended.
         await asyncio.shield(leaving)
 
     async def _part(
@@ -174,14 +170,13 @@ class AcpAgent:
         opening: FoundSession,
         prompting: asyncio.Future[PromptResponse],
     ) -> None:
-        """
-        Nothing of this turn may be heard in the next one, so a session whose prompt goes on is
-        given up.
-        """
+        """Stop the turn. A session whose prompt does not end is given up, with its program."""
         session = opening.held.session
         has_stopped = prompting.done() or await _stop(peer, session, talk, prompting)
         talk.leave()
         peer.talks.pop(session, None)
+        # Late updates of this turn would appear in the next turn of the same session. After the
+        # death of a program its sessions are kept: the next one may be able to restore them.
         if not has_stopped or (_failed(prompting) and peer.is_alive):
             opening.memory.forget()
             peer.drop(session)
@@ -196,10 +191,11 @@ class AcpAgent:
 async def _stop(
     peer: Peer, session: str, talk: TurnStream, prompting: asyncio.Future[PromptResponse]
 ) -> bool:
-    """Whether it did in time."""
+    """Cancel the prompt; True if it ended in time."""
     try:
         async with asyncio.timeout(SECONDS_TO_STOP):
             await peer.cancel(session)
+            # Answers open questions with "cancelled", which the agent may be waiting for.
             talk.leave()
             await asyncio.wait({prompting})
     except TimeoutError:
@@ -209,18 +205,18 @@ async def _stop(
 
 
 def _failed(prompting: asyncio.Future[PromptResponse]) -> bool:
-    """Whether the agent answered with an error. Perhaps it does not know its session any more."""
+    """Return whether the agent answered with an error. It may have lost its session."""
     return not prompting.cancelled() and prompting.exception() is not None
 
 
 def _not_done(response: PromptResponse, talk: TurnStream) -> AgentError:
     if response.stop_reason == "cancelled" and talk.was_unanswered:
-        return AgentError("nobody answered its question in time, so it stopped")
+        return AgentError("its question was not answered in time, so it stopped")
     return AgentError(_WHY_NOT_DONE[response.stop_reason])
 
 
 async def _written_down(heard: Heard, workdir: str | None) -> AgentEvent | None:
-    """A file that came inside a message is put where the others are. None if it cannot be."""
+    """Write an enclosed file into the session's folder. None if that is not possible."""
     if not isinstance(heard, Enclosed):
         return heard
     return None if workdir is None else await asyncio.to_thread(_write, heard, Path(workdir))

@@ -1,9 +1,8 @@
 """
-The agent's program while it runs, and the connection over which many turns talk to it at once.
+The agent's running program, and the connection that many turns share.
 
-Errors of the protocol become ours here. What comes for a session in which no turn runs goes to
-nobody: the replay of a session that is loaded, and whatever an agent says after it was told to
-stop.
+Errors of the protocol become agent errors here. Updates for a session in which no turn runs are
+dropped: the replay of a session that is loaded, and what an agent sends after a cancel.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 class Peer:
     """
-    One that runs. `is_spoilt`: a turn in it would not stop, so it takes no new ones; the last to
-    leave must `close` it.
+    A running program. `talks` are its running turns by session. `is_spoilt`: a turn in it did not
+    stop, so it gets no new ones, and is closed after the last.
     """
 
     def __init__(self, name: str, program: Program, folder: str) -> None:
@@ -93,12 +92,13 @@ class Peer:
 
     @classmethod
     async def start(cls, spec: AgentSpec) -> Peer:
-        """The program at work and introduced. Raises AgentRefused or AgentUnavailable."""
+        """Start the program and initialize it. Raises AgentRefused or AgentUnavailable."""
         folder = _neutral_folder()
         program = await start(spec.argv, env=spec.env, cwd=folder, memory=spec.memory)
         peer = cls(spec.name, program, folder)
         try:
             await peer._introduce()
+        # A cancelled turn, too, must not leave a program behind that no `AgentProcess` knows.
         except BaseException:
             await peer.close()
             raise
@@ -106,11 +106,11 @@ class Peer:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can still be talked to."""
+        """Whether the connection is open."""
         return self._wire.is_open
 
     def takes(self, *, images: bool) -> Takes:
-        """What it can be shown, pictures only if they are allowed."""
+        """Return what may be sent inline; `images`: the operator allows images."""
         prompt = self._can.prompt_capabilities
         if prompt is None:
             return Takes()
@@ -121,21 +121,21 @@ class Peer:
         )
 
     async def new_session(self, cwd: str | None) -> str:
-        """Its name for a conversation that it knows nothing of."""
+        """Open an empty session and return the agent's id of it."""
         request = NewSessionRequest(cwd=cwd or self._folder, mcp_servers=[])
         session = (await self._request("session_new", request, NewSessionResponse)).session_id
         self._sessions.add(session)
         return session
 
     async def holds(self, session: str, cwd: str | None) -> bool:
-        """Whether it knows this conversation, or can be made to remember it from an earlier run."""
+        """Return whether the session is open, after restoring it from an earlier run if needed."""
         if session not in self._sessions and await self._remembers(session, cwd or self._folder):
             self._sessions.add(session)
         return session in self._sessions
 
     async def _remembers(self, session: str, cwd: str) -> bool:
-        """To resume is quicker: nothing is told again."""
         sessions = self._can.session_capabilities
+        # First, because it is faster: session/load sends the whole history as updates.
         if sessions is not None and sessions.resume is not None:
             resume = ResumeSessionRequest(cwd=cwd, session_id=session, mcp_servers=[])
             if await self._succeeds(self._request("session_resume", resume, ResumeSessionResponse)):
@@ -146,10 +146,7 @@ class Peer:
         return False
 
     async def _succeeds(self, request: Awaitable[object]) -> bool:
-        """
-        An agent may have forgotten a session, and is then told what was in it; one that is gone is
-        an error.
-        """
+        """Return whether the request succeeded. Raises AgentError if the program is gone."""
         try:
             await request
         except AgentRefused:
@@ -157,20 +154,19 @@ class Peer:
         except AgentError:
             if not self.is_alive:
                 raise
+            # It has lost the session: the caller opens a new one and sends the history.
             return False
 
         return True
 
     async def prompt(self, session: str, blocks: list[Block]) -> PromptResponse:
-        """
-        Returns when the turn is over; what is said meanwhile goes to the talk of that session.
-        """
+        """Send the prompt and wait for the end of the turn. Updates go to the session's talk."""
         request = PromptRequest(session_id=session, prompt=blocks)
         return await self._request("session_prompt", request, PromptResponse)
 
     async def cancel(self, session: str) -> None:
-        """Tell it to stop. The prompt then returns."""
-        with contextlib.suppress(ConnectionError):  # it is gone: it has stopped
+        """Cancel the session's prompt, which then returns."""
+        with contextlib.suppress(ConnectionError):  # the program is gone, and the turn with it
             await notify_model(
                 self._connection,
                 AGENT_METHODS["session_cancel"],
@@ -178,11 +174,11 @@ class Peer:
             )
 
     def drop(self, session: str) -> None:
-        """A session that is not to be talked to again."""
+        """Forget a session, without a message to the agent."""
         self._sessions.discard(session)
 
     async def end_session(self, session: str) -> None:
-        """Let it forget a conversation, if it can and knows of it."""
+        """Close a session, if it is open here and the agent supports that."""
         can = self._can.session_capabilities
         is_known = session in self._sessions
         self.drop(session)
@@ -192,7 +188,7 @@ class Peer:
             )
 
     async def close(self) -> None:
-        """End it, with all that came out of it."""
+        """Disconnect, and kill the program with all its descendants."""
         try:
             await self._connection.close()
         finally:
@@ -232,7 +228,9 @@ class Peer:
             raise AgentUnavailable(await self._why_it_ended()) from exc
         except RequestError as exc:
             raise self._translated(exc) from exc
-        except ValueError:  # its text holds what was said, which is nobody else's business
+        # Pydantic quotes the answer in its error, which may contain messages of users; hence no
+        # cause either.
+        except ValueError:
             raise AgentError(
                 f"{self._name} answered {AGENT_METHODS[method]} with something else"
             ) from None
@@ -243,10 +241,11 @@ class Peer:
             return AgentRefused(login, words=", ".join(self._logins))
         details = exc.data.get("details") if isinstance(exc.data, dict) else exc.data
         reason = f"{exc}: {details}" if isinstance(details, str) and details else str(exc)
-        said = " ".join(reason.split())[:_LONGEST_REASON]
+        text = " ".join(reason.split())[:_LONGEST_REASON]
+        # For example a lost session: AgentUnavailable causes a retry, which opens a new one.
         if exc.code == _NO_SUCH_THING:
-            return AgentUnavailable("the agent reports that something is not there", words=said)
-        return AgentError(f"the agent reports an error: {said}")
+            return AgentUnavailable("the agent reports that something is not there", words=text)
+        return AgentError(f"the agent reports an error: {text}")
 
     async def _why_it_ended(self) -> str:
         try:
@@ -256,7 +255,8 @@ class Peer:
             return "the agent's program does not answer any more"
 
     async def _handle(self, method: str, params: object, is_notification: bool) -> BaseModel | None:
-        """What the program wants of us, in a task of its own."""
+        """Handle one request or notification of the program, in a task of its own."""
+        # No await on this path: tasks keep the order of their messages only up to their first one.
         if method == CLIENT_METHODS["session_update"]:
             self._heard(params)
             return None
@@ -270,7 +270,7 @@ class Peer:
         try:
             notification = SessionNotification.model_validate(params)
         except ValueError:
-            return  # a kind of update that a later protocol has
+            return  # a kind of update from a later version of the protocol
         talk = self.talks.get(notification.session_id)
         if talk is not None:
             talk.hear(notification)
@@ -284,16 +284,14 @@ class Peer:
         return await talk.permission(request) if talk is not None else cancelled()
 
     async def _until_there_is_room(self) -> None:
-        """An agent that talks faster than it is heard is held up."""
+        # Nothing is read while one turn's queue is full. The pipe then fills, and the agent blocks.
         for talk in tuple(self.talks.values()):
             await talk.room.wait()
 
 
 def _neutral_folder() -> str:
-    """
-    Where programs start, one for all of this user: sessions have their own, and a kill leaves no
-    litter.
-    """
+    """Return the folder in which programs start. Sessions have folders of their own."""
+    # One per user: a folder for each start would stay behind after a kill.
     folder = Path(tempfile.gettempdir(), f"turngate-{os.getuid()}")
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -301,7 +299,8 @@ def _neutral_folder() -> str:
     except OSError as exc:
         raise AgentRefused(f"{folder} cannot be made: {exc.strerror}") from exc
 
+    # The name is predictable: another user may have put a folder or a link of theirs there.
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise AgentRefused(f"{folder} is somebody else's; remove it")
+        raise AgentRefused(f"{folder} belongs to another user; remove it")
 
     return str(folder)

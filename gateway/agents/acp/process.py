@@ -1,5 +1,6 @@
 """
-Keeps the agent's program running: started with the first turn, started again when it has died.
+The lifecycle of the agent's program: started by the first turn, restarted with backoff after its
+death.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from turngate.gateway.domain.backoff import Backoff
 from turngate.gateway.domain.errors import AgentUnavailable
 
 _BACKOFF = Backoff(first=0.5, longest=60.0)
-# A turn waits so long for a program that is to be started again; else another agent may do better.
+# Seconds that a turn waits for a restart. If it takes longer, the turn fails, and a retry or
+# a fallback follows.
 _WORTH_WAITING = 1.0
 
 
 class AgentProcess:
-    """Has one program that takes turns, and perhaps others that finish what runs in them."""
+    """One program for new turns, and possibly retired ones that finish their last turns."""
 
     def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec
@@ -28,7 +30,8 @@ class AgentProcess:
         self._not_before = 0.0
 
     async def running(self) -> Peer:
-        """The program, started if there is none. Raises AgentUnavailable or AgentRefused."""
+        """Return the program, started if needed. Raises AgentUnavailable or AgentRefused."""
+        # Turns that arrive together must not start one program each.
         async with self._starting:
             if self._peer is not None and not self._peer.is_alive:
                 await self._died(self._peer)
@@ -39,28 +42,28 @@ class AgentProcess:
 
     @property
     def at_hand(self) -> Peer | None:
-        """The program, if it runs; it is not started."""
+        """Return the program if it runs, without starting it."""
         return self._peer if self._peer is not None and self._peer.is_alive else None
 
     def praise(self) -> None:
-        """A turn went well: whatever killed the program before is over."""
+        """Reset the backoff after a successful turn."""
         self._deaths = 0
 
     def retire(self, peer: Peer) -> None:
-        """It takes no more turns, and ends when those that run in it have."""
+        """Send it no more turns. `look_after` ends it after the last of those that run."""
         peer.is_spoilt = True
         if self._peer is peer:
             self._peer = None
 
     async def look_after(self, peer: Peer) -> None:
-        """A turn has left it: perhaps it is dead, or was the last that held it."""
+        """End a program that a turn has left, if it is dead, or retired and without turns."""
         if not peer.is_alive:
             await self._died(peer)
         if peer.is_spoilt and not peer.talks:
             await self._end(peer)
 
     async def close(self) -> None:
-        """End them all."""
+        """End all programs."""
         peers = self._peers
         self._peers = set()
         self._peer = None
@@ -81,19 +84,19 @@ class AgentProcess:
             raise
 
     async def _died(self, peer: Peer) -> None:
-        """Many turns may find out, and one tidies up."""
+        # Every turn of a dead program gets here, and only the first may count the death.
         if self._peer is peer:
             self._peer = None
             self._pause()
             await self._end(peer)
 
     def _pause(self) -> None:
-        """Longer each time, until a turn went well."""
         pause = _BACKOFF.pause(self._deaths)
         self._deaths += 1
         self._not_before = asyncio.get_running_loop().time() + pause
 
     async def _end(self, peer: Peer) -> None:
         if peer in self._peers:
+            # Before the await: another turn may get here while the program is being closed.
             self._peers.discard(peer)
             await peer.close()

@@ -1,8 +1,8 @@
 """
-What the agent is told in a turn, as blocks of the protocol.
+The prompt of a turn, as blocks of the protocol.
 
-An agent that holds the conversation is told what is new and nothing else. One that does not is told
-who it is, where it speaks, and what was said before. Reads files, so it is called in a thread.
+An agent that holds the conversation gets only what is new. Any other gets the system prompt, the
+context and the history as well. Reads files, so it is called in a thread.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Block = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takes:
-    """What an agent can be shown beside text and the names of files."""
+    """What an agent accepts inline, beside text and links to files."""
 
     images: bool = False
     sound: bool = False
@@ -73,8 +73,7 @@ class Takes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """
-    What a turn has to tell beside the new messages: all of it to an agent that knows nothing of the
-    conversation.
+    What is sent beside the new messages. `is_first`: the agent knows nothing of the conversation.
     """
 
     is_first: bool
@@ -84,7 +83,7 @@ class Told:
 
 
 def blocks(turn: Turn, told: Told, takes: Takes) -> list[Block]:
-    """The prompt of one turn, never empty."""
+    """Build the prompt of one turn, never empty."""
     files = _Files(takes)
     before = _preface(turn, told)
     preface: list[Block] = [text_block(before)] if before else []
@@ -97,29 +96,29 @@ def _preface(turn: Turn, told: Told) -> str:
     paragraphs = [
         turn.system if told.system else "",
         turn.context if told.context else "",
-        _said(turn, told.entries, _BEFORE if told.is_first else _MEANWHILE),
+        _transcript(turn, told.entries, _BEFORE if told.is_first else _MEANWHILE),
     ]
     return "\n\n".join(filter(None, paragraphs))
 
 
-def _said(turn: Turn, entries: tuple[Entry, ...], heading: str) -> str:
+def _transcript(turn: Turn, entries: tuple[Entry, ...], heading: str) -> str:
     lines = [
         _line(each) for each in dialogue(replace(turn, history=entries, messages=()), images=False)
     ]
     return "\n\n".join((heading, *lines, _OVER)) if lines else ""
 
 
-def _line(said: Utterance) -> str:
-    """Who said what, and which tools were used."""
-    words = [each.text for each in said.content if isinstance(each, TextBlock)]
+def _line(utterance: Utterance) -> str:
+    words = [each.text for each in utterance.content if isinstance(each, TextBlock)]
     used = [
         f"[used {call.name}, which gave: {cut(call.result, _LONGEST_RESULT)}]"
-        for call in said.calls
+        for call in utterance.calls
     ]
-    return f"{'They' if said.by_person else 'You'}: {' '.join((*words, *used))}"
+    return f"{'They' if utterance.by_person else 'You'}: {' '.join((*words, *used))}"
 
 
 def _heard(message: InboundMessage, files: _Files, *, shared: bool) -> Iterator[Block]:
+    # In a shared chat also for a file without text: the mark before it names the sender.
     if message.text.strip() or not message.attachments or shared:
         yield text_block(spoken(message, shared=shared))
     for attachment in message.attachments:
@@ -127,17 +126,14 @@ def _heard(message: InboundMessage, files: _Files, *, shared: bool) -> Iterator[
 
 
 class _Files:
-    """The files of one turn, and what they may still weigh together."""
+    """The files of one turn, within a common size limit for those sent inline."""
 
     def __init__(self, takes: Takes) -> None:
         self._takes = takes
         self._left = LARGEST_IN_ALL
 
     def block(self, file: Attachment) -> Block:
-        """
-        Inline if the agent can take it so; else its path. One that cannot be read is a stand-in,
-        not an error.
-        """
+        """Return a file inline if the agent accepts that, else a link; text if it is unreadable."""
         if file.path is None:
             return text_block(stand_in(file, "it is not here"))
 
@@ -146,6 +142,7 @@ class _Files:
         except OSError:
             return text_block(stand_in(file, "it is no longer here"))
 
+        # Shorter than the file: it exceeds the limit.
         inline = self._inline(file, file.path, content) if len(content) == size else None
         if inline is None:
             return _link(file, file.path, size)

@@ -1,6 +1,5 @@
 """
-Permission requests as questions with options, and what was chosen as the answer that the protocol
-wants.
+Permission requests as questions with options, and the chosen option as a response of the protocol.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ MOST_OPTIONS = 20
 
 
 def labels(options: Sequence[PermissionOption]) -> dict[str, str]:
-    """What people read of each option, and what the agent calls it. No two read the same."""
+    """Return the agent's option ids by the labels for users, which are made unique."""
     named: dict[str, str] = {}
     for option in options[:MOST_OPTIONS]:
         label, number = option.name, 1
@@ -25,18 +24,18 @@ def labels(options: Sequence[PermissionOption]) -> dict[str, str]:
 
 
 def selected(option_id: str) -> RequestPermissionResponse:
-    """That option was chosen."""
     return RequestPermissionResponse(
         outcome=AllowedOutcome(outcome="selected", option_id=option_id)
     )
 
 
 def cancelled() -> RequestPermissionResponse:
-    """Nothing was chosen, and nothing will be."""
+    """Return the response for a question that will not be answered: the turn is being stopped."""
     return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
 
 
 def unanswered(options: Sequence[PermissionOption]) -> RequestPermissionResponse:
-    """Nobody answered: that is a no, this once, if the agent has a word for it."""
+    """Return the response for a question without an answer in time: permission denied, once."""
+    # Never "reject_always": no user has decided that. Without either the turn is cancelled.
     refusal = next((each for each in options if each.kind == "reject_once"), None)
     return selected(refusal.option_id) if refusal is not None else cancelled()

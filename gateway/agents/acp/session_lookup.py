@@ -1,4 +1,4 @@
-"""Which of the agent's sessions a turn belongs to, and what has to be told in it."""
+"""Find the agent's session for a turn, and decide what has to be sent in it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ from turngate.gateway.domain.agent_events import Turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSession:
-    """
-    The session for a turn: as it will be remembered, what is to be told in it, and where that is
-    written down.
-    """
+    """The session for a turn: its state after the prompt, what to send, and where to store it."""
 
     held: Held
     told: Told
@@ -31,15 +28,15 @@ class FoundSession:
 
 
 async def opened(peer: Peer, turn: Turn, agent: str) -> FoundSession:
-    """
-    The session that the agent holds for ours, else a new one in which it is told what was said.
-    """
+    """Return the session that the agent holds for ours, else a new one that gets the history."""
     memory = SessionMap(turn.workdir, agent)
     held = await asyncio.to_thread(memory.recall)
 
     if held is not None and held.session in peer.talks:
+        # A turn runs in it, and a session takes one prompt at a time. This turn gets a session of
+        # its own, which is not stored: the other stays the one of this conversation.
         held = None
-        memory = SessionMap(None, agent)  # a turn runs in it: this one is apart from it
+        memory = SessionMap(None, agent)
     elif held is not None and not await _goes_on(peer, held, turn):
         held = None
 
@@ -53,7 +50,7 @@ async def opened(peer: Peer, turn: Turn, agent: str) -> FoundSession:
 
 
 async def _goes_on(peer: Peer, held: Held, turn: Turn) -> bool:
-    """Whether what the agent remembers is what was said."""
+    """Return whether the agent's session exists and agrees with the transcript."""
     return not is_rewound(held, turn.history) and await peer.holds(held.session, turn.workdir)
 
 
@@ -67,7 +64,7 @@ def _news(held: Held, turn: Turn) -> Told:
 
 
 def _asked(held: Held, turn: Turn) -> Held:
-    """As it will be once this turn has been asked."""
+    """Return the state after the prompt of this turn."""
     return replace(
         held,
         through=last_seq(turn.history),

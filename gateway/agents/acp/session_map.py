@@ -1,9 +1,8 @@
 """
-Which of the agent's sessions stands for which of ours, and what it has heard of it.
+Which of the agent's sessions belongs to which of ours, and how much of it the agent knows.
 
-Kept in the folder of the conversation, so that it outlives the daemon and goes with the
-conversation. The agent works there, too, and may write what it likes: whatever is read here is
-checked, and at worst a new session is opened.
+Stored in the session's folder, so that it survives a restart and is deleted with the session. The
+agent can write there, too: everything read is checked, and at worst a new session is opened.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from turngate.gateway.domain.transcript import (
 )
 
 _LONGEST = 10_000
+# The agent may have put a symbolic link or a FIFO there: neither is to be followed or waited for.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -33,11 +33,10 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """
-    A session that the agent holds.
+    A session that the agent holds, as of its last turn.
 
-    When it was last asked, the transcript reached `through`, and it got `asked` messages. `system`
-    and `context` are digests of what it was told of itself and of the place. `cost` is what the
-    session had cost by then, as it counts.
+    The transcript then ended at entry `through`, and `asked` messages were sent. `system` and
+    `context` are digests of the prompts it knows. `cost` is its total for the session, in USD.
     """
 
     session: str
@@ -49,9 +48,7 @@ class Held:
 
 
 class SessionMap:
-    """
-    What is remembered of one agent in the folder of one conversation; without a folder, nothing.
-    """
+    """The file of one agent in the folder of one session; without a folder nothing is kept."""
 
     def __init__(self, workdir: str | None, agent: str) -> None:
         self._file = (
@@ -59,7 +56,7 @@ class SessionMap:
         )
 
     def recall(self) -> Held | None:
-        """None if there is nothing, or nothing that makes sense."""
+        """Read the file. None if it is missing or invalid."""
         if self._file is None:
             return None
         try:
@@ -69,13 +66,11 @@ class SessionMap:
             return None
 
     def keep(self, held: Held) -> None:
-        """
-        Replaces what was there, all or nothing. Where nothing can be written, the next daemon
-        begins anew.
-        """
+        """Replace the file atomically. A failure is ignored: the agent then gets history again."""
         if self._file is None:
             return
 
+        # A random name, so that the agent cannot put a link there beforehand.
         draft = self._file.with_name(f"{self._file.name}.{secrets.token_hex(4)}")
         try:
             with os.fdopen(os.open(draft, _WRITE, 0o600), "w") as file:
@@ -86,35 +81,31 @@ class SessionMap:
                 draft.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """The session is of no use any more."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.unlink(missing_ok=True)
 
 
 def is_rewound(held: Held, history: Sequence[Entry]) -> bool:
-    """
-    Whether what the agent was last asked has been taken back: it remembers what is no longer so.
-    """
+    """Return whether messages that the agent knows were removed from the transcript."""
+    # The last turn added at least its messages after `through`: without any, it was undone.
     return last_seq(history) <= held.through
 
 
 def last_seq(history: Sequence[Entry]) -> int:
-    """How far a transcript reaches."""
+    """Return the number of the last entry; 0 without entries."""
     return max((entry.seq for entry in history), default=0)
 
 
 def unheard(held: Held, history: Sequence[Entry]) -> tuple[Entry, ...]:
-    """
-    What was said since it was last asked and not by it or to it: by another agent, or on a
-    schedule.
-    """
+    """Return the entries since its last turn that it does not know: turns of others, deliveries."""
     missed: list[Entry] = []
     asked = 0
 
     for entry in history:
         if entry.seq <= held.through or entry.origin is Origin.SUMMARY:
             continue
+        # The first `asked` messages and what follows them are its own last turn.
         asked += entry.role is Role.USER and entry.origin is Origin.CHAT
         if asked > held.asked or entry.origin is Origin.DELIVERY:
             missed.append(entry)

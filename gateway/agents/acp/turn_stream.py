@@ -1,6 +1,5 @@
 """
-One turn with an agent that runs: what it says comes in here, and what people answer goes back to
-it.
+One running turn: the queue of the agent's updates, and the answers to its permission requests.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ MOST_WAITING = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """A question that somebody is thinking about."""
+    """An open question; `at` is the loop time when it was asked."""
 
     at: float
     answer: asyncio.Future[str | None]
@@ -41,14 +40,14 @@ class _Asked:
 
 class TurnStream:
     """
-    A turn that runs. `room` is set while more may be said. `cost` is what the session had cost
-    before.
+    A running turn. `room` is set while the queue is not full. `cost` is the session's total before.
 
-    `was_unanswered`: nobody answered a question of it, which may be why it ends.
+    `was_unanswered`: a question got no answer in time, which may be why the turn ends.
     """
 
     def __init__(self, *, cost: float = 0.0, timeout: timedelta | None = None) -> None:
         self._reading = Reading(cost)
+        # Unbounded, because `hear` cannot wait: `room` pauses the reading of the pipe instead.
         self._events: asyncio.Queue[Heard | None] = asyncio.Queue()
         self._asked: dict[str, _Asked] = {}
         self._numbers = count(1)
@@ -63,16 +62,15 @@ class TurnStream:
 
     @property
     def reading(self) -> Reading:
-        """What was made of its updates."""
         return self._reading
 
     def hear(self, notification: SessionNotification) -> None:
-        """An update, as it comes. After the end of the turn nobody listens."""
+        """Queue the events of one update. After the end of the turn they are dropped."""
         for event in self._reading.events(notification):
             self._put(event)
 
     async def permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
-        """Ask a person, and wait for the answer. The time that takes is not the agent's."""
+        """Ask the user and wait for the answer. That time does not count towards the timeout."""
         options = labels(request.options)
         if self._is_over or not options:
             return cancelled()
@@ -89,7 +87,7 @@ class TurnStream:
         return self._outcome(request, options.get(chosen or ""))
 
     def answer(self, ask: str, option: str | None) -> None:
-        """What a person chose; None if nobody did."""
+        """Pass on the chosen option; None: no answer in time. Late answers are ignored."""
         asked = self._asked.pop(ask, None)
         if asked is None:
             return
@@ -98,9 +96,7 @@ class TurnStream:
         asked.answer.set_result(option)
 
     async def next(self) -> Heard | None:
-        """
-        What it says next; None when the turn is over. Raises AgentError if that takes too long.
-        """
+        """Wait for the next event; None at the end. Raises AgentError after the turn's timeout."""
         try:
             async with asyncio.timeout_at(None if self._asked else self._deadline):
                 event = await self._events.get()
@@ -115,12 +111,14 @@ class TurnStream:
         return event
 
     def over(self, prompting: asyncio.Future[PromptResponse]) -> None:
-        """The agent has answered the prompt: whatever it said before that has come in."""
+        """Mark the end of the queue: the agent has answered the prompt."""
+        # Earlier updates are queued by now: their tasks were scheduled before this callback.
         self._events.put_nowait(None)
 
     def leave(self) -> None:
-        """Nobody listens any more, and nobody will answer."""
+        """Drop further events, and cancel the open questions. May be called again."""
         self._is_over = True
+        # This queue is not emptied any more, and must not block the turns on the same connection.
         self.room.set()
         for ask in tuple(self._asked):
             self.answer(ask, None)

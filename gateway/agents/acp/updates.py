@@ -1,5 +1,5 @@
 """
-What the agent tells while it works, as our events. Whatever has no place in a chat is left out.
+Updates of the Agent Client Protocol as our events. Those without a place in a chat are left out.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ ToolContent = ContentToolCallContent | FileEditToolCallContent | TerminalToolCal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enclosed:
-    """
-    A file that came inside a message, in base64. It has to be written down before it can go out.
-    """
+    """A file inside a message, in base64. It must be written to disk before it can be sent."""
 
     data: str
     mime: str | None
@@ -71,19 +69,20 @@ Heard = AgentEvent | Enclosed
 
 class Reading:
     """
-    Reads the updates of one turn. `cost` is what the session had cost, as the agent counts, and
-    then costs.
+    The updates of one turn. `cost` is the agent's total for the session, in USD: before the turn,
+    then updated by it.
     """
 
     def __init__(self, cost: float = 0.0) -> None:
         self._cost_before = cost
         self.cost = cost
         self._tools: dict[str, Tool] = {}
+        # Tools that were announced without input, and are not shown yet.
         self._held: set[str] = set()
         self._message: str | None = None
 
     def events(self, notification: SessionNotification) -> Iterator[Heard]:
-        """What an update says."""
+        """Convert one update."""
         match notification.update:
             case AgentMessageChunk(content=content, message_id=message):
                 yield from self._words(content, message)
@@ -100,8 +99,8 @@ class Reading:
 
     def tool(self, told: ToolCallStart | ToolCallUpdate) -> Iterator[Tool]:
         """
-        A tool that begins, goes on or ends. One that waits for its input is not shown yet: it has
-        nothing to say, and one of which only the end is heard is shown all the same.
+        Convert the start, progress or end of a tool. A pending tool is held back until its input is
+        known. A tool of which only the end is reported yields a start as well.
         """
         id_ = told.tool_call_id
         shown = None if id_ in self._held else self._tools.get(id_)
@@ -118,22 +117,21 @@ class Reading:
             del self._tools[id_]
 
     def question(self, told: ToolCallUpdate) -> str:
-        """What a tool wants to do, for the person who is asked whether it may."""
+        """Return the text of a permission request: what the tool is about to do."""
         tool = _merged(self._tools.get(told.tool_call_id), told)
         what = tool.title or tool.name
         details = "\n".join(filter(None, map(_shown, told.content or ()))) or _listed(
             told.raw_input
         )
-        is_said = details.partition(": ")[2] in ("", what)
+        # The only argument may repeat the title, as a shell command does ("command: rm -r .").
+        is_repeated = details.partition(": ")[2] in ("", what)
         return f"The agent asks for permission: {what}" + (
-            "" if is_said else f"\n\n{_cut(details)}"
+            "" if is_repeated else f"\n\n{_cut(details)}"
         )
 
     def spent(self, response: PromptResponse) -> Usage | None:
-        """
-        Of the whole turn; None if the agent does not say. A cost below the last one was counted
-        anew.
-        """
+        """Return the usage of the whole turn; None if the agent reports none."""
+        # The protocol reports the total of the session. A total below the last one began at zero.
         cost = self.cost - self._cost_before if self.cost >= self._cost_before else self.cost
         usage = response.usage
         if usage is None:
@@ -148,14 +146,14 @@ class Reading:
         )
 
     def _words(self, content: Content, message: str | None) -> Iterator[Heard]:
-        """Two messages in a row are two paragraphs."""
+        # A new message id begins a new paragraph; chunks of one message are joined as they are.
         is_next = message is not None and self._message is not None and message != self._message
         self._message = message or self._message
-        for event in _said(content):
+        for event in _events_of(content):
             yield Text(f"\n\n{event.text}") if is_next and isinstance(event, Text) else event
 
 
-def _said(content: Content) -> Iterator[Heard]:
+def _events_of(content: Content) -> Iterator[Heard]:
     match content:
         case TextContentBlock(text=text):
             yield Text(text)
@@ -174,7 +172,7 @@ def _said(content: Content) -> Iterator[Heard]:
 
 
 def _path_in(uri: str) -> str | None:
-    """Of a file on this machine; None for whatever lies elsewhere."""
+    """Return the path of a local file; None for any other address."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -183,7 +181,7 @@ def _path_in(uri: str) -> str | None:
 
 
 def _merged(tool: Tool | None, told: ToolCallStart | ToolCallUpdate) -> Tool:
-    """An update says only what is new."""
+    # An update contains only the fields that changed.
     title = told.title or (tool.title if tool else None)
     name = told.kind if told.kind and told.kind != "other" else None
     return Tool(
@@ -201,6 +199,7 @@ def _short(title: str | None) -> str:
 
 def _as_json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
+    # Wrapped when cut, so that the result is still valid JSON.
     return (
         text
         if len(text) <= LONGEST_INPUT
@@ -209,7 +208,7 @@ def _as_json(value: object) -> str:
 
 
 def output_of(told: ToolCallStart | ToolCallUpdate) -> str | None:
-    """What came out, in words: what it shows to people, else what it gave to the model."""
+    """Return a tool's output as text: its content for users, else its raw output."""
     text = "\n".join(filter(None, map(_shown, told.content or ())))
     if not text and told.raw_output is not None:
         text = told.raw_output if isinstance(told.raw_output, str) else _as_json(told.raw_output)
@@ -227,7 +226,6 @@ def _shown(content: ToolContent) -> str:
 
 
 def _listed(value: object) -> str:
-    """Arguments as people read them."""
     if not isinstance(value, dict):
         return ""
     return "\n".join(

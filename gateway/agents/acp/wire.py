@@ -1,7 +1,7 @@
 """
-The line to the agent's program: one JSON object each, bounded in length.
+The connection to the agent's program: one JSON object per line, of limited length.
 
-The package behind it trusts what it is handed, so whatever is not a message of JSON-RPC is dropped
+The acp package does not check what it receives, so lines that are no JSON-RPC messages are dropped
 here.
 """
 
@@ -18,15 +18,14 @@ from turngate.gateway.domain.serialization import Json
 LONGEST_LINE = 32_000_000
 """In bytes: a picture fits, and a program that never ends its line does not fill memory."""
 
+# Escapes of surrogates. Bytes that are no UTF-8 are replaced, so only escapes can produce halves.
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class Wire:
     """
-    Messages to and from a program. `room` is awaited before each is read: it may hold the program
-    up.
-
-    `is_open` until the program has closed its end.
+    The transport of `acp.connection.Connection`. `room` is awaited before each read, so it can
+    pause the program. `is_open` until the program has closed its stdout.
     """
 
     def __init__(
@@ -41,22 +40,19 @@ class Wire:
         self.is_open = True
 
     async def send(self, message: dict[str, Json]) -> None:
-        """
-        Whether it arrived is for the reading side to find out: a program that is gone reads nothing
-        more.
-        """
+        """Send one message. Does not report that the program is gone: `receive` finds that out."""
         try:
             self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
             await self._writer.drain()
-        except (ConnectionError, RuntimeError):  # it is gone, or its standard input was closed
+        except (ConnectionError, RuntimeError):  # the program is gone, or its stdin was closed
             return
 
     async def receive(self) -> dict[str, Json] | None:
-        """The next message; None when there will be none."""
+        """Return the next message; None at the end."""
         while True:
             await self._room()
-            # A line that is there already is read without a pause, and whoever takes the messages
-            # needs one.
+            # Reading a buffered line does not yield to the event loop, and the tasks that handle
+            # messages have to run in between.
             await asyncio.sleep(0)
             line = await self._line()
             if line is None:
@@ -68,17 +64,17 @@ class Wire:
                 return message
 
     async def close(self) -> None:
-        """Say nothing more."""
         self._writer.close()
 
     async def _line(self) -> bytes | None:
-        """Empty if it was too long: it is read to its end and dropped."""
+        """Read one line; None at the end, empty for a line that is too long."""
         pieces: list[bytes] = []
         length = 0
 
         while True:
             try:
                 piece = await self._reader.readuntil(b"\n")
+            # The line exceeds the reader's buffer limit, and stays in the buffer until it is taken.
             except asyncio.LimitOverrunError as exc:
                 piece = await self._reader.readexactly(exc.consumed)
             except (asyncio.IncompleteReadError, ConnectionError):
@@ -91,10 +87,7 @@ class Wire:
 
 
 def parsed(line: bytes) -> dict[str, Json] | None:
-    """
-    The message in a line, or None if it is none. There are no half characters in it, which nobody
-    could keep.
-    """
+    """Return the message in a line, without unpaired surrogates; None if it is no message."""
     try:
         message = json.loads(line.decode("utf-8", "replace"), parse_constant=_no_number)
         if _HALF.search(line):
@@ -106,7 +99,7 @@ def parsed(line: bytes) -> dict[str, Json] | None:
 
 
 def _no_number(name: str) -> None:
-    """NaN and its like are no JSON, and nobody could be told of them."""
+    """Read NaN and Infinity as null: they are no JSON, but Python's parser accepts them."""
 
 
 def _mended(value: Json) -> Json:
@@ -122,10 +115,7 @@ def _mended(value: Json) -> Json:
 
 
 def _is_sound(message: dict[str, Json]) -> bool:
-    """
-    A request, a notification or a response, with an id and an error of the types that they must
-    have.
-    """
+    """Return whether it is a request, a notification or a response with fields of valid types."""
     has_id = isinstance(message.get("id"), int | str) and not isinstance(message.get("id"), bool)
     if "method" in message:
         return isinstance(message["method"], str) and (has_id or "id" not in message)

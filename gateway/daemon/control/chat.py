@@ -61,13 +61,12 @@ class Chat:
 
 
 def chat_requests(screens: Screens, commands: Sequence[ChatCommand]) -> Requests:
-    """
-    `chat` by name, on the screens of the terminal. The empty name is the conversation without one.
-    """
+    """Return the verb by name. `screens` is the adapter of the terminal."""
 
     async def chat(asked: Chat, line: Line) -> Json:
         conversation = asked.session or ""
         with screens.watch(conversation) as watch:
+            # Filled before the first await: no later event of the turn may precede its beginning.
             backlog = _Backlog()
             backlog.put(Hello(commands=tuple(commands)))
             _put_what_runs(watch, backlog)
@@ -86,13 +85,13 @@ def chat_requests(screens: Screens, commands: Sequence[ChatCommand]) -> Requests
 
 
 async def _listen(screens: Screens, conversation: str, line: Line, backlog: _Backlog) -> None:
-    """Until the terminal hangs up."""
+    """Receive messages until the terminal disconnects."""
     while True:
         try:
-            said = await line.next()
-            if said is None:
+            request = await line.next()
+            if request is None:
                 return
-            message = from_dict(Say, said.get("say"))
+            message = from_dict(Say, request.get("say"))
         except ConnectionError:
             return
         except MalformedRecord as exc:
@@ -114,7 +113,7 @@ async def _say(screens: Screens, conversation: str, message: Say) -> MessageStor
 
 
 def too_long(size: int) -> str:
-    """Why a message of that many bytes is not taken, and what to do instead."""
+    """Return why a message of this size in bytes is refused, and what to do instead."""
     return (
         f"a message of {size:,} bytes is too long; send at most {LARGEST_MESSAGE:,}, or name "
         "a file instead"
@@ -122,7 +121,7 @@ def too_long(size: int) -> str:
 
 
 def _put_what_runs(watch: Watch, backlog: _Backlog) -> None:
-    """A turn that is under way is told from its beginning, as if it happened now."""
+    """Queue the events of a running turn from its beginning, as if it happened now."""
     live = watch.live
     if live is None:
         return
@@ -145,8 +144,8 @@ def _is_for_reading(shown: Shown) -> bool:
 
 class _Backlog:
     """
-    Events that the terminal has not read yet. When it is full, it ends with FellBehind and keeps
-    nothing more.
+    The events that the terminal has not read yet. A full backlog ends with FellBehind, and later
+    events are dropped.
     """
 
     def __init__(self) -> None:
@@ -157,7 +156,7 @@ class _Backlog:
         self._some = asyncio.Event()
 
     def put(self, event: ChatEvent) -> None:
-        """Never waits."""
+        """Add an event without waiting. Consecutive text of one turn is joined."""
         match event:
             case Happened(turn=turn, event=Text(text=text)) if turn == self._text_of:
                 self._pieces.append(text)
@@ -171,17 +170,18 @@ class _Backlog:
         self._some.set()
 
     async def pass_on(self, line: Line) -> None:
-        """Give the terminal one event after the other, as fast as it takes them."""
+        """Send the events in order, as fast as the terminal reads them."""
         try:
             while True:
                 await self._some.wait()
+                # Text is closed only when all else is sent: until then more of it is joined.
                 if not self._waiting:
                     self._end_text()
                     self._some.clear()
                 while self._waiting:
                     await line.item(event_json(self._waiting.popleft()))
         except ConnectionError:
-            return  # it hung up; whoever listens hears it too
+            return  # the terminal has disconnected, which ends `_listen` as well
 
     def _end_text(self) -> None:
         if self._text_of is not None:

@@ -1,6 +1,6 @@
 """
-What crosses the control socket during a terminal conversation: each event as an object with its
-name as only key.
+The events of a terminal conversation on the control socket, each an object with its name as only
+key.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class ChatCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """The first event: what the other end understands."""
+    """The first event: the commands that the daemon understands."""
 
     commands: tuple[ChatCommand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
-    """From the terminal: a message. The same id again is the same message."""
+    """A message from the terminal. The same id again is the same message."""
 
     id: str
     text: str
@@ -50,7 +50,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageStored:
-    """The message is safe; its answer will come."""
+    """The message is stored and will be answered."""
 
     id: str
 
@@ -79,16 +79,17 @@ _CLASSES = {name: cls for cls, name in _NAMES.items()}
 
 
 def event_json(event: ChatEvent) -> Json:
-    """As it crosses the socket."""
+    """Return an event as JSON for the socket."""
     return {_NAMES[type(event)]: to_dict(event)}
 
 
 def event_of(line: Json) -> ChatEvent | None:
     """
-    The event again. None for one that a newer daemon invented: what is not known is not shown.
+    Return the event in a line. None for an event of a newer daemon, which is not shown. Raises
+    MalformedRecord.
     """
     if not isinstance(line, dict) or len(line) != 1:
         raise MalformedRecord("an event is an object with one key")
-    [(name, said)] = line.items()
+    [(name, fields)] = line.items()
     cls = _CLASSES.get(name)
-    return None if cls is None else from_dict(cls, said)
+    return None if cls is None else from_dict(cls, fields)

@@ -40,13 +40,13 @@ class ControlClient:
                 connecting.connect(address)
         except OSError as exc:
             connecting.close()
-            raise Unreachable(f"nobody answers at {path} ({exc.strerror or exc})") from exc
+            raise Unreachable(f"nothing answers at {path} ({exc.strerror or exc})") from exc
         return cls(connecting)
 
     def ask(self, do: str, args: Mapping[str, Json], on_item: Callable[[Json], None]) -> Json:
         """
-        The result of one request; its items are handed over as they come. Raises what the daemon
-        says.
+        Return the result of one request; `on_item` gets its items as they come. Raises the daemon's
+        error.
         """
         self.send({"do": do, "args": dict(args)})
         while True:
@@ -59,19 +59,20 @@ class ControlClient:
                 return result_of(answer)
 
     def send(self, line: dict[str, Json]) -> None:
-        """One line to the daemon."""
+        """Send one line to the daemon."""
         try:
             self._socket.sendall(encode(line))
         except ConnectionError:
-            # It may have said why before it hung up; receiving will tell.
+            # The daemon may have sent a reason before it closed the connection: `receive` reads it.
             return
 
     def receive(self, timeout: float | None = None) -> dict[str, Json] | None:
         """
-        The next line, or None if none came in that time. Raises Unreachable when the daemon is
-        gone.
+        Return the next line; None if nothing arrived for `timeout` seconds. Raises Unreachable if
+        the connection was closed.
         """
         while (end := self._unread.find(b"\n", self._searched)) < 0:
+            # A line may have megabytes: searching it again with each piece would be quadratic.
             self._searched = len(self._unread)
             if timeout is not None and not select.select([self._socket], [], [], timeout)[0]:
                 return None
@@ -89,7 +90,6 @@ class ControlClient:
             ) from exc
 
     def close(self) -> None:
-        """Disconnect."""
         self._socket.close()
 
     def __enter__(self) -> ControlClient:
@@ -113,7 +113,7 @@ class ControlClient:
 
 
 def result_of(answer: Mapping[str, Json]) -> Json:
-    """What the last line of an answer says, or its error."""
+    """Return the result in the last line of a response, or raise the error in it."""
     if "error" in answer:
         raise error_of(answer["error"])
     return answer.get("done")

@@ -23,14 +23,14 @@ from turngate.gateway.daemon.state_dir import (
 from turngate.gateway.domain.errors import StateInUse, Unreachable
 from turngate.gateway.domain.serialization import Json
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 
 _PAUSE = 0.05
 
 OpenRequests = Callable[[StateDir], AbstractAsyncContextManager[Requests]]
 
 
-def reach(folder: Path, *, timeout: float = PATIENCE) -> Lock | ControlClient:
+def reach(folder: Path, *, timeout: float = TIMEOUT) -> Lock | ControlClient:
     """
     Return a connection to the daemon that holds the folder, or the lock if there is none.
 
@@ -44,6 +44,7 @@ def reach(folder: Path, *, timeout: float = PATIENCE) -> Lock | ControlClient:
         except StateInUse as exc:
             pid = exc.pid
 
+        # The holder is a daemon, or a short command that releases the lock soon: try both again.
         socket = StateDir(folder.absolute()).control_socket
         try:
             return ControlClient.connect(socket)
@@ -61,7 +62,7 @@ def ask(
     *,
     alone: OpenRequests,
     on_item: Callable[[Json], None],
-    timeout: float = PATIENCE,
+    timeout: float = TIMEOUT,
 ) -> Json:
     """
     Return the result of one request, from the daemon or in this process; `alone` opens what the

@@ -33,7 +33,7 @@ class Who:
 
 
 def pair_requests(pairing: Pairing) -> Requests:
-    """The verbs by name."""
+    """Return the verbs by name."""
     verbs = _PairVerbs(pairing)
     return {
         "pair.list": verbs.list,
@@ -47,10 +47,7 @@ class _PairVerbs:
         self._pairing = pairing
 
     async def list(self, args: Args, line: Line) -> Json:
-        """
-        Everybody who was let in by a code, and every code that can be approved, by whom it was
-        given to.
-        """
+        """Return the paired users, and the users whose code can still be approved."""
         approved, pending = await self._pairing.listed()
         return {
             "approved": [
@@ -68,11 +65,11 @@ class _PairVerbs:
         }
 
     async def approve(self, asked: Code, line: Line) -> Json:
-        """Whoever got this code is let in at once, and told so."""
+        """Grant access to the user who got this code, and notify them."""
         return _person(await self._pairing.approve(asked.code, way=BY_COMMAND, by=BY_COMMAND))
 
     async def revoke(self, asked: Who, line: Line) -> Json:
-        """Whom it concerned; from now on they are strangers."""
+        """Revoke the access of a paired user; return the users that it affects."""
         return {"revoked": [_person(person) for person in await self._pairing.revoke(asked.who)]}
 
 

@@ -1,5 +1,5 @@
 """
-What crosses the control socket: values as lines, and errors as kinds that become errors again on
+The encoding of the control socket: values as lines, and errors as kinds that become errors again on
 the other side.
 """
 
@@ -22,7 +22,7 @@ LARGEST_LINE = 16 * 1024 * 1024
 BUSY = "busy"
 FAILED = "failed"
 
-# The first that fits, in both directions.
+# Error in the daemon, kind on the wire, error in the command. The first match counts.
 _KINDS: tuple[tuple[type[TurngateError], str, type[TurngateError]], ...] = (
     (StoreError, "storage", StoreError),
     (Refused, "refused", Refused),
@@ -32,12 +32,12 @@ _KINDS: tuple[tuple[type[TurngateError], str, type[TurngateError]], ...] = (
 
 
 def encode(value: Json) -> bytes:
-    """One line. ASCII, so that half a character of somebody's text cannot break it."""
+    """Return a value as one line, in ASCII: text may contain surrogates, which UTF-8 cannot."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
 def decode(line: bytes) -> dict[str, Json]:
-    """The object of one line. Raises MalformedRecord."""
+    """Return the object in one line. Raises MalformedRecord."""
     try:
         value = json.loads(line, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as exc:
@@ -48,18 +48,18 @@ def decode(line: bytes) -> dict[str, Json]:
 
 
 def error_answer(exc: TurngateError) -> dict[str, Json]:
-    """An error of ours as the last line of an answer."""
+    """Return an error as the last line of a response."""
     kind = next((kind for cls, kind, _ in _KINDS if isinstance(exc, cls)), FAILED)
     return refusal(kind, str(exc))
 
 
 def refusal(kind: str, message: str) -> dict[str, Json]:
-    """The last line of an answer that is none."""
+    """Return the last line of a response without a result."""
     return {"error": {"kind": kind, "message": message}}
 
 
 def error_of(answer: Json) -> TurngateError:
-    """The error again. A kind that a newer daemon invented is still an error."""
+    """Return the error in a response. An unknown kind, from a newer daemon, is a TurngateError."""
     told = answer if isinstance(answer, dict) else {}
     message = str(told.get("message") or "the daemon gave no reason")
     if told.get("kind") == BUSY:

@@ -55,7 +55,7 @@ SendOn = Callable[[Part], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkArgs:
-    """One row."""
+    """The name of one row: `in12`, `out7`, or for `trace` a platform's message id."""
 
     id: str
 
@@ -93,7 +93,7 @@ class _QueueVerbs:
 
     async def list(self, args: Args, line: Line) -> Json:
         """
-        Everything that is not done and not given up for good. The names are part of the contract.
+        Return all work that is not done, and dead letters. The names are part of the contract.
         """
         now = self._clock.now()
         given_up = (InboxState.FAILED, InboxState.DEAD, InboxState.REFUSED)
@@ -108,7 +108,7 @@ class _QueueVerbs:
         }
 
     async def show(self, asked: WorkArgs, line: Line) -> Json:
-        """One row with its words, and the steps it went through."""
+        """Return one row with its text; for an inbound one also its steps."""
         table, number = _row(asked.id)
         now = self._clock.now()
         if table == "in":
@@ -120,7 +120,7 @@ class _QueueVerbs:
         return {**_part_json(part, keys, now), "text": part.text}
 
     async def retry(self, asked: WorkArgs, line: Line) -> Json:
-        """Back to work."""
+        """Requeue one row and, in a daemon, resume it."""
         table, number = _row(asked.id)
         now = self._clock.now()
         if table == "in":
@@ -132,7 +132,7 @@ class _QueueVerbs:
         return _part_json(part, await self._keys([part]), now)
 
     async def drop(self, asked: WorkArgs, line: Line) -> Json:
-        """Given up for good."""
+        """Give up one row for good."""
         table, number = _row(asked.id)
         if table == "in":
             await self._drop(InboxId(number))
@@ -141,11 +141,10 @@ class _QueueVerbs:
         return {"id": asked.id}
 
     async def _drop(self, inbox: InboxId) -> None:
-        """
-        Out of its lane first: a turn that claimed it together with others would fail for all of
-        them.
-        """
+        """Remove a message from its lane, then drop it. Put it back if the store refuses."""
         item = (await self._store.trace(inbox)).item
+        # Out of the lane first: a batch with a dropped row fails, and its other messages would stay
+        # unanswered until the next start.
         waited = self._let_go(item.key, inbox)
 
         try:
@@ -156,7 +155,7 @@ class _QueueVerbs:
             raise
 
     async def trace(self, asked: WorkArgs, line: Line) -> Json:
-        """One message's life. The names are part of the contract."""
+        """Return the steps of one message. The names are part of the contract."""
         trace = await self._store.trace(await self._find(asked.id))
         return {
             "message": {
@@ -168,7 +167,7 @@ class _QueueVerbs:
         }
 
     async def _find(self, written: str) -> InboxId:
-        """By our name for it, else by the platform's."""
+        """Return the row with our name for it, else with the platform's message id."""
         ours = _NAME.fullmatch(written)
         if ours is not None and ours["table"] == "in":
             return InboxId(int(ours["number"]))
@@ -201,7 +200,7 @@ class _QueueVerbs:
             try:
                 keys[session] = (await self._store.session(session)).key
             except UnknownSession:
-                continue  # deleted a moment ago: it has no key any more
+                continue  # deleted since the parts were read: it has no key any more
         return keys
 
 
@@ -219,6 +218,7 @@ def _whole_life(trace: Trace) -> list[Step]:
     came = Step(
         at=trace.item.received_at, step="received", detail=trace.item.message.source.platform
     )
+    # A message that was not authorized was refused on arrival, before any turn.
     if trace.item.reason in _TURNED_AWAY:
         return [came, Step(at=trace.item.received_at, step="refused", detail=trace.item.reason)]
 

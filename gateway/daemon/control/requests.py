@@ -20,13 +20,14 @@ class Line(Protocol):
 
     async def item(self, value: Json) -> None:
         """
-        One of many. Waits while the other end is slow; raises ConnectionError when it is gone.
+        Send one of many results. Waits while the client is slow; raises ConnectionError if the
+        connection was closed.
         """
 
     async def next(self) -> dict[str, Json] | None:
         """
-        What the other end says meanwhile; None when it has nothing more to say. Raises
-        MalformedRecord.
+        Return the next line that the client sends during the request; None at the end of its input.
+        Raises MalformedRecord.
         """
 
 
@@ -35,9 +36,7 @@ Requests = Mapping[str, Verb]
 
 
 def taking(arguments: type[T], verb: Callable[[T, Line], Awaitable[Json]]) -> Verb:
-    """
-    The verb with its arguments read from plain data; MalformedRecord says which of them is wrong.
-    """
+    """Return a verb that reads its arguments from JSON; MalformedRecord names the invalid one."""
 
     async def read_and_do(args: Args, line: Line) -> Json:
         return await verb(from_dict(arguments, args), line)
@@ -46,7 +45,7 @@ def taking(arguments: type[T], verb: Callable[[T, Line], Awaitable[Json]]) -> Ve
 
 
 async def carry_out(requests: Requests, request: Args, line: Line) -> Json:
-    """Run a request."""
+    """Run a request. Raises Refused for one that is malformed or unknown."""
     name = request.get("do")
     args = request.get("args", {})
     if not isinstance(name, str) or not isinstance(args, dict):

@@ -44,7 +44,8 @@ log = logging.getLogger(__name__)
 
 class ControlServer:
     """
-    Listens inside its `async with` block. Only the holder of the state folder's lock may open one.
+    The listener, open inside its `async with` block. Only the holder of the state folder's lock may
+    open one.
     """
 
     def __init__(self, path: Path, requests: Requests) -> None:
@@ -70,9 +71,8 @@ class ControlServer:
             asyncio.get_running_loop().remove_reader(listening)
             listening.close()
 
-        await asyncio.sleep(
-            0
-        )  # a task that is cancelled before its first step cannot close what it was given
+        # A task that is cancelled before its first step never runs, and leaves its socket open.
+        await asyncio.sleep(0)
         for connection in self._connections:
             connection.cancel()
 
@@ -93,6 +93,7 @@ class ControlServer:
             return
         except OSError:
             log.exception("a control connection could not be taken")
+            # Without a free descriptor the socket stays readable, and the loop would spin on it.
             asyncio.get_running_loop().remove_reader(listening)
             asyncio.get_running_loop().call_later(_REST, self._listen)
             return
@@ -108,7 +109,7 @@ class ControlServer:
         try:
             await self._serve(_Connection(reader, writer), has_room=has_room)
         except ConnectionError:
-            pass  # the other end is gone, and with it whoever would want to know
+            pass  # the client has disconnected, so there is no one to report it to
         finally:
             writer.close()
 
@@ -124,7 +125,7 @@ class ControlServer:
                 pass
 
     async def _serve_one(self, connection: _Connection) -> bool:
-        """Whether there may be more."""
+        """Serve one request; return whether another may follow."""
         try:
             request = await connection.next()
         except MalformedRecord as exc:
@@ -139,6 +140,7 @@ class ControlServer:
         try:
             return encode({"done": await carry_out(self._requests, request, connection)})
         except ConnectionError:
+            # From writing an item: the client is gone, and no response can be sent.
             raise
         except TurngateError as exc:
             return encode(error_answer(exc))
@@ -160,7 +162,7 @@ class _Connection:
         self._is_over = False
 
     def peer_uid(self) -> int:
-        """Whose process the other end is, as the kernel knows it."""
+        """Return the uid of the client's process, as the kernel reports it."""
         connected: socket.socket = self._writer.get_extra_info("socket")
         told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         uid: int = _CREDENTIALS.unpack(told)[1]
@@ -177,6 +179,7 @@ class _Connection:
         except asyncio.IncompleteReadError:
             return None  # half a line is no request
         except asyncio.LimitOverrunError:
+            # The rest of that line is still in the buffer and would be read as requests.
             self._is_over = True
             raise MalformedRecord(f"a line of more than {LARGEST_LINE} bytes") from None
         return decode(line)
@@ -205,8 +208,8 @@ def _listening_socket(path: Path) -> socket.socket:
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
     try:
-        # On a socket without a name this is the mode its name will have: there is no moment in
-        # which it is open to all.
+        # On an unbound socket this is the mode that its file will have, so there is no moment in
+        # which others can connect.
         os.fchmod(listening.fileno(), 0o600)
         draft.unlink(missing_ok=True)
         with address_of(draft) as address:

@@ -72,10 +72,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
-    """
-    A session with its last entries; all of them, also those that are no longer live, if not said
-    otherwise.
-    """
+    """One session with its last entries; without `last` all of them, archived ones included."""
 
     id: str
     last: int | None = None
@@ -83,7 +80,7 @@ class Show:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Words that must all be found."""
+    """The words of a search, all of which must be found."""
 
     words: str
     limit: int = 20
@@ -91,7 +88,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rename:
-    """A title, or none."""
+    """The new title of a session; None removes it."""
 
     id: str
     title: str | None = None
@@ -99,7 +96,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """Put away, or take back."""
+    """The session to archive, or with `undo` to take out of the archive."""
 
     id: str
     undo: bool = False
@@ -107,7 +104,7 @@ class Archive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prune:
-    """How old is old, where it is not to be as the config says."""
+    """Age limits that replace those of the config for one clean-up."""
 
     empty_after: timedelta | None = None
     archive_after: timedelta | None = None
@@ -115,9 +112,7 @@ class Prune:
     keep: timedelta | None = None
 
     def changed(self, rules: CleanUpRules) -> CleanUpRules:
-        """
-        The rules for this once. Whoever asks for a clean-up gets one, also where there is no other.
-        """
+        """Return the rules for this clean-up, which runs even if the config has no schedule."""
         asked = {name: value for name, value in asdict(self).items() if value is not None}
         return replace(rules, every=rules.every or CleanUpRules().every, **asked)
 
@@ -130,13 +125,13 @@ class _SessionVerbs:
         self._clean = clean
 
     async def list(self, wanted: SessionFilter, line: Line) -> Json:
-        """Each session is an item."""
+        """Send each session as an item."""
         for session in await self._store.sessions(wanted):
             await line.item(session_json(session))
         return None
 
     async def show(self, asked: Show, line: Line) -> Json:
-        """The session; each entry is an item."""
+        """Send each entry as an item; return the session."""
         session = await self._find(asked.id)
         transcript = await self._store.transcript(session.id, last=asked.last, with_archived=True)
         for entry in transcript.entries:
@@ -145,7 +140,7 @@ class _SessionVerbs:
         return session_json(session) | ({"damaged": damaged} if damaged else {})
 
     async def search(self, asked: Search, line: Line) -> Json:
-        """Each hit is an item."""
+        """Send each hit as an item."""
         titles: dict[SessionId, str | None] = {}
         for hit in await self._store.search(asked.words, limit=asked.limit):
             if hit.session not in titles:
@@ -161,48 +156,49 @@ class _SessionVerbs:
         return None
 
     async def export(self, asked: Named, line: Line) -> Json:
-        """Each line of the export is an item."""
+        """Send each line of the export as an item; return the session."""
         session = await self._find(asked.id)
         async for exported in self._store.export(session.id):
             await line.item(exported)
         return session_json(session)
 
     async def rename(self, asked: Rename, line: Line) -> Json:
-        """The session under its new title."""
         session = await self._find(asked.id)
         await self._store.rename(session.id, clean_label(asked.title or "") or None)
         return session_json(await self._store.session(session.id))
 
     async def archive(self, asked: Archive, line: Line) -> Json:
-        """The session where it is now."""
         session = await self._find(asked.id)
         await self._store.archive(session.id, archived=not asked.undo)
         return session_json(await self._store.session(session.id))
 
     async def reset(self, asked: Named, line: Line) -> Json:
-        """The fresh session of the same conversation."""
+        """Return the new session of the same key."""
         session = await self._find(asked.id)
+        # The running turn ends first, so that its partial answer is stored in the old session.
         await self._stop(session.key)
         return session_json(await self._store.reset(session.key))
 
     async def resume(self, asked: Named, line: Line) -> Json:
-        """The session, current again."""
+        """Make an ended session current again, and return it."""
         session = await self._find(asked.id)
+        # The turn of the key runs in the session that is current now.
         if not session.current:
             await self._stop(session.key)
         return session_json(await self._store.switch(session.key, session.id))
 
     async def delete(self, asked: Named, line: Line) -> Json:
-        """What is gone."""
+        """Delete a session and its files; return what it was."""
         session = await self._find(asked.id)
         if session.current:
             await self._stop(session.key)
         await self._store.delete(session.id)
+        # If this fails or the process dies, the sweep deletes folders without a session.
         await self._forget(session.id)
         return session_json(session)
 
     async def prune(self, asked: Prune, line: Line) -> Json:
-        """How many of each."""
+        """Clean up once; return how many of each kind were removed."""
         pruned = await self._clean(asked.changed)
         return {
             "deleted": pruned.deleted,
@@ -212,10 +208,11 @@ class _SessionVerbs:
         }
 
     async def _find(self, written: str) -> Session:
-        """By the whole id, else by a beginning that only one has."""
+        """Return the session with this id, or the only one whose id begins with it."""
         try:
             return await self._store.session(SessionId(written))
         except UnknownSession:
+            # Every id begins with an empty text: a single session would be taken for the one meant.
             if not written:
                 raise
 
@@ -248,7 +245,7 @@ async def _only_the_store(store: Store, change: Change) -> Pruned:
 
 
 def session_json(session: Session) -> dict[str, Json]:
-    """One session as `--json` prints it. The names are part of the contract."""
+    """Return a session as `--json` prints it. The names are part of the contract."""
     tokens = session.tokens
     cost = session.cost
     return {
@@ -273,10 +270,7 @@ def session_json(session: Session) -> dict[str, Json]:
 
 
 def entry_json(entry: Entry) -> dict[str, Json]:
-    """
-    One entry as `--json` prints it; who said it and which tools it calls only where there is
-    something to say.
-    """
+    """Return an entry as `--json` prints it; sender and tool calls only if there are any."""
     shown: dict[str, Json] = {
         "seq": entry.seq,
         "id": entry.id,

@@ -23,7 +23,7 @@ _LONGEST_COUNT = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountStatus:
-    """One account on one platform: a word for its state, and why it is so."""
+    """The state of one account, and the reason for it."""
 
     platform: str
     account: str
@@ -43,7 +43,7 @@ class BackupStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """Why nothing can be written, and whether that is for good."""
+    """The reason why nothing can be written, and whether the database is damaged."""
 
     reason: str | None = None
     damaged: bool = False
@@ -51,7 +51,7 @@ class StoreStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
-    """What only a running daemon knows. The defaults are what is known when none runs."""
+    """The state that only a running daemon knows. The defaults hold when none runs."""
 
     ready: bool = False
     since: datetime | None = None
@@ -64,25 +64,26 @@ class DaemonStatus:
 
 
 async def no_daemon() -> DaemonStatus:
-    """What is known when none runs."""
+    """Return the status without a daemon."""
     return DaemonStatus()
 
 
 def status_requests(
     store: Store, daemon: Callable[[], Awaitable[DaemonStatus]] = no_daemon
 ) -> Requests:
-    """`status` by name; `daemon` is asked each time."""
+    """Return the verb by name. `daemon` is called for each request."""
 
     async def status(args: Args, line: Line) -> Json:
         depth, trouble = await _depth(store)
         found = await daemon()
+        # The reason of the daemon's write probe; without a daemon only the failed count has one.
         return status_json(found, depth, found.store if found.store.reason is not None else trouble)
 
     return {"status": status}
 
 
 async def _depth(store: Store) -> tuple[Depth | None, StoreStatus]:
-    """None, and why, if it cannot be counted."""
+    """Return the amount of work; None and the reason if it cannot be counted."""
     try:
         async with asyncio.timeout(_LONGEST_COUNT):
             return await store.depth(), StoreStatus()
@@ -94,7 +95,8 @@ async def _depth(store: Store) -> tuple[Depth | None, StoreStatus]:
 
 def status_json(daemon: DaemonStatus, depth: Depth | None, store: StoreStatus) -> dict[str, Json]:
     """
-    As `--json` prints it. The names are part of the contract; a number that nobody knows is null.
+    Return the status as `--json` prints it. The names are part of the contract; unknown numbers are
+    null.
     """
     return {
         "ready": daemon.ready and store.reason is None,

@@ -24,17 +24,17 @@ from turngate.gateway.domain.usage import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageArgs:
-    """How to group, and since which day; by default since the beginning."""
+    """The grouping, and the first day to count; empty means from the beginning."""
 
     by: By = By.DAY
     since: str = ""
 
 
 def usage_requests(store: Store) -> Requests:
-    """The verb by its name."""
+    """Return the verb by name."""
 
     async def usage(asked: UsageArgs, line: Line) -> Json:
-        """A row for each, and all of them together."""
+        """Return a row per group, and the total."""
         _check_day(asked.since)
         found = await store.usage(asked.by, since=asked.since)
         total = sum((used.spending for used in found), Spending())
@@ -55,8 +55,8 @@ def usage_requests(store: Store) -> Requests:
 
 def name_of(payer: Payer, by: By) -> str | None:
     """
-    As targets and the config are written: `telegram:12345`, `telegram/support:-100123`. None:
-    nobody knows.
+    Return the name of a group, written as in the config: `telegram:12345`,
+    `telegram/support:-100123`. None if it is unknown.
     """
     if by in (By.DAY, By.AGENT):
         return payer.day or payer.agent
@@ -66,7 +66,7 @@ def name_of(payer: Payer, by: By) -> str | None:
 
 
 def tokens_json(tokens: Tokens) -> dict[str, Json]:
-    """As `--json` prints them. The names are part of the contract."""
+    """Return tokens as `--json` prints them. The names are part of the contract."""
     return {
         "input": tokens.input,
         "output": tokens.output,
@@ -87,6 +87,7 @@ def _spending_json(spending: Spending) -> dict[str, Json]:
 
 
 def _check_day(written: str) -> None:
+    # The store compares days as text, and `fromisoformat` also takes forms such as 20260504.
     try:
         is_day = not written or date.fromisoformat(written).isoformat() == written
     except ValueError:

@@ -33,7 +33,7 @@ class Rate:
     per: timedelta
 
     def __post_init__(self) -> None:
-        """Reject a rate that lets nothing pass: it would block its chats for ever."""
+        """Reject a rate that permits no call: it would block its chats for ever."""
         if self.count < 1 or self.per < timedelta(0):
             raise ValueError(f"a rate of {self.count} in {self.per} lets nothing pass")
 
@@ -57,6 +57,7 @@ class Limits:
 
     def rate_in(self, target: SessionSource) -> Rate | None:
         """Return the rate of a chat."""
+        # A channel or thread counts as a group: more than one user can write there.
         return (
             self.per_chat
             if target.chat_type is ChatType.DM or self.per_group is None
@@ -64,6 +65,7 @@ class Limits:
         )
 
 
+# Returns when the message is stored; see `Adapter.run` for what may be acknowledged.
 Receive = Callable[[InboundMessage], Awaitable[None]]
 
 CatchUpChats = Callable[[], Awaitable[Sequence[SessionSource]]]
@@ -75,7 +77,7 @@ only its scope.
 
 
 async def no_chats() -> Sequence[SessionSource]:
-    """For an account that has no chats to catch up yet."""
+    """Return nothing: for an account without chats to catch up."""
     return ()
 
 
@@ -88,7 +90,7 @@ class Adapter(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """Read once per reply."""
+        """The limits of the platform; read once per reply."""
 
     async def run(self, receive: Receive) -> None:
         """
@@ -250,7 +252,7 @@ class LocatesChats(Protocol):
     there.
     """
 
-    def place(self, chat: str, thread: str | None) -> SessionSource:
+    def source_of(self, chat: str, thread: str | None) -> SessionSource:
         """
         Return the source as a message from there would have it, without a user. Asks nothing of the
         platform.

@@ -8,7 +8,9 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The time, injected so that tests can stop it and make it jump."""
+    """
+    Two clocks: `now` for times that are stored or shown, `monotonic` for waiting and measuring.
+    """
 
     def now(self) -> datetime:
         """Return the current time in UTC. Safe to call from any thread."""
@@ -24,7 +26,7 @@ class Moment:
     """A point in time: `at` to show, `elapsed` to measure what has passed since."""
 
     at: datetime
-    elapsed: float
+    elapsed: float  # seconds of the monotonic clock: comparable only within one run
 
     @classmethod
     def now(cls, clock: Clock) -> Moment:

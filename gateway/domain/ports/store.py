@@ -275,7 +275,7 @@ class Store(People, Protocol):
         """
 
     async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
-        """For the sweep: end a current session whose reset is due, before the next message."""
+        """End a current session whose reset is due, before the next message. Used by the sweep."""
 
     def due(self, policy_of: PolicyOf) -> AsyncIterator[Session]:
         """
@@ -302,7 +302,7 @@ class Store(People, Protocol):
         """Record that the agent was notified, or never will be."""
 
     async def session(self, session: SessionId) -> Session:
-        """One session."""
+        """Return one session, ended or not. Raises UnknownSession."""
 
     async def current(self, key: SessionKey) -> Session | None:
         """Return the session a key points at, or None."""

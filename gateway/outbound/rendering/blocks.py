@@ -1,10 +1,9 @@
 """
-The fences and tables of a piece of Markdown, as the parser sees them.
+Find the fences and tables in a piece of Markdown.
 
-Only block rules run, and only over pieces of about a part's size: the parser is quadratic in some
-inline constructs, and its tokens say on which lines a block lies, but not where in a line a link
-does. It takes some 7 µs a line, so it is asked only where fences stand in lists, quotes or other
-company.
+Of the parser only block rules run, over pieces of about a part's size: it is quadratic in some
+inline constructs, and its tokens give the lines of a block, but not where in a line a link is. It
+takes some 7 µs a line, so it is used only where fences are in lists, quotes or the like.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from markdown_it.token import Token
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _FENCE_LINE = re.compile(r"(?P<mark>`{3,}|~{3,})(?P<info>.*)\n?")
+# A lone \r ends a line for the parser, and what looks like a fence in an HTML block is none.
 _NOT_FLAT = re.compile(r"\r|^ {0,3}<", re.MULTILINE)
 _TABLE = re.compile(
     r"""
@@ -57,29 +57,31 @@ class Fence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocks:
-    """
-    What of a text must not be cut like plain lines. Tables are given by where they start and end.
-    """
+    """The parts of a text that must not be cut like plain lines. Tables are (start, end)."""
 
     fences: Sequence[Fence] = ()
     tables: Sequence[tuple[int, int]] = ()
 
-    def fence_around(self, place: int) -> Fence | None:
-        """The fence that a cut here would leave open, or whose lines it would cut."""
-        index = bisect_left(self.fences, place, key=lambda fence: fence.start) - 1
+    def fence_around(self, position: int) -> Fence | None:
+        """Return the fence that a cut here would leave open, or whose lines it would cut."""
+        index = bisect_left(self.fences, position, key=lambda fence: fence.start) - 1
         if index < 0:
             return None
         fence = self.fences[index]
-        return fence if place < fence.end or (place == fence.end and not fence.is_closed) else None
+        return (
+            fence
+            if position < fence.end or (position == fence.end and not fence.is_closed)
+            else None
+        )
 
-    def table_around(self, place: int) -> tuple[int, int] | None:
-        """The table of which a cut here would part two rows."""
-        index = bisect_left(self.tables, place, key=lambda table: table[0]) - 1
-        return self.tables[index] if index >= 0 and place < self.tables[index][1] else None
+    def table_around(self, position: int) -> tuple[int, int] | None:
+        """Return the table whose rows a cut here would separate."""
+        index = bisect_left(self.tables, position, key=lambda table: table[0]) - 1
+        return self.tables[index] if index >= 0 and position < self.tables[index][1] else None
 
 
 def find_blocks(text: str, shift: int = 0) -> Blocks:
-    """All of a text's fences and tables, their places moved by `shift`."""
+    """Return the fences and tables of a text, with positions moved by `shift`."""
     fences: Sequence[Fence] = ()
     if "```" in text or "~~~" in text:
         flat = flat_fences(text, shift)
@@ -91,7 +93,7 @@ def find_blocks(text: str, shift: int = 0) -> Blocks:
 
 
 def parsed_fences(text: str, shift: int = 0) -> list[Fence]:
-    """The fences of any text, in lists and quotes too."""
+    """Return the fences of any text, also in lists and quotes."""
     lines = [0, *(found.end() for found in _LINE_END.finditer(text))]
     if lines[-1] != len(text):
         lines.append(len(text))
@@ -104,10 +106,9 @@ def parsed_fences(text: str, shift: int = 0) -> list[Fence]:
 
 def flat_fences(text: str, shift: int = 0) -> list[Fence] | None:
     """
-    The fences of a text that has none but at the very beginning of a line; None if it is not as
-    simple as that.
+    Return the fences of a text that has them only at the beginning of lines; otherwise None.
 
-    There the parser would say the same, many times slower, and nearly all answers are like that.
+    Nearly all answers are like that, and the parser would find the same, many times slower.
     """
     if _NOT_FLAT.search(text):
         return None
@@ -118,11 +119,12 @@ def flat_fences(text: str, shift: int = 0) -> list[Fence] | None:
         start = text.rfind("\n", 0, line.start()) + 1
         if opened is not None:
             if _closes(text[start : line.start()], line, opened):
-                places = opened.start(), opened.end(), start, line.end()
-                fences.append(_fence(text, shift, places, opened["mark"]))
+                positions = opened.start(), opened.end(), start, line.end()
+                fences.append(_fence(text, shift, positions, opened["mark"]))
                 opened = None
         elif start != line.start():
             return None
+        # With a backtick behind the opening ones it is inline code (CommonMark).
         elif line["mark"][0] == "~" or "`" not in line["info"]:
             opened = line
 
@@ -148,6 +150,7 @@ def _parsed_fence(text: str, lines: Sequence[int], shift: int, token: Token) -> 
         not token.content.endswith("\n") and token.content != ""
     )
     is_closed = after - first - 1 > code_lines
+    # A fence that is never closed ends with its list or quote; outside of those, with the text.
     end = lines[after] if is_closed or token.level else len(text)
     code_end = lines[after - 1] if is_closed else end
 
@@ -156,8 +159,8 @@ def _parsed_fence(text: str, lines: Sequence[int], shift: int, token: Token) -> 
     )
 
 
-def _fence(text: str, shift: int, places: tuple[int, int, int, int], mark: str) -> Fence:
-    start, code_start, code_end, end = places
+def _fence(text: str, shift: int, positions: tuple[int, int, int, int], mark: str) -> Fence:
+    start, code_start, code_end, end = positions
     code = text[code_start:code_end]
     line = text[start:code_start].rstrip("\r\n")
     before = line[: line.index(mark)]
@@ -175,18 +178,13 @@ def _fence(text: str, shift: int, places: tuple[int, int, int, int], mark: str) 
 
 
 def _continued(before: str) -> str:
-    """
-    What stands before a fence, on the lines after its first: quote marks stay, list marks become
-    blanks.
-    """
+    """Return the prefix for further lines: quote marks stay, list marks become blanks."""
     return re.sub(r"[^>\t]", " ", before)
 
 
 def _reopened(before: str) -> str:
-    """
-    The same at the head of a part. Four blanks would be a block of code there, so deep lists are
-    marked again.
-    """
+    """Return the prefix for the first line of a part."""
+    # Four blanks there would begin an indented code block, so deep lists get their marks again.
     quotes, mark, indent = _continued(before).expandtabs(4).rpartition(">")
     if mark:
         mark, indent = (mark + " ", indent[1:]) if indent else (mark, "")

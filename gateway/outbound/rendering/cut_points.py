@@ -26,16 +26,14 @@ _SENTENCE_END = re.compile(r"""[.!?…]["'”’»)\]*_]*[ \n]+|[。！？][」�
 _BLOCK_START = re.compile(r"[ \t]*(?:[-+*][ \t]|\d{1,9}[.)][ \t]|\#|>|```|~~~|\||\r?\n)")
 _LINE = ("\n",)
 _BLANK = (" ", "\n", "\t")
+# Bounds each search, so that text without any good place is still split in linear time.
 _MOST_STEPS = 256
 _MOST_OBSTACLES = 16  # one behind the other without a gap: then any place will do
 _MOST_MEASURED = 3
 
 
 def looks_closed_by_us(text: str) -> bool:
-    """
-    Return whether a text ends like a part that was cut inside code: with a fence and one or two
-    blanks.
-    """
+    """Return whether a text ends like a part cut inside code: a fence and one or two blanks."""
     bare = text[-5:].rstrip(" ")
     return bare.endswith(("```", "~~~")) and 1 <= len(text[-5:]) - len(bare) <= 2
 
@@ -43,11 +41,9 @@ def looks_closed_by_us(text: str) -> bool:
 @dataclass(slots=True, kw_only=True)
 class Stretch:
     """
-    A text from `start` to `end`, of which a part is to be cut that shows something, so not before
-    `low`.
+    A text from `start` to `end`, to be cut after `low`, so that the part has visible text.
 
-    `fits` says whether a piece has room in a part of its own; `can_reopen` whether a fence's lines
-    have.
+    `fits`: whether a piece fits into one part. `can_reopen`: whether a fence's lines do.
     """
 
     text: str
@@ -61,10 +57,11 @@ class Stretch:
 
     def best_cut(self) -> int:
         """Return the cut point that disturbs a reader least."""
+        # No cut too early: a paragraph that ends near the start would leave a tiny part.
         third, half = (
             max(self.low, self.start + (self.end - self.start) // share) for share in (3, 2)
         )
-        for places in (
+        for positions in (
             filter(self._starts_flat, self._paragraph_ends(third)),
             filter(self._starts_flat, self._line_ends(third)),
             self._paragraph_ends(third),
@@ -72,18 +69,16 @@ class Stretch:
             filter(self._leaves_all_whole, self._after(_LINE, third)),
             filter(self._leaves_all_whole, self._sentence_ends(half)),
         ):
-            for place in places:
-                return place
+            for position in positions:
+                return position
 
         return self.last_word()
 
     def last_word(self) -> int:
-        """
-        Return the end of the last word that fits; inside a word only if there is nothing else.
-        """
-        for place in self._after(_BLANK, self.low):
-            if self._leaves_all_whole(place):
-                return place
+        """Return the end of the last word that fits; inside a word only if nothing else does."""
+        for position in self._after(_BLANK, self.low):
+            if self._leaves_all_whole(position):
+                return position
 
         return (
             self._settled(self.end, self._spans_at)
@@ -94,30 +89,30 @@ class Stretch:
         )
 
     def _paragraph_ends(self, low: int) -> Iterator[int]:
-        for place in reversed(
+        for position in reversed(
             [found.end() for found in _PARAGRAPH_END.finditer(self.text, low, self.end)]
         ):
-            if self._block_start(place) is None and self._is_free(place):
-                yield place
+            if self._block_start(position) is None and self._is_free(position):
+                yield position
 
     def _line_ends(self, low: int) -> Iterator[int]:
         """Return line ends between blocks and in plain text."""
-        place = self.end
+        position = self.end
         for _ in range(_MOST_STEPS):
-            place = self.text.rfind("\n", low - 1, place)
-            if place < 0:
+            position = self.text.rfind("\n", low - 1, position)
+            if position < 0:
                 return
-            block_start = self._block_start(place + 1)
+            block_start = self._block_start(position + 1)
             if block_start is not None:
-                place = max(0, block_start)
-            elif self._may_end_line(place + 1):
-                yield place + 1
+                position = max(0, block_start)
+            elif self._may_end_line(position + 1):
+                yield position + 1
 
-    def _may_end_line(self, place: int) -> bool:
+    def _may_end_line(self, position: int) -> bool:
         return (
-            self._is_free(place)
-            if _BLOCK_START.match(self.text, place)
-            else self._leaves_all_whole(place)
+            self._is_free(position)
+            if _BLOCK_START.match(self.text, position)
+            else self._leaves_all_whole(position)
         )
 
     def _sentence_ends(self, low: int) -> Iterator[int]:
@@ -127,93 +122,94 @@ class Stretch:
 
     def _after(self, signs: tuple[str, ...], low: int) -> Iterator[int]:
         """Return the positions behind these characters, last first."""
-        place = self.end
+        position = self.end
         for _ in range(_MOST_STEPS):
-            found = max(self.text.rfind(sign, low - 1, place) for sign in signs)
+            found = max(self.text.rfind(sign, low - 1, position) for sign in signs)
             if found < 0:
                 return
             yield found + 1
-            place = found
+            position = found
 
-    def _starts_flat(self, place: int) -> bool:
+    def _starts_flat(self, position: int) -> bool:
         """Return whether the next part would not begin with an accidental code block."""
-        return not self.text.startswith(("    ", "\t"), place)
+        return not self.text.startswith(("    ", "\t"), position)
 
-    def _block_start(self, place: int) -> int | None:
+    def _block_start(self, position: int) -> int | None:
         """Return where the code or table begins that a cut here would split."""
-        fence = self._fence_around(place)
-        table = self.blocks.table_around(place)
+        fence = self._fence_around(position)
+        table = self.blocks.table_around(position)
         return fence.start if fence is not None else table[0] if table is not None else None
 
-    def _fence_around(self, place: int) -> Fence | None:
-        fence = self.blocks.fence_around(place)
+    def _fence_around(self, position: int) -> Fence | None:
+        fence = self.blocks.fence_around(position)
         return fence if fence is not None and self.can_reopen(fence) else None
 
-    def _is_free(self, place: int) -> bool:
-        return self._settled(place, lambda _: Spans()) == place
+    def _is_free(self, position: int) -> bool:
+        return self._settled(position, lambda _: Spans()) == position
 
-    def _leaves_all_whole(self, place: int) -> bool:
-        return self._settled(place, self._spans_at) == place
+    def _leaves_all_whole(self, position: int) -> bool:
+        return self._settled(position, self._spans_at) == position
 
-    def _leaves_links_whole(self, place: int) -> bool:
-        return self._settled(place, self._firm_spans_at) == place
+    def _leaves_links_whole(self, position: int) -> bool:
+        return self._settled(position, self._firm_spans_at) == position
 
-    def _settled(self, place: int, spans_at: Callable[[int], Spans]) -> int | None:
+    def _settled(self, position: int, spans_at: Callable[[int], Spans]) -> int | None:
         """Return the last position up to this one that splits nothing."""
         for _ in range(_MOST_OBSTACLES):
-            if place < self.low:
+            if position < self.low:
                 return None
-            earlier = self._earlier(place, spans_at)
-            if earlier == place:
-                return place
-            place = earlier
+            earlier = self._earlier(position, spans_at)
+            if earlier == position:
+                return position
+            position = earlier
         return None
 
-    def _earlier(self, place: int, spans_at: Callable[[int], Spans]) -> int:
-        fence = self._fence_around(place)
-        if fence is not None and place <= fence.first_visible:
+    def _earlier(self, position: int, spans_at: Callable[[int], Spans]) -> int:
+        fence = self._fence_around(position)
+        if fence is not None and position <= fence.first_visible:
             return fence.start
-        if fence is not None and place > fence.last_visible:
+        if fence is not None and position > fence.last_visible:
             return fence.last_visible
-        span = spans_at(place).around(place) if fence is None else None
+        span = spans_at(position).around(position) if fence is None else None
         if span is not None:
             return span[0]
-        boundary = last_boundary(self.text, self.low, place)
-        return self._undisguised(place) if boundary == place and fence is None else boundary
+        boundary = last_boundary(self.text, self.low, position)
+        return self._undisguised(position) if boundary == position and fence is None else boundary
 
-    def _undisguised(self, place: int) -> int:
+    def _undisguised(self, position: int) -> int:
         """Move the cut so that the part does not look as if it were closed by us."""
-        while looks_closed_by_us(self.text[max(self.start, place - 5) : place]):
-            place -= 1
-        return place
+        while looks_closed_by_us(self.text[max(self.start, position - 5) : position]):
+            position -= 1
+        return position
 
-    def _spans_at(self, place: int) -> Spans:
-        return self._paragraph_around(place)[2]
+    def _spans_at(self, position: int) -> Spans:
+        return self._paragraph_around(position)[2]
 
-    def _firm_spans_at(self, place: int) -> Spans:
-        return self._paragraph_around(place)[3]
+    def _firm_spans_at(self, position: int) -> Spans:
+        return self._paragraph_around(position)[3]
 
-    def _paragraph_around(self, place: int) -> tuple[int, int, Spans, Spans]:
+    def _paragraph_around(self, position: int) -> tuple[int, int, Spans, Spans]:
         known = self._paragraph
-        if known is None or not known[0] < place <= known[1]:
-            known = self._paragraph = self._read_paragraph(place)
+        if known is None or not known[0] < position <= known[1]:
+            known = self._paragraph = self._read_paragraph(position)
         return known
 
-    def _read_paragraph(self, place: int) -> tuple[int, int, Spans, Spans]:
+    def _read_paragraph(self, position: int) -> tuple[int, int, Spans, Spans]:
         ahead = min(len(self.text), 2 * self.end - self.start)
-        start = max([self.start, self.text.rfind("\n\n", self.start, place - 1) + 2])
-        end = self.text.find("\n\n", place, ahead) + 1 or ahead
+        start = max([self.start, self.text.rfind("\n\n", self.start, position - 1) + 2])
+        end = self.text.find("\n\n", position, ahead) + 1 or ahead
         for fence in self.blocks.fences:
-            start = fence.end if start < fence.end <= place else start
-            end = fence.start if place <= fence.start < end else end
+            start = fence.end if start < fence.end <= position else start
+            end = fence.start if position <= fence.start < end else end
         inline = find_inline(self.text, start, end)
         firm, loose = self._keepable(inline)
         return start, end, merged([*firm, *loose]), merged(firm)
 
     def _keepable(self, inline: Inline) -> tuple[list[Span], list[Span]]:
-        """Return whether what goes beyond the end fits whole into the next part."""
+        """Return the firm and loose spans without those that the next part could not hold whole."""
         crossing = {span for span in (*inline.firm, *inline.loose) if span[0] < self.end < span[1]}
         too_large = set()
+        # Outermost first: if one fits, those inside it do. Few are measured, because that is slow.
         for span in sorted(crossing, key=lambda span: (span[0], -span[1]))[:_MOST_MEASURED]:
             if span[0] >= self.low and self.fits(self.text[slice(*span)]):
                 break

@@ -11,7 +11,7 @@ from __future__ import annotations
 import unicodedata
 from itertools import takewhile
 
-# A letter with more marks than this is a joke on the reader, and is cut like any other text.
+# Code points. A letter with more marks than this is cut like any other text.
 LONGEST_CLUSTER = 64
 
 _JOINER = "\u200d"
@@ -23,19 +23,20 @@ _PREPENDED = set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2\U000110
 def last_boundary(text: str, low: int, high: int) -> int:
     """Return the last boundary in `low`..`high` if one is near `high`; else `high`."""
     nearest = max(low, high - LONGEST_CLUSTER)
-    for place in range(high, nearest - 1, -1):
-        if is_boundary(text, place):
-            return place
+    for position in range(high, nearest - 1, -1):
+        if is_boundary(text, position):
+            return position
     return high - 1 if high > low and _is_one_character(text[high - 1 : high + 1]) else high
 
 
-def is_boundary(text: str, place: int) -> bool:
+def is_boundary(text: str, position: int) -> bool:
     """Return whether a cut before `text[place]` leaves every cluster whole."""
-    if not 0 < place < len(text):
+    if not 0 < position < len(text):
         return True
 
-    before = text[place - 1]
-    after = text[place]
+    before = text[position - 1]
+    after = text[position]
+    # Nearly all text is ASCII, where only these two belong together: no lookup of categories.
     if before < "\x7f" and after < "\x7f":
         return before != "\r" or after != "\n"
 
@@ -44,7 +45,7 @@ def is_boundary(text: str, place: int) -> bool:
         or (before == _JOINER and not after.isspace())
         or before in _PREPENDED
         or _is_one_character(before + after)
-        or _is_half_a_flag(text, place)
+        or _is_half_a_flag(text, position)
         or _is_one_syllable(before, after)
         or (unicodedata.combining(before) == _VIRAMA and unicodedata.category(after) == "Lo")
     )
@@ -62,18 +63,18 @@ def _extends(character: str) -> bool:
 
 
 def _is_one_character(pair: str) -> bool:
-    """Two surrogates that a careless decoder left apart, or the two characters of a line end."""
+    """Return whether both are one character: \\r\\n, or surrogates that a decoder left apart."""
     return pair == "\r\n" or (
         len(pair) > 1 and "\ud800" <= pair[0] <= "\udbff" and "\udc00" <= pair[1] <= "\udfff"
     )
 
 
-def _is_half_a_flag(text: str, place: int) -> bool:
-    if not (_is_flag_letter(text[place]) and _is_flag_letter(text[place - 1])):
+def _is_half_a_flag(text: str, position: int) -> bool:
+    if not (_is_flag_letter(text[position]) and _is_flag_letter(text[position - 1])):
         return False
-    # Only the parity counts, so looking further back than the bound would be needed for a run of
-    # flags alone.
-    run = takewhile(_is_flag_letter, reversed(text[max(0, place - 4096) : place]))
+    # A flag is two letters, so the parity of the run decides. Only a run of more than 2,000 flags
+    # is longer than what is looked at.
+    run = takewhile(_is_flag_letter, reversed(text[max(0, position - 4096) : position]))
     return sum(1 for _ in run) % 2 == 1
 
 
@@ -82,7 +83,7 @@ def _is_flag_letter(character: str) -> bool:
 
 
 def _is_one_syllable(before: str, after: str) -> bool:
-    """Korean syllables written as their letters: leading, vowel, trailing."""
+    """Return whether two letters (leading, vowel, trailing) belong to one Korean syllable."""
     first = _korean(before)
     second = _korean(after)
     return (

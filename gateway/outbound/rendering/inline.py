@@ -42,18 +42,15 @@ class Spans:
 
     all: Sequence[Span] = ()
 
-    def around(self, place: int) -> Span | None:
+    def around(self, position: int) -> Span | None:
         """Return the span that a cut here would split."""
-        index = bisect_left(self.all, (place, 0)) - 1
-        return self.all[index] if index >= 0 and place < self.all[index][1] else None
+        index = bisect_left(self.all, (position, 0)) - 1
+        return self.all[index] if index >= 0 and position < self.all[index][1] else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inline:
-    """
-    `firm` breaks when it is cut: links, entities, marks. `loose` only looks worse: emphasis and
-    code.
-    """
+    """Spans that break when cut (`firm`: links, entities, marks) or only look worse (`loose`)."""
 
     firm: Sequence[Span]
     loose: Sequence[Span]
@@ -83,7 +80,7 @@ def _addresses(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def merged(spans: Iterable[Span]) -> Spans:
-    """Stretches that overlap become one."""
+    """Return the spans in order, with those that overlap joined."""
     result: list[Span] = []
     for start, end in sorted(spans):
         if result and start < result[-1][1]:
@@ -93,14 +90,15 @@ def merged(spans: Iterable[Span]) -> Spans:
     return Spans(result)
 
 
-def _is_within(spans: Spans, place: int) -> bool:
-    return spans.around(place) is not None or spans.around(place + 1) is not None
+def _is_within(spans: Spans, position: int) -> bool:
+    return spans.around(position) is not None or spans.around(position + 1) is not None
 
 
 def _code(text: str, start: int, end: int) -> Iterator[Span]:
-    """A run of ticks closes with the next run of the same length."""
+    """Yield code spans: a run of ticks closes with the next run of the same length."""
     runs = [run.span() for run in _TICKS.finditer(text, start, end)]
     waiting: dict[int, list[int]] = {}
+    # In reverse, so that `pop` finds the next run of a length without a search: linear time.
     for run_start, run_end in reversed(runs):
         waiting.setdefault(run_end - run_start, []).append(run_start)
 
@@ -116,18 +114,19 @@ def _code(text: str, start: int, end: int) -> Iterator[Span]:
             yield run_start, done
 
 
-def _is_escaped(text: str, place: int, start: int) -> bool:
-    before = text[max(start, place - _LONGEST_MARK) : place]
+def _is_escaped(text: str, position: int, start: int) -> bool:
+    before = text[max(start, position - _LONGEST_MARK) : position]
     return (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
 
 def _emphasis(text: str, marks: Sequence[Span]) -> Iterator[Span]:
-    """A mark that may close does so with the latest of its like; else it may open."""
+    """Yield emphasis: a mark that may close does so with the latest of its kind, else it opens."""
     opened: dict[str, int] = {}
     for start, end in marks:
         mark = text[start:end] if end - start <= _LONGEST_MARK else ""
         before = text[start - 1 : start] or " "
         after = text[end : end + 1] or " "
+        # snake_case is not emphasis.
         in_word = mark.startswith("_") and before.isalnum() and after.isalnum()
         closes = not (before.isspace() or in_word)
         opens = not (after.isspace() or in_word)
@@ -138,7 +137,7 @@ def _emphasis(text: str, marks: Sequence[Span]) -> Iterator[Span]:
 
 
 def _links(text: str, brackets: Sequence[re.Match[str]]) -> Iterator[Span]:
-    """`[text](address)`, with brackets in either; `[text][name]`; and the same as images."""
+    """Yield `[text](address)` with brackets in either, `[text][name]`, and images."""
     ends = _matching(brackets)
     for bracket in brackets:
         closed = ends.get(bracket.end() - 1)
@@ -153,17 +152,17 @@ def _links(text: str, brackets: Sequence[re.Match[str]]) -> Iterator[Span]:
 
 
 def _matching(brackets: Sequence[re.Match[str]]) -> dict[int, int]:
-    """Where each opening bracket is closed. Round and square ones do not cross."""
+    """Return where each opening bracket is closed. Round and square ones are counted apart."""
     ends: dict[int, int] = {}
     opened: dict[str, list[int]] = {"[": [], "(": []}
     for bracket in brackets:
-        place = bracket.end() - 1
+        position = bracket.end() - 1
         match bracket[0][-1]:
             case "[" | "(" as sign:
-                opened[sign].append(place)
+                opened[sign].append(position)
             case sign:
                 stack = opened["[" if sign == "]" else "("]
                 if stack:
-                    ends[stack.pop()] = place
+                    ends[stack.pop()] = position
 
     return ends

@@ -1,5 +1,5 @@
 """
-A text in parts that fit, and the text again from its parts.
+Split a text into parts that fit, and join parts to the text again.
 
 Parts laid end to end are the text, with one exception: where code between fences is cut, the part
 is closed with a line of its own, and the next one opens again with another. The closing line is a
@@ -28,6 +28,7 @@ _VISIBLE = re.compile(r"\S")
 _FENCES = ("```", "~~~")
 _WHOLE_LINE = " "
 _INSIDE_LINE = "  "
+# Characters read beyond the end, to see a fence or table that goes on there.
 _AHEAD = 256
 _MOST_TRIES = 8
 _FEWEST = 1 / 32
@@ -83,12 +84,10 @@ def _without_closing_line(body: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """
-    A part, where the text goes on behind it, and the line with which the next part has to begin.
-    """
+    """A part, where the text goes on behind it, and the line that begins the next part."""
 
     part: str
-    place: int
+    position: int
     head: str
 
 
@@ -97,6 +96,7 @@ class _Splitter:
         self._largest = largest
         self._measure = measure
         self._visible_end = len(text.rstrip())
+        # Blanks at the end that take more than half a part would make parts without visible text.
         if 2 * measure(text[self._visible_end :]) > largest:
             text = text[: self._visible_end]
         self._text = text + _INSIDE_LINE if _ends_in_fence_and_blanks(text) else text
@@ -104,11 +104,11 @@ class _Splitter:
         self._openings: dict[str, str | None] = {}
 
     def parts(self) -> Iterator[str]:
-        place = 0
+        position = 0
         head = ""
-        while place < self._visible_end:
-            cut = self._next(place, head)
-            place = cut.place
+        while position < self._visible_end:
+            cut = self._next(position, head)
+            position = cut.position
             head = cut.head
             if cut.part:
                 yield cut.part
@@ -119,20 +119,22 @@ class _Splitter:
         for tried in range(_MOST_TRIES):
             end = self._fit(start, "", budget)
             stretch = self._stretch(start, end, "")
-            place = end if end == len(self._text) else stretch.last_word()
-            part = self._marked(place, stretch.blocks, mark)
+            position = end if end == len(self._text) else stretch.last_word()
+            part = self._marked(position, stretch.blocks, mark)
             over = self._measure(part) - self._largest
             if over <= 0:
-                return (part, place) if self._text[:place].strip() else ("", 0)
+                return (part, position) if self._text[:position].strip() else ("", 0)
+            # Doubled each time: a measure may jump, and the number of tries is limited.
             budget -= over << tried
 
         return "", 0
 
-    def _marked(self, place: int, blocks: Blocks, mark: str) -> str:
-        shown = self._text[:place].rstrip()
+    def _marked(self, position: int, blocks: Blocks, mark: str) -> str:
+        shown = self._text[:position].rstrip()
         fence = blocks.fence_around(len(shown))
-        if fence is not None and not (fence.is_closed and fence.end <= place):
+        if fence is not None and not (fence.is_closed and fence.end <= position):
             shown += "\n" + fence.closing
+        # Behind a fence on the same line the mark would keep it from closing.
         return f"{shown}\n{mark}" if shown.endswith(_FENCES) else shown + mark
 
     def _next(self, start: int, head: str) -> _Cut:
@@ -141,7 +143,7 @@ class _Splitter:
         for tried in count():
             end = self._fit(start, head, budget)
             if _VISIBLE.search(self._text, start, end) is None:
-                return _Cut(part="", place=end, head=head)
+                return _Cut(part="", position=end, head=head)
 
             stretch = self._stretch(start, end, head, blocks)
             blocks = stretch.blocks
@@ -174,32 +176,30 @@ class _Splitter:
 
     def _cut(self, start: int, head: str, stretch: Stretch) -> _Cut:
         is_last = stretch.end == len(self._text)
-        place = stretch.end if is_last else stretch.best_cut()
-        body = head + self._text[start:place]
-        fence = stretch.blocks.fence_around(place)
+        position = stretch.end if is_last else stretch.best_cut()
+        body = head + self._text[start:position]
+        fence = stretch.blocks.fence_around(position)
         opening = self._opening(fence) if fence is not None else None
         if (
             fence is None
             or opening is None
-            or not (is_last or fence.first_visible < place <= fence.last_visible)
+            or not (is_last or fence.first_visible < position <= fence.last_visible)
         ):
-            return _Cut(part=body, place=place, head="")
+            return _Cut(part=body, position=position, head="")
 
         whole = body.endswith(("\n", "\r"))
         closing = fence.closing + _WHOLE_LINE if whole else f"\n{fence.closing}{_INSIDE_LINE}"
-        return _Cut(part=body + closing, place=place, head=opening + "\n")
+        return _Cut(part=body + closing, position=position, head=opening + "\n")
 
     def _opening(self, fence: Fence) -> str | None:
-        """
-        Return the line that reopens a fence; without its language if that is too long; None if the
-        fence itself is.
-        """
+        """Return the line that reopens a fence, without a long language; None if too long."""
         if fence.opening not in self._openings:
             lines = (line for line in (fence.opening, fence.plain_opening) if self._is_short(line))
             self._openings[fence.opening] = next(lines, None)
         return self._openings[fence.opening]
 
     def _is_short(self, line: str) -> bool:
+        # A quarter of a part at most: opening and closing line leave half of it to the code.
         return len(line) <= self._largest and 4 * self._measure(line) <= self._largest
 
     def _fit(self, start: int, head: str, budget: int) -> int:

@@ -1,4 +1,4 @@
-"""The SQLite store: durable, shared commits, nothing that grows with use."""
+"""The SQLite store: durable, with shared commits and bounded memory."""
 
 from turngate.gateway.stores.sqlite.store import SqliteStore
 

@@ -15,20 +15,21 @@ from turngate.gateway.stores.texts import scrub
 
 _COLUMNS = "received_at, behind, refused, refused_at"
 SELECT = f"SELECT {_COLUMNS} FROM accounts WHERE name = ?"
-# Catching up begins this much earlier than it must; in return, not every message has to change this
-# row.
+# A catch-up begins this much earlier than necessary; in return, not every message has to update
+# this row.
 LAG = timedelta(seconds=10)
 
 
 class AccountTable:
-    """Remembers what it wrote last, so that most messages need not write here at all."""
+    """Remembers the last written times, so that most messages write nothing. Writer thread only."""
 
     def __init__(self) -> None:
         self._noted: dict[str, datetime] = {}
 
     def note_message(self, db: sqlite3.Connection, name: str, now: datetime) -> None:
-        """A message of that account was stored."""
+        """Record that a message of this account was stored."""
         noted = self._noted.get(name)
+        # `noted <= now`: after a clock was set back the stored time is wrong and must be replaced.
         if noted is not None and noted <= now < noted + LAG:
             return
         db.execute(
@@ -39,12 +40,12 @@ class AccountTable:
         self._noted[name] = now
 
     def forget_all(self) -> None:
-        """What was noted may have been rolled back."""
+        """Clear the cache, after a rollback."""
         self._noted.clear()
 
 
 def record_refused(db: sqlite3.Connection, name: str, now: datetime) -> AccountRecord:
-    """Once more."""
+    """Count a refusal of the account's credentials and return the record."""
     row = db.execute(
         "INSERT INTO accounts VALUES (?, NULL, NULL, 1, ?) ON CONFLICT DO UPDATE SET refused = "
         "refused + 1,"
@@ -55,7 +56,7 @@ def record_refused(db: sqlite3.Connection, name: str, now: datetime) -> AccountR
 
 
 def record_welcome(db: sqlite3.Connection, name: str) -> None:
-    """Start counting anew."""
+    """Reset the count of refusals."""
     db.execute(
         "UPDATE accounts SET refused = 0, refused_at = NULL WHERE name = ? AND refused > 0",
         (scrub(name),),
@@ -63,7 +64,7 @@ def record_welcome(db: sqlite3.Connection, name: str) -> None:
 
 
 def record_behind(db: sqlite3.Connection, name: str, since: datetime) -> None:
-    """Since when."""
+    """Record since when messages may have been missed."""
     db.execute(
         "INSERT INTO accounts VALUES (?, NULL, ?, 0, NULL) ON CONFLICT DO UPDATE SET behind = "
         "excluded.behind",
@@ -72,7 +73,8 @@ def record_behind(db: sqlite3.Connection, name: str, since: datetime) -> None:
 
 
 def record_caught_up(db: sqlite3.Connection, name: str, until: datetime) -> None:
-    """No longer behind."""
+    """Record that everything until then was received."""
+    # max(): a message that arrived during the catch-up may have set a later time already.
     db.execute(
         "INSERT INTO accounts VALUES (?, ?, NULL, 0, NULL) ON CONFLICT DO UPDATE SET behind = NULL,"
         " received_at = max(ifnull(received_at, 0), excluded.received_at)",
@@ -81,7 +83,7 @@ def record_caught_up(db: sqlite3.Connection, name: str, until: datetime) -> None
 
 
 def account_from_row(row: Fetched) -> AccountRecord:
-    """From the columns of SELECT."""
+    """Return the record of a row of SELECT."""
     received_at, behind, refused, refused_at = row
     return AccountRecord(
         received_at=None if received_at is None else moment(received_at),

@@ -1,4 +1,4 @@
-"""A verified copy of the live database in a file of its own: whole under its name, or not there."""
+"""Write a verified copy of the live database: complete under its name, or not there at all."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ from turngate.gateway.stores.sqlite.verify import (
     verify,
 )
 
-# Between two pieces of a backup: its thread would otherwise take turns with those that answer
-# people.
+# Seconds of pause between two pieces: without it the backup's thread would compete with the event
+# loop for the interpreter lock.
 _LET_OTHERS = 0.002
 
 
 def back_up(database: Path, target: Path, tell: Tell = nobody) -> Contents:
     """
-    Takes the place of a file that is there. Nothing but the database is in it: no key, no config,
-    no file.
+    Back up the database, replacing an existing target. It contains no keys, config or files.
     """
     with as_ours(target.parent), draft_of(target) as draft:
         _refuse_missing(database)
@@ -55,7 +54,7 @@ def back_up(database: Path, target: Path, tell: Tell = nobody) -> Contents:
 
 
 async def back_up_alongside(database: Path, target: Path) -> None:
-    """The same, while everything goes on. Broken off when its caller is cancelled."""
+    """Back up on a worker thread, with pauses. Stops when the caller is cancelled."""
     is_over = threading.Event()
 
     def tell(what: str, done: int, whole: int) -> None:
@@ -67,14 +66,15 @@ async def back_up_alongside(database: Path, target: Path) -> None:
     try:
         await asyncio.shield(working)
     except asyncio.CancelledError:
+        # A thread cannot be cancelled: it stops at its next progress call and removes its draft.
         is_over.set()
         await asyncio.wait({working})
-        working.exception()  # nobody waits for it any more
+        working.exception()  # retrieved, or asyncio logs it as never retrieved
         raise
 
 
 def keep_copy(database: Path, target: Path) -> None:
-    """As it is, rows unread: for going back to, whatever is in it."""
+    """Copy the database before a migration. Its rows are not checked."""
     with as_ours(target.parent), draft_of(target) as draft:
         copy_database(database, draft)
         check_structure(draft)

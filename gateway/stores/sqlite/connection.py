@@ -1,6 +1,6 @@
 """
-Open the database file: nothing is written until it is known to be ours, no empty one replaces a
-lost one.
+Open the database file. Nothing is written until it is known to be ours, and a lost database is
+never replaced by an empty one.
 """
 
 from __future__ import annotations
@@ -24,33 +24,32 @@ from turngate.gateway.stores.sqlite.restore import finish_restore
 from turngate.gateway.stores.sqlite.search_index import SearchIndex
 from turngate.gateway.stores.sqlite.wal_mark import mark_of
 
-# FULL: with NORMAL a power cut takes acknowledged commits back.
+# synchronous FULL: with NORMAL a power cut undoes acknowledged commits.
 PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
-    # Checkpoints every 16 MB: each writes a page once, however often it changed since the last.
+    # In pages: a checkpoint every 16 MB. It writes each page once, however often it changed.
     "PRAGMA wal_autocheckpoint = 4000",
     "PRAGMA journal_size_limit = 67108864",
     "PRAGMA cache_size = -8192",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cell_size_check = ON",
-    # What is deleted is overwritten: it shall not be found in the file any more.
+    # Overwrites deleted content with zeros, so that deleted text is not left in the file.
     "PRAGMA secure_delete = ON",
 )
 
 
-# A lock is waited for in so many milliseconds at once, so that a writer who is told to stop hears
-# it.
+# Milliseconds of SQLite's own wait for a lock. The writer repeats it up to its timeout and can
+# stop in between.
 _ONE_WAIT = 100
 
 
 @dataclass(slots=True)
 class Database:
     """
-    An open database: the connection that writes, and what watches over its files.
+    An open database: the connection that writes, and the checks of its files.
 
-    `guard` can only read. As long as it is open, closing the other one does not write the log into
-    the database.
+    `guard` is read-only. While it is open, closing the other connection does not checkpoint.
     """
 
     connection: sqlite3.Connection
@@ -58,17 +57,21 @@ class Database:
     presence: FileIdentity
 
     def close(self, *, is_damaged: bool) -> None:
-        """What is damaged is left as it is."""
+        """Close all files. A damaged database is left as it is, without a checkpoint."""
+        # The last connection that closes checkpoints the log; the read-only guard cannot.
         first, second = (
             (self.connection, self.guard) if is_damaged else (self.guard, self.connection)
         )
         first.close()
         second.close()
+        # Last: closing its descriptor of the -shm file drops SQLite's locks on that file.
         self.presence.close()
 
 
 def open_database(path: Path, index: SearchIndex, lock_timeout: float) -> Database:
-    """With its schema brought up to date."""
+    """Open the database and bring its schema up to date. Runs on the writer thread."""
+    # The order matters: a decided restore comes first, and a missing file is created only after it
+    # is known that none was lost.
     finish_restore(path)
     _refuse_lost(path)
     if not path.exists():
@@ -77,11 +80,13 @@ def open_database(path: Path, index: SearchIndex, lock_timeout: float) -> Databa
     with ExitStack() as opened:
         guard = opened.enter_context(closing(_connect(path, lock_timeout, only_read=True)))
 
+        # Through the read-only connection: a foreign or newer file must not be changed at all.
         refuse_foreign(guard)
         db = opened.enter_context(closing(_connect(path, lock_timeout)))
         _set_up(db)
         presence = _watched(path)
         opened.callback(presence.close)
+        # Before the first write, which would extend the truncated log.
         presence.refuse_lost_commits()
         _keep_before_migrating(path, db)
         migrate(db, our_scripts())
@@ -93,7 +98,7 @@ def open_database(path: Path, index: SearchIndex, lock_timeout: float) -> Databa
 
 
 def _refuse_lost(path: Path) -> None:
-    """What was there once and is gone was lost: a new, empty database would hide that."""
+    """Raise StoreDamaged if a database existed here and is missing or truncated."""
     log = path.with_name(path.name + "-wal")
     mark = mark_of(path)
     if not path.exists() and log.exists() and log.stat().st_size > 0:
@@ -111,8 +116,8 @@ def _refuse_lost(path: Path) -> None:
 
 def _announced_size(path: Path, log: Path) -> int:
     """
-    What the header says, where no log is there to complete it; at least one page, for ours is never
-    empty.
+    Return the size in bytes that the header states; 0 if it states none, 1 for an empty file, which
+    ours never is.
     """
     with path.open("rb") as file:
         header = file.read(100)
@@ -121,15 +126,15 @@ def _announced_size(path: Path, log: Path) -> int:
         return 0 if header else 1
 
     page = int.from_bytes(header[16:18], "big")
+    # The size in the header is valid only if the change counter equals "version-valid-for", and a
+    # log may contain pages that the file does not have yet.
     is_whole = not (log.exists() and log.stat().st_size) and header[24:28] == header[92:96]
     return (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big") if is_whole else 0
 
 
 def _create(path: Path) -> None:
-    """
-    Made under another name and renamed when it is whole, so that a file of ours is never half-made
-    or empty.
-    """
+    """Create the database under a temporary name and rename it when it is complete."""
+    # So an empty or partial file under the real name is always a loss, never a first start.
     draft = path.with_name(path.name + ".new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -153,14 +158,12 @@ def _create(path: Path) -> None:
 
 
 def _keep_before_migrating(path: Path, db: sqlite3.Connection) -> None:
-    """
-    A copy to go back to. It has no date in its name, so that a start that dies again and again
-    makes one.
-    """
+    """Keep a copy of the database before its schema changes."""
     pending = [number for number, _ in our_scripts() if number > schema_of(db)]
     if not pending:
         return
 
+    # No date in the name: a start that fails again and again makes one copy, not one each time.
     kept = path.with_name("backups") / f"turngate-before-{pending[0]:03}.db"
     try:
         kept.parent.mkdir(exist_ok=True, mode=0o700)

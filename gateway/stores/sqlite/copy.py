@@ -1,10 +1,10 @@
 """
-One database file copied page by page, while its owner goes on writing.
+Copy a database file page by page while its owner continues to write.
 
 The copy is read through a connection that can neither write nor checkpoint, inside one read
-transaction: so it shows one moment, and no commit of others makes it begin anew. The log cannot
-shrink meanwhile, so the copy is quick about it; and each piece is on the disk before the next, or
-one large flush at the end would hold up everybody's commits.
+transaction: it shows one moment, and no other commit restarts it. The log cannot shrink during the
+copy, so it must be quick. Each piece is flushed before the next, because one large flush at the end
+would delay all commits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from turngate.gateway.domain.errors import Refused, StoreUnavailable
 from turngate.gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error
 
 _PAGES = 1024
-_PATIENCE = 5.0
+_BUSY_TIMEOUT = 5.0
 
 Tell = Callable[[str, int, int], None]
 """
@@ -30,14 +30,15 @@ Told what is being done, how much of it is done and how much there is; it may ra
 
 
 def nobody(what: str, done: int, whole: int) -> None:
-    """For those who need not know how far it is."""
+    """Ignore the progress."""
 
 
 @contextmanager
 def draft_of(target: Path) -> Iterator[Path]:
     """
-    An empty file beside the target, for one process alone and the owner's eyes only; gone
-    afterwards.
+    Yield an empty file beside the target, locked by this process and readable by its owner only.
+
+    It is deleted afterwards unless it was renamed.
     """
     draft = target.with_name(target.name + ".part")
     with as_ours(target.parent):
@@ -47,7 +48,7 @@ def draft_of(target: Path) -> Iterator[Path]:
         if not _is_ours(descriptor, draft):
             raise Refused(f"{target} is being written by another process; wait until it is done")
 
-        # What was broken off before may have left something.
+        # An interrupted copy may have left its journal, which SQLite would apply to this file.
         _remove_logs(draft)
         os.ftruncate(descriptor, 0)
         os.fchmod(descriptor, 0o600)
@@ -63,10 +64,8 @@ def draft_of(target: Path) -> Iterator[Path]:
 def copy_database(
     source: Path, draft: Path, tell: Tell = nobody, *, is_alone: bool = False
 ) -> None:
-    """
-    All of it as of one moment, into a file that is there and empty, and on the disk when this
-    returns.
-    """
+    """Copy the database as of one moment into an existing empty file, and flush it."""
+    # The copy's connection has synchronous = OFF: this descriptor does all flushing.
     descriptor = os.open(draft, os.O_RDWR | os.O_CLOEXEC)
 
     def step(status: int, remaining: int, whole: int) -> None:
@@ -79,6 +78,7 @@ def copy_database(
             closing(reading(source, is_alone=is_alone)) as db,
             closing(_copy_at(draft)) as copy,
         ):
+            # BEGIN alone takes no snapshot; the first read does.
             db.execute("BEGIN")
             db.execute("SELECT count(*) FROM sqlite_master").fetchone()
             db.backup(copy, pages=_PAGES, progress=step)
@@ -90,18 +90,16 @@ def copy_database(
 
 def reading(path: Path, *, is_alone: bool = False) -> sqlite3.Connection:
     """
-    A connection that cannot write. `is_alone`: nobody else can, so that no lock and no log is
-    needed.
+    Open a read-only connection. `is_alone`: no other process writes, so no lock and log are needed.
     """
     alone = "&immutable=1" if is_alone else ""
     db = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro{alone}",
         uri=True,
         isolation_level=None,
-        timeout=_PATIENCE,
+        timeout=_BUSY_TIMEOUT,
     )
-    # A byte that makes a text illegal is seen by the checksum of its row; refused here, it would
-    # hide which.
+    # Invalid UTF-8 is found by the checksum of its row, which tells which row it is.
     db.text_factory = lambda written: written.decode("utf-8", "replace")
 
     return db
@@ -109,32 +107,33 @@ def reading(path: Path, *, is_alone: bool = False) -> sqlite3.Connection:
 
 def keep_a_descriptor(source: Path) -> None:
     """
-    For all later copies by a process that has the database open itself.
+    Make SQLite open the descriptor now that later copies by this process will use.
 
-    SQLite cannot close a file while its process holds locks on it (the locks would go), so it keeps
-    the descriptor of the first copy for the next. Had from the start, a daemon's open files are as
-    many before a backup as after.
+    SQLite cannot close a file while its process holds locks on it (they would be dropped), so it
+    keeps the descriptor of the first copy for the next. Opened at the start, the number of the
+    daemon's open files is the same before and after a backup.
     """
     with as_ours(source.parent):
         reading(source).close()
 
 
 def put_in_place(draft: Path, target: Path) -> None:
-    """Under its name, and on the disk under it."""
+    """Rename the draft to its target, durably."""
     with as_ours(target.parent):
         draft.replace(target)
         sync_folder(target.parent)
 
 
 def give_to_owner_of(folder: Path, draft: Path) -> None:
-    """What root puts into somebody's folder must be his, or his daemon cannot work with it."""
+    """Give the draft to the folder's owner, if this process is root."""
+    # A database restored by root would otherwise be unreadable for the daemon's own user.
     owner = folder.stat()
     if os.geteuid() == 0:
         os.chown(draft, owner.st_uid, owner.st_gid)
 
 
 def sync_folder(folder: Path) -> None:
-    """What was renamed stays renamed."""
+    """Flush a folder, so that renames in it survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -145,8 +144,7 @@ def sync_folder(folder: Path) -> None:
 @contextmanager
 def as_ours(folder: Path) -> Iterator[None]:
     """
-    What the system and SQLite say, as the reaction it earns. Room and permissions are those of the
-    folder.
+    Raise errors of the system and SQLite as ours. Space and permissions are those of the folder.
     """
     try:
         yield
@@ -176,12 +174,12 @@ def _without_room(folder: Path, exc: BaseException) -> StoreUnavailable | None:
 
 
 def _is_ours(descriptor: int, draft: Path) -> bool:
-    """
-    Whoever had it until now may have finished in between: then it is a backup, and has another
-    name.
-    """
+    """Lock the draft; False if another process has it."""
     try:
+        # flock, not a POSIX lock: it survives the closing of SQLite's own descriptors of the draft.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Its last owner may have finished between our open and our lock: then the file we opened is
+        # their backup, under another name.
         return os.path.samestat(os.fstat(descriptor), draft.lstat())
     except (BlockingIOError, FileNotFoundError):
         return False
@@ -194,7 +192,7 @@ def _remove_logs(draft: Path) -> None:
 
 def _copy_at(draft: Path) -> sqlite3.Connection:
     copy = sqlite3.connect(draft, isolation_level=None)
-    # Nobody else knows the draft, and one that breaks off is thrown away.
+    # No other process opens the draft, and an interrupted one is deleted: no journal is needed.
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
         copy.execute(f"PRAGMA {pragma}")
     return copy

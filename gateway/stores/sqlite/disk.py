@@ -1,6 +1,5 @@
 """
-What the operating system says of the disk: SQLite tells only that a write failed, and keeps the
-reason to itself.
+Ask the operating system why the disk takes no writes: SQLite reports only that a write failed.
 """
 
 from __future__ import annotations
@@ -25,14 +24,13 @@ _WORDS = {
     errno.EIO: "the disk fails (input/output error); look into the kernel's log and save what is "
     "on it",
 }
-# Some file systems have no files without a name; that says nothing of their room.
+# Some file systems do not support O_TMPFILE; that says nothing about their free space.
 _SAYS_NOTHING = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 
 
 def complaint(folder: Path, length: int) -> str | None:
     """
-    Why a file of that length in that folder cannot grow by a little; None if it can. Leaves nothing
-    behind.
+    Return why a file of that length in this folder cannot grow by ROOM bytes; None if it can.
     """
     try:
         descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -40,6 +38,8 @@ def complaint(folder: Path, length: int) -> str | None:
         return _in_words(exc)
 
     try:
+        # At the log's own length, so that a file-size limit (EFBIG) shows as it would for the log.
+        # A short write is continued: the next call returns the error.
         written = 0
         while written < ROOM:
             written += os.pwrite(descriptor, b"\0" * (ROOM - written), length + written)

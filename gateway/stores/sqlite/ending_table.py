@@ -1,5 +1,5 @@
 """
-Endings that agents have yet to hear of, as rows, written in the transaction that ends the session.
+Ended sessions whose agent is to be notified, as rows of the transaction that ends the session.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from turngate.gateway.stores.sqlite.rows import (
 )
 
 _COLUMNS = ", ".join(f"sessions.{name}" for name in f"{SESSION_COLUMNS}, checksum".split(", "))
-# What is put off for longer than anything ever is was put off by a clock that ran ahead.
+# A retry time later than LONGEST_PUT_OFF from now was set by a clock that ran ahead: it is due.
 PENDING = (
     f"SELECT endings.attempts, {_COLUMNS} FROM endings JOIN sessions ON sessions.n = "
     "endings.session"
@@ -26,18 +26,19 @@ PENDING = (
 
 
 def note(db: sqlite3.Connection, n: int, session: Session) -> None:
-    """It is over. Where nothing was said there is nothing to hear of."""
+    """Record that a session ended, unless it has no content."""
     if session.has_talk:
         db.execute("INSERT OR REPLACE INTO endings VALUES (?, 0, 0)", (n,))
 
 
 def forget(db: sqlite3.Connection, n: int) -> None:
-    """It was told, or there is nothing to tell any more."""
+    """Delete the record: the agent was notified, or need not be."""
     db.execute("DELETE FROM endings WHERE session = ?", (n,))
 
 
 def count_attempt(db: sqlite3.Connection, n: int, retry_at: datetime) -> bool:
-    """False if there is nothing to tell any more."""
+    """Count an attempt; False if there is nothing to notify."""
+    # Before the attempt, so that an agent that crashes the daemon does not do so for ever.
     changed = db.execute(
         "UPDATE endings SET attempts = attempts + 1, not_before = ? WHERE session = ?",
         (micros(retry_at), n),
@@ -46,10 +47,10 @@ def count_attempt(db: sqlite3.Connection, n: int, retry_at: datetime) -> bool:
 
 
 def bounds(now: datetime, limit: int) -> tuple[int, int, int]:
-    """The values of PENDING."""
+    """Return the parameters of PENDING."""
     return micros(now), micros(now + LONGEST_PUT_OFF), limit
 
 
 def ending_from_row(row: Fetched) -> EndedSession:
-    """One of PENDING."""
+    """Return the ended session of a row of PENDING."""
     return EndedSession(session=session_from_row(row[1:]), attempts=row[0])

@@ -1,6 +1,5 @@
 """
-Transcripts as rows: append, read the tail, rewrite, keep what is live within bounds. On the writer
-thread only.
+Transcripts as rows: append, read the tail, rewrite, limit the live entries. Writer thread only.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ LAST = 1 << 62
 
 class EntryTable:
     """
-    Every change of an entry goes through here, so that the search index and the recent entries stay
-    true.
+    All changes of entries, so that the search index and the recent entries stay consistent.
     """
 
     def __init__(self, index: SearchIndex, recent: RecentEntries) -> None:
@@ -55,14 +53,13 @@ class EntryTable:
         self._recent = recent
 
     def append(self, db: sqlite3.Connection, n: int, entries: Iterable[Entry]) -> tuple[Entry, ...]:
-        """
-        At the end, in order. An entry that brings an id keeps it. What is returned is what anybody
-        will read.
-        """
+        """Append entries in order and return them as stored. An entry that has an id keeps it."""
         stored = []
         for entry in entries:
             values = entry_to_row(n, entry, entry.id or None)
             seq = db.execute(_INSERT, [*values, checksum(values)]).lastrowid or 0
+            # Decoded from the row, not copied from the argument: texts were scrubbed and numbers
+            # bounded, and the cache must equal what a later read returns.
             stored.append(entry_of(seq, values))
 
         self._recent.extend(n, stored)
@@ -71,10 +68,7 @@ class EntryTable:
     def history(
         self, db: sqlite3.Connection, n: int, session: Session, count: int, before: int = LAST
     ) -> tuple[Entry, ...]:
-        """
-        What a turn is shown of the past: the summary, if there is one, then the newest entries
-        after the mark.
-        """
+        """Return the summary, if there is one, then the newest entries after the marks."""
         count = max(count, 0)
         floor = max(session.archived_through, session.consolidated_through)
         entries = self._newest(db, n, count) if before == LAST else _read(db, n, count, before)
@@ -84,6 +78,8 @@ class EntryTable:
         if not session.summary_seq:
             return tuple(newest)
 
+        # A summary is appended after the entries it replaces, so it may also be among the newest;
+        # it must come first, and older summaries must not be shown.
         summary = db.execute(f"{SELECT} WHERE seq = ?", (session.summary_seq,)).fetchone()
         return (
             entry_from_row(summary),
@@ -99,9 +95,8 @@ class EntryTable:
         return entries
 
     def find(self, db: sqlite3.Connection, n: int, session: SessionId, id_: EntryId) -> Entry:
-        """
-        By id: almost always where the id says, else wherever an imported or rewritten one went.
-        """
+        """Return an entry by id. Raises UnknownEntry."""
+        # Ids are made from sequence numbers, except those that an entry brought along.
         guess = db.execute(f"{SELECT} WHERE seq = ? AND session = ?", (seq_of(id_), n)).fetchone()
         if guess is not None:
             entry = entry_from_row(guess)
@@ -120,9 +115,10 @@ class EntryTable:
     def change(
         self, db: sqlite3.Connection, n: int, entry: Entry, content: tuple[Block, ...]
     ) -> Entry:
-        """Let it say something else; id, place and time stay."""
+        """Replace the content of an entry; id, position and time stay."""
         own_id = None if entry.id == entry_id(entry.seq) else entry.id
         values = entry_to_row(n, replace(entry, content=content), own_id)
+        # Before the UPDATE: the index holds no copy, so removing an entry needs its old words.
         self._index.forget(db, _words(db, "seq = ?", (entry.seq,)))
         db.execute(_UPDATE, [*values, checksum(values), entry.seq])
         self._index.add(db, *_words(db, "seq = ?", (entry.seq,))[0])
@@ -143,15 +139,15 @@ class EntryTable:
         self, db: sqlite3.Connection, n: int, session: Session, before: datetime, most: int
     ) -> int:
         """
-        Delete what was said before that moment, a bounded number at a time, and the summary if it
-        stands for any of it.
+        Delete up to `most` entries older than `before`, and the summary if it covers any of them.
 
-        Returns how many of them went.
+        Returns how many were deleted.
         """
         rows = db.execute(
             "SELECT seq, text, body FROM entries WHERE session = ? AND at < ? ORDER BY seq LIMIT ?",
             (n, micros(before), most),
         ).fetchall()
+        # The summary repeats what is deleted here, however new it is itself.
         if rows and rows[0][0] <= session.consolidated_through:
             rows += _words(
                 db, "session = ? AND seq = ? AND at >= ?", (n, session.summary_seq, micros(before))
@@ -171,16 +167,14 @@ def _read(db: sqlite3.Connection, n: int, count: int, before: int) -> list[Entry
 
 
 def asked_between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entry, ...]:
-    """
-    The messages of a turn that begins again. Commands may have been given while it ran, and a
-    summary written.
-    """
+    """Return the messages of a turn that begins again."""
+    # While it ran, commands may have been recorded and a summary written in the same range.
     entries = between(db, n, first, last)
     return tuple(entry for entry in entries if entry.origin not in (Origin.COMMAND, Origin.SUMMARY))
 
 
 def between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entry, ...]:
-    """All that stands there."""
+    """Return all entries of a range of sequence numbers."""
     rows = db.execute(
         f"{SELECT} WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq", (n, first, last)
     ).fetchall()
@@ -188,7 +182,7 @@ def between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entr
 
 
 def readable(rows: Iterable[Fetched]) -> Transcript:
-    """Decode what can be decoded; a row that cannot hides no other."""
+    """Decode rows; damaged ones are listed and do not hide the others."""
     entries = []
     damaged = []
     for row in rows:
@@ -201,8 +195,8 @@ def readable(rows: Iterable[Fetched]) -> Transcript:
 
 def after_rewrite(db: sqlite3.Connection, n: int, session: Session) -> Session:
     """
-    Count, preview and marks as the rows now say; a mark or summary that lost its entries is taken
-    back.
+    Return the session with count, preview and marks that match its rows; a mark or summary without
+    entries is removed.
     """
     live, last = db.execute(
         "SELECT count(*), coalesce(max(seq), 0) FROM entries WHERE session = ? AND seq > ?",
@@ -216,6 +210,8 @@ def after_rewrite(db: sqlite3.Connection, n: int, session: Session) -> Session:
     has_summary = bool(
         db.execute("SELECT 1 FROM entries WHERE session = ? AND seq = ?", (n, summary)).fetchone()
     )
+    # A mark past the last entry would hide new ones; a mark without its summary would hide entries
+    # that nothing replaces.
     keeps_mark = session.consolidated_through <= last and (has_summary or not summary)
 
     return replace(
@@ -229,14 +225,14 @@ def after_rewrite(db: sqlite3.Connection, n: int, session: Session) -> Session:
 
 
 def has_entries(db: sqlite3.Connection, n: int) -> bool:
-    """Whether anything is left of what was said."""
+    """Return whether the session has any entry, live or archived."""
     return (
         db.execute("SELECT 1 FROM entries WHERE session = ? LIMIT 1", (n,)).fetchone() is not None
     )
 
 
 def seq_after(db: sqlite3.Connection, n: int, session: Session, keep: int) -> int | None:
-    """The sequence number of the live entry that comes after the first `keep`."""
+    """Return the sequence number of the live entry after the first `keep`, or None."""
     row = db.execute(
         "SELECT seq FROM entries WHERE session = ? AND seq > ? ORDER BY seq LIMIT 1 OFFSET ?",
         (n, session.archived_through, keep),
@@ -245,15 +241,11 @@ def seq_after(db: sqlite3.Connection, n: int, session: Session, keep: int) -> in
 
 
 def within_bounds(db: sqlite3.Connection, n: int, session: Session, cap: int) -> Session:
-    """
-    Past the cap, archive the oldest live entries: they stay readable and searchable, but are live
-    no longer.
-
-    A tenth more than needed goes at once, so that this happens once in many turns, not in each.
-    """
+    """Archive the oldest live entries above the cap. They stay readable and searchable."""
     if session.messages <= cap:
         return session
 
+    # A tenth more than needed, so that this happens once in many turns and not in each.
     start = _live_start(db, n, session, cap - cap // 10)
     live = db.execute(
         "SELECT count(*) FROM entries WHERE session = ? AND seq >= ?", (n, start)
@@ -262,7 +254,7 @@ def within_bounds(db: sqlite3.Connection, n: int, session: Session, cap: int) ->
 
 
 def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -> int:
-    """The rule of history.live_start, asked of the index instead of the decoded entries."""
+    """Return what `history_window.live_start` decides, by queries instead of decoded entries."""
     people = (
         "SELECT seq FROM entries WHERE session = ? AND role = 'user' AND origin NOT IN "
         "('command', 'summary')"
@@ -282,6 +274,7 @@ def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -
     if found is None:
         return _first_without_a_caller(db, n, cut)
 
+    # A delivery just before the user's turn is what they answer: it stays with that turn.
     before = db.execute(
         "SELECT seq, role, origin FROM entries WHERE session = ? AND seq < ? AND seq > ? ORDER "
         "BY seq DESC LIMIT 1",
@@ -294,7 +287,7 @@ def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -
 
 
 def _first_without_a_caller(db: sqlite3.Connection, n: int, cut: int) -> int:
-    """Where nobody ever wrote: not at a tool result, whose call would be missing."""
+    """Return the start if no user ever wrote: not a tool result, whose call would be missing."""
     row = db.execute(
         "SELECT seq FROM entries WHERE session = ? AND seq >= ? AND role != 'tool' ORDER BY seq "
         "LIMIT 1",

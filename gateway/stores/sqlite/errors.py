@@ -1,4 +1,4 @@
-"""What SQLite and its surroundings raise, as the reaction it earns."""
+"""Translate errors of SQLite and the system into ours."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from turngate.gateway.domain.errors import (
 )
 
 FOREIGN_ERRORS = (sqlite3.Error, OSError, UnicodeError, OverflowError)
-# Our statements are fixed and tested: if one of them no longer fits the schema or finds no JSON,
-# the file has changed.
+# Our statements are fixed and tested: if one does not fit the schema or finds invalid JSON, the
+# file was changed.
 _SIGNS_OF_DAMAGE = (
     "no such column",
     "no such table",
@@ -24,17 +24,17 @@ _SIGNS_OF_DAMAGE = (
 
 
 def is_locked(exc: BaseException) -> bool:
-    """Whether somebody else stands in the way."""
+    """Return whether another connection holds a lock."""
     return name_of(exc).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
 def name_of(exc: BaseException) -> str:
-    """What SQLite calls it."""
+    """Return SQLite's name of the error, such as SQLITE_BUSY_SNAPSHOT; "" for other errors."""
     return getattr(exc, "sqlite_errorname", None) or ""
 
 
 def as_our_error(exc: BaseException) -> StoreError | Refused:
-    """What SQLite said, as the reaction it earns."""
+    """Return our error for one of FOREIGN_ERRORS."""
     name = name_of(exc)
     if isinstance(exc, OverflowError):
         return Refused("a number is larger than anything can be counted by")
@@ -42,7 +42,7 @@ def as_our_error(exc: BaseException) -> StoreError | Refused:
         return Refused("a name or id holds half a character, which nothing is called by")
 
     if isinstance(exc, UnicodeError) or "Could not decode to UTF-8" in str(exc):
-        # The words behind it would be somebody's.
+        # Without SQLite's message, which quotes the text: it may be a user's.
         return StoreDamaged("the database holds a text that is none")
 
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or any(

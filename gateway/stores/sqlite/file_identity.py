@@ -1,9 +1,8 @@
 """
-Whether the files that were opened are still those that stand there.
+Check that the opened files are still those under their names.
 
-Whoever deletes or replaces a file leaves the one that we have open without a name: writing to it
-would go on, and all of it would be gone with the process. A log that is cut would be written to
-behind the gap, and end before it.
+A deleted or replaced file stays open without a name: writes to it would succeed and be lost with
+the process. A truncated log would be written after the gap, and end before it for any reader.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _NONE = LogEnd(b"\0" * 8, 0, 0)
 
 
 class FileIdentity:
-    """Of an open database. Belongs to the writer's thread."""
+    """The files of an open database. Writer thread only."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -43,8 +42,8 @@ class FileIdentity:
         """Raise StoreDamaged if a file is gone, is another one, or was cut."""
         for look in range(_LOOKS):
             found = self._found()
-            # Another program may have put the log in order while we looked from one file to the
-            # other.
+            # Another program may have checkpointed between our reads of the log and its index, so
+            # one mismatch proves nothing.
             if found[1].st_size >= self._end().length:
                 return
             if look:
@@ -52,20 +51,20 @@ class FileIdentity:
         raise StoreDamaged(f"{self._log} was cut short while it was in use")
 
     def refuse_lost_commits(self) -> None:
-        """To be asked before anything is written."""
+        """Raise StoreDamaged if the log lost commits. Call before anything is written."""
         refuse_lost_commits(self._database, read_log_end(self._index))
 
     def note_commit(self) -> None:
-        """Look, and remember outside the database how far it has come."""
+        """Check the files and record the end of the log in the mark."""
         database, _ = self._found()
         self._mark.note(Left(identity(database), self._end()))
 
     def log_length(self) -> int:
-        """For whoever wants to know whether it can grow."""
+        """Return the length of the log in bytes."""
         return self._end().length
 
     def close(self) -> None:
-        """After the database, whose locks would go with the descriptor."""
+        """Close, after the database: closing the descriptor drops SQLite's locks."""
         os.close(self._index)
         self._mark.close()
 

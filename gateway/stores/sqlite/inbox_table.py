@@ -28,7 +28,8 @@ from turngate.gateway.stores.sqlite.rows import (
 )
 from turngate.gateway.stores.texts import scrub
 
-# Neither what was said nor what people and places are called.
+# Removes the text and all names: they would survive the deletion of their session. The checksum no
+# longer matches then, so only rows that are not settled are checked.
 _WORDLESS = (
     "message = json_remove(message, '$.text', '$.attachments', '$.reply_to',"
     " '$.source.chat_name', '$.source.user_name', '$.source.chat_topic')"
@@ -38,8 +39,9 @@ _WORDLESS = (
 def accept(
     db: sqlite3.Connection, message: InboundMessage, key: SessionKey, now: datetime
 ) -> Accepted:
-    """Into the inbox, unless any of its names was seen before."""
+    """Store a message unless one of its dedupe ids was seen."""
     source = message.source
+    # Event ids are unique within an account only.
     events = [scrub(f"{source.platform}/{source.account}:{event}") for event in message.event_ids]
     first = _first_seen(db, events)
     if first is None:
@@ -52,7 +54,7 @@ def accept(
     else:
         inbox = first
 
-    # Under a new name a known message is remembered too: the platform may repeat it under that one.
+    # For a duplicate too: the platform may redeliver it under an id that came only now.
     db.executemany(
         "INSERT OR IGNORE INTO seen VALUES (?, ?, ?)",
         [(event, inbox, micros(now)) for event in events],
@@ -63,10 +65,8 @@ def accept(
 def reject(
     db: sqlite3.Connection, message: InboundMessage, key: SessionKey, reason: str, now: datetime
 ) -> Accepted:
-    """
-    Accepted only to be refused. Its words are left out before, for what was once in a file stays
-    there a while.
-    """
+    """Record a message as refused, without its text and names."""
+    # Removed before the insert: text that was once written stays in the log for a while.
     accepted = accept(db, message.wordless, key, now)
     if not accepted.duplicate:
         settle(db, accepted.id, "refused", reason, now)
@@ -74,7 +74,7 @@ def reject(
 
 
 def amend(db: sqlite3.Connection, inbox: InboxId, text: str) -> bool:
-    """Other words for a message that still waits for its first turn."""
+    """Replace the text of a message that still waits for its first turn; False if none does."""
     row = db.execute(
         f"SELECT n, {INBOX_COLUMNS}, checksum FROM inbox WHERE n = ? AND state = 'waiting'",
         (inbox,),
@@ -99,8 +99,9 @@ def _first_seen(db: sqlite3.Connection, events: list[str]) -> int | None:
 
 def turn_of(db: sqlite3.Connection, inbox: tuple[InboxId, ...]) -> TurnId | None:
     """
-    The turn these rows already belong to. What is settled, unknown, or a mixture that makes no
-    sense is refused.
+    Return the turn these rows already belong to, or None.
+
+    Raises UnknownWork, or AlreadySettled for settled rows and for rows of different turns.
     """
     turns = set()
     for n in inbox:
@@ -113,6 +114,7 @@ def turn_of(db: sqlite3.Connection, inbox: tuple[InboxId, ...]) -> TurnId | None
         state, turn, *written = row
         if state not in ("waiting", "running"):
             raise AlreadySettled(f"inbound message {n} is {state}")
+        # After the state: a settled row has no valid checksum.
         if checksum(written[:2]) != written[2]:
             raise StoreDamaged(f"inbox row {n} is not what was written")
 
@@ -125,13 +127,13 @@ def turn_of(db: sqlite3.Connection, inbox: tuple[InboxId, ...]) -> TurnId | None
 
 
 def without_turn(db: sqlite3.Connection, inbox: InboxId) -> None:
-    """Refuse a row that is no longer waiting for its first turn."""
+    """Raise AlreadySettled unless a row still waits for its first turn."""
     if turn_of(db, (inbox,)) is not None:
         raise AlreadySettled(f"inbound message {inbox} belongs to a turn")
 
 
 def begin(db: sqlite3.Connection, inbox: tuple[InboxId, ...], turn: TurnId) -> None:
-    """These rows are being answered."""
+    """Mark rows as running in a turn."""
     for row in inbox:
         db.execute(
             "UPDATE inbox SET state = 'running', turn = ?, attempts = 1 WHERE n = ?", (turn, row)
@@ -139,14 +141,14 @@ def begin(db: sqlite3.Connection, inbox: tuple[InboxId, ...], turn: TurnId) -> N
 
 
 def count_attempt(db: sqlite3.Connection, turn: TurnId, attempt: int) -> None:
-    """Once more."""
+    """Record the attempt number of a turn that begins again."""
     db.execute(
         "UPDATE inbox SET attempts = ? WHERE turn = ? AND settled_at IS NULL", (attempt, turn)
     )
 
 
 def settle_turn(db: sqlite3.Connection, turn: TurnId, now: datetime) -> None:
-    """A message that was answered leaves its words to the transcript."""
+    """Mark the messages of a turn as answered and remove their text, which the transcript has."""
     db.execute(
         f"UPDATE inbox SET state = 'done', settled_at = ?, {_WORDLESS} WHERE turn = ? AND "
         "settled_at IS NULL",
@@ -155,7 +157,8 @@ def settle_turn(db: sqlite3.Connection, turn: TurnId, now: datetime) -> None:
 
 
 def fail_turn(db: sqlite3.Connection, turn: TurnId, state: str, reason: str) -> None:
-    """A message that failed keeps its words: it may be taken back to work."""
+    """Mark the messages of a turn as failed."""
+    # `settled_at` stays NULL and the text stays: the message may be requeued.
     db.execute(
         "UPDATE inbox SET state = ?, reason = ? WHERE turn = ? AND settled_at IS NULL",
         (state, scrub(reason), turn),
@@ -165,7 +168,7 @@ def fail_turn(db: sqlite3.Connection, turn: TurnId, state: str, reason: str) -> 
 def settle(
     db: sqlite3.Connection, inbox: InboxId, state: str, reason: str | None, now: datetime
 ) -> None:
-    """The end of one row, and of its words."""
+    """End one row and remove its text."""
     db.execute(
         f"UPDATE inbox SET state = ?, reason = ?, settled_at = ?, {_WORDLESS} WHERE n = ?",
         (state, reason and scrub(reason), micros(now), inbox),
@@ -173,7 +176,7 @@ def settle(
 
 
 def refuse(db: sqlite3.Connection, inbox: Sequence[InboxId], reason: str) -> int:
-    """Refused, with their words kept: those that wait, and returns how many that were."""
+    """Mark waiting messages as refused, keep their text, and return how many there were."""
     rows = [(scrub(reason), row) for row in inbox]
     return db.executemany(
         "UPDATE inbox SET state = 'refused', reason = ? WHERE n = ? AND state = 'waiting' AND "
@@ -183,7 +186,7 @@ def refuse(db: sqlite3.Connection, inbox: Sequence[InboxId], reason: str) -> int
 
 
 def given_up(db: sqlite3.Connection, inbox: InboxId) -> InboxItem:
-    """A row that nobody works on and that still has its words."""
+    """Return a row that failed, died or was refused and still has its text."""
     row = db.execute(
         f"SELECT n, {INBOX_COLUMNS}, checksum, settled_at FROM inbox WHERE n = ?", (inbox,)
     ).fetchone()
@@ -196,7 +199,8 @@ def given_up(db: sqlite3.Connection, inbox: InboxId) -> InboxItem:
 
 
 def requeue(db: sqlite3.Connection, item: InboxItem) -> None:
-    """Back to work; a row that had a turn goes on with it."""
+    """Requeue a row; one that had a turn continues it."""
+    # All messages of the turn: it can only run again as a whole.
     if item.turn is None:
         db.execute(
             "UPDATE inbox SET state = 'waiting', attempts = 0, reason = NULL WHERE n = ?",
@@ -211,7 +215,7 @@ def requeue(db: sqlite3.Connection, item: InboxItem) -> None:
 
 
 def is_waiting(db: sqlite3.Connection, inbox: InboxId) -> bool:
-    """Whether it waits for its first turn."""
+    """Return whether a message waits for its first turn."""
     return (
         db.execute("SELECT 1 FROM inbox WHERE n = ? AND state = 'waiting'", (inbox,)).fetchone()
         is not None
@@ -219,10 +223,7 @@ def is_waiting(db: sqlite3.Connection, inbox: InboxId) -> bool:
 
 
 def refuse_all_of(db: sqlite3.Connection, session: int, now: datetime) -> None:
-    """
-    The open messages of a session that is being deleted end as refused, with a reason, without
-    words.
-    """
+    """Mark the open messages of a deleted session as refused and remove their text."""
     db.execute(
         "UPDATE inbox SET state = 'refused', reason = 'its session was deleted', settled_at = "
         f"?, {_WORDLESS}"

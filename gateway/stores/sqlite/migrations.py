@@ -1,7 +1,7 @@
 """
 Bring a database to the schema of this version: numbered SQL files, one transaction each.
 
-What was written by a newer version, or by something else, is refused before anything is changed.
+A database of a newer version or another program is refused before anything is changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Script = tuple[int, str]
 
 
 def refuse_foreign(db: sqlite3.Connection) -> None:
-    """Raise unless the database is ours and not newer than we are. Only reads."""
+    """Raise StoreDamaged or StoreTooNew unless the database is ours and not newer. Only reads."""
     version = schema_of(db)
     if _pragma(db, "application_id") != APPLICATION_ID:
         raise StoreDamaged("the file is an SQLite database, but not one of Turngate's")
@@ -34,7 +34,7 @@ def refuse_foreign(db: sqlite3.Connection) -> None:
 
 
 def migrate(db: sqlite3.Connection, scripts: Iterable[Script]) -> None:
-    """Apply what is missing. A step that fails leaves the database as the step before left it."""
+    """Apply the missing scripts, each in one transaction."""
     for number, script in scripts:
         if number <= schema_of(db):
             continue
@@ -44,6 +44,8 @@ def migrate(db: sqlite3.Connection, scripts: Iterable[Script]) -> None:
                 crashpoint("migration-statement")
                 db.execute(statement)
 
+            # Both are in the file header and part of the transaction: a crash leaves the old number
+            # with the old schema.
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {number}")
             crashpoint("migration-step")
@@ -55,17 +57,17 @@ def migrate(db: sqlite3.Connection, scripts: Iterable[Script]) -> None:
 
 
 def schema_of(db: sqlite3.Connection) -> int:
-    """The number of the last script that was applied."""
+    """Return the number of the last applied script."""
     return _pragma(db, "user_version")
 
 
 def newest_schema() -> int:
-    """The one that this version works with."""
+    """Return the schema number of this version."""
     return max(number for number, _ in our_scripts())
 
 
 def our_scripts() -> list[Script]:
-    """What this version knows, in order."""
+    """Return the scripts of this version, in order."""
     folder = resources.files(__package__) / "schema"
     files = sorted(
         (file for file in folder.iterdir() if file.name.endswith(".sql")),
@@ -80,7 +82,8 @@ def _pragma(db: sqlite3.Connection, name: str) -> int:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """One by one: `executescript` would commit on its own."""
+    """Yield the statements of a script."""
+    # `executescript` would commit the open transaction first.
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

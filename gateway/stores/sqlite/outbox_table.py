@@ -1,4 +1,4 @@
-"""Outbound parts as rows, inside the caller's transaction."""
+"""Outgoing parts as rows, inside the caller's transaction."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def put_out(
     parts: Sequence[Part],
     now: datetime,
 ) -> tuple[Part, ...]:
-    """Into the outbox, to be sent. What is said to strangers belongs to no session."""
+    """Store parts to be sent. Parts for unpaired users belong to no session."""
     stored = []
     for part in parts:
         values = part_to_row(part)
@@ -61,13 +61,15 @@ def put_out(
 
 
 def record_sending(db: sqlite3.Connection, part: PartId, now: datetime) -> Part:
-    """Before it leaves."""
+    """Record that a part is about to be sent, and count the attempt."""
+    # Committed before the send: after a crash the part is found in doubt and is not repeated
+    # without a check.
     _change(db, part, "state = 'sending', attempts = attempts + 1", (), step_line(now, "sending"))
     return read(db, part)
 
 
 def record_sent(db: sqlite3.Connection, part: PartId, sent: Sent) -> None:
-    """It arrived; its words live on in the transcript alone."""
+    """Record that a part was sent, and remove its text, which the transcript has."""
     values = (scrub(sent.message_id), micros(sent.at))
     step = step_line(sent.at, "sent", sent.message_id)
     _change(
@@ -88,7 +90,8 @@ def record_unsent(
     *,
     in_doubt: bool,
 ) -> None:
-    """It did not, or nobody knows: to be tried again, or a dead letter."""
+    """Record a failed or uncertain send: to be retried, or a dead letter."""
+    # In doubt it stays "sending", so that the next attempt first looks for it on the platform.
     state = (
         PartState.DEAD if retry_at is None else PartState.SENDING if in_doubt else PartState.FAILED
     )
@@ -99,7 +102,7 @@ def record_unsent(
 
 
 def requeue(db: sqlite3.Connection, part: PartId, now: datetime) -> Part:
-    """Back to work."""
+    """Requeue a part that failed or is a dead letter."""
     _given_up(db, part)
     db.execute(
         f"UPDATE outbox SET state = 'pending', not_before = NULL, {ADD_STEP} WHERE n = ?",
@@ -109,7 +112,7 @@ def requeue(db: sqlite3.Connection, part: PartId, now: datetime) -> Part:
 
 
 def drop(db: sqlite3.Connection, part: PartId) -> None:
-    """Out of the outbox, unless it is on its way or has arrived."""
+    """Delete a part, unless it is being sent or was sent."""
     if (
         db.execute("SELECT 1 FROM outbox WHERE n = ? AND state = 'pending'", (part,)).fetchone()
         is None
@@ -119,12 +122,12 @@ def drop(db: sqlite3.Connection, part: PartId) -> None:
 
 
 def drop_all_of(db: sqlite3.Connection, session: int) -> None:
-    """Whatever a session that is being deleted has not said yet."""
+    """Delete the unsent parts of a session."""
     db.execute("DELETE FROM outbox WHERE session = ? AND settled_at IS NULL", (session,))
 
 
 def read(db: sqlite3.Connection, part: PartId) -> Part:
-    """One part as it stands."""
+    """Return one part."""
     return part_from_row(
         db.execute(
             f"SELECT n, {PART_COLUMNS}, checksum FROM outbox WHERE n = ?", (part,)
@@ -139,6 +142,8 @@ def _change(
     values: tuple[str | int | None, ...],
     step: str,
 ) -> None:
+    # The condition is part of the UPDATE: a late result must not change a part that was dropped,
+    # sent or given up since.
     changed = db.execute(
         f"UPDATE outbox SET {change}, {ADD_STEP} WHERE n = ? AND settled_at IS NULL AND state != "
         "'dead'",

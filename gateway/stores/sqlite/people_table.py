@@ -1,4 +1,4 @@
-"""People and pairing codes as rows, inside the caller's transaction."""
+"""Paired users and pairing codes as rows, inside the caller's transaction."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ PENDING = (
     " WHERE state = 'pending' AND asked_at <= ?1 AND ?1 < until ORDER BY asked_at, platform, "
     "account, person"
 )
-# What was asked later than now was asked before the clock was set back: it would be good for ever.
+# A code from the future was issued before the clock was set back: it would stay valid too long.
 _IN_TIME = "asked_at <= ? AND until > ?"
 _AFTERWARDS = {"used": Guess.USED, "taken back": Guess.TAKEN_BACK}
 
 
 def invite(db: sqlite3.Connection, invitation: Invitation, now: datetime) -> tuple[Part, ...]:
-    """A code, unless he has one or too many wait."""
+    """Store a code and its message, unless they have one or too many are pending."""
     who = _who(invitation.person)
     in_time = (micros(now), micros(now))
+    # In any state: a code that was revoked must not be replaced by a new one before it expires.
     asked = db.execute(
         f"SELECT 1 FROM pairings WHERE platform = ? AND account = ? AND person = ? AND {_IN_TIME}",
         (*who, *in_time),
@@ -66,7 +67,8 @@ def invite(db: sqlite3.Connection, invitation: Invitation, now: datetime) -> tup
 
 
 def approve(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged:
-    """Let in whoever was given this code; a wrong one counts against the way it came in."""
+    """Approve the user who has this code; a wrong code counts against the way it came in."""
+    # First: while a way is locked even the right code must not be confirmed.
     locked_until = _locked_until(db, approval.way, now)
     if locked_until is not None:
         return Judged(guess=Guess.LOCKED, locked_until=locked_until)
@@ -83,6 +85,7 @@ def approve(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged
     *values, written, state, asked_at, until = row
     if checksum(values) != written:
         raise StoreDamaged("the row of a pairing code is not what was written")
+    # Not counted as wrong: it was a right code once, so it is no guess.
     if state != "pending":
         return Judged(guess=_AFTERWARDS[state])
     if not asked_at <= micros(now) < until:
@@ -101,7 +104,7 @@ def approve(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged
 def revoke(
     db: sqlite3.Connection, platform: str, account: str | None, person: str, now: datetime
 ) -> tuple[Person, ...]:
-    """Out of the list, and his codes with him."""
+    """Revoke a user's access and pending codes; return the users concerned."""
     where = "platform = ? AND account = coalesce(?, account)"
     who = (scrub(platform), account and scrub(account), scrub(person))
     gone = db.execute(
@@ -118,13 +121,13 @@ def revoke(
 
 
 def forget(db: sqlite3.Connection, before: datetime) -> int:
-    """Codes that are long over, and ways in that were wrong long ago."""
+    """Delete old codes and old counts of wrong ones; return how many."""
     forgotten = db.execute("DELETE FROM pairings WHERE until < ?", (micros(before),)).rowcount
     return forgotten + db.execute("DELETE FROM guesses WHERE since < ?", (micros(before),)).rowcount
 
 
 def approved_from_row(row: Fetched) -> Approved:
-    """From the columns of APPROVED."""
+    """Return the paired user of a row of APPROVED."""
     *values, written = row
     if checksum(values) != written:
         raise StoreDamaged("the row of a person who was let in is not what was written")
@@ -133,7 +136,7 @@ def approved_from_row(row: Fetched) -> Approved:
 
 
 def pending_from_row(row: Fetched) -> Pending:
-    """From the columns of PENDING."""
+    """Return the pending code of a row of PENDING."""
     platform, account, person, asked_at, until = row
     who = Person(platform=platform, account=account, id=person)
     return Pending(person=who, asked_at=moment(asked_at), until=moment(until))
@@ -157,7 +160,7 @@ def _locked_until(db: sqlite3.Connection, way: str, now: datetime) -> datetime |
 
 
 def _count_wrong(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged:
-    """The last of too many locks; those of long ago do not count."""
+    """Count a wrong code and lock the way at the limit; earlier ones than `locked_for` expire."""
     row = db.execute(
         "SELECT wrong, since FROM guesses WHERE way = ? AND since > ? AND since <= ? AND "
         "locked_until IS NULL",

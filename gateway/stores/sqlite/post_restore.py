@@ -1,11 +1,11 @@
 """
-What a backup cannot know: what happened after it was made.
+Adjust a restored backup to what happened after it was made.
 
-Work that was open then may have been answered since, and nothing is answered twice: so it rests as
-dead letters, which `queue list` shows and `queue retry` takes up. What the replaced database had
-heard of is still known, as far as that can be read; otherwise nothing is read again that was
-written before the restore. Numbers go on far behind those that were given since, because what left
-the house may still carry them.
+Work that was open then may have been answered since, and nothing is answered twice: so it becomes
+dead letters, which `queue list` shows and `queue retry` requeues. Dedupe ids and accounts are taken
+from the replaced database, if it is readable; otherwise no catch-up reads messages from before the
+restore. New row numbers start far above those given since the backup, because messages on the
+platforms may still refer to them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _NUMBERS_AHEAD = 10_000_000
 
 
 def let_rest(draft: Path, replaced: Path, now: datetime) -> None:
-    """In a restored database that nobody has opened yet."""
+    """Adjust a restored database that no process has opened yet."""
     uri = f"{draft.absolute().as_uri()}?mode=rw"
     with as_ours(draft.parent), closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:
+        # Not WAL: the draft is renamed alone, so it must not have a log beside it.
         db.execute("PRAGMA journal_mode = DELETE")
         db.execute("PRAGMA synchronous = FULL")
         is_known = _attach(db, replaced)
@@ -35,7 +36,7 @@ def let_rest(draft: Path, replaced: Path, now: datetime) -> None:
         _end_open_work(db, now)
         _number_ahead(db)
         if not is_known or not _remember(db):
-            # As on a first start: there is nothing to go back to.
+            # As on a first start: no time from which a catch-up could read.
             db.execute("UPDATE accounts SET received_at = NULL, behind = NULL")
 
         db.execute("COMMIT")
@@ -62,6 +63,7 @@ def _number_ahead(db: sqlite3.Connection) -> None:
         "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
     ).fetchall()
     for table in tables:
+        # A table that never had a row has no line in sqlite_sequence yet.
         if not db.execute(
             "UPDATE sqlite_sequence SET seq = seq + ? WHERE name = ?", (_NUMBERS_AHEAD, *table)
         ).rowcount:
@@ -69,9 +71,7 @@ def _number_ahead(db: sqlite3.Connection) -> None:
 
 
 def _attach(db: sqlite3.Connection, replaced: Path) -> bool:
-    """
-    Whether there is something to ask. What is damaged may still tell enough, and is only read.
-    """
+    """Attach the replaced database read-only, damaged or not; False if that fails."""
     if not replaced.exists():
         return False
     try:
@@ -82,9 +82,8 @@ def _attach(db: sqlite3.Connection, replaced: Path) -> bool:
 
 
 def _remember(db: sqlite3.Connection) -> bool:
-    """
-    What the replaced database had dealt with is not taken in again; what it had not yet, may be.
-    """
+    """Copy dedupe ids and accounts from the replaced database; False if it is unreadable."""
+    # Without the ids of messages that were still open there: the platform may redeliver those.
     db.execute("SAVEPOINT remembering")
     try:
         db.execute(

@@ -1,7 +1,4 @@
-"""
-Questions with buttons as rows, inside the caller's transaction. A question has the number of its
-part.
-"""
+"""Questions with buttons as rows, inside the caller's transaction, by the number of their part."""
 
 from __future__ import annotations
 
@@ -35,9 +32,8 @@ COLUMNS = (
 
 
 def put(db: sqlite3.Connection, session: int, part: Part) -> None:
-    """
-    As it was asked: the outbox forgets its words once they were sent, and this must outlast that.
-    """
+    """Store a question with its whole part."""
+    # A copy, because the outbox row loses its text once it is sent and the question is still open.
     assert part.question is not None  # noqa: S101 - narrows the type for mypy; only questions come here
     body = scrub(json.dumps(to_dict(part), ensure_ascii=False))
     db.execute(
@@ -56,7 +52,7 @@ def put(db: sqlite3.Connection, session: int, part: Part) -> None:
 
 
 def choose(db: sqlite3.Connection, choice: Choice, by: InboxId) -> None:
-    """Once: whoever comes second finds it answered."""
+    """Record the answer, if the question is still open."""
     db.execute(
         "UPDATE questions SET state = 'answered', option = ?, answered_by = ? WHERE part = ? AND "
         "state = 'open'",
@@ -65,7 +61,8 @@ def choose(db: sqlite3.Connection, choice: Choice, by: InboxId) -> None:
 
 
 def close_of_turn(db: sqlite3.Connection, turn: TurnId) -> None:
-    """Nobody waits for these answers any more, so what has not left yet is not asked."""
+    """Close the open questions of a turn, whose agent no longer waits; unsent ones are deleted."""
+    # Only Does.ANSWER: the other kinds send a message or start a turn, after this one too.
     waits = "turn = ? AND does = ? AND state = 'open'"
     values = (turn, Does.ANSWER.value)
     db.execute(
@@ -77,12 +74,12 @@ def close_of_turn(db: sqlite3.Connection, turn: TurnId) -> None:
 
 
 def forget(db: sqlite3.Connection, before: datetime) -> int:
-    """Those that expired before then."""
+    """Delete questions that expired before then; return how many."""
     return db.execute("DELETE FROM questions WHERE expires_at < ?", (micros(before),)).rowcount
 
 
 def asked_from_row(row: Fetched) -> Asked:
-    """From COLUMNS."""
+    """Return the question of a row of COLUMNS."""
     n, body, state, option, answered_by, message_id, written = row
     if checksum([body]) != written:
         raise StoreDamaged(f"the row of question {n} is not what was written")

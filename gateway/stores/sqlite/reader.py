@@ -1,6 +1,5 @@
 """
-Reading for people: lists, transcripts, search, on a connection that cannot write and delays no
-turn.
+Reading for users: lists, transcripts, search. On a read-only connection, so that it delays no turn.
 """
 
 from __future__ import annotations
@@ -69,6 +68,8 @@ T = TypeVar("T")
 _CHUNK = 2000
 _PAGE = 100
 _LONG_AGO = -(1 << 62)
+# INDEXED BY: SQLite raises an error rather than scan the whole table each minute. The expressions
+# must be written exactly as in the index (schema/002), or it does not apply.
 _OPEN = "FROM sessions INDEXED BY sessions_open WHERE current AND end_reason IS NULL"
 _PLATFORM = "json_extract(origin, '$.platform')"
 _CHAT_TYPE = "coalesce(json_extract(origin, '$.chat_type'), 'dm')"
@@ -85,8 +86,8 @@ class Reader:
     """
     One connection, used from any event loop.
 
-    It lives on a loop of its own: aiosqlite's thread dies when it cannot deliver to the loop of a
-    caller that went away, and then everybody else would wait for ever.
+    It has its own event loop and thread: aiosqlite's thread dies when it cannot deliver a result to
+    a closed loop, and then all other callers would wait for ever.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Reader:
         )
 
     async def start(self) -> None:
-        """After the writer has made the file."""
+        """Open the connection. The writer must have created the file."""
         self._thread.start()
         try:
             await self._apart(self._open())
@@ -112,14 +113,15 @@ class Reader:
             raise as_our_error(exc) from exc
 
     async def close(self) -> None:
-        """Closing twice is closing once."""
+        """Finish running queries, then close. Idempotent."""
         with self._gate:
             if self._is_closed:
                 return
             self._is_closed = True
 
         if self._thread.is_alive():
-            # The gate is shut, so nothing comes behind this and waits on a loop that stands still.
+            # `_apart` refuses new work from here on, so nothing is queued after this and left
+            # waiting on a stopped loop.
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._finish(), self._loop))
             self._loop.call_soon_threadsafe(self._loop.stop)
             await asyncio.to_thread(self._thread.join)
@@ -127,7 +129,7 @@ class Reader:
         self._loop.close()
 
     async def rows(self, query: str, *values: str | int) -> list[Fetched]:
-        """One query, one consistent view."""
+        """Run one query and return all rows, as of one moment."""
         try:
             return await self._apart(self._fetch(query, values))
         except FOREIGN_ERRORS as exc:
@@ -138,13 +140,13 @@ class Reader:
 
     async def _open(self) -> None:
         db = await aiosqlite.connect(self._uri, uri=True)
-        # A byte that makes a text illegal is seen by the checksum of its row; refused here, it
-        # would hide all others.
+        # Invalid UTF-8 is found by the checksum of its row. Raised here, it would fail the whole
+        # query and hide all other rows.
         db.text_factory = lambda written: written.decode("utf-8", "replace")
         self._db = db
 
     async def _finish(self) -> None:
-        """First what callers that went away have left behind, an opening included."""
+        """Close after all running work, including that of cancelled callers."""
         await asyncio.gather(
             *asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True
         )
@@ -165,19 +167,18 @@ class Reader:
                 work.close()
                 raise StoreUnavailable("the store is closed")
             answer = asyncio.run_coroutine_threadsafe(work, self._loop)
-        # Shielded: who no longer waits must not break off what aiosqlite's thread is going to
-        # answer.
+        # Shielded: a cancelled caller must not cancel a future that aiosqlite's thread will set.
         return await asyncio.shield(asyncio.wrap_future(answer))
 
     def decoded(self, decode: Callable[[Fetched], T], row: Fetched) -> T:
-        """A row that must be right."""
+        """Decode a row; damage stops all writes and is raised."""
         try:
             return decode(row)
         except StoreDamaged as exc:
             raise self._report_damage(str(exc)) from exc
 
     async def session(self, session: SessionId) -> Session:
-        """UnknownSession for one that never was, and for one that was deleted."""
+        """Return a session. Raises UnknownSession, for a deleted one too."""
         rows = await self.rows(
             f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE id = ?", scrub(session)
         )
@@ -187,7 +188,7 @@ class Reader:
         return found[0]
 
     async def current(self, key: SessionKey) -> Session | None:
-        """The session a key points at."""
+        """Return the session a key points at, or None."""
         rows = await self.rows(
             f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE key = ? AND current",
             scrub(key),
@@ -195,16 +196,16 @@ class Reader:
         return self.decoded(session_from_row, rows[0]) if rows else None
 
     async def due(self, policy_of: PolicyOf, now: datetime) -> AsyncIterator[Session]:
-        """
-        By the index that holds nothing else: platform by platform, type by type, page by page.
-        """
+        """Yield due sessions by platform and chat type, a page at a time, from `sessions_open`."""
         async for platform in self._platforms():
             for chat_type in ChatType:
                 before = due_before(policy_of(platform, chat_type), now)
-                place = (_LONG_AGO, 0)
+                # A position, not an offset: the caller ends sessions while it iterates, which takes
+                # them out of the index.
+                cursor = (_LONG_AGO, 0)
                 while before is not None:
                     rows = await self.rows(
-                        _DUE, platform, chat_type.value, *place, micros(before), _PAGE
+                        _DUE, platform, chat_type.value, *cursor, micros(before), _PAGE
                     )
                     for row in rows:
                         yield self.decoded(session_from_row, row[1:])
@@ -212,20 +213,21 @@ class Reader:
                     if len(rows) < _PAGE:
                         break
 
-                    place = (
+                    cursor = (
                         micros(self.decoded(session_from_row, rows[-1][1:]).last_interaction_at),
                         rows[-1][0],
                     )
 
     async def _platforms(self) -> AsyncIterator[str]:
-        """Each that has open sessions, by one look into the index."""
+        """Yield each platform that has open sessions."""
+        # One index lookup per platform; SELECT DISTINCT would read every open session.
         found = await self.rows(_NEXT_PLATFORM, "")
         while found:
             yield found[0][0]
             found = await self.rows(_NEXT_PLATFORM, found[0][0])
 
     async def sessions(self, wanted: SessionFilter, now: datetime) -> list[Session]:
-        """Newest interaction first. A row that cannot be read hides no other."""
+        """Return sessions, latest interaction first. A damaged row is reported and left out."""
         conditions, values = _conditions(wanted, now)
         query = (
             f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE {' AND '.join(conditions)}"
@@ -235,7 +237,7 @@ class Reader:
         return await asyncio.to_thread(self._readable_sessions, rows)
 
     def _readable_sessions(self, rows: list[Fetched]) -> list[Session]:
-        """On a thread of its own: decoding thousands of rows must not hold up the event loop."""
+        """Decode rows. Runs on a worker thread: thousands of rows would block the event loop."""
         sessions = []
         for row in rows:
             try:
@@ -255,10 +257,9 @@ class Reader:
         with_settled: bool = True,
     ) -> list[Fetched]:
         """
-        Rows of the inbox or outbox in these states, oldest first.
+        Return rows of the inbox or outbox in these states, oldest first.
 
-        What is open is found by its index, however much is settled. A state that no version ever
-        wrote comes along, so that it is seen as damage instead of being lost in silence.
+        Rows in an unknown state are included: decoding them reports the damage.
         """
         is_open = not with_settled or not set(states) & _SETTLED
         source = (
@@ -276,7 +277,7 @@ class Reader:
         return await self.rows(f"{query} ORDER BY n LIMIT ?", *states, *names, _limit(limit))
 
     async def depth(self) -> Depth:
-        """Counted by the indexes of what is open."""
+        """Return counts and ages of open work, from the indexes of open rows."""
         inbox = await self._open_by_state("inbox", "received_at")
         outbox = await self._open_by_state("outbox", "created_at")
         at_work = [inbox[state] for state in ("waiting", "running") if state in inbox]
@@ -294,7 +295,7 @@ class Reader:
         )
 
     async def _open_by_state(self, table: str, since: str) -> dict[str, tuple[int, int]]:
-        """How many, and since when the oldest of them."""
+        """Return the number of open rows and the time of the oldest (microseconds), by state."""
         rows = await self.rows(
             f"SELECT state, count(*), min({since}) FROM {table} INDEXED BY {table}_open"
             " WHERE settled_at IS NULL GROUP BY state"
@@ -302,10 +303,8 @@ class Reader:
         return {state: (count, oldest) for state, count, oldest in rows}
 
     async def find(self, message_id: str) -> list[InboxId]:
-        """
-        Looked for row by row: nobody but a curious person asks, and an index would cost every
-        message.
-        """
+        """Return the inbox rows with this platform message id, newest first."""
+        # A full scan: only the trace command asks, and an index would cost a write per message.
         rows = await self.rows(
             "SELECT n FROM inbox WHERE json_extract(message, '$.id') = ? ORDER BY n DESC",
             scrub(message_id),
@@ -313,7 +312,7 @@ class Reader:
         return [InboxId(row[0]) for row in rows]
 
     async def trace(self, inbox: InboxId) -> Trace:
-        """From the rows of the message, of its turn, and of what went out."""
+        """Return what happened to a message, from its row, its turn and its parts."""
         found = await self.rows(
             f"SELECT n, {INBOX_COLUMNS}, checksum, settled_at,"
             " (SELECT steps FROM turns WHERE turns.n = inbox.turn),"
@@ -333,7 +332,8 @@ class Reader:
                 Step(at=moment(settled_at), step=item.state.value, detail=item.reason or "")
             )
 
-        # What was answered without a turn was put out in the same moment in which it was settled.
+        # An answer without a turn is stored in the transaction that settles its message, so both
+        # rows have the same time.
         outgoing = await self.rows(
             f"SELECT steps, n, {PART_COLUMNS}, checksum FROM outbox"
             " WHERE turn = ? OR (turn IS NULL AND created_at = ? AND reply_to = ?) ORDER BY n",
@@ -346,7 +346,7 @@ class Reader:
         return Trace(item=item, session=session, steps=tuple(steps), parts=parts)
 
     async def newest_entries(self, session: SessionId, floor: int, count: int | None) -> Transcript:
-        """The last `count` above a sequence number, in order."""
+        """Return the last `count` entries above a sequence number, in order."""
         rows = await self.rows(
             f"{entry_table.SELECT} WHERE {_OF_SESSION} AND seq > ? ORDER BY seq DESC LIMIT ?",
             scrub(session),
@@ -356,15 +356,14 @@ class Reader:
         return await asyncio.to_thread(self._readable, rows[::-1])
 
     async def search(self, query: str, limit: int) -> list[Hit]:
-        """
-        Newest first: what is not indexed yet is looked through, the rest is asked of the index if
-        it can answer.
-        """
+        """Return hits, newest first: a scan of what is not indexed yet, then the index."""
         words = query_words(query)
         if not words or limit < 1:
             return []
 
         expression = match_expression(words) if self._index.available else None
+        # Read once and used for both halves: the writer may move it while this search runs, and an
+        # entry would be found twice or not at all.
         through = (
             (await self.rows("SELECT through FROM entry_index_progress"))[0][0] if expression else 0
         )
@@ -383,10 +382,7 @@ class Reader:
         return hits + [hit for row in rows for hit in self._hit(row)]
 
     async def _look_through(self, words: list[str], floor: int, limit: int) -> AsyncIterator[Hit]:
-        """
-        Without the index: every entry above a sequence number, newest first, until there are
-        enough.
-        """
+        """Yield hits by scanning every entry above `floor`, newest first, up to `limit`."""
         below = 1 << 62
         found = 0
         while True:
@@ -443,7 +439,7 @@ _HITS = (
 
 
 def _limit(count: int | None) -> int:
-    """To SQLite a negative limit is none."""
+    """Return SQLite's LIMIT: a negative one means no limit."""
     return -1 if count is None else min(max(count, 0), 1 << 62)
 
 

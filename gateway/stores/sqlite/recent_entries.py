@@ -1,10 +1,9 @@
 """
-The newest entries of the sessions that were used last, decoded: the next turn of a lively chat
-reads no history at all.
+A cache of the newest entries of recently used sessions, so that the next turn of an active chat
+reads no history.
 
-Belongs to the writer thread. It is changed together with the rows, inside their transaction, so a
-transaction that is rolled back must clear it. What it holds is bounded by sessions, entries and
-characters, whatever the database holds.
+Writer thread only. It is changed together with the rows, inside their transaction, so a rollback
+must clear it. Its size is bounded by sessions, entries and characters.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class _Tail:
 
 
 class RecentEntries:
-    """By session number, the one used longest ago goes first."""
+    """Entries by session number; the least recently used session is evicted first."""
 
     def __init__(self) -> None:
         self._tails: OrderedDict[int, _Tail] = OrderedDict()
@@ -37,7 +36,7 @@ class RecentEntries:
         return len(self._tails)
 
     def newest(self, n: int, count: int) -> list[Entry] | None:
-        """The last `count` entries, or None if they are not all here."""
+        """Return the last `count` entries, or None if they are not all cached."""
         tail = self._tails.get(n)
         if tail is None or (len(tail.entries) < count and not tail.is_whole):
             return None
@@ -45,7 +44,7 @@ class RecentEntries:
         return tail.entries[-count:] if count else []
 
     def remember(self, n: int, entries: Sequence[Entry], count: int) -> None:
-        """What a reading of the last `count` found."""
+        """Cache the result of reading the last `count` entries."""
         self._longest = max(self._longest, count)
         self._tails[n] = _Tail(
             list(entries), is_whole=len(entries) < count, characters=_characters(entries)
@@ -54,16 +53,17 @@ class RecentEntries:
         self._bound(n)
 
     def extend(self, n: int, entries: Sequence[Entry]) -> None:
-        """They were appended."""
+        """Add entries that were appended, if the session is cached."""
         tail = self._tails.get(n)
         if tail is None:
             return
 
         tail.entries += entries
         tail.characters += _characters(entries)
-        # Twice what is asked for, then back to once: a list that lost its head each time would be
-        # copied each time.
+        # Cut from twice the needed length back to once: cutting at each append would copy the list
+        # each time.
         if len(tail.entries) > 2 * self._longest:
+            # `or None`: with a length of 0, [:-0] would delete nothing.
             del tail.entries[: -self._longest or None]
             tail.is_whole = False
             tail.characters = _characters(tail.entries)
@@ -71,11 +71,11 @@ class RecentEntries:
         self._bound(n)
 
     def forget(self, n: int) -> None:
-        """They were changed in some other way."""
+        """Drop a session whose entries were changed or deleted."""
         self._tails.pop(n, None)
 
     def clear(self) -> None:
-        """A transaction was rolled back: nothing here can be trusted."""
+        """Drop everything, after a rollback."""
         self._tails.clear()
 
     def _bound(self, n: int) -> None:

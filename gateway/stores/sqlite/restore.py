@@ -1,11 +1,9 @@
 """
-A backup put in the place of the database, so that a kill at any step leaves the old one or the new
-one.
+Replace the database by a backup, so that a kill at any step leaves the old one or the new one.
 
-The copy is verified and prepared under a name that nobody looks at. With its renaming to
-`turngate.db.restored-TIME` it is decided: from then on whoever opens the database first finishes
-the exchange, in steps that can be done again. A log of the old file must never lie beside the new
-one: SQLite would write it into it.
+The copy is verified and prepared under a temporary name. Renaming it to `turngate.db.restored-TIME`
+decides: from then on the next process that opens the database finishes the exchange, in steps that
+can be repeated. The log of the old file must never be beside the new one: SQLite would apply it.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ _LOGS = ("-wal", "-journal")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What was put in place, and where that is what was there before."""
+    """What was restored, and the path of the replaced database."""
 
     contents: Contents
     aside: Path | None
@@ -53,15 +51,16 @@ def restore(
     file: Path, database: Path, now: datetime, *, moved: bool = False, tell: Tell = nobody
 ) -> Restored:
     """
-    The caller holds the state folder's lock. `moved`: nothing has run since the backup was made.
+    Restore a backup. The caller holds the state folder's lock.
 
-    Otherwise what was open in it may have been answered since, and rests until somebody takes it
-    up.
+    `moved`: nothing has run since the backup was made. Otherwise its open work may have been
+    answered since, and becomes dead letters until an operator requeues it.
     """
     finish_restore(database)
     _refuse_unfit(file, database)
     stamp = f"{now:%Y%m%dT%H%M%S%fZ}"
     with as_ours(database.parent), draft_of(database) as draft:
+        # is_alone ignores a log, so it is only for a backup that has none beside it.
         copy_database(file, draft, tell, is_alone=not file.with_name(file.name + "-wal").exists())
         crashpoint("restore-copied")
         contents = _prepared(draft, file, tell)
@@ -79,8 +78,7 @@ def restore(
 
 def finish_restore(database: Path) -> None:
     """
-    Finish what was decided. Only for whoever holds the state folder's lock, and before anything is
-    opened.
+    Finish a decided restore. The caller holds the state folder's lock and has nothing open.
     """
     for ready in sorted(database.parent.glob(f"{database.name}{_READY}*")):
         with as_ours(database.parent):
@@ -93,6 +91,7 @@ def _exchange(database: Path, ready: Path, stamp: str) -> None:
         database.rename(aside)
         crashpoint("restore-set-aside")
 
+    # The old log goes with the old database, which may be incomplete without it.
     for suffix in _LOGS:
         log = database.with_name(database.name + suffix)
         if log.exists() and log.stat().st_size:
@@ -101,6 +100,8 @@ def _exchange(database: Path, ready: Path, stamp: str) -> None:
     for suffix in (*_LOGS, "-shm"):
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 
+    # The removal must be on disk before the new file gets the name, or a power cut could bring the
+    # old log back beside it.
     sync_folder(database.parent)
     crashpoint("restore-cleared")
     put_in_place(ready, database)
@@ -108,13 +109,14 @@ def _exchange(database: Path, ready: Path, stamp: str) -> None:
 
 
 def _prepared(draft: Path, file: Path, tell: Tell) -> Contents:
-    """Verified, and of our schema: the rows of an older one can be read only then."""
+    """Verify the draft and migrate it: rows of an older schema can be checked only then."""
     try:
         contents = verify(draft, tell)
         if contents.schema == newest_schema():
             return contents
 
         with as_ours(draft.parent), closing(sqlite3.connect(draft, isolation_level=None)) as db:
+            # Not WAL: the draft is renamed alone, so it must not have a log beside it.
             db.execute("PRAGMA journal_mode = DELETE")
             migrate(db, our_scripts())
 

@@ -1,7 +1,4 @@
-"""
-What an operator does about a database that is damaged or gone: the very command, with the newest
-backup there is.
-"""
+"""The command that restores a damaged or lost database, with the newest backup."""
 
 from __future__ import annotations
 
@@ -13,10 +10,7 @@ _BACKUP = re.compile(r"turngate-\d{8}T\d{6}Z\.db")
 
 
 def restore_command(database: Path, backups: Path | None = None) -> str:
-    """
-    To be run as it stands. Without a backup that we made ourselves, FILE is for the operator to
-    fill in.
-    """
+    """Return a complete command; without a scheduled backup, FILE is left to the operator."""
     folder = database.absolute().parent
     newest = newest_backup(backups or folder / "backups")
     file = "FILE" if newest is None else shlex.quote(str(newest))
@@ -25,8 +19,7 @@ def restore_command(database: Path, backups: Path | None = None) -> str:
 
 def cure_of(database: Path, backups: Path | None = None) -> str:
     """
-    For the end of every report of damage. `backups`: where the schedule makes them, if not beside
-    the database.
+    Return the end of every damage report. `backups`: their folder, if not beside the database.
     """
     command = restore_command(database, backups)
     where = (
@@ -38,8 +31,9 @@ def cure_of(database: Path, backups: Path | None = None) -> str:
 
 
 def newest_backup(folder: Path) -> Path | None:
-    """Of those that the schedule made: their names tell when."""
+    """Return the newest scheduled backup, or None."""
     try:
+        # By the time in the name: copying a file changes its modification time.
         names = sorted(found.name for found in folder.iterdir() if _BACKUP.fullmatch(found.name))
     except OSError:
         return None

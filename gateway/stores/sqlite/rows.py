@@ -1,9 +1,9 @@
 """
-The vocabulary as rows, and back.
+Conversion of domain values to rows and back.
 
-A flipped byte passes SQLite's own integrity check, so each row that matters carries a checksum of
-what was written, and reading one that no longer fits raises StoreDamaged. Types are stored, not
-guessed: words that look like JSON are words.
+A flipped byte passes SQLite's own integrity check, so each row that matters has a checksum of what
+was written, and reading a row that does not match raises StoreDamaged. Types are stored, not
+guessed: text that looks like JSON stays text.
 """
 
 from __future__ import annotations
@@ -58,10 +58,12 @@ from turngate.gateway.stores.texts import scrub
 
 Value = str | int | None
 Row = Sequence[Value]
-# As SQLite gives them. What they are is known from the column list, what they should be from the
-# checksum.
+# As SQLite returns them: the column list tells the types, the checksum whether the values are
+# intact.
 Fetched = tuple[Any, ...]
 
+# The checksums are computed over the columns in this order: reordering them makes every stored row
+# look damaged.
 SESSION_COLUMNS = (
     "id, key, current, origin, owner, started_at, last_interaction_at, updated_at, title, "
     "preview, preview_by, goal,"
@@ -86,17 +88,18 @@ _ORIGINS = {origin.value: origin for origin in Origin}
 
 
 def checksum(values: Row) -> int:
-    """Over the values as written, with borders between them."""
+    """Return the CRC-32 of the values as written."""
+    # The separator makes ("ab", "c") differ from ("a", "bc").
     return crc32("\x1f".join(map(str, values)).encode())
 
 
 def micros(moment: datetime) -> int:
-    """An instant as it is stored."""
+    """Return a time as stored: microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def moment(value: int) -> datetime:
-    """An instant as it was stored."""
+    """Return the time of a stored number of microseconds."""
     return _EPOCH + timedelta(microseconds=value)
 
 
@@ -104,7 +107,7 @@ Decode = TypeVar("Decode", bound=Callable[..., object])
 
 
 def _damage_if_unreadable(decode: Decode) -> Decode:
-    """What has the right checksum and still is none of ours was not written by us."""
+    """Raise StoreDamaged for a row that cannot be decoded although its checksum is right."""
 
     @wraps(decode)
     def decoded(*row: object) -> object:
@@ -119,7 +122,7 @@ def _damage_if_unreadable(decode: Decode) -> Decode:
 
 
 def session_to_row(session: Session) -> list[Value]:
-    """In the order of SESSION_COLUMNS."""
+    """Return the values in the order of SESSION_COLUMNS."""
     tokens = session.tokens
     return [
         session.id,
@@ -157,7 +160,7 @@ def session_to_row(session: Session) -> list[Value]:
 
 @_damage_if_unreadable
 def session_from_row(row: Fetched) -> Session:
-    """From SESSION_COLUMNS and the checksum."""
+    """Return the session of a row: SESSION_COLUMNS and the checksum."""
     *values, written = row
     if checksum(values) != written:
         raise StoreDamaged(f"the row of session {values[0]} is not what was written")
@@ -227,8 +230,9 @@ def session_from_row(row: Fetched) -> Session:
 
 def entry_to_row(session: int, entry: Entry, keep_id: EntryId | None = None) -> list[Value]:
     """
-    In the order of ENTRY_COLUMNS. `keep_id` is stored only where it is not the one made from the
-    sequence number.
+    Return the values in the order of ENTRY_COLUMNS.
+
+    `keep_id` is an id that differs from the one made from the sequence number.
     """
     text, body = _content_to_row(entry, keep_id)
     return [
@@ -247,7 +251,7 @@ def entry_to_row(session: int, entry: Entry, keep_id: EntryId | None = None) -> 
 
 @_damage_if_unreadable
 def entry_from_row(row: Fetched) -> Entry:
-    """From seq, ENTRY_COLUMNS and the checksum."""
+    """Return the entry of a row: seq, ENTRY_COLUMNS and the checksum."""
     seq, *values, written = row
     if checksum(values) != written:
         raise StoreDamaged(f"entry {seq} is not what was written")
@@ -255,8 +259,10 @@ def entry_from_row(row: Fetched) -> Entry:
 
 
 def entry_of(seq: int, values: Sequence[Any]) -> Entry:
-    """From ENTRY_COLUMNS as they were just read, or are just being written."""
+    """Return the entry of ENTRY_COLUMNS, just read or just written."""
     _, role, origin, at, text, sender, message_id, tokens, latency_ms, body = values
+    # Most entries have no body: built directly, because decoding the history costs more than all
+    # the writing of a turn.
     if body is None:
         return Entry(
             seq=seq,
@@ -287,15 +293,15 @@ def entry_of(seq: int, values: Sequence[Any]) -> Entry:
 
 
 def entry_id(seq: int) -> EntryId:
-    """
-    The id of an entry that brought none: sequence numbers are never given twice, so it is stable
-    for life.
-    """
+    """Return the id of an entry that has none of its own."""
+    # AUTOINCREMENT never reuses a sequence number, so the id stays unique after deletions.
     return EntryId(f"e{seq}")
 
 
 def seq_of(id_: EntryId) -> int:
-    """Where an entry with such an id should be; 0 if the id is of another making."""
+    """Return the sequence number in an id made by `entry_id`; 0 for any other id."""
+    # isdecimal() alone accepts digits of other scripts, and a longer number does not fit SQLite's
+    # 64-bit integers.
     return (
         int(id_[1:])
         if id_[:1] == "e" and id_[1:].isdecimal() and id_[1:].isascii() and len(id_) < 20
@@ -304,17 +310,15 @@ def seq_of(id_: EntryId) -> int:
 
 
 def message_json(message: InboundMessage) -> str:
-    """An inbound message as the inbox keeps it."""
+    """Return an inbound message as JSON for the inbox."""
     return _json(message)
 
 
 @_damage_if_unreadable
 def inbox_from_row(row: Fetched) -> InboxItem:
-    """
-    From n, INBOX_COLUMNS and the checksum. What is settled has lost its text, and with it its
-    checksum.
-    """
+    """Return the inbox item of a row: n, INBOX_COLUMNS and the checksum."""
     n, key, message, state, attempts, reason, turn, received_at, settled_at, written = row
+    # A settled row has lost its text, so its checksum no longer applies.
     if settled_at is None and checksum([key, message]) != written:
         raise StoreDamaged(f"inbox row {n} is not what was written")
 
@@ -331,7 +335,7 @@ def inbox_from_row(row: Fetched) -> InboxItem:
 
 
 def part_to_row(part: Part) -> list[Value]:
-    """ordinal, target, text, reply_to, edits, more: what a part says and where it goes."""
+    """Return the columns under the checksum: ordinal, target, text, reply_to, edits, more."""
     return [
         _bounded(part.ordinal),
         source_json(part.target),
@@ -349,9 +353,7 @@ def new_part(
     values: Sequence[Any],
     now: datetime,
 ) -> Part:
-    """
-    A part as `part_to_row` has just written it: new, whatever became of the one it was made from.
-    """
+    """Return a part as `part_to_row` has just written it, in the initial state."""
     ordinal, target, text, reply_to, edits, more = values
     return Part(
         id=id_,
@@ -369,10 +371,7 @@ def new_part(
 
 @_damage_if_unreadable
 def part_from_row(row: Fetched) -> Part:
-    """
-    From n, PART_COLUMNS and the checksum. What is settled has lost its text, and with it its
-    checksum.
-    """
+    """Return the part of a row: n, PART_COLUMNS and the checksum."""
     (
         n,
         session,
@@ -392,6 +391,7 @@ def part_from_row(row: Fetched) -> Part:
         settled_at,
         written,
     ) = row
+    # A settled row has lost its text, so its checksum no longer applies.
     if settled_at is None and checksum([ordinal, target, text, reply_to, edits, more]) != written:
         raise StoreDamaged(f"outbox row {n} is not what was written")
 
@@ -432,7 +432,7 @@ def _file_and_buttons(more: str | None) -> dict[str, Any]:
 
 
 def _content_to_row(entry: Entry, keep_id: EntryId | None) -> tuple[str | None, str | None]:
-    """Words alone go into their own column; anything more is one JSON text beside them."""
+    """Return the text and body columns: plain text alone, everything else as JSON."""
     content = entry.content
     is_plain = len(content) == 1 and type(content[0]) is Text
     words = scrub(content[0].text) if is_plain and isinstance(content[0], Text) else None
@@ -452,6 +452,7 @@ def _content_to_row(entry: Entry, keep_id: EntryId | None) -> tuple[str | None, 
 
 
 def _bounded(number: int | None) -> int | None:
+    # Agents and platforms report these numbers; sqlite3 raises OverflowError above 64 bits.
     return None if number is None else min(max(int(number), -LARGEST_NUMBER), LARGEST_NUMBER)
 
 
@@ -465,11 +466,11 @@ def _json_or_none(value: object | None) -> str | None:
 
 @lru_cache(maxsize=1024)
 def source_json(source: SessionSource) -> str:
-    """Where something comes from or goes to, as it is stored."""
+    """Return a source or target as JSON. Cached: a chat has the same one in every message."""
     return _json(source)
 
 
 @lru_cache(maxsize=1024)
 def source_from_json(text: str) -> SessionSource:
-    """As it was stored."""
+    """Return the source of this JSON. Cached values are shared, which is safe: they are frozen."""
     return from_dict(SessionSource, json.loads(text))

@@ -1,10 +1,9 @@
 """
-The search index over transcripts: FTS5, filled behind the writes.
+The search index over transcripts: FTS5, filled after the writes.
 
-Kept in step it would cost a third of the writing speed, so the writer fills it in its own time, and
-a search looks through what is not indexed yet by itself. It is made of what the transcripts hold,
-so losing it loses nothing, and where SQLite was built without FTS5 the plain look-through does it
-all.
+Updating it with each write would cost a third of the writing speed, so the writer fills it when
+idle, and a search scans what is not indexed yet. It is derived from the transcripts, so losing it
+loses nothing. Where SQLite was built without FTS5, a search scans everything.
 """
 
 from __future__ import annotations
@@ -17,33 +16,35 @@ from collections.abc import Sequence
 from turngate.gateway.domain.errors import StoreDamaged
 from turngate.gateway.stores.texts import fold, is_unspaced
 
-# Twice what can be said between two rounds of upkeep under load, so that a lag never grows.
+# Entries per step: twice the operations between two rounds of upkeep under load, so that the lag
+# does not grow.
 _SLICE = 2048
 _PAGES_MERGED = 64
+# Where Python and SQLite may disagree on what a letter is: the index might split a word in two.
 _RARE = re.compile("[\u1900-\u1dff\ua000-\uabff\U00010000-\U0001ffff]")
 
 
 class SearchIndex:
-    """Which entries are indexed, and how to keep it right when they change."""
+    """Fills the index and updates it when entries change. Writer thread only."""
 
     def __init__(self) -> None:
         self.available = False
 
     def prepare(self, db: sqlite3.Connection) -> None:
-        """Make the index if it is missing and possible."""
+        """Create the index if it is missing and FTS5 is available."""
         self.available = _has_fts5(db)
         if not self.available:
             return
 
-        # Words are found, never phrases, and read back from the entries themselves: so no positions
-        # and no copy.
+        # Searches are for words, not phrases, and entries are read from their own table: so no
+        # positions (detail=none) and no copy (content='').
         db.execute(
             "CREATE VIRTUAL TABLE IF NOT EXISTS entry_index USING"
             " fts5(words, content='', columnsize=0, detail=none, tokenize='unicode61 "
             "remove_diacritics 2')"
         )
         db.execute("CREATE TABLE IF NOT EXISTS entry_index_progress (through INTEGER NOT NULL)")
-        # Whether words that were taken out may still stand in it somewhere.
+        # Has a row if removed words may still be in the files of the index.
         db.execute(
             "CREATE TABLE IF NOT EXISTS entry_index_traces (only INTEGER PRIMARY KEY CHECK (only "
             "= 1))"
@@ -54,7 +55,7 @@ class SearchIndex:
         )
 
     def catch_up(self, db: sqlite3.Connection) -> bool:
-        """Index the next few entries; returns whether there may be more."""
+        """Index the next entries; return whether there may be more."""
         if not self.available:
             return False
 
@@ -76,19 +77,21 @@ class SearchIndex:
     def forget(
         self, db: sqlite3.Connection, rows: Sequence[tuple[int, str | None, str | None]]
     ) -> None:
-        """Before entries (seq, text, body) are changed or deleted: take out the words they had."""
+        """Remove entries (seq, text, body) from the index, before they are changed or deleted."""
         if not self.available or not rows:
             return
 
         through = self.through(db)
         db.execute("INSERT OR IGNORE INTO entry_index_traces VALUES (1)")
+        # The index has no copy to look up: 'delete' must get exactly the words that were inserted,
+        # and only for rows that were, or later results are unpredictable.
         db.executemany(
             "INSERT INTO entry_index (entry_index, rowid, words) VALUES ('delete', ?, ?)",
             [(seq, words_of(text, body)) for seq, text, body in rows if seq <= through],
         )
 
     def add(self, db: sqlite3.Connection, seq: int, text: str | None, body: str | None) -> None:
-        """After an entry that was indexed before has changed."""
+        """Index a changed entry again. One that was not indexed yet is left to `catch_up`."""
         if self.available and seq <= self.through(db):
             db.execute(
                 "INSERT INTO entry_index (rowid, words) VALUES (?, ?)", (seq, words_of(text, body))
@@ -96,18 +99,18 @@ class SearchIndex:
 
     def remove_traces(self, db: sqlite3.Connection, step: int) -> int | None:
         """
-        Words that were taken out are only marked as such until the parts of the index are merged:
-        do some of that.
+        Merge parts of the index, because removed words are only marked as such until then.
 
-        Returns the next step, None when all of it is done. Begins with step 0.
+        Begins with step 0; returns the next step, None after the last.
         """
         if not self.available or db.execute("SELECT 1 FROM entry_index_traces").fetchone() is None:
             return None
 
         before = db.total_changes
-        # A negative number begins the merging of everything, a positive one goes on with it.
+        # FTS5: a negative number starts a merge of everything, a positive one continues it.
         pages = _PAGES_MERGED if step else -_PAGES_MERGED
         db.execute("INSERT INTO entry_index (entry_index, rank) VALUES ('merge', ?)", (pages,))
+        # FTS5 documents fewer than 2 changes as the sign that nothing was left to merge.
         if step and db.total_changes - before < 2:
             db.execute("DELETE FROM entry_index_traces")
             return None
@@ -116,25 +119,20 @@ class SearchIndex:
 
     @staticmethod
     def through(db: sqlite3.Connection) -> int:
-        """The last sequence number that is indexed."""
+        """Return the last sequence number that is indexed."""
         value = db.execute("SELECT through FROM entry_index_progress").fetchone()[0]
         return int(value)
 
 
 def match_expression(words: list[str]) -> str | None:
-    """
-    The query for the index, each word as the beginning of one; None if an index of words cannot
-    answer it.
-    """
-    # Where Python and SQLite may not agree on what a letter is, the index might take a word for
-    # several.
+    """Return the FTS5 query for words with these prefixes; None if the index cannot answer it."""
     if not words or any(is_unspaced(word) or _RARE.search(word) for word in words):
         return None
     return " AND ".join(f'"{word}" *' for word in words)
 
 
 def words_of(text: str | None, body: str | None) -> str:
-    """What is indexed of an entry: what it says, folded as queries are."""
+    """Return the text of an entry as indexed: folded, as queries are."""
     if text is None and body is not None:
         try:
             blocks = json.loads(body).get("content", [])

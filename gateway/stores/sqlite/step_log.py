@@ -1,7 +1,4 @@
-"""
-What happened to a piece of work, as a column keeps it: one line each, the time, a word and a
-detail.
-"""
+"""Steps of a work item in one column, a line each: time in microseconds, step, detail."""
 
 from __future__ import annotations
 
@@ -12,17 +9,18 @@ from turngate.gateway.domain.store_values import Step
 from turngate.gateway.stores.sqlite.rows import micros, moment
 from turngate.gateway.stores.texts import on_one_line
 
-# A part that is tried for a day has hundreds of steps; the newest are worth keeping.
+# A part that is retried for a day has hundreds of steps: keep the newest 8000 characters.
 ADD_STEP = "steps = substr(steps, -8000) || ?"
 
 
 def step_line(now: datetime, step: str, detail: str = "") -> str:
-    """One line, whatever is in the detail."""
+    """Return the line of a step; line breaks in the detail are removed."""
     return f"{micros(now)}\t{step}\t{on_one_line(detail)}\n"
 
 
 def read_steps(column: str) -> Iterator[Step]:
-    """The lines that are whole: the first may have been cut."""
+    """Yield the steps of a column."""
+    # ADD_STEP may have cut the first line anywhere: only complete lines are read.
     for line in column.splitlines():
         at, _, rest = line.partition("\t")
         step, tab, detail = rest.partition("\t")

@@ -1,9 +1,9 @@
 """
 The verbs of the Store port over SQLite.
 
-Each verb that writes is one function handed to the writer thread; the tables' files hold what
-happens there. Reading for people (lists, transcripts, search) has a connection of its own that
-cannot write, so that it delays no turn.
+Each verb that writes passes one function to the writer thread; the table modules contain what it
+does. Reading for users (lists, transcripts, search) has its own read-only connection, so that it
+delays no turn.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ LIVE_ENTRIES = 2000
 
 
 class SqliteStore:
-    """Made by `connect`; let go by `close`."""
+    """The Store port over one SQLite file. Made by `connect`, released by `close`."""
 
     def __init__(
         self,
@@ -138,6 +138,7 @@ class SqliteStore:
     ) -> None:
         self._path = path
         self._clock = clock
+        # A turn that is running under another run's id died with its daemon and may begin again.
         self._run = secrets.token_hex(8)
         self._index = SearchIndex()
         self._recent = RecentEntries()
@@ -167,10 +168,11 @@ class SqliteStore:
         backups: Path | None = None,
     ) -> SqliteStore:
         """
-        Open or create the database. Reads no session and no message, so it is as quick with a
-        million of them.
+        Open or create the database. Reads no session and no message, so the time does not depend on
+        their number.
 
-        `backups`: where reports of damage look for the newest, if not beside the database.
+        `lock_timeout` in seconds. `backups`: where damage reports look for the newest backup, if
+        not beside the database.
         """
         store = cls(
             path, clock, live_entries=live_entries, lock_timeout=lock_timeout, backups=backups
@@ -187,36 +189,36 @@ class SqliteStore:
 
     @property
     def damage(self) -> str | None:
-        """What is wrong with the file, once that was seen; then nothing is written any more."""
+        """The damage found in the file, or None. Once there is any, nothing is written."""
         return self._writer.damage
 
     @property
     def trouble(self) -> str | None:
-        """
-        Why nothing can be written as far as is known now: damage, or what the last write failed of.
-        """
+        """Why nothing can be written now: damage, or the reason of the last failed write."""
         return self._writer.trouble
 
     @property
     def kept_in_memory(self) -> int:
-        """Of how many sessions the newest entries are here, decoded."""
+        """The number of sessions whose newest entries are cached."""
         return len(self._recent)
 
     def when_committed(self, tell: Committed) -> None:
-        """Whom to tell of each commit, on the thread that writes: it must be quick."""
+        """Set the callback for each commit. It runs on the writer thread, so it must be quick."""
         self._writer.committed = tell
 
     async def close(self) -> None:
-        """Finish what was handed over, then let go of the files."""
+        """Finish the queued writes, then close the files."""
+        # The reader first: the log is checkpointed only when the last connection that closes is the
+        # one that writes.
         await self._reader.close()
         await self._writer.close()
 
     async def back_up(self, target: Path) -> None:
         """
-        A verified copy, while everything goes on. Broken off when its caller is cancelled.
+        Write a verified copy while the daemon works. Stops when the caller is cancelled.
 
-        A copy can go wrong by itself; two in a row mean that the database has, and then nothing is
-        written any more.
+        One damaged copy may be a fault of the copy; two in a row mean that the database is damaged,
+        and all writes stop.
         """
         try:
             return await back_up_alongside(self._path, target)
@@ -239,6 +241,7 @@ class SqliteStore:
             db.execute("INSERT OR REPLACE INTO probe VALUES (1, ?)", (micros(now),))
 
         await self._writer.run(write)
+        # Only after the commit, which may itself fail for lack of space.
         self._writer.has_room()
 
     async def accept(
@@ -249,6 +252,7 @@ class SqliteStore:
         def write(db: sqlite3.Connection) -> Accepted:
             self._accounts.note_message(db, _account_of(message), now)
             accepted = inbox_table.accept(db, message, key, now)
+            # Not for a duplicate: `answered_by` must name the row that will be worked on.
             if choosing is not None and not accepted.duplicate:
                 question_table.choose(db, choosing, accepted.id)
             return accepted
@@ -287,7 +291,7 @@ class SqliteStore:
             try:
                 n, found = self._sessions.by_id(db, session)
             except UnknownSession:
-                return  # deleted: what it used was used all the same
+                return  # deleted in between: the payer is charged anyway, the cost was incurred
             self._sessions.update(db, n, answered(found, (), now, spent, told=False))
 
         await self._writer.run(write)
@@ -302,6 +306,7 @@ class SqliteStore:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> tuple[Part, ...]:
+            # Raises if the message was settled before: a repeated command adds no second answer.
             inbox_table.without_turn(db, inbox)
             inbox_table.settle(db, inbox, "done", None, now)
             n, _ = self._transcripts.append(db, session, entries, now)
@@ -400,6 +405,7 @@ class SqliteStore:
         def write(db: sqlite3.Connection) -> tuple[Part, ...]:
             n, found = self._sessions.by_id(db, session)
             refused = inbox_table.refuse(db, inbox, reason)
+            # If none of the messages waits any more, the reason must not be sent a second time.
             return outbox_table.put_out(db, n, found.id, None, parts if refused else (), now)
 
         return await self._writer.run(write)
@@ -621,13 +627,14 @@ class SqliteStore:
 
     async def export(self, session: SessionId) -> AsyncIterator[str]:
         found = await self._reader.session(session)
-        # One query, so that what is rewritten meanwhile is exported as it was or as it is, never
-        # half and half.
+        # One query, so that a concurrent rewrite is exported as before or as after, never mixed.
         transcript = await self._reader.newest_entries(session, 0, None)
+        # Raises if the session was deleted between the two queries: the export would be empty.
         await self._reader.session(session)
         yield jsonl.session_line(found)
         for entry in transcript.entries:
             yield jsonl.entry_line(entry)
+        # Damaged entries are counted too, so that an import reports them as missing.
         yield jsonl.closing_line(len(transcript.entries) + len(transcript.damaged))
 
     def _forget_what_was_undone(self) -> None:

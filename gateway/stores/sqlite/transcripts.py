@@ -1,7 +1,4 @@
-"""
-What was said in a session and what is known of it, changed together, inside the caller's
-transaction.
-"""
+"""Entries of a session and its row, changed together inside the caller's transaction."""
 
 from __future__ import annotations
 
@@ -24,10 +21,7 @@ from turngate.gateway.stores.texts import scrubbed
 
 
 class Transcripts:
-    """
-    After each change of its entries, a session fits them again. Belongs to the writer thread, as
-    its tables do.
-    """
+    """Changes entries and updates the count, preview and marks of their session. Writer thread."""
 
     def __init__(self, sessions: SessionTable, entries: EntryTable, live_entries: int) -> None:
         self._sessions = sessions
@@ -37,7 +31,7 @@ class Transcripts:
     def append(
         self, db: sqlite3.Connection, session: SessionId, entries: Iterable[Entry], now: datetime
     ) -> tuple[int, tuple[Entry, ...]]:
-        """What nobody's turn said; returns the session's number too."""
+        """Append entries outside a turn; return the session's row number and the entries."""
         n, found = self._sessions.by_id(db, session)
         return n, self.extend(db, n, found, entries, now, Spent(), told=False)
 
@@ -53,7 +47,7 @@ class Transcripts:
         told: bool,
     ) -> tuple[Entry, ...]:
         """
-        What the agent, a command or a delivery said, with the live entries kept within bounds.
+        Append what the agent, a command or a delivery said, and archive live entries above the cap.
         """
         stored = self._entries.append(db, n, entries)
         changed = answered(session, stored, now, spent, told=told)
@@ -62,7 +56,7 @@ class Transcripts:
         return stored
 
     def cut(self, db: sqlite3.Connection, n: int, session: Session, first: EntryId) -> Session:
-        """Take out that entry and all after it; the caller stores the session."""
+        """Delete an entry and all after it; the caller stores the returned session."""
         found = self._entries.find(db, n, session.id, first)
         self._entries.remove(db, n, found.seq, but=spared_summary(session, found.seq))
         return entry_table.after_rewrite(db, n, session)
@@ -75,7 +69,7 @@ class Transcripts:
         content: tuple[Block, ...],
         now: datetime,
     ) -> Entry:
-        """Let one of them say something else."""
+        """Replace the content of an entry."""
         n, found = self._sessions.by_id(db, session)
         changed = self._entries.change(db, n, self._entries.find(db, n, session, entry), content)
         self._rewritten(db, n, found, now)
@@ -85,20 +79,21 @@ class Transcripts:
     def remove(
         self, db: sqlite3.Connection, session: SessionId, entry: EntryId, now: datetime
     ) -> None:
-        """One of them."""
+        """Delete an entry."""
         n, found = self._sessions.by_id(db, session)
         seq = self._entries.find(db, n, session, entry).seq
         self._entries.remove(db, n, seq, seq)
         self._rewritten(db, n, found, now)
 
     def truncate(self, db: sqlite3.Connection, session: SessionId, keep: int, now: datetime) -> int:
-        """All but the first so many that are live; returns how many are left."""
+        """Keep the first `keep` live entries; return how many are left."""
         n, found = self._sessions.by_id(db, session)
         first = entry_table.seq_after(db, n, found, keep)
         left = found.messages
         if first is not None:
             spared = spared_summary(found, first)
             self._entries.remove(db, n, first, but=spared)
+            # A summary of older entries survives the cut, although it was appended later.
             left = keep + (spared >= first)
         self._rewritten(db, n, found, now)
         return left
@@ -113,8 +108,10 @@ class Transcripts:
         *,
         mark: int,
     ) -> bool:
-        """The same, unless anything of it has changed meanwhile."""
+        """Store a summary of these entries. False if they or the mark have changed."""
         n, found = self._sessions.by_id(db, session)
+        # The summary was written outside this transaction, which takes an agent seconds: an edit or
+        # deletion since then must not live on in it.
         if not of or found.consolidated_through != mark:
             return False
         if entry_table.between(db, n, of[0].seq, of[-1].seq) != tuple(of):
@@ -127,7 +124,7 @@ class Transcripts:
         return True
 
     def restore(self, db: sqlite3.Connection, export: jsonl.Export, now: datetime) -> SessionId:
-        """A session with all that was said in it. It takes no key away from another."""
+        """Store an imported session with its entries. Current only if its key has no session."""
         id_ = self._sessions.free_id(db, export.session)
         restored = jsonl.restored_session(export, id_, now)
         if restored.current and self._sessions.current_of(db, restored.key) is not None:

@@ -19,10 +19,7 @@ from turngate.gateway.stores.texts import scrub
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
-    """
-    A turn that begins again: the number of its session, the entries of its messages, and how it had
-    gone.
-    """
+    """A turn that begins again: its session's row number, the range of its messages, its state."""
 
     session: int
     first_seq: int
@@ -41,7 +38,7 @@ def start(
     run: str,
     now: datetime,
 ) -> TurnId:
-    """A turn that runs."""
+    """Insert a running turn."""
     turn = db.execute(
         "INSERT INTO turns (session, first_seq, last_seq, state, run, attempt, repeatable, "
         "started_at, steps, checksum)"
@@ -60,7 +57,8 @@ def start(
 
 
 def start_again(db: sqlite3.Connection, turn: TurnId, run: str, now: datetime) -> TurnRow:
-    """Once more, after the daemon died during it."""
+    """Claim a turn whose daemon died. Raises AlreadySettled."""
+    # `run != ?`: a turn of this run is still being worked on, however often it is claimed.
     row = db.execute(
         f"UPDATE turns SET attempt = attempt + 1, run = ?, {ADD_STEP} WHERE n = ? AND state = "
         "'running' AND run != ?"
@@ -101,7 +99,7 @@ def extend(db: sqlite3.Connection, turn: TurnId, last_seq: int, now: datetime) -
 
 
 def running_session(db: sqlite3.Connection, turn: TurnId) -> int:
-    """The session number of a turn that may still be finished."""
+    """Return the session's row number of a running turn. Raises UnknownWork, AlreadySettled."""
     row = db.execute(
         "SELECT session, first_seq, last_seq, state, checksum FROM turns WHERE n = ?", (turn,)
     ).fetchone()
@@ -109,6 +107,7 @@ def running_session(db: sqlite3.Connection, turn: TurnId) -> int:
         raise UnknownWork(f"there is no turn {turn}; its session may have been deleted")
 
     *numbers, state, written = row
+    # A damaged session number would put the answer into another conversation.
     _check(turn, tuple(numbers), written)
     if state != "running":
         raise AlreadySettled(f"turn {turn} is {state}")
@@ -119,7 +118,7 @@ def running_session(db: sqlite3.Connection, turn: TurnId) -> int:
 def end(
     db: sqlite3.Connection, turn: TurnId, state: str, step: str, detail: str, now: datetime
 ) -> None:
-    """The turn is over."""
+    """Record the end of a turn."""
     db.execute(
         f"UPDATE turns SET state = ?, {ADD_STEP} WHERE n = ?",
         (state, step_line(now, step, detail), turn),
@@ -127,19 +126,21 @@ def end(
 
 
 def record_tool(db: sqlite3.Connection, turn: TurnId) -> None:
-    """It must not run again."""
+    """Record that the agent used a tool: the turn must not run again."""
     running_session(db, turn)
     db.execute("UPDATE turns SET repeatable = 0 WHERE n = ?", (turn,))
 
 
 def record_preview(db: sqlite3.Connection, turn: TurnId, message_id: str) -> None:
-    """Where it is being shown."""
+    """Record the message that shows a turn."""
     running_session(db, turn)
     db.execute("UPDATE turns SET preview = ? WHERE n = ?", (scrub(message_id), turn))
 
 
 def requeue(db: sqlite3.Connection, turn: TurnId, now: datetime) -> None:
-    """As if its daemon had died during it, before the first attempt."""
+    """Requeue a turn."""
+    # The state of a turn whose daemon died before the first attempt: an empty run is never ours,
+    # so `start_again` takes it.
     db.execute(
         f"UPDATE turns SET state = 'running', run = '', attempt = 0, {ADD_STEP} WHERE n = ?",
         (step_line(now, "requeued"), turn),

@@ -1,7 +1,4 @@
-"""
-A message's way through the store: from the inbox into a turn, and from a turn to the outbox, in one
-transaction.
-"""
+"""From the inbox into a turn, and from a turn to the outbox, each in one transaction."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ from turngate.gateway.stores.sqlite.transcripts import Transcripts
 
 
 class TurnTransactions:
-    """Belongs to the writer thread, as what it passes through does."""
+    """Steps of a turn that change several tables. Writer thread only."""
 
     def __init__(
         self, sessions: SessionTable, entries: EntryTable, transcripts: Transcripts
@@ -46,7 +43,7 @@ class TurnTransactions:
         self._transcripts = transcripts
 
     def begin(self, db: sqlite3.Connection, claim: Claim, run: str, now: datetime) -> Begun:
-        """A turn for these messages, or the one that they had when the daemon died."""
+        """Begin a turn for these messages, or again the one they had when the daemon died."""
         turn = inbox_table.turn_of(db, claim.inbox)
         if turn is not None:
             return self._begin_again(db, turn, claim.history, run, now)
@@ -57,11 +54,13 @@ class TurnTransactions:
                 opened, session=self._transcripts.cut(db, n, opened.session, claim.replacing)
             )
 
+        # Before the append: the history must not contain the messages of this turn.
         history = self._entries.history(db, n, opened.session, claim.history)
         stored = self._entries.append(db, n, claim.entries)
         session = interacted(opened.session, stored, now)
         self._sessions.update(db, n, session)
 
+        # Without entries the range is empty until one joins; `extend` then lowers the first number.
         seqs = (stored[0].seq, stored[-1].seq) if stored else (entry_table.LAST, entry_table.LAST)
         turn = turn_table.start(db, n, seqs, repeatable=claim.repeatable, run=run, now=now)
         inbox_table.begin(db, claim.inbox, turn)
@@ -69,7 +68,7 @@ class TurnTransactions:
         return Begun(
             turn=turn,
             opened=opened,
-            said=stored,
+            user_entries=stored,
             history=history,
             attempt=1,
             repeatable=claim.repeatable,
@@ -78,7 +77,7 @@ class TurnTransactions:
     def join(
         self, db: sqlite3.Connection, turn: TurnId, inbox: InboxId, entry: Entry, now: datetime
     ) -> None:
-        """One message more for a turn that runs."""
+        """Add a waiting message to a running turn."""
         n, found = self._sessions.by_number(db, turn_table.running_session(db, turn))
         inbox_table.without_turn(db, inbox)
         stored = self._entries.append(db, n, (entry,))
@@ -89,8 +88,9 @@ class TurnTransactions:
     def finish(
         self, db: sqlite3.Connection, turn: TurnId, outcome: Outcome, now: datetime
     ) -> tuple[Part, ...]:
-        """What it said and used, what goes out, and the end of its messages."""
+        """End a turn: transcript, usage, messages and outgoing parts."""
         n, found = self._sessions.by_number(db, turn_table.running_session(db, turn))
+        # The reset notice counts as shown only with an answer; else the next turn shows it.
         is_told = outcome.failure is None
         self._transcripts.extend(db, n, found, outcome.entries, now, outcome.spent, told=is_told)
         if outcome.payer is not None:
@@ -107,9 +107,7 @@ class TurnTransactions:
         return outbox_table.put_out(db, n, found.id, turn, outcome.parts, now)
 
     def requeue(self, db: sqlite3.Connection, inbox: InboxId, now: datetime) -> InboxItem:
-        """
-        Back to work; a message that had a turn goes on with it, and so do the others of that turn.
-        """
+        """Requeue a message; one that had a turn continues it, with the turn's other messages."""
         item = inbox_table.given_up(db, inbox)
         inbox_table.requeue(db, item)
         if item.turn is not None:
@@ -121,6 +119,7 @@ class TurnTransactions:
         self, db: sqlite3.Connection, turn: TurnId, count: int, run: str, now: datetime
     ) -> Begun:
         row = turn_table.start_again(db, turn, run, now)
+        # The agent that asked died with its daemon: an answer would reach nothing.
         question_table.close_of_turn(db, turn)
         inbox_table.count_attempt(db, turn, row.attempt)
         n, session = self._sessions.by_number(db, row.session)
@@ -128,7 +127,7 @@ class TurnTransactions:
         return Begun(
             turn=turn,
             opened=Opened(session=session, is_new=False),
-            said=entry_table.asked_between(db, n, row.first_seq, row.last_seq),
+            user_entries=entry_table.asked_between(db, n, row.first_seq, row.last_seq),
             history=self._entries.history(db, n, session, count, before=row.first_seq),
             attempt=row.attempt,
             repeatable=row.repeatable,

@@ -47,8 +47,8 @@ Position = TypeVar("Position", int, str)
 _STEP = 1000
 _LAST = 1 << 62
 _SELECT = f"SELECT n, {SESSION_COLUMNS}, checksum FROM sessions WHERE n > ? AND n <= ?"
-# The rules are those of rules/retention.py, which have the last word; the query only narrows what
-# is read.
+# rules/retention.py decides; this query only limits the rows that are read, so it must never be
+# stricter than the rules.
 _PRUNABLE = f"""
     {_SELECT} AND CASE WHEN end_reason IS 'deleted' THEN updated_at < ? ELSE
         NOT important AND (
@@ -58,8 +58,8 @@ _PRUNABLE = f"""
         )
     END ORDER BY n
 """
-# The first entry of a session is its oldest, so that one look tells whether there is anything to
-# do.
+# The first entry of a session is its oldest, so one lookup per session tells whether it has any
+# that is too old.
 _TOO_OLD = f"""
     {_SELECT} AND NOT important AND end_reason IS NOT 'deleted' AND started_at < ?
     AND coalesce((SELECT at FROM entries WHERE session = n ORDER BY seq LIMIT 1), 0) < ? ORDER BY n
@@ -73,7 +73,7 @@ _GIVEN_UP = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepStep(Generic[Position]):
-    """What one step did, and where the next one goes on; None when there is none."""
+    """What one step did, and the position of the next one; None after the last."""
 
     pruned: Pruned
     after: Position | None
@@ -87,8 +87,9 @@ def erase(
     entries: EntryTable,
     now: datetime,
 ) -> None:
-    """A tombstone is left, so that nothing late brings the session back."""
+    """Delete a session and its work; a tombstone prevents a late write from recreating it."""
     entries.remove(db, n, 0)
+    # Before the turns are deleted: the inbox rows of a session are found through them.
     inbox_table.refuse_all_of(db, n, now)
     db.execute("DELETE FROM turns WHERE session = ?", (n,))
     outbox_table.drop_all_of(db, n)
@@ -99,9 +100,7 @@ def erase(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """
-    What a clean-up of sessions goes by. Nothing is read of a session but what the moments ask for.
-    """
+    """The time limits of one clean-up, and its steps on the writer thread."""
 
     sessions: SessionTable
     entries: EntryTable
@@ -111,7 +110,7 @@ class Upkeep:
     said_before: datetime | None = None
 
     def prune_sessions(self, db: sqlite3.Connection, after: int) -> UpkeepStep[int]:
-        """Delete the empty, archive the old, bury the tombstones, among the next thousand."""
+        """Delete empty sessions, archive old ones, remove tombstones, among the next thousand."""
         last = _further(db, after)
         moments = micros(self.old_before), micros(self.empty_before), micros(self.old_before)
         pruned = Pruned()
@@ -120,10 +119,7 @@ class Upkeep:
         return UpkeepStep(pruned=pruned, after=last)
 
     def forget_talk(self, db: sqlite3.Connection, after: int) -> UpkeepStep[int]:
-        """
-        Delete what was said too long ago, and sessions in which nothing is left, among the next
-        thousand.
-        """
+        """Delete entries past their retention, and emptied sessions, among the next thousand."""
         if self.said_before is None:
             return UpkeepStep(pruned=Pruned(), after=None)
 
@@ -133,6 +129,7 @@ class Upkeep:
         for n, *values in db.execute(_TOO_OLD, (after, last or _LAST, before, before)).fetchall():
             done = self._forget(db, n, session_from_row(tuple(values)), self.said_before)
             pruned += done
+            # A long session fills a step alone: then it comes again (n - 1), as it may have more.
             if pruned.entries >= _STEP:
                 return UpkeepStep(pruned=pruned, after=n if done.entries < _STEP else n - 1)
 
@@ -151,9 +148,7 @@ class Upkeep:
         return Pruned()
 
     def _forget(self, db: sqlite3.Connection, n: int, session: Session, before: datetime) -> Pruned:
-        """
-        No change in the sense of its clocks: else nothing that is forgotten would ever be old.
-        """
+        """Delete a session's old entries, and the session if nothing is left."""
         if has_open_work(db, n):
             return Pruned()
 
@@ -163,6 +158,7 @@ class Upkeep:
             return Pruned(entries=removed, deleted=1)
 
         if removed:
+            # `updated_at` stays: a clean-up that counted as a change would keep sessions young.
             self.sessions.update(db, n, after_rewrite(db, n, session))
 
         return Pruned(entries=removed)
@@ -171,7 +167,7 @@ class Upkeep:
 async def clean_up(
     writer: Writer, broom: Upkeep, index: SearchIndex, forget_before: datetime
 ) -> Pruned:
-    """All of it. Each step is a transaction of its own, so that turns get in between."""
+    """Run all steps, each in its own transaction, so that turns can commit in between."""
     total = await _in_steps(writer, broom.prune_sessions, 0) + await _in_steps(
         writer, broom.forget_talk, 0
     )
@@ -187,6 +183,7 @@ async def clean_up(
     codes = await writer.run(lambda db: people_table.forget(db, forget_before))
     questions = await writer.run(lambda db: question_table.forget(db, forget_before))
     total += Pruned(forgotten=codes + questions)
+    # After the inbox: a dedupe id is kept as long as its message is.
     total += await _in_steps(writer, partial(forget_seen, before=forget_before), "")
     return total + await _in_steps(writer, partial(remove_traces, index=index), 0)
 
@@ -215,7 +212,7 @@ def _swapped(
 
 
 def _further(db: sqlite3.Connection, after: int) -> int | None:
-    """The last of the next thousand sessions; None if there are fewer."""
+    """Return the number of the thousandth session from here; None if there are fewer."""
     row = db.execute(
         "SELECT n FROM sessions WHERE n > ? ORDER BY n LIMIT 1 OFFSET ?", (after, _STEP - 1)
     ).fetchone()
@@ -225,9 +222,7 @@ def _further(db: sqlite3.Connection, after: int) -> int | None:
 def forget_work(
     db: sqlite3.Connection, after: int, *, table: str, born: str, before: datetime
 ) -> UpkeepStep[int]:
-    """
-    Forget old work that is settled or given up, among the next thousand rows of a table of work.
-    """
+    """Delete old work that is settled or given up, among the next thousand rows of a table."""
     rows = db.execute(
         f"SELECT n, {born} FROM {table} WHERE n > ? ORDER BY n LIMIT ?", (after, _STEP)
     ).fetchall()
@@ -239,13 +234,15 @@ def forget_work(
         f"({_GIVEN_UP[table]})",
         (after, rows[-1][0], micros(before)),
     ).rowcount
+    # Numbers and times rise together, so the first young row ends the work. After a clock jump this
+    # only delays a deletion.
     is_last = len(rows) < _STEP or rows[-1][1] >= micros(before)
     return UpkeepStep(pruned=Pruned(forgotten=forgotten), after=None if is_last else rows[-1][0])
 
 
 def forget_seen(db: sqlite3.Connection, after: str, *, before: datetime) -> UpkeepStep[str]:
     """
-    Forget event ids that no platform repeats any more and whose message is forgotten, among the
+    Delete dedupe ids that no platform redelivers any more and whose message is deleted, among the
     next thousand.
     """
     rows = db.execute(
@@ -262,5 +259,5 @@ def forget_seen(db: sqlite3.Connection, after: str, *, before: datetime) -> Upke
 
 
 def remove_traces(db: sqlite3.Connection, after: int, *, index: SearchIndex) -> UpkeepStep[int]:
-    """What was deleted goes out of the search index for good."""
+    """Remove deleted words from the files of the search index, one step."""
     return UpkeepStep(pruned=Pruned(), after=index.remove_traces(db, after))

@@ -1,4 +1,4 @@
-"""What was used as rows, inside the caller's transaction."""
+"""Usage as rows, inside the caller's transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from turngate.gateway.stores.sqlite.rows import Fetched
 from turngate.gateway.stores.texts import scrub
 
 _COUNTS = ("turns", "estimated", "unpriced", "input", "output", "cache_read", "cache_write")
-# A sum past the largest number would become a float; it stays where it cannot grow.
+# SQLite turns a sum above 64 bits into a float; this one stops at the largest integer.
 _GROWN = ", ".join(
     f"{name} = min({name}, {LARGEST_NUMBER} - excluded.{name}) + excluded.{name}"
     for name in _COUNTS
@@ -26,13 +26,12 @@ _CHARGE = (
     f"INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, {', '.join('?' * len(_COUNTS))}, ?)"
     f" ON CONFLICT DO UPDATE SET {_GROWN}, usd = usd + excluded.usd"
 )
-# total() is a float and knows no overflow; the value that is shown is cut off at the largest
-# number.
+# sum() raises an error on overflow; total() is a float, which is limited to the largest integer.
 _SUMS = ", ".join(f"cast(min(total({name}), {LARGEST_NUMBER}) AS INTEGER)" for name in _COUNTS)
 
 
 def charge(db: sqlite3.Connection, payer: Payer, spending: Spending) -> None:
-    """Onto what he used before on that day, in that chat, through that agent."""
+    """Add usage to the payer's row for the day, chat and agent."""
     names = (payer.day, payer.platform, payer.account, payer.chat, payer.user, payer.agent)
     tokens = spending.tokens
     counts = (spending.turns, spending.estimated, spending.unpriced)
@@ -41,14 +40,14 @@ def charge(db: sqlite3.Connection, payer: Payer, spending: Spending) -> None:
 
 
 def select(by: By) -> str:
-    """The sums from one day to another."""
+    """Return the query for sums from one day to another."""
     names = ", ".join(FIELDS[by])
     sums = f"SELECT {names}, {_SUMS}, total(usd) FROM usage"
     return f"{sums} WHERE day BETWEEN ? AND ? GROUP BY {names} ORDER BY {names}"
 
 
 def used_from_row(by: By, row: Fetched) -> Used:
-    """From the columns of `select`."""
+    """Return the usage of a row of `select`."""
     names = FIELDS[by]
     turns, estimated, unpriced, input_, output, cache_read, cache_write, usd = row[len(names) :]
     return Used(

@@ -1,8 +1,8 @@
 """
-Whether a database file is ours, whole, and what was written.
+Verify that a database file is ours, complete and unchanged.
 
-SQLite finds a torn page; a flipped byte it does not, so every row that carries a checksum is read
-and compared. The file is one that nobody else has open: a draft, or a copy.
+SQLite finds a torn page but not a flipped byte, so every row that has a checksum is read and
+compared. No other process has the file open: it is a draft or a copy.
 """
 
 from __future__ import annotations
@@ -39,16 +39,14 @@ _INSTRUCTIONS = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """
-    The columns of a table that its checksum is made of, and which of its rows still have them.
-    """
+    """The columns under a table's checksum, and the rows for which it is valid."""
 
     table: str
     columns: str
     where: str = "1"
 
 
-# What is settled has lost its words, and with them its checksum.
+# Settled rows have lost their text, so their checksum no longer applies.
 CHECKED = (
     Checked(table="sessions", columns=SESSION_COLUMNS),
     Checked(table="entries", columns=ENTRY_COLUMNS),
@@ -63,6 +61,7 @@ CHECKED = (
     Checked(table="people", columns="platform, account, id, at, by"),
     Checked(table="pairings", columns="digest, platform, account, person, target"),
 )
+# States are not under the checksums, because they change often; so they are compared with these.
 _STATES = {
     "inbox": "'waiting', 'running', 'done', 'refused', 'failed', 'dead'",
     "outbox": "'pending', 'sending', 'sent', 'failed', 'dead'",
@@ -72,8 +71,8 @@ _STATES = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
     """
-    What a verified file holds. `rows_checked`: an older schema is checked as far as SQLite can,
-    until migrated.
+    What a verified file contains. `rows_checked` is False for an older schema, whose rows can be
+    checked only after migration.
     """
 
     schema: int
@@ -86,7 +85,7 @@ class Contents:
 
 
 def verify(path: Path, tell: Tell = nobody) -> Contents:
-    """Raises StoreDamaged, or StoreTooNew; changes nothing."""
+    """Check structure and rows. Raises StoreDamaged or StoreTooNew; changes nothing."""
     with as_ours(path.parent), closing(reading(path, is_alone=True)) as db:
         refuse_foreign(db)
         _check_structure(db, tell)
@@ -97,7 +96,7 @@ def verify(path: Path, tell: Tell = nobody) -> Contents:
 
 
 def check_structure(path: Path, tell: Tell = nobody) -> None:
-    """The half of it that does not look into rows."""
+    """Check the structure only, not the rows."""
     with as_ours(path.parent), closing(reading(path, is_alone=True)) as db:
         _check_structure(db, tell)
 
@@ -106,7 +105,8 @@ def _check_structure(db: sqlite3.Connection, tell: Tell) -> None:
     broken_off: list[BaseException] = []
 
     def between() -> int:
-        """SQLite swallows what is raised here."""
+        """Report progress; a result other than 0 interrupts the query."""
+        # sqlite3 discards exceptions of a progress handler, so they are kept and raised below.
         try:
             tell("checking the structure", 0, 0)
         except BaseException as exc:  # noqa: BLE001 - it is raised again below

@@ -1,12 +1,11 @@
 """
-The mark beside the database: that there is one, and how far its log had come with the last commit.
+The mark beside the database: that there is one, and how long its log was after the last commit.
 
-SQLite takes a log that was cut, or lost, for one that ends there, and a missing database for one
-that is to be made: either would take back what was acknowledged, and nobody would know. So
-something outside remembers. It is written with every commit and never synchronised, so that it
-costs no time: after a power cut it may lag behind, never be ahead. The time of the database's last
-change may lag behind as well, for SQLite asks for its pages to be on disk and not for that; so a
-log that was begun anew since then is no loss.
+SQLite takes a truncated or lost log for one that ends there, and a missing database for a new one:
+both would silently undo acknowledged commits. So a file outside the database records them. It is
+written with every commit and never synchronised, so it costs no time: after a power cut it may lag
+behind, but never be ahead. The time of the database's last change may lag behind as well, because
+SQLite flushes the pages but not that time; so a log that was restarted since then is no loss.
 """
 
 from __future__ import annotations
@@ -28,30 +27,28 @@ _NOTHING = b"\0" * 8
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """
-    How the files were left: the database by its device, its number and its last change, and the end
-    of the log.
-    """
+    """The files after a commit: device, inode and last change of the database; end of the log."""
 
     database: tuple[int, int, int]
     log: LogEnd
 
 
 def mark_of(database: Path) -> Path:
-    """Where it is. Not named after the database, so that what deletes `turngate.db*` leaves it."""
+    """Return the path of the mark."""
+    # A name that `rm turngate.db*` does not match: the mark must outlast a deleted database.
     return database.with_suffix(".mark")
 
 
 def identity(found: os.stat_result) -> tuple[int, int, int]:
-    """Whoever writes to a file, copies or replaces it, changes this."""
+    """Return device, inode and ctime (ns): writing, copying or replacing a file changes them."""
     return found.st_dev, found.st_ino, found.st_ctime_ns
 
 
 class WalMark:
-    """Open for writing, for as long as the database is."""
+    """The mark, open for writing as long as the database is. Writer thread only."""
 
     def __init__(self, path: Path) -> None:
-        """Made where it is missing, and on disk before anything else is."""
+        """Open the mark; create it durably if it is missing."""
         is_new = not path.exists()
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if is_new:
@@ -62,25 +59,23 @@ class WalMark:
             os.close(folder)
 
     def note(self, left: Left) -> None:
-        """
-        What was just committed. On a disk that takes nothing it stays behind, which does no harm.
-        """
+        """Record the state after a commit."""
         log = left.log
         written = _FORM.pack(_MAGIC, *left.database, log.salt, log.frames, log.backfilled)
+        # An error is ignored (full disk): a mark that lags behind only detects less.
         with suppress(OSError):
             os.pwrite(self._descriptor, written + crc32(written).to_bytes(4, "big"), 0)
 
     def close(self) -> None:
-        """What it says stays."""
         os.close(self._descriptor)
 
 
 def refuse_lost_commits(database: Path, log: LogEnd | None) -> None:
     """
-    Raise if the log no longer has what was committed last.
+    Raise StoreDamaged if the log no longer contains the last recorded commit.
 
-    A database that was changed since then has been restored, copied, or put in order by somebody
-    who wrote the log into it: then the mark knows nothing.
+    A database that was changed since then was restored, copied or checkpointed by another program:
+    then the mark does not apply.
     """
     left = _read(mark_of(database))
     if left is None or not left.log.is_needed or left.database != identity(database.stat()):
@@ -105,6 +100,7 @@ def _read(path: Path) -> Left | None:
         return None
 
     size = _FORM.size
+    # A mark that was half written (power cut) says nothing and must not prevent a start.
     if (
         len(written) < size + 4
         or crc32(written[:size]).to_bytes(4, "big") != written[size : size + 4]

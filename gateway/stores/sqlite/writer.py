@@ -1,10 +1,10 @@
 """
-The one thread that writes, and the commit that everybody waiting shares.
+The one thread that writes, and the commit that all waiting callers share.
 
-A durable commit costs an fsync however much is in it, so the writer takes whatever is waiting, from
-any task of any thread's event loop, and commits it once. A caller hears of its result only after
-that commit. One connection writes and checkpoints; SQLite before 3.51.3 can corrupt a database that
-two do.
+A durable commit costs an fsync however much is in it, so the writer takes all jobs that are
+waiting, from any task of any thread's event loop, and commits them once. A caller gets its result
+only after that commit. Only one connection writes and checkpoints: SQLite before 3.51.3 can corrupt
+a database if two do.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 
 @dataclass(slots=True, eq=False)
 class _Job(Generic[T]):
-    """One caller's operation, its place to wait, and what came of it."""
+    """One caller's operation, the future it waits on, and the result."""
 
     operation: Operation[T]
     loop: asyncio.AbstractEventLoop
@@ -58,13 +58,13 @@ class _Job(Generic[T]):
     error: BaseException | None = None
 
     def settle(self) -> None:
-        """On the caller's own loop: hand over the outcome, unless the caller no longer waits."""
+        """Set the caller's future, on the caller's own loop, unless it was cancelled."""
         if self.future.done():
             return
 
         if isinstance(self.error, StopIteration):
-            # A future takes any exception but this one, and those behind it in the batch are
-            # waiting too.
+            # set_exception raises TypeError for StopIteration, and then the jobs after this one in
+            # the batch would never be settled.
             self.future.set_exception(RuntimeError("an operation raised StopIteration"))
         elif self.error is not None:
             self.future.set_exception(self.error)
@@ -74,8 +74,8 @@ class _Job(Generic[T]):
 
 class Writer:
     """
-    Runs operations in order on its own thread. The queue is bounded by its callers: each waits for
-    its result.
+    Runs operations in order on its own thread. The queue has no limit of its own: each caller waits
+    for its result before it can queue another operation.
     """
 
     def __init__(
@@ -89,10 +89,12 @@ class Writer:
         cure: Callable[[], str],
     ) -> None:
         """
-        `lock_timeout` is how many seconds a lock of another process is waited for; `upkeep` does a
-        little work that can wait and says whether there is more; `rolled_back` is called when what
-        operations did was undone; `complaint` asks the disk why the log, so many bytes long, cannot
-        grow; `cure` ends every damage report.
+        Set up without opening the database. All callbacks run on the writer thread.
+
+        `lock_timeout`: seconds to wait for another process's lock. `upkeep` does one step of
+        deferred work and returns whether there is more. `rolled_back` is called after a rollback.
+        `complaint` returns why the log, of that many bytes, cannot grow. `cure` returns the advice
+        that ends every damage report.
         """
         self._connect = connect
         self._lock_patience = lock_timeout
@@ -103,6 +105,8 @@ class Writer:
         self._presence: FileIdentity | None = None
         self._closing = False
         self._queue: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
+        # Makes "is it stopped?" and "queue the job" one step, so no job is queued after the last
+        # drain in `_stop`.
         self._gate = threading.Lock()
         self._stopped = False
         self._jobs_since_upkeep = 0
@@ -115,11 +119,11 @@ class Writer:
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can be written now: damage, or what the last write failed of."""
+        """Why nothing can be written now: damage, or the reason of the last failed write."""
         return self.damage or self._failure
 
     async def start(self) -> None:
-        """Open the connection on the writer's thread; what goes wrong there is raised here."""
+        """Open the connection on the writer's thread; an error there is raised here."""
         loop = asyncio.get_running_loop()
         self._ready: _Job[object] = _Job(
             operation=lambda _: None, loop=loop, future=loop.create_future()
@@ -129,10 +133,10 @@ class Writer:
 
     async def run(self, operation: Operation[T]) -> T:
         """
-        Run it in a transaction and return its result once that is on disk.
+        Run an operation in a transaction and return its result once that is on disk.
 
         It may run twice, the first time rolled back, so it must change nothing but the database and
-        what `rolled_back` clears. A caller that is cancelled while waiting does not know whether it
+        what `rolled_back` clears. A caller that is cancelled while waiting cannot know whether it
         ran.
         """
         loop = asyncio.get_running_loop()
@@ -146,40 +150,44 @@ class Writer:
         return await future
 
     async def close(self) -> None:
-        """Finish what was handed over, then stop. Closing twice is closing once."""
+        """Finish the queued operations, then stop. Idempotent."""
+        # Read by `_begin` on the writer thread: a wait for a lock must not delay the shutdown.
         self._closing = True
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
 
     def make_sure_of_room(self, db: sqlite3.Connection) -> None:
         """
-        Inside an operation. A small write may find its place in a page that is there, and prove
-        nothing.
+        Raise StoreUnavailable if the database or the disk cannot grow. Call inside an operation.
         """
+        # A small write may fit into a page that is already allocated and succeed on a full disk.
+        # The blob needs new pages (page limit), `_complaint` extends a file (disk, quota, limit).
         db.execute("SAVEPOINT room")
         db.execute("INSERT OR REPLACE INTO probe VALUES (1, zeroblob(?))", (ROOM,))
         db.execute("ROLLBACK TO room")
         db.execute("RELEASE room")
-        said = self._complaint(self._length_of_log())
+        problem = self._complaint(self._length_of_log())
 
-        if said is not None:
+        if problem is not None:
             self._is_cramped = True
-            raise StoreUnavailable(said)
+            raise StoreUnavailable(problem)
 
     def has_room(self) -> None:
-        """It was made sure of, and that was committed: whatever did not fit before fits now."""
+        """Clear the "out of space" state, after `make_sure_of_room` was committed."""
         self._is_cramped = False
         self._failure = None
 
     def report_damage(self, what: str) -> StoreDamaged:
-        """From now on nothing is written: a damaged file must not be made worse."""
+        """Stop all further writes, so that the damage does not spread, and return the error."""
+        # Keeps the first report. Also called on other threads (reads, backups); if two race, either
+        # report will do.
         self.damage = self.damage or f"{what}. {self._cure()}"
         return StoreDamaged(self.damage)
 
     def _work(self) -> None:
         try:
             database = self._connect()
-        except Exception as exc:  # noqa: BLE001 - whatever it is, somebody waits for this start
+        except Exception as exc:  # noqa: BLE001 - any error must reach the caller that waits in start
             self._ready.error = self._translate(exc)
             _deliver([self._ready])
             self._stop()
@@ -201,7 +209,7 @@ class Writer:
             database.close(is_damaged=self.damage is not None)
 
     def _stop(self) -> None:
-        """Nobody may wait for a thread that is gone."""
+        """Refuse new jobs and fail the queued ones, so that no caller waits for ever."""
         with self._gate:
             self._stopped = True
         while not self._queue.empty():
@@ -211,7 +219,7 @@ class Writer:
                 _deliver([job])
 
     def _next_batch(self, db: sqlite3.Connection) -> list[_Job[object]] | None:
-        """Whatever waits; None when there is nothing more to come."""
+        """Wait for a job and return it with all others that are queued; None after `close`."""
         first = self._wait(db)
         if first is None:
             return None
@@ -220,6 +228,7 @@ class Writer:
         while len(jobs) < _LARGEST_BATCH and not self._queue.empty():
             job = self._queue.get()
             if job is None:
+                # Commit this batch first; the next call finds the end mark again.
                 self._queue.put(None)
                 break
             jobs.append(job)
@@ -227,11 +236,9 @@ class Writer:
         return jobs
 
     def _wait(self, db: sqlite3.Connection) -> _Job[object] | None:
-        """
-        The next job. Upkeep is done while there are none, and under load now and then, in steps
-        small enough.
-        """
+        """Return the next job, None to stop. Does upkeep when idle and, under load, at times."""
         more = True
+        # Without this a queue that is never empty would leave the search index behind for ever.
         if self._jobs_since_upkeep >= _JOBS_BETWEEN_UPKEEP:
             more = self._keep_up(db)
 
@@ -244,10 +251,7 @@ class Writer:
         return self._wait_watchfully()
 
     def _wait_watchfully(self) -> _Job[object] | None:
-        """
-        Nothing is to be done. What happens to the files meanwhile is seen before somebody writes to
-        them.
-        """
+        """Wait for a job and check the files each second, so that damage is seen before a write."""
         while True:
             try:
                 return self._queue.get(timeout=_SECONDS_BETWEEN_LOOKS)
@@ -261,24 +265,24 @@ class Writer:
         try:
             with self._transaction(db):
                 return self._upkeep(db)
-        except Exception as exc:  # noqa: BLE001 - nobody waits for upkeep; who writes next hears of the same trouble
+        except Exception as exc:  # noqa: BLE001 - upkeep has no caller; the next write meets the same error
             self._translate(exc)
             return False
 
     def _commit(self, db: sqlite3.Connection, jobs: list[_Job[object]]) -> None:
         """
-        All of them in one transaction; if one spoils it, each in its own, so that it takes no other
-        with it.
+        Commit all jobs in one transaction. If one fails, commit each in its own transaction, so
+        that the failure stays with its caller.
         """
         self._jobs_since_upkeep += len(jobs)
         if len(jobs) > 1 and self._commit_together(db, jobs):
             return
 
-        for place, job in enumerate(jobs):
+        for index, job in enumerate(jobs):
             self._commit_alone(db, job)
             if isinstance(job.error, StoreUnavailable):
-                # What comes after it would meet the same disk; whoever waits tries again.
-                self._fail(jobs[place:], job.error)
+                # The other jobs would fail on the same disk or lock; their callers retry.
+                self._fail(jobs[index:], job.error)
                 return
 
     def _commit_together(self, db: sqlite3.Connection, jobs: list[_Job[object]]) -> bool:
@@ -291,9 +295,10 @@ class Writer:
                     _run_or_spoil(db, job)
         except (sqlite3.Error, StoreDamaged, _Spoiled) as exc:
             if is_locked(exc):
-                # Each alone would wait for the lock just as long.
+                # Each job alone would wait for the lock just as long.
                 self._fail(jobs, self._translate(exc))
                 return True
+            # Not translated yet: the job that caused it fails again alone, with its own error.
             return False
 
         return True
@@ -304,6 +309,7 @@ class Writer:
             job.error = error
 
     def _commit_alone(self, db: sqlite3.Connection, job: _Job[object]) -> None:
+        # Discard the result of the shared transaction, which was rolled back.
         job.result = None
         job.error = None
         if self.damage is not None:
@@ -312,37 +318,40 @@ class Writer:
         try:
             with self._transaction(db):
                 job.result = job.operation(db)
-        except BaseException as exc:  # noqa: BLE001 - whatever it is belongs to the caller that waits for this job
+        except BaseException as exc:  # noqa: BLE001 - every error belongs to the caller that waits for this job
             job.error = self._translate(exc)
 
     @contextmanager
     def _transaction(self, db: sqlite3.Connection) -> Iterator[None]:
         self._begin(db)
         try:
+            # Before anything is written: a write to a deleted, replaced or cut file would be lost.
             self._look()
             yield
             crashpoint("committing")
             db.execute("COMMIT")
             self.commits += 1
             crashpoint("committed")
-            # Before anybody hears of the commit: it may have gone into a file that nobody will find
-            # again.
+            # Before any caller gets its result: the file that took the commit may have been deleted
+            # or replaced, and then the commit is lost with this process.
             if self._presence is not None:
                 self._presence.note_commit()
 
+            # After a full disk a small write may succeed in a free page and prove nothing: only the
+            # probe (`has_room`) clears that failure.
             if not self._is_cramped:
                 self._failure = None
         except BaseException:
             self._rolled_back()
+            # After some errors (disk full, I/O) SQLite has already rolled back by itself.
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
 
     def _begin(self, db: sqlite3.Connection) -> None:
-        """
-        A deferred transaction would fail at once when it first writes, whoever has the lock and
-        however briefly.
-        """
+        """Begin a write transaction; wait up to the lock timeout, unless the store is closing."""
+        # IMMEDIATE: a deferred transaction that has read and then writes gets SQLITE_BUSY without
+        # any wait. busy_timeout is 100 ms (`_ONE_WAIT`), so this loop checks `_closing` that often.
         deadline = time.monotonic() + self._lock_patience
         while True:
             try:
@@ -358,26 +367,24 @@ class Writer:
             self._presence.look()
 
     def _seen_damage(self) -> StoreDamaged | None:
-        """What became of the files, if that was seen just now or before."""
+        """Check the files; return the damage found now or earlier, or None."""
         try:
             self._look()
         except StoreDamaged as exc:
             return self.report_damage(str(exc))
         except OSError:
-            return None  # a file that cannot be looked at is still there
+            return None  # stat failed (permission denied, I/O): no proof that the file is gone
         return None if self.damage is None else StoreDamaged(self.damage)
 
     def _translate(self, exc: BaseException) -> BaseException:
-        """
-        SQLite's errors as ours. Damage is remembered, and so is what stands in the way of writing
-        for now.
-        """
+        """Return SQLite's error as ours. Remembers damage, and why the store is unavailable."""
         error = as_our_error(exc) if isinstance(exc, FOREIGN_ERRORS) else exc
         if isinstance(error, StoreDamaged):
             return self.report_damage(str(error))
         if not isinstance(error, StoreUnavailable):
             return error
         if isinstance(exc, sqlite3.Error):
+            # The cause may be a deleted or truncated file: that is damage, which no retry cures.
             error = self._seen_damage() or self._explained(exc, error)
 
         self._failure = str(error)
@@ -387,24 +394,24 @@ class Writer:
         return 0 if self._presence is None else self._presence.log_length()
 
     def _explained(self, exc: sqlite3.Error, error: StoreUnavailable) -> StoreUnavailable:
-        """With what the disk itself says of it."""
+        """Return the error with the reason that the operating system gives, if there is one."""
         name = name_of(exc)
         if not name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             return error
 
         self._is_cramped = True
-        said = self._complaint(self._length_of_log())
-        if said is None and name.startswith("SQLITE_FULL"):
-            said = (
+        problem = self._complaint(self._length_of_log())
+        if problem is None and name.startswith("SQLITE_FULL"):
+            problem = (
                 "the database may not grow any further, though the disk has room: raise its "
                 "page limit"
             )
 
-        return error if said is None else StoreUnavailable(said)
+        return error if problem is None else StoreUnavailable(problem)
 
 
 def _nobody_counts(seconds: float, writes: int) -> None:
-    """Until somebody wants to know."""
+    """Do nothing: the default of `Writer.committed`."""
 
 
 class _Spoiled(Exception):
@@ -417,14 +424,16 @@ def _run_or_spoil(db: sqlite3.Connection, job: _Job[object]) -> None:
         job.result = job.operation(db)
     except sqlite3.Error:
         raise
-    except BaseException as exc:  # whatever it is belongs to the caller that waits for this job
+    except BaseException as exc:  # every error belongs to the caller that waits for this job
+        # A refusal that changed nothing costs the batch no rollback. A StoreError must be raised
+        # again by `_commit_alone`, which records it.
         if db.total_changes != before or isinstance(exc, StoreError):
             raise _Spoiled from exc
         job.error = exc
 
 
 def _deliver(jobs: list[_Job[object]]) -> None:
-    """Wake each caller's loop once, whatever the number of its jobs."""
+    """Wake each caller's loop once, for all of its jobs together."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Job[object]]] = {}
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
@@ -432,7 +441,7 @@ def _deliver(jobs: list[_Job[object]]) -> None:
         try:
             loop.call_soon_threadsafe(_settle_all, done)
         except RuntimeError:
-            # That loop is closed: its tasks, and with them everybody who waited, are gone.
+            # That loop is closed, and the tasks that waited are gone with it.
             continue
 
 
