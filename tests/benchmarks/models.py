@@ -175,7 +175,7 @@ async def _turn(agent: Agent, tokens: int, heard: Heard) -> None:
     redactor = Redactor(new_key(), "telegram")
     agent_run = AgentRun(agent, redactor.restore, show, SystemClock(), Observer())
     await agent_run.run(TURN, TurnTimeouts(idle=timedelta(minutes=5)))
-    assert agent_run.said.text.count("token") == tokens
+    assert agent_run.answer.text.count("token") == tokens
 
 
 def _go(kind: str) -> object:

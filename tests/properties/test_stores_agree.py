@@ -168,7 +168,7 @@ class World:
             )
         )
         await self.store.finish(begun.turn, Outcome(entries=tuple(entries)))
-        return [entry.text for entry in begun.history], [entry.text for entry in begun.said]
+        return [entry.text for entry in begun.history], [entry.text for entry in begun.user_entries]
 
     async def refuse_a_message(self, which: int, number: int, entries: list[Entry]) -> object:
         source = dm(str(which % 3))
