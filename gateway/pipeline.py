@@ -44,7 +44,7 @@ from turngate.gateway.turns.agent_input import (
 )
 from turngate.gateway.turns.agent_run import AgentRun, Show
 from turngate.gateway.turns.attachments import Attachments, not_fetched
-from turngate.gateway.turns.batch import ActiveBatch, QueuedMessage, pause_before_attempt
+from turngate.gateway.turns.batch import ActiveBatch, QueuedMessage
 from turngate.gateway.turns.billing import answered_by
 from turngate.gateway.turns.cross_chat import CrossChatSender
 from turngate.gateway.turns.lanes import Lanes, Ticket
@@ -151,11 +151,20 @@ class Pipeline:
         is_command = interpreted.call is not None
         ticket.take(QueuedMessage(id=accepted.id, message=interpreted.message, alone=is_command))
 
-    async def recover(self) -> None:
-        """Resume what an earlier run of the daemon left in the inbox, in the order of arrival."""
-        for item in await self.store.inbox(
-            InboxState.WAITING, InboxState.RUNNING, limit=LARGEST_NUMBER
-        ):
+    async def recover(self, *, crashes: int = 0) -> None:
+        """
+        Resume what an earlier run of the daemon left in the inbox, in the order of arrival.
+
+        After a crash the turns that were running run again one at a time. `crashes`: how many in a
+        row.
+        """
+        items = await self.store.inbox(InboxState.WAITING, InboxState.RUNNING, limit=LARGEST_NUMBER)
+        if crashes:
+            suspects = [item.turn for item in items if item.turn is not None]
+            self.lanes.quarantine.begin(suspects, crashes)
+            self.observer.crashed(crashes, suspects=len(set(suspects)))
+
+        for item in items:
             self.resume(item)
 
     def resume(self, item: InboxItem) -> None:
@@ -213,7 +222,6 @@ class Pipeline:
 
     async def _run_turn(self, batch: ActiveBatch, retry: Retry | None = None) -> None:
         messages = await self.attachments.fetch(batch)
-        await pause_before_attempt(batch.queued[0].attempts)
 
         started_at = self.clock.monotonic()
         turn = await self._open(batch, messages, retry)

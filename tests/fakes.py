@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from turngate.gateway.domain.agent_events import AgentEvent, Turn
+from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.messages import (
     Attachment,
     ChatType,
@@ -26,6 +27,7 @@ from turngate.gateway.domain.transcript import (
     Role,
     Text,
 )
+from turngate.gateway.turns.quarantine import Quarantine
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
@@ -218,3 +220,12 @@ class FileAdapter(RecordingAdapter):
         assert part.file is not None
         self.files.append((part.file.name, Path(part.file.path).read_bytes()))
         return await self.send(part)
+
+
+def no_quarantine(tasks: asyncio.TaskGroup) -> Quarantine:
+    """For lanes after a clean start."""
+
+    async def end_alone(turn: TurnId) -> None:
+        raise AssertionError(f"turn {turn} is no suspect")
+
+    return Quarantine(end_alone, tasks)

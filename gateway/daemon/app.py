@@ -38,6 +38,7 @@ from turngate.gateway.daemon.health import Health
 from turngate.gateway.daemon.metrics_snapshot import MetricsSnapshot
 from turngate.gateway.daemon.platforms import connected
 from turngate.gateway.daemon.reload import Reload
+from turngate.gateway.daemon.run_record import RunRecord
 from turngate.gateway.daemon.session_end_notices import SessionEndNotices
 from turngate.gateway.daemon.settings import (
     backup_rules,
@@ -78,6 +79,7 @@ from turngate.gateway.turns.billing import Billing
 from turngate.gateway.turns.compaction import Compaction
 from turngate.gateway.turns.cross_chat import CrossChatSender
 from turngate.gateway.turns.lanes import LaneRules, Lanes, amend_queued
+from turngate.gateway.turns.quarantine import Quarantine
 from turngate.gateway.turns.questions import Questions
 from turngate.gateway.turns.recorder import TurnRecorder
 from turngate.gateway.web import WebDependencies, WebServer
@@ -107,7 +109,8 @@ def build_pipeline(
     compaction = Compaction(policy, store, observer, clock, billing, tasks)
 
     # Lanes and questions call the pipeline back, which is built last.
-    lanes = Lanes(lane_rules, lambda key, batch: pipeline.run_batch(key, batch), tasks)
+    quarantine = Quarantine(store.end_alone, tasks)
+    lanes = Lanes(lane_rules, lambda key, batch: pipeline.run_batch(key, batch), quarantine, tasks)
     questions = Questions(
         policy=policy,
         store=store,
@@ -244,13 +247,15 @@ async def running(
         requests = _control_requests(gateway, local)
         await opened.enter_async_context(ControlServer(state.control_socket, requests))
 
+        crashes = await gateway.begin_run()
         # Before intake starts, so that work of an earlier run is ahead of new messages in its lane.
         await pipeline.delivery.recover()
-        await pipeline.recover()
+        await pipeline.recover(crashes=crashes)
 
         # From here on leaving the block drains: intake ends first, then running turns. The control
         # socket and the web server were opened earlier, so they stay open during the drain.
         opened.push_async_callback(gateway.finish_what_runs)
+        opened.push(gateway.end_run)
         for intake in gateway.start_tasks(tasks, (local, browser)):
             opened.callback(intake.cancel)
         # One step of the loop: the screens accept messages before the start is reported.
@@ -320,6 +325,7 @@ def _build_gateway(
             tasks=tasks,
         ),
         hurry=asyncio.Event(),
+        run_record=RunRecord(lock.state.run_record, lock.state.exit_status, clock),
     )
 
 

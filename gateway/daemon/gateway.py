@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import TracebackType
 
 from turngate.adapters.screens import Screens
 from turngate.gateway.daemon.account_supervisor import AccountState, Supervisor
@@ -14,11 +15,12 @@ from turngate.gateway.daemon.control.requests import Args, Line
 from turngate.gateway.daemon.health import Health
 from turngate.gateway.daemon.metrics_snapshot import MetricsSnapshot
 from turngate.gateway.daemon.reload import Reload
+from turngate.gateway.daemon.run_record import RunRecord
 from turngate.gateway.daemon.session_end_notices import SessionEndNotices
 from turngate.gateway.daemon.shutdown import CUT_OFF, say_that_it_goes_on
 from turngate.gateway.daemon.sweep import Sweep
 from turngate.gateway.domain.crashpoints import crashpoint
-from turngate.gateway.domain.errors import Refused
+from turngate.gateway.domain.errors import Refused, StoreUnavailable, TurngateError
 from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.ports.adapter import Adapter
 from turngate.gateway.domain.ports.clock import Clock
@@ -50,6 +52,7 @@ class Gateway:
     backups: Backups
     reload: Reload
     hurry: asyncio.Event
+    run_record: RunRecord
     account_tasks: list[asyncio.Task[None]] = field(default_factory=list)
     web: WebServer | None = None
 
@@ -82,6 +85,25 @@ class Gateway:
         tasks.create_task(self.backups.run(), name="backups")
         tasks.create_task(self.health.watch(), name="watch")
         return [*own, *self.account_tasks]
+
+    async def begin_run(self) -> int:
+        """Find out how the previous run ended. Returns how many runs in a row have crashed."""
+        previous = self.run_record.previous()
+        # A full disk must not keep the daemon from starting; the crash is then not counted.
+        try:
+            await self.store.count_crash(previous.run if previous.crashes else None)
+        except StoreUnavailable as exc:
+            self.observer.store_failed(exc)
+
+        self.run_record.begin(self.store.run, previous.crashes)
+        return previous.crashes
+
+    def end_run(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        """Record a stop in order. Leaving the gateway with an unexpected error is a crash."""
+        if exc is None or isinstance(exc, asyncio.CancelledError | TurngateError):
+            self.run_record.stopped()
 
     async def tell_of_gap(self, platform: str, account: str, since: datetime) -> None:
         """Notify the recent conversations of an account that may have missed messages."""

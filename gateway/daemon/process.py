@@ -137,6 +137,10 @@ class Daemon:
         is_second = self._asked_to_stop.is_set()
         self._asked_to_stop.set()
 
+        if self._gateway is not None:
+            # However long the stop takes, and even if it is cut short, it is no crash.
+            self._gateway.run_record.stopped()
+
         if self._gateway is None:
             if starting is not None:
                 starting.cancel()

@@ -70,6 +70,16 @@ class StateDir:
         return self.path / "backups"
 
     @property
+    def run_record(self) -> Path:
+        """How the present run goes, for the next one to read."""
+        return self.path / "run.json"
+
+    @property
+    def exit_status(self) -> Path:
+        """How the previous run ended, as systemd saw it."""
+        return self.path / "exit-status"
+
+    @property
     def chat_history(self) -> Path:
         """The input history of `turngate chat`."""
         return self.path / "chat_history"

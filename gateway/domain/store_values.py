@@ -94,6 +94,7 @@ class Claim:
     history: int
     replacing: EntryId | None = None
     repeatable: bool = True
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,7 @@ class Begun:
 
     `attempt` is 1 unless the daemon died during an earlier one. Then `repeatable` says whether it
     may run again, and `preview` is the message that shows its partial answer: LOST_PREVIEW if there
-    may be one of unknown id.
+    may be one of unknown id. `alone_crashes`: how often the daemon crashed while it ran alone.
     """
 
     turn: TurnId
@@ -113,6 +114,7 @@ class Begun:
     attempt: int
     repeatable: bool = True
     preview: str | None = None
+    alone_crashes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

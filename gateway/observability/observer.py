@@ -50,6 +50,15 @@ class Observer:
             "the gateway is up", action=Action.STARTED, address=address, version=version, pid=pid
         )
 
+    def crashed(self, crashes: int, *, suspects: int) -> None:
+        """The previous run crashed; the turns that were running run again one at a time."""
+        self._log.warning(
+            "the previous run crashed; its turns run again one at a time",
+            action=Action.STARTED,
+            attempt=crashes,
+            outcome=f"{suspects} turns",
+        )
+
     def stopping(self) -> None:
         """The drain begins."""
         self._log.info("finishing what runs", action=Action.STOPPING)

@@ -38,7 +38,7 @@ _TRY_AGAIN = "Write again, or /retry."
 
 MAY_STAND_ABOVE = "(possible repeat: the beginning of this may already stand above, unfinished)\n\n"
 
-MOST_ATTEMPTS = 3
+MOST_CRASHES = 3
 TOO_MANY = (
     "Too many messages wait here. This one and what follows is not answered until there "
     "is room again."
@@ -151,13 +151,15 @@ def given_up(begun: Begun, message: InboundMessage, now: datetime) -> Outcome | 
     """
     Return what to say instead of a turn that died too often or must not run again. None: run it.
     """
-    # Attempts are counted when a turn begins, so this one is counted but has not run.
-    if begun.attempt > MOST_ATTEMPTS:
+    # Only crashes while it ran alone count: a turn that merely ran beside others during a crash, or
+    # was running when the process was killed from outside, is not their cause.
+    if begun.alone_crashes >= MOST_CRASHES:
         text = (
-            f"I tried {MOST_ATTEMPTS} times to answer this and was cut off each time, so I "
+            f"I tried {MOST_CRASHES} times to answer this and was cut off each time, so I "
             f"leave it. {_TRY_AGAIN}"
         )
-        given_up = Outcome(failure=f"its turn died {MOST_ATTEMPTS} times", dead=True)
+        reason = f"the daemon crashed {MOST_CRASHES} times while this ran alone"
+        given_up = Outcome(failure=reason, dead=True)
     elif begun.attempt > 1 and not begun.repeatable:
         text = (
             "I was interrupted while working on this, and doing it again could do harm. "

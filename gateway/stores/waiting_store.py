@@ -28,6 +28,7 @@ WAITING_VERBS = frozenset(
         "ask",
         "begin",
         "charge",
+        "end_alone",
         "finish",
         "join",
         "open",

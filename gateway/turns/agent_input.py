@@ -58,6 +58,7 @@ def claim_for(
         history=policy.history_to_read,
         replacing=retry.replacing if retry else None,
         repeatable=policy.is_repeatable(messages[-1].source),
+        alone=batch.is_alone,
     )
 
 

@@ -62,18 +62,11 @@ class QueuedMessage:
         return not (self.alone or other.alone) and self.turn == other.turn
 
 
-_PAUSES_BEFORE_ATTEMPT = (0.0, 0.5, 2.0, 0.0)
-"""Seconds. The last one is for a turn that is given up without running."""
+@dataclass(slots=True)
+class Probation:
+    """Whether a turn that was running during a crash runs alone now."""
 
-
-async def pause_before_attempt(attempts: int) -> None:
-    """
-    Wait before a turn that died with its daemon begins again, longer each time.
-
-    A crash during the pause does not count as an attempt.
-    """
-    pause = _PAUSES_BEFORE_ATTEMPT[min(attempts, len(_PAUSES_BEFORE_ATTEMPT) - 1)]
-    await asyncio.sleep(pause)
+    is_alone: bool = False
 
 
 Steer = Callable[[QueuedMessage], Awaitable[bool]]
@@ -86,7 +79,8 @@ class ActiveBatch:
 
     `runs_once`: the agent may do harm if it does the same again. `ended_for`: why it was stopped,
     if not by a user. `beside`: it runs beside the lane, while a turn may run in it. `let_go` frees
-    the place it holds in the lane. `slot`: its share of the concurrency limit.
+    the place it holds in the lane. `slot`: its share of the concurrency limit. `probation`: whether
+    a crash would be its fault.
     """
 
     def __init__(
@@ -96,8 +90,10 @@ class ActiveBatch:
         beside: bool = False,
         let_go: Callable[[], None] | None = None,
         slot: Slot | None = None,
+        probation: Probation | None = None,
     ) -> None:
         self.queued = tuple(batch)
+        self._probation = probation
         self.beside = beside
         self._slot = slot
         self.on_stop: Callable[[], None] | None = None
@@ -109,6 +105,11 @@ class ActiveBatch:
         self._is_over = self.is_answered = False
         self._let_go = let_go
         self._stopped = False
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it runs alone because it was running during a crash."""
+        return self._probation is not None and self._probation.is_alone
 
     @property
     def ids(self) -> tuple[str, ...]:

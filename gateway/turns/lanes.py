@@ -18,6 +18,7 @@ from turngate.gateway.commands import COMMANDS
 from turngate.gateway.domain.ids import InboxId, SessionKey
 from turngate.gateway.domain.messages import InboundMessage
 from turngate.gateway.turns.batch import ActiveBatch, QueuedMessage
+from turngate.gateway.turns.quarantine import Quarantine
 from turngate.gateway.turns.slots import Slot, Slots
 
 _MOST_PAUSES = 10
@@ -76,6 +77,8 @@ class _LaneTicket:
 
     def leave(self) -> None:
         self._lane.places.remove(self)
+        if self.stored is not None and self._lane.gone is not None:
+            self._lane.gone(self.stored)
         # The lane may be waiting for this very place to be stored.
         self._lane.ring()
         if self.held is not None:
@@ -89,6 +92,7 @@ class _Lane:
     room: int | None = None
     refuse: Callable[[QueuedMessage], None] | None = None
     steer: Callable[[ActiveBatch, _LaneTicket], None] | None = None
+    gone: Callable[[QueuedMessage], None] | None = None
     places: list[_LaneTicket] = field(default_factory=list)
     _bell: asyncio.Future[None] | None = None
     running: ActiveBatch | None = None
@@ -136,9 +140,12 @@ Work = Callable[[SessionKey, ActiveBatch], Coroutine[None, None, None]]
 class Lanes:
     """All lanes with messages in them. `work` runs one batch and must not raise."""
 
-    def __init__(self, rules: LaneRules, work: Work, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, rules: LaneRules, work: Work, quarantine: Quarantine, tasks: asyncio.TaskGroup
+    ) -> None:
         self._rules = rules
         self._work = work
+        self.quarantine = quarantine
         self._tasks = tasks
         self._slots = Slots(rules.concurrent)
         self._lanes: dict[SessionKey, _Lane] = {}
@@ -156,6 +163,8 @@ class Lanes:
                 # Beside the lane, so that a refusal does not wait for the turns it was refused for.
                 refuse=lambda stored: self.command_queue(key).take(stored),
                 steer=self._offer if self._rules.when_busy is WhenBusy.STEER else None,
+                # A suspect that is dropped must not hold everything else back.
+                gone=lambda stored: self.quarantine.clear(stored.turn),
             )
             self._tasks.create_task(self._serve(lane), name="lane")
 
@@ -308,7 +317,12 @@ class Lanes:
             if comes_just_now:
                 await self._settle(lane)
 
-            async with Slot(self._slots) as slot:
+            turn = first.stored.turn if first.stored else None
+            attempts = first.stored.attempts if first.stored else 0
+            async with (
+                self.quarantine.enter(turn, attempts) as probation,
+                Slot(self._slots) as slot,
+            ):
                 if self._closing.is_set():
                     break
                 # It may have been stopped, dropped or joined to another turn while this waited for
@@ -317,7 +331,8 @@ class Lanes:
                     continue
                 # In `follow_up` mode messages that waited are answered one by one.
                 gathers = comes_just_now or self._rules.when_busy is not WhenBusy.FOLLOW_UP
-                lane.running = ActiveBatch(self._take_out(lane, gathers=gathers), slot=slot)
+                batch = self._take_out(lane, gathers=gathers)
+                lane.running = ActiveBatch(batch, slot=slot, probation=probation)
                 await self._work_on(lane, lane.running)
 
         # No await since `places` was found empty: a ticket taken in between would never be served.
@@ -352,6 +367,7 @@ class Lanes:
         finally:
             lane.running = None
             running.finish()
+            self.quarantine.clear(running.queued[0].turn)
 
     async def _is_stored(self, lane: _Lane, first: _LaneTicket) -> bool:
         """Wait until the first message of the lane is stored; False if it has left."""

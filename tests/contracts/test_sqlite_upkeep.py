@@ -73,7 +73,14 @@ async def test_sessions_that_were_there_before_can_fall_due(path: Path) -> None:
     clock = FrozenClock()
     async with opened(path, clock) as store:
         session = await exchange(store, source=dm("7"))
-    tamper(path, "DROP INDEX sessions_open", "DROP TABLE endings", "PRAGMA user_version = 1")
+    tamper(
+        path,
+        "DROP INDEX sessions_open",
+        "DROP TABLE endings",
+        "ALTER TABLE turns DROP COLUMN alone",
+        "ALTER TABLE turns DROP COLUMN alone_crashes",
+        "PRAGMA user_version = 1",
+    )
     clock.advance(hours=2)
     async with opened(path, clock) as store:
         assert await due(store) == {"7"}

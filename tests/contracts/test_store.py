@@ -79,13 +79,15 @@ IDLE = ResetPolicy(idle_after=HOUR)
 LOOKS_LIKE_JSON = '[{"type":"text","text":"x"}]'
 
 
-def restart(store: Store) -> None:
-    """From here on the store belongs to another run of the daemon."""
+def restart(store: Store) -> str:
+    """From here on the store belongs to another run of the daemon. Returns the one before."""
+    assert isinstance(store, MemoryStore | SqliteStore)
+    before = str(store.run)
     if isinstance(store, MemoryStore):
         store.run += 1
     else:
-        assert isinstance(store, SqliteStore)
-        store._run = "the next"
+        store.run += "+"
+    return before
 
 
 class TestInbox:
@@ -671,7 +673,7 @@ class TestAskingAgain:
         begun = await store.begin(await self.claim(store, asked.id))
 
         assert [entry.text for entry in begun.history] == ["first", "hi"]
-        assert [entry.text for entry in begun.said] == ["hello"]
+        assert [entry.text for entry in begun.user_entries] == ["hello"]
         assert await texts(store, session) == ["first", "hi", "hello"]
         assert (await store.session(session.id)).messages == 3
 
@@ -687,7 +689,7 @@ class TestAskingAgain:
         begun = await store.begin(claim)
 
         assert begun.attempt == 2
-        assert [entry.text for entry in begun.said] == ["hello"]
+        assert [entry.text for entry in begun.user_entries] == ["hello"]
         assert begun.history == ()
 
     async def test_an_entry_that_is_not_there_changes_nothing(
@@ -736,6 +738,62 @@ class TestTurnsThatDie:
 
         assert (begun.preview, (await store.begin(claim)).preview) == (None, "m7")
 
+    async def test_only_crashes_while_it_ran_alone_count(self, store: Store) -> None:
+        """FINDINGS C0."""
+        claim = await self.claim(store)
+        await store.begin(claim)
+        await store.count_crash(restart(store))
+        beside_others = await store.begin(claim)
+        await store.count_crash(restart(store))
+        alone = await store.begin(replace(claim, alone=True))
+        await store.count_crash(restart(store))
+        after = await store.begin(replace(claim, alone=True))
+
+        assert [each.alone_crashes for each in (beside_others, alone, after)] == [0, 0, 1]
+
+    async def test_an_end_that_is_no_crash_counts_for_nothing(self, store: Store) -> None:
+        claim = await self.claim(store)
+        await store.begin(claim)
+        restart(store)
+        await store.begin(replace(claim, alone=True))
+        restart(store)
+        await store.count_crash(None)
+
+        assert (await store.begin(claim)).alone_crashes == 0
+
+    async def test_a_crash_after_it_was_cleared_counts_for_nothing(self, store: Store) -> None:
+        claim = await self.claim(store)
+        await store.begin(claim)
+        restart(store)
+        begun = await store.begin(replace(claim, alone=True))
+        await store.end_alone(begun.turn)
+        await store.count_crash(restart(store))
+
+        assert (await store.begin(claim)).alone_crashes == 0
+
+    async def test_a_crash_while_nothing_ran_clears_everything(self, store: Store) -> None:
+        claim = await self.claim(store)
+        await store.begin(claim)
+        for _ in range(2):
+            restart(store)
+            await store.begin(replace(claim, alone=True))
+            await store.count_crash(restart(store))
+        await store.count_crash(restart(store))
+
+        assert (await store.begin(claim)).alone_crashes == 0
+
+    async def test_a_retry_by_the_operator_begins_to_count_again(self, store: Store) -> None:
+        claim = await self.claim(store)
+        await store.begin(claim)
+        restart(store)
+        await store.begin(replace(claim, alone=True))
+        await store.count_crash(restart(store))
+        begun = await store.begin(claim)
+        await store.finish(begun.turn, Outcome(failure="it broke"))
+        await store.requeue(claim.inbox[0])
+
+        assert (await store.begin(claim)).alone_crashes == 0
+
     async def test_nothing_is_recorded_of_a_turn_that_is_over(self, store: Store) -> None:
         begun = await begin(store, message())
         await store.finish(begun.turn, Outcome())
@@ -779,7 +837,7 @@ class TestTurnsThatDie:
 
         again = await store.begin(replace(claim, inbox=(*claim.inbox, second.id)))
 
-        assert [entry.text for entry in again.said] == ["hello", "second"]
+        assert [entry.text for entry in again.user_entries] == ["hello", "second"]
         assert [item.attempts for item in await store.inbox(InboxState.RUNNING)] == [2, 2]
 
     async def test_nothing_joins_a_turn_that_is_over_or_leaves_another(self, store: Store) -> None:
@@ -861,7 +919,7 @@ class TestTakingBackToWork:
         )
 
         assert (item.state, item.reason, item.message.text) == (InboxState.RUNNING, None, "hello")
-        assert (again.turn, again.attempt, [entry.text for entry in again.said]) == (
+        assert (again.turn, again.attempt, [entry.text for entry in again.user_entries]) == (
             begun.turn,
             1,
             ["hello"],

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -21,6 +23,8 @@ from tests import zygote
 from tests.commands import ROOT
 
 Described = dict[str, object]
+
+POISON = "poison"
 
 
 def noted(folder: Path, words: str) -> list[Described]:
@@ -62,6 +66,31 @@ class Own:
             self._folder, {"type": "session_end", "session": session, "history": history}
         ):
             raise RuntimeError("it cannot be noted")
+
+
+class Answering:
+    """Answers after a moment, and dies with its daemon of a word that it cannot bear."""
+
+    def __init__(self, options: dict[str, float]) -> None:
+        self._seconds = options["seconds"]
+
+    async def run(self, turn: Any) -> AsyncGenerator[Described]:
+        """What was said, once more."""
+        words = " ".join(message.text for message in turn.messages)
+        await asyncio.sleep(self._seconds)
+        if POISON in words:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield {"type": "text", "text": words}
+
+
+def answering(seconds: float) -> Described:
+    """How the config names it. It may run again, as a model may."""
+    return {
+        "kind": "python",
+        "object": "tests.crash.agents:Answering",
+        "options": {"seconds": seconds},
+        "repeatable": True,
+    }
 
 
 class Waiting(Own):

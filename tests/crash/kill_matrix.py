@@ -4,10 +4,10 @@
     python -m tests.crash.kill_matrix [--kills 1000] [--cuts 50] [--only POINT ...] [--telegram |
     --slack | --discord]
 
-Kills the real daemon at every crash point the first, second and third time it is reached, then at
-random moments under load, then cuts its power. Shows progress, prints a table, writes
-tests/crash/results.json and the table of docs/guarantees.md, and ends with status 1 if a single
-message was lost or answered twice.
+Kills the real daemon at every crash point the first, second and third time it is reached, then in a
+storm, then by a poisoned message, then at random moments under load, then cuts its power. Shows
+progress, prints a table, writes tests/crash/results.json and the table of docs/guarantees.md, and
+ends with status 1 if a single message was lost or answered twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,16 @@ from pathlib import Path
 
 from tests import full_length
 from tests.crash.daemon import DISCORD, SLACK, TELEGRAM
-from tests.crash.kills import ALL_POINTS, AT_THE_END, KIND_OF, Outcome, kill_at, kill_at_random
+from tests.crash.kills import (
+    ALL_POINTS,
+    AT_THE_END,
+    KIND_OF,
+    Outcome,
+    kill_at,
+    kill_at_random,
+    poison,
+    storm,
+)
 
 RESULTS = Path(__file__).with_name("results.json")
 PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
@@ -57,6 +66,9 @@ def ways(points: Iterable[str], kills: int, cuts: int) -> Iterator[Way]:
         for nth in NTH if point not in ONCE else (1,):
             for kind in KINDS[:3] if point in IN_DOUBT else (KIND_OF.get(point, KINDS[0]),):
                 yield partial(kill_at, point=point, nth=nth, kind=kind)
+    for kind in KINDS if kills else ():
+        yield partial(storm, kind=kind)
+        yield partial(poison, kind=kind)
     for batch in range(0, kills, BATCH):
         kind = KINDS[batch // BATCH % len(KINDS)]
         yield partial(kill_at_random, kills=min(BATCH, kills - batch), kind=kind, seed=batch)
@@ -72,6 +84,9 @@ def real_ways(platform: str, points: Iterable[str], kills: int) -> Iterator[Way]
     for point in points:
         if point not in NEVER_REACHED[platform]:
             yield partial(kill_at, point=point, nth=1, kind=platform)
+    if kills:
+        yield partial(storm, kind=platform)
+        yield partial(poison, kind=platform)
     for batch in range(0, kills, BATCH):
         yield partial(kill_at_random, kills=min(BATCH, kills - batch), kind=platform, seed=batch)
 
@@ -108,7 +123,7 @@ def rows(outcomes: Iterable[Outcome]) -> list[Row]:
     found: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         found.setdefault(outcome.point, []).append(outcome)
-    order = [*ALL_POINTS, "random", "power cut"]
+    order = [*ALL_POINTS, "storm", "poison", "random", "power cut"]
     return [_row(point, found[point]) for point in order if point in found]
 
 

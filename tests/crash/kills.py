@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.crash.agents import POISON, answering
 from tests.crash.daemon import DISCORD, SLACK
 from tests.crash.rig import PATIENCE, Rig, Verdict
 from turngate.gateway.domain.crashpoints import POINTS
@@ -22,6 +23,10 @@ AFTER_A_PAUSE = ("reset", "between-parts", "session-ended")
 LOSES_ANSWERS = (SLACK, DISCORD)
 # Whoever never listened there has no past there.
 TELLS_ONLY_LISTENERS = (DISCORD,)
+# Seconds. The first three each end while the turns of the first messages run again.
+LIVES_IN_A_STORM = (1.0, 1.0, 2.6, 0.5, 0.5, 0.5, 0.5, 0.5)
+# One while it runs beside others, and three while it runs alone.
+MOST_CRASHES_OF_POISON = 6
 IDLE = 0.6
 CHATS = 5
 
@@ -106,6 +111,38 @@ def kill_at_random(
         return Outcome(
             "power cut" if with_power else "random", kills, rig.verdict(), times[len(times) // 2]
         )
+
+
+def storm(folder: Path, *, kind: str = "finding") -> Outcome:
+    """Kill it eight times within about ten seconds while twelve chats talk (FINDINGS C0)."""
+    with Rig(folder, kind=kind, agent=answering(seconds=1.0)) as rig:
+        for number, seconds in enumerate(LIVES_IN_A_STORM):
+            rig.start()
+            for chat in range(12):
+                rig.say(f"chat{chat}", f"storm {number}")
+            _wait(rig, seconds)
+            rig.kill()
+        rig.start()
+        rig.settle()
+        kills = len(LIVES_IN_A_STORM)
+        return Outcome("storm", kills, rig.verdict(), max(rig.seconds_to_ready))
+
+
+def poison(folder: Path, *, kind: str = "finding") -> Outcome:
+    """One message of eleven chats kills the daemon whenever its turn runs."""
+    crashes = 0
+    with Rig(folder, kind=kind, agent=answering(seconds=0.3)) as rig:
+        rig.start()
+        for chat in range(10):
+            rig.say(f"chat{chat}", "before")
+        rig.say("poisoned", POISON)
+        for chat in range(10):
+            rig.say(f"chat{chat}", "after")
+        while crashes < MOST_CRASHES_OF_POISON and not rig.settle():
+            crashes += 1
+            rig.ended()
+            rig.start()
+        return Outcome("poison", crashes, rig.verdict(), max(rig.seconds_to_ready))
 
 
 def _talk(rig: Rig, chance: random.Random, seconds: float) -> None:

@@ -239,7 +239,7 @@ class Rig:
         its way.
         """
         deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not self.has_died():
             if not self.verdict().lost and self._is_idle():
                 return True
             time.sleep(0.1)

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.crash.daemon import DISCORD, SLACK, TELEGRAM
-from tests.crash.kills import ALL_POINTS, kill_at, kill_at_random
+from tests.crash.kills import ALL_POINTS, kill_at, kill_at_random, poison, storm
+from tests.full_length import is_full_length
 
 IN_DOUBT = ("preview-sending", "preview-sent")
+KINDS = ["finding", *((TELEGRAM, DISCORD, SLACK) if is_full_length() else ())]
 
 
 @pytest.mark.parametrize("point", [point for point in ALL_POINTS if point not in IN_DOUBT])
@@ -30,6 +32,24 @@ def test_nothing_is_lost_or_answered_twice_when_it_is_killed_again_and_again(
     outcome = kill_at_random(tmp_path, 10, kind=kind, seed=1)
 
     assert (outcome.verdict.lost, outcome.verdict.twice) == ([], [])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_storm_of_kills_gives_nothing_up(tmp_path: Path, kind: str) -> None:
+    """FINDINGS C0 and R31."""
+    verdict = storm(tmp_path, kind=kind).verdict
+
+    assert (verdict.lost, verdict.twice, verdict.noticed) == ([], [], 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_that_crashes_the_daemon_is_the_only_one_given_up(
+    tmp_path: Path, kind: str
+) -> None:
+    outcome = poison(tmp_path, kind=kind)
+
+    assert (outcome.verdict.lost, outcome.verdict.twice, outcome.verdict.noticed) == ([], [], 1)
+    assert outcome.kills == 4
 
 
 @pytest.mark.parametrize("platform", [TELEGRAM, DISCORD])

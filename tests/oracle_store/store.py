@@ -167,6 +167,14 @@ class MemoryStore:
         with self._lock:
             return self._work.begin(claim, self.run, self._clock.now())
 
+    async def count_crash(self, run: str | None) -> None:
+        with self._lock:
+            self._work.turns.count_crash(None if run is None else int(run))
+
+    async def end_alone(self, turn: TurnId) -> None:
+        with self._lock:
+            self._work.turns.end_alone(turn)
+
     async def join(self, turn: TurnId, inbox: InboxId, entry: Entry) -> None:
         with self._lock:
             self._work.join(turn, inbox, entry, self._clock.now())

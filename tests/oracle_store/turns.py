@@ -36,6 +36,8 @@ class MemoryTurn:
     state: str = "running"
     attempt: int = 1
     preview: str | None = None
+    alone: bool = False
+    alone_crashes: int = 0
 
 
 class MemoryTurns:
@@ -64,15 +66,31 @@ class MemoryTurns:
         )
         return turn
 
-    def start_again(self, turn: TurnId, run: int, now: datetime) -> MemoryTurn:
+    def start_again(self, turn: TurnId, run: int, now: datetime, *, alone: bool) -> MemoryTurn:
         """Once more, after the daemon died during it."""
         found = self._turns[turn]
         if found.run == run:
             raise AlreadySettled(f"turn {turn} is being worked on")
         found.run = run
+        found.alone = alone
         found.attempt += 1
         found.steps.append(Step(at=now, step="claimed again"))
         return found
+
+    def count_crash(self, run: int | None) -> None:
+        """A crash counts against the turn that ran alone in it, or shows another cause."""
+        suspects = [turn for turn in self._turns.values() if turn.state == "running"]
+        ran = [turn for turn in suspects if turn.run == run]
+        for turn in suspects:
+            if run is not None and not ran:
+                turn.alone_crashes = 0
+            turn.alone_crashes += turn in ran and turn.alone
+            turn.alone = False
+
+    def end_alone(self, turn: TurnId) -> None:
+        """Others may run beside it."""
+        if turn in self._turns:
+            self._turns[turn].alone = False
 
     def running(self, turn: TurnId) -> MemoryTurn:
         """One that may still be finished."""
@@ -114,6 +132,7 @@ class MemoryTurns:
         """As if its daemon had died during it, before the first attempt."""
         found = self._turns[turn]
         found.state, found.run, found.attempt = "running", 0, 0
+        found.alone_crashes = 0
         found.steps.append(Step(at=now, step="requeued"))
         return found
 

@@ -70,7 +70,7 @@ class MemoryWork:
         """A turn for these messages, or the one that they had when the daemon died."""
         turn = self.inbox.turn_of(claim.inbox)
         if turn is not None:
-            return self._begin_again(turn, claim.history, run, now)
+            return self._begin_again(turn, claim, run, now)
         opened = self.open(claim.opening, now, replacing=claim.replacing)
         history = self.transcripts.history(opened.session, claim.history)
         session, said = self.transcripts.hear(opened.session, claim.entries, now)
@@ -140,8 +140,8 @@ class MemoryWork:
             item=item, session=turn.session if turn else None, steps=tuple(steps), parts=parts
         )
 
-    def _begin_again(self, turn: TurnId, history: int, run: int, now: datetime) -> Begun:
-        found = self.turns.start_again(turn, run, now)
+    def _begin_again(self, turn: TurnId, claim: Claim, run: int, now: datetime) -> Begun:
+        found = self.turns.start_again(turn, run, now, alone=claim.alone)
         self._close_questions(turn)
         self.inbox.count_attempt(found.inbox, found.attempt)
         session = self.sessions.existing(found.session)
@@ -149,10 +149,11 @@ class MemoryWork:
             turn=turn,
             opened=Opened(session=session, is_new=False),
             user_entries=self.transcripts.those(session.id, found.said),
-            history=self.transcripts.history(session, history, before=found.first_seq),
+            history=self.transcripts.history(session, claim.history, before=found.first_seq),
             attempt=found.attempt,
             repeatable=found.repeatable,
             preview=found.preview,
+            alone_crashes=found.alone_crashes,
         )
 
     def _close_questions(self, turn: TurnId) -> None:

@@ -26,7 +26,7 @@ from turngate.gateway.domain.agent_events import (
 from turngate.gateway.domain.messages import InboxState
 from turngate.gateway.domain.store_values import Begun, InboxItem
 from turngate.gateway.domain.transcript import Origin, Text
-from turngate.gateway.rules.outcomes import MOST_ATTEMPTS, given_up
+from turngate.gateway.rules.outcomes import MOST_CRASHES, given_up
 from turngate.gateway.rules.policy import Policy
 from turngate.gateway.stores.sqlite import SqliteStore
 
@@ -36,7 +36,7 @@ TOO_OFTEN = (
 )
 NOT_AGAIN = (
     "I was interrupted while working on this, and doing it again could do harm. /retry "
-    "does it all the same."
+    "runs it again."
 )
 
 
@@ -56,14 +56,19 @@ def not_repeatable(agent: ScriptedAgent) -> Policy:
 
 
 @asynccontextmanager
-async def life(path: Path, policy: Policy) -> AsyncIterator[AtWork]:
+async def life(path: Path, policy: Policy, *, crashes: int = 0) -> AsyncIterator[AtWork]:
     """
     One run of the daemon over the same database. Leaving it cuts everything off, as a crash does.
+
+    `crashes`: how often it has crashed before this run; 0 if it was killed from outside.
     """
     store = await SqliteStore.connect(path / "turngate.db", SystemClock())
+    last_run = path / "last-run"
+    await store.count_crash(last_run.read_text() if crashes else None)
+    last_run.write_text(store.run)
     async with at_work(policy, store, SystemClock()) as work:
         await work.delivery.recover()
-        await work.pipeline.recover()
+        await work.pipeline.recover(crashes=crashes)
         yield work
     await store.close()
 
@@ -85,7 +90,7 @@ async def until(work: AtWork, state: InboxState) -> InboxItem:
     return found[0]
 
 
-async def test_a_turn_that_died_three_times_is_a_dead_letter_with_a_notice_and_its_lane_goes_on(
+async def test_a_turn_that_crashed_three_times_alone_is_given_up_with_a_notice_and_its_lane_goes_on(
     tmp_path: Path,
 ) -> None:
     killer = policy_for(ScriptedAgent(answer=never))
@@ -93,12 +98,12 @@ async def test_a_turn_that_died_three_times_is_a_dead_letter_with_a_notice_and_i
         await work.say("deadly", id="m1")
         await begun(work)
         await work.say("harmless", id="m2")
-    for attempt in range(2, MOST_ATTEMPTS + 1):
-        async with life(tmp_path, killer) as work:
+    for attempt in range(2, MOST_CRASHES + 2):
+        async with life(tmp_path, killer, crashes=1) as work:
             await begun(work, attempt)
 
     agent = ScriptedAgent(answer=echo)
-    async with life(tmp_path, policy_for(agent)) as work:
+    async with life(tmp_path, policy_for(agent), crashes=1) as work:
         await work.adapter.until_sent(2)
         dead = await until(work, InboxState.DEAD)
         await until(work, InboxState.DONE)
@@ -107,7 +112,10 @@ async def test_a_turn_that_died_three_times_is_a_dead_letter_with_a_notice_and_i
             (TOO_OFTEN, "m1"),
             ("harmless", "m2"),
         ]
-        assert (dead.message.text, dead.reason) == ("deadly", "its turn died 3 times")
+        assert (dead.message.text, dead.reason) == (
+            "deadly",
+            "the daemon crashed 3 times while this ran alone",
+        )
         assert [[each.text for each in turn.messages] for turn in agent.turns] == [["harmless"]]
         assert await work.texts() == ["deadly", TOO_OFTEN, "harmless", "harmless"]
         assert (await work.store.depth()).inbox_dead == 1
@@ -119,10 +127,10 @@ async def test_a_dead_letter_is_not_tried_again_by_the_next_start(tmp_path: Path
     async with life(tmp_path, killer) as work:
         await work.say("deadly")
         await begun(work)
-    for attempt in range(2, MOST_ATTEMPTS + 1):
-        async with life(tmp_path, killer) as work:
+    for attempt in range(2, MOST_CRASHES + 2):
+        async with life(tmp_path, killer, crashes=1) as work:
             await begun(work, attempt)
-    async with life(tmp_path, killer) as work:
+    async with life(tmp_path, killer, crashes=1) as work:
         await until(work, InboxState.DEAD)
         await work.adapter.until_sent(1)
 
@@ -213,7 +221,14 @@ async def test_what_was_given_up_is_done_when_somebody_wants_it(tmp_path: Path, 
 
 
 class TestGivenUp:
-    def begun(self, attempt: int, *, repeatable: bool = True, preview: str | None = None) -> Begun:
+    def begun(
+        self,
+        attempt: int,
+        *,
+        alone_crashes: int = 0,
+        repeatable: bool = True,
+        preview: str | None = None,
+    ) -> Begun:
         return Begun(
             turn=1,  # type: ignore[arg-type]
             opened=None,  # type: ignore[arg-type]
@@ -222,21 +237,28 @@ class TestGivenUp:
             attempt=attempt,
             repeatable=repeatable,
             preview=preview,
+            alone_crashes=alone_crashes,
         )
 
     @pytest.mark.parametrize(
-        ("attempt", "repeatable"), [(1, True), (2, True), (3, True), (1, False)]
+        ("attempt", "crashes", "repeatable"),
+        [(1, 0, True), (2, 1, True), (3, 2, True), (50, 2, True), (1, 0, False)],
     )
-    def test_a_turn_that_may_run_is_not_given_up(self, attempt: int, repeatable: bool) -> None:
-        assert given_up(self.begun(attempt, repeatable=repeatable), message(), NOON) is None
+    def test_a_turn_that_may_run_is_not_given_up(
+        self, attempt: int, crashes: int, repeatable: bool
+    ) -> None:
+        begun = self.begun(attempt, alone_crashes=crashes, repeatable=repeatable)
+
+        assert given_up(begun, message(), NOON) is None
 
     @pytest.mark.parametrize(
-        ("attempt", "repeatable", "dead"), [(4, True, True), (4, False, True), (2, False, False)]
+        ("crashes", "repeatable", "dead"), [(3, True, True), (3, False, True), (0, False, False)]
     )
-    def test_only_what_died_too_often_is_a_dead_letter(
-        self, attempt: int, repeatable: bool, dead: bool
+    def test_only_what_crashed_too_often_is_a_dead_letter(
+        self, crashes: int, repeatable: bool, dead: bool
     ) -> None:
-        outcome = given_up(self.begun(attempt, repeatable=repeatable), message(), NOON)
+        begun = self.begun(4, alone_crashes=crashes, repeatable=repeatable)
+        outcome = given_up(begun, message(), NOON)
 
         assert outcome is not None
         assert (outcome.dead, bool(outcome.failure), len(outcome.parts), len(outcome.entries)) == (
@@ -247,7 +269,7 @@ class TestGivenUp:
         )
 
     def test_the_notice_takes_the_place_of_what_was_being_shown(self) -> None:
-        outcome = given_up(self.begun(4, preview="p7"), message(), NOON)
+        outcome = given_up(self.begun(4, alone_crashes=3, preview="p7"), message(), NOON)
 
         assert outcome is not None
         assert outcome.parts[0].edits == "p7"

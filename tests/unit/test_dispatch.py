@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.at_work import at_desk, policy_for
-from tests.fakes import ScriptedAgent, assistant, message
+from tests.fakes import ScriptedAgent, assistant, message, no_quarantine
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from turngate.gateway.commands import COMMANDS
@@ -73,7 +73,7 @@ class Counter:
         self.key = self.policy.key_of(at_desk())
         self.store = store
         store = waiting(store, Observer())
-        self.lanes = Lanes(LaneRules(), self._work, tasks)
+        self.lanes = Lanes(LaneRules(), self._work, no_quarantine(tasks), tasks)
         accounts = ConnectedAccounts()
         observer = Observer()
         splitter = Splitter(

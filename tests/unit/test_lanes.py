@@ -14,7 +14,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.fakes import message
+from tests.fakes import message, no_quarantine
 from tests.hurry import hurried, later
 from turngate.gateway.domain.ids import (
     InboxId,
@@ -64,7 +64,7 @@ class Work:
 async def lanes(rules: LaneRules, work: Work | None = None) -> AsyncIterator[Work]:
     work = work or Work()
     async with asyncio.TaskGroup() as tasks:
-        work.lanes = Lanes(rules, work, tasks)
+        work.lanes = Lanes(rules, work, no_quarantine(tasks), tasks)
         yield work
 
 
@@ -387,7 +387,9 @@ class TestStopping:
 
         order: list[str] = []
         async with asyncio.TaskGroup() as tasks:
-            here = Lanes(rules(debounce=timedelta(seconds=1)), stop_slowly, tasks)
+            quarantine = no_quarantine(tasks)
+            settled = rules(debounce=timedelta(seconds=1))
+            here = Lanes(settled, stop_slowly, quarantine, tasks)
             place = here.join(KEY)
             await later(0.1)
             place.take(stored("first"))
@@ -537,7 +539,7 @@ class TestBeside:
 
         order: list[str] = []
         async with asyncio.TaskGroup() as tasks:
-            here = Lanes(rules(), answer_at_once, tasks)
+            here = Lanes(rules(), answer_at_once, no_quarantine(tasks), tasks)
             here.join(KEY).take(stored("turn"))
             await later(1)
             here.exclusive(KEY).take(stored("/undo", alone=True))

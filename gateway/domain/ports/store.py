@@ -115,6 +115,16 @@ class Store(People, Protocol):
         in this run.
         """
 
+    async def count_crash(self, run: str | None) -> None:
+        """
+        Count the crash of that run of the daemon against the turn that ran alone in it, if one did.
+
+        None: the run did not crash. Called once at the start, before the first turn begins.
+        """
+
+    async def end_alone(self, turn: TurnId) -> None:
+        """Record that a turn does not run alone any more: a crash says nothing about it now."""
+
     async def join(self, turn: TurnId, inbox: InboxId, entry: Entry) -> None:
         """
         Add a waiting message to a running turn.

@@ -139,7 +139,7 @@ class SqliteStore:
         self._path = path
         self._clock = clock
         # A turn that is running under another run's id died with its daemon and may begin again.
-        self._run = secrets.token_hex(8)
+        self.run = secrets.token_hex(8)
         self._index = SearchIndex()
         self._recent = RecentEntries()
         self._entries = EntryTable(self._index, self._recent)
@@ -277,7 +277,7 @@ class SqliteStore:
 
     async def begin(self, claim: Claim) -> Begun:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._work.begin(db, claim, self._run, now))
+        return await self._writer.run(lambda db: self._work.begin(db, claim, self.run, now))
 
     async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
         now = self._clock.now()
@@ -413,6 +413,12 @@ class SqliteStore:
     async def join(self, turn: TurnId, inbox: InboxId, entry: Entry) -> None:
         now = self._clock.now()
         await self._writer.run(lambda db: self._work.join(db, turn, inbox, entry, now))
+
+    async def count_crash(self, run: str | None) -> None:
+        await self._writer.run(lambda db: turn_table.count_crash(db, run))
+
+    async def end_alone(self, turn: TurnId) -> None:
+        await self._writer.run(lambda db: turn_table.end_alone(db, turn))
 
     async def record_tool(self, turn: TurnId) -> None:
         await self._writer.run(lambda db: turn_table.record_tool(db, turn))

@@ -27,6 +27,7 @@ class TurnRow:
     attempt: int
     repeatable: bool
     preview: str | None
+    alone_crashes: int
 
 
 def start(
@@ -56,19 +57,22 @@ def start(
     return TurnId(turn or 0)
 
 
-def start_again(db: sqlite3.Connection, turn: TurnId, run: str, now: datetime) -> TurnRow:
+def start_again(
+    db: sqlite3.Connection, turn: TurnId, run: str, now: datetime, *, alone: bool
+) -> TurnRow:
     """Claim a turn whose daemon died. Raises AlreadySettled."""
     # `run != ?`: a turn of this run is still being worked on, however often it is claimed.
     row = db.execute(
-        f"UPDATE turns SET attempt = attempt + 1, run = ?, {ADD_STEP} WHERE n = ? AND state = "
-        "'running' AND run != ?"
-        " RETURNING session, first_seq, last_seq, attempt, repeatable, preview, checksum",
-        (run, step_line(now, "claimed again"), turn, run),
+        f"UPDATE turns SET attempt = attempt + 1, run = ?, alone = ?, {ADD_STEP} WHERE n = ? AND "
+        "state = 'running' AND run != ?"
+        " RETURNING session, first_seq, last_seq, attempt, repeatable, preview, alone_crashes, "
+        "checksum",
+        (run, alone, step_line(now, "claimed again"), turn, run),
     ).fetchone()
     if row is None:
         raise AlreadySettled(f"turn {turn} is being worked on")
 
-    session, first_seq, last_seq, attempt, repeatable, preview, written = row
+    session, first_seq, last_seq, attempt, repeatable, preview, alone_crashes, written = row
     _check(turn, (session, first_seq, last_seq), written)
     return TurnRow(
         session=session,
@@ -77,7 +81,35 @@ def start_again(db: sqlite3.Connection, turn: TurnId, run: str, now: datetime) -
         attempt=attempt,
         repeatable=bool(repeatable),
         preview=preview,
+        alone_crashes=alone_crashes,
     )
+
+
+def count_crash(db: sqlite3.Connection, run: str | None) -> None:
+    """
+    Count the crash of that run against the turn that ran alone in it. None: no crash.
+
+    A crash while no turn ran shows that another cause is at work: all are cleared.
+    """
+    # By way of the inbox, whose index finds open work: turns are kept, and there are many.
+    suspects = "n IN (SELECT turn FROM inbox WHERE settled_at IS NULL) AND state = 'running'"
+    if run is not None:
+        db.execute(
+            f"UPDATE turns SET alone_crashes = alone_crashes + 1 WHERE {suspects} AND alone = 1"
+            " AND run = ?",
+            (run,),
+        )
+        db.execute(
+            f"UPDATE turns SET alone_crashes = 0 WHERE {suspects} AND NOT EXISTS"
+            f" (SELECT 1 FROM turns WHERE {suspects} AND run = ?)",
+            (run,),
+        )
+    db.execute(f"UPDATE turns SET alone = 0 WHERE {suspects} AND alone = 1")
+
+
+def end_alone(db: sqlite3.Connection, turn: TurnId) -> None:
+    """Record that other turns may run beside it from now on."""
+    db.execute("UPDATE turns SET alone = 0 WHERE n = ?", (turn,))
 
 
 def extend(db: sqlite3.Connection, turn: TurnId, last_seq: int, now: datetime) -> None:
@@ -142,7 +174,8 @@ def requeue(db: sqlite3.Connection, turn: TurnId, now: datetime) -> None:
     # The state of a turn whose daemon died before the first attempt: an empty run is never ours,
     # so `start_again` takes it.
     db.execute(
-        f"UPDATE turns SET state = 'running', run = '', attempt = 0, {ADD_STEP} WHERE n = ?",
+        "UPDATE turns SET state = 'running', run = '', attempt = 0, alone_crashes = 0, "
+        f"{ADD_STEP} WHERE n = ?",
         (step_line(now, "requeued"), turn),
     )
 

@@ -46,7 +46,7 @@ class TurnTransactions:
         """Begin a turn for these messages, or again the one they had when the daemon died."""
         turn = inbox_table.turn_of(db, claim.inbox)
         if turn is not None:
-            return self._begin_again(db, turn, claim.history, run, now)
+            return self._begin_again(db, turn, claim, run, now)
 
         n, opened = self._sessions.open(db, claim.opening, now)
         if claim.replacing is not None:
@@ -116,9 +116,9 @@ class TurnTransactions:
         return replace(item, state=state, attempts=0, reason=None)
 
     def _begin_again(
-        self, db: sqlite3.Connection, turn: TurnId, count: int, run: str, now: datetime
+        self, db: sqlite3.Connection, turn: TurnId, claim: Claim, run: str, now: datetime
     ) -> Begun:
-        row = turn_table.start_again(db, turn, run, now)
+        row = turn_table.start_again(db, turn, run, now, alone=claim.alone)
         # The agent that asked died with its daemon: an answer would reach nothing.
         question_table.close_of_turn(db, turn)
         inbox_table.count_attempt(db, turn, row.attempt)
@@ -128,8 +128,9 @@ class TurnTransactions:
             turn=turn,
             opened=Opened(session=session, is_new=False),
             user_entries=entry_table.asked_between(db, n, row.first_seq, row.last_seq),
-            history=self._entries.history(db, n, session, count, before=row.first_seq),
+            history=self._entries.history(db, n, session, claim.history, before=row.first_seq),
             attempt=row.attempt,
             repeatable=row.repeatable,
             preview=row.preview,
+            alone_crashes=row.alone_crashes,
         )
