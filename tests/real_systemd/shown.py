@@ -39,6 +39,7 @@ STRANGER = "72002"
 STATE = Path("/var/lib/turngate")
 SECRET = CONFIG.with_name("telegram_token")
 DYNAMIC_USERS = range(61184, 65520)  # https://systemd.io/UIDS-GIDS
+CRASHED = "the previous run crashed"
 NODE = "console.log('node heard ' + require('fs').readFileSync(0))"
 HOUSE = """
 import time
@@ -158,7 +159,8 @@ async def killed(people: People) -> None:
     people.model.say("here I am again")
     until_restarted()
     await until_told(people.sim, "here I am again")
-    report("after kill -9 it is started again, and what was open is answered")
+    assert CRASHED not in journal()
+    report("after kill -9 it is started again, what was open is answered, and no turn is suspected")
 
 
 def until_restarted() -> None:
@@ -174,7 +176,8 @@ async def stuck(people: People) -> None:
     until_restarted()
     assert journal().count("Watchdog timeout") == 1
     await people.ask("are you stuck?")
-    report("one that is stuck is ended by the watchdog and started again")
+    assert CRASHED in journal()
+    report("one that is stuck is ended by the watchdog and started again, which is a crash")
 
 
 async def stopped(people: People) -> None:
