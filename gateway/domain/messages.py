@@ -39,6 +39,7 @@ class MessageKind(StrEnum):
     BUTTON = "button"
     REACTION = "reaction"
     MOVED = "moved"
+    UNREADABLE = "unreadable"
 
 
 class InboxState(StrEnum):
@@ -169,6 +170,9 @@ class InboundMessage:
     `event_ids` are all ids under which the platform may redeliver this event. For a button press
     the text is the nonce, for a moved chat its new id; an edit has the id of the message it
     changes. What is `forwarded` was written by another user.
+
+    An `UNREADABLE` message is an event that the adapter could not convert. It has only `raw`, the
+    event as JSON, and as much of its source as could be read.
     """
 
     id: str
@@ -182,11 +186,14 @@ class InboundMessage:
     addressed_to_bot: bool = False
     from_bot: bool = False
     forwarded: bool = False
+    raw: str | None = None
 
     @property
     def wordless(self) -> InboundMessage:
         """Return the message without text and names."""
-        return replace(self, source=self.source.nameless, text="", attachments=(), reply_to=None)
+        return replace(
+            self, source=self.source.nameless, text="", attachments=(), reply_to=None, raw=None
+        )
 
 
 # Characters.

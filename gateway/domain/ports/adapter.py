@@ -272,6 +272,17 @@ class CatchesUp(Protocol):
 
 
 @runtime_checkable
+class ReadsAgain(Protocol):
+    """Can convert an event that was set aside as unreadable, after an upgrade."""
+
+    async def read_again(self, raw: str) -> InboundMessage | None:
+        """
+        Convert the raw event of an `UNREADABLE` message. None if there is nothing in it for the
+        bot. Raises ValueError if it is still unreadable.
+        """
+
+
+@runtime_checkable
 class TellsProgress(Protocol):
     """
     Knows when its platform last answered: a poll, a heartbeat, a ping. A quiet chat says nothing
