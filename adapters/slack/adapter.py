@@ -23,6 +23,7 @@ from turngate.adapters.slack.sending import Sender
 from turngate.adapters.slack.socket import listen_by_socket
 from turngate.adapters.slack.sources import CHAT_TYPES, PLATFORM
 from turngate.adapters.slack.streaming import Streams
+from turngate.adapters.slack.threads import Threads
 from turngate.adapters.slack.uploads import Uploader
 from turngate.gateway.domain.agent_events import Tool
 from turngate.gateway.domain.messages import (
@@ -79,9 +80,10 @@ class SlackAdapter:
         self._platform_clock = PlatformClock(clock)
         self._api = Api(account, timeouts, self._platform_clock.note_date)
         self._directory = Directory(self._api, self._cache, timeouts)
-        self._sender = Sender(self._api, self._cache, clock)
-        self._streams = Streams(self._api, self._cache, self._sender, clock)
-        self._uploader = Uploader(self._api, timeouts, clock)
+        self._threads = Threads(self._api, self._cache)
+        self._sender = Sender(self._api, self._cache, self._threads, clock)
+        self._streams = Streams(self._api, self._cache, self._threads, self._sender, clock)
+        self._uploader = Uploader(self._api, self._threads, timeouts, clock)
         self._downloader = Downloader(self._api, account, timeouts)
         self._me: BotIdentity | None = None
 
@@ -92,7 +94,15 @@ class SlackAdapter:
         for source in await self._catch_up_chats():
             self._cache.join(source.chat_id, source.thread_id)
 
-        intake = Intake(self._api, self._me, self._cache, self._directory, self._clock, receive)
+        intake = Intake(
+            self._api,
+            self._me,
+            self._cache,
+            self._directory,
+            self._threads,
+            self._clock,
+            receive,
+        )
         listening = asyncio.ensure_future(self._listen(intake))
 
         try:
@@ -116,6 +126,7 @@ class SlackAdapter:
         )
 
         async for message in catching_up.messages():
+            self._threads.note(message)
             yield message
 
     async def send(self, part: Part) -> Sent:
@@ -142,23 +153,21 @@ class SlackAdapter:
         await self._streams.grow(part, message_id, tools)
 
     async def find_sent(self, part: Part, since: datetime) -> Sent | None:
-        finder = Finder(self._api, await self._identity(), self._platform_clock)
+        finder = await self._finder()
         return await finder.find(part, self._platform_clock.no_later(since))
 
     async def find_preview(self, part: Part) -> Sent | None:
-        return await Finder(self._api, await self._identity(), self._platform_clock).find_preview(
-            part
-        )
+        return await (await self._finder()).find_preview(part)
 
     async def show_typing(self, target: SessionSource) -> None:
         await self._sender.show_status(target)
 
     def has_status_in(self, target: SessionSource) -> bool:
-        """Slack shows a status in threads only."""
-        return target.thread_id is not None
+        """Slack shows a status in threads only; in a direct chat in that of the newest message."""
+        return self._threads.newest(target) is not None
 
     async def hide_typing(self, target: SessionSource) -> None:
-        await self._sender.show_status(target, "")
+        await self._sender.remove_status(target)
 
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
         await self._sender.react(target, message_id, emoji)
@@ -195,6 +204,9 @@ class SlackAdapter:
             await listen_by_socket(
                 self._account, self._api, app, self._timeouts, self._note_progress
             )
+
+    async def _finder(self) -> Finder:
+        return Finder(self._api, await self._identity(), self._threads, self._platform_clock)
 
     async def _identity(self) -> BotIdentity:
         if self._me is None:

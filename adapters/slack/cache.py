@@ -79,6 +79,12 @@ class Cache:
         """By chat and thread: whether it belongs to the assistant pane."""
         self.untitled: BoundedCache[bool] = BoundedCache()
         """By chat and thread: assistant threads that have no title yet."""
+        self.threads: BoundedCache[str] = BoundedCache()
+        """By chat and message id, in direct chats: the thread; empty if the message is gone."""
+        self.newest_threads: BoundedCache[str] = BoundedCache()
+        """By direct chat: the thread of the newest message."""
+        self.statuses: BoundedCache[str] = BoundedCache()
+        """By direct chat: the thread in which a status was shown last."""
         self.response_urls: BoundedCache[str] = BoundedCache(1000)
         """By message id of the command."""
         self.streams: BoundedCache[OpenStream] = BoundedCache(1000)

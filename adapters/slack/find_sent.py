@@ -30,6 +30,7 @@ from turngate.adapters.slack.part_metadata import (
 )
 from turngate.adapters.slack.sending import chat_of
 from turngate.adapters.slack.sources import Author
+from turngate.adapters.slack.threads import Threads
 from turngate.adapters.slack.uploads import is_upload_of
 from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.clock import Clock
@@ -43,8 +44,9 @@ _STAMP = re.compile(r"\d+\.\d{6}")
 class Finder:
     """Finds sent parts of one bot."""
 
-    def __init__(self, api: Api, me: BotIdentity, clock: Clock) -> None:
+    def __init__(self, api: Api, me: BotIdentity, threads: Threads, clock: Clock) -> None:
         self._reader = HistoryReader(api)
+        self._threads = threads
         self._me = me
         self._clock = clock
 
@@ -76,9 +78,7 @@ class Finder:
         )
 
         async for message in self._own(part, since):
-            if is_preview_of(message, part) or (
-                part.target.thread_id is not None and has_no_metadata(message)
-            ):
+            if is_preview_of(message, part) or (_is_reply(message) and has_no_metadata(message)):
                 return self._sent(message)
 
         return None
@@ -98,15 +98,20 @@ class Finder:
         return author.is_self(self._me) or author.id is None
 
     async def _pages(self, part: Part, since: str) -> AsyncIterator[Answer]:
-        """Yield pages of the thread, or of the chat if there is no thread or it was deleted."""
+        """
+        Yield pages of the thread, and of the chat if there is no thread or it was deleted.
+
+        Of a direct chat both: an answer in its thread may have gone to the chat itself.
+        """
         chat = chat_of(part.target)
-        thread = part.target.thread_id
+        thread = await self._threads.of(part)
 
         if thread is not None:
             try:
                 async for page in self._reader.thread_pages(chat, thread, since, metadata=True):
                     yield page
-                return
+                if part.target.thread_id is not None:
+                    return
             except ThreadGone:
                 # The part was then sent to the chat itself.
                 pass
@@ -116,3 +121,7 @@ class Finder:
 
     def _sent(self, message: Answer) -> Sent:
         return Sent(message_id=str(message["ts"]), at=self._clock.now())
+
+
+def _is_reply(message: Answer) -> bool:
+    return message.get("thread_ts") not in (None, message["ts"])

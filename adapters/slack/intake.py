@@ -20,6 +20,7 @@ from turngate.adapters.slack.identity import BotIdentity
 from turngate.adapters.slack.json_fields import Json, text_in
 from turngate.adapters.slack.lookup_keys import assistant_thread_in, keys_of
 from turngate.adapters.slack.normalise import normalise
+from turngate.adapters.slack.threads import Threads
 from turngate.gateway.domain.errors import (
     Refused,
     Retryable,
@@ -77,6 +78,7 @@ class Intake:
         me: BotIdentity,
         cache: Cache,
         directory: Directory,
+        threads: Threads,
         clock: Clock,
         receive: Receive,
     ) -> None:
@@ -84,6 +86,7 @@ class Intake:
         self._me = me
         self._cache = cache
         self._directory = directory
+        self._threads = threads
         self._clock = clock
         self._receive = receive
         self._chat_locks: dict[str, _ChatLock] = {}
@@ -142,6 +145,7 @@ class Intake:
             message = _parsed_or_none(lambda: normalise(body, self._me, known, self._clock.now()))
             if message is not None:
                 self._note_response_url(body, message)
+                self._threads.note(message)
                 # A refused event will never be stored, so it counts as handled.
                 with suppress(Refused):
                     await self._receive(message)

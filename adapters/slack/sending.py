@@ -31,6 +31,7 @@ from turngate.adapters.slack.markup import (
     size,
 )
 from turngate.adapters.slack.part_metadata import metadata_of
+from turngate.adapters.slack.threads import Threads
 from turngate.gateway.domain.errors import Undeliverable, Unreachable
 from turngate.gateway.domain.messages import SessionSource
 from turngate.gateway.domain.outbox import Part, Sent
@@ -42,9 +43,10 @@ _STATUS = "is working on it…"
 class Sender:
     """Sends messages of one bot."""
 
-    def __init__(self, api: Api, cache: Cache, clock: Clock) -> None:
+    def __init__(self, api: Api, cache: Cache, threads: Threads, clock: Clock) -> None:
         self._api = api
         self._cache = cache
+        self._threads = threads
         self._clock = clock
 
     async def send(self, part: Part) -> Sent:
@@ -86,12 +88,18 @@ class Sender:
         await self._api.answer(request)
 
     async def show_status(self, target: SessionSource, status: str = _STATUS) -> None:
-        """Show a status in a thread (chats have none); an empty status removes it."""
-        if target.thread_id is not None:
-            request = self._api.client.assistant_threads_setStatus(
-                channel_id=chat_of(target), thread_ts=target.thread_id, status=status
-            )
-            await self._api.answer(request)
+        """Show a status in a thread (chats have none)."""
+        thread = self._threads.newest(target)
+        if thread is not None:
+            self._cache.statuses.put(target.chat_id, thread)
+            await self._set_status(target, thread, status)
+
+    async def remove_status(self, target: SessionSource) -> None:
+        """Remove the status from the thread in which it was shown."""
+        shown_in = self._cache.statuses.take(target.chat_id)
+        thread = target.thread_id or shown_in
+        if thread is not None:
+            await self._set_status(target, thread, "")
 
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
         """Add a reaction. A deleted message and a duplicate reaction are ignored."""
@@ -101,19 +109,29 @@ class Sender:
             )
             await self._api.answer(request)
 
+    async def _set_status(self, target: SessionSource, thread: str, status: str) -> None:
+        request = self._api.client.assistant_threads_setStatus(
+            channel_id=chat_of(target), thread_ts=thread, status=status
+        )
+        await self._api.answer(request)
+
     async def _posted(self, part: Part) -> Sent:
+        thread = await self._threads.of(part)
         try:
-            return await self._post(part, _formatted(part))
+            sent = await self._post(part, thread, _formatted(part))
         except FormattingRefused:
             # Nothing was sent, so sending it again as plain text cannot repeat it.
-            return await self._post(part, _unformatted(part))
+            sent = await self._post(part, thread, _unformatted(part))
 
-    async def _post(self, part: Part, words: Mapping[str, Any]) -> Sent:
+        self._threads.note_sent(part, thread, sent)
+        return sent
+
+    async def _post(self, part: Part, thread: str | None, words: Mapping[str, Any]) -> Sent:
         where = {"channel": chat_of(part.target), "unfurl_links": False, "unfurl_media": False}
         what = {**where, "metadata": metadata_of(part), **words}
         try:
             answer = await self._api.answer(
-                self._api.client.chat_postMessage(**what, thread_ts=part.target.thread_id)
+                self._api.client.chat_postMessage(**what, thread_ts=thread)
             )
         except ThreadGone:
             # Nothing was posted: post to the chat itself.

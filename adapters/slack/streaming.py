@@ -1,5 +1,6 @@
 """
-Slack's native streaming of answers, with tools shown as tasks. Works in threads only.
+Slack's native streaming of answers, with tools shown as tasks. Works in threads only; in a direct
+chat that is the thread of the message that is answered.
 
 Appended text cannot be changed, so text is held back while later text could change its meaning.
 Stopping a stream adds the rest and the metadata; if the final answer does not start with the
@@ -20,6 +21,7 @@ from turngate.adapters.slack.api import (
 from turngate.adapters.slack.cache import Cache, OpenStream
 from turngate.adapters.slack.markup import marked, unfinished
 from turngate.adapters.slack.sending import Sender, chat_of
+from turngate.adapters.slack.threads import Threads
 from turngate.gateway.domain.agent_events import Tool, ToolStatus
 from turngate.gateway.domain.errors import Undeliverable, Unreachable
 from turngate.gateway.domain.messages import ChatType, SessionSource
@@ -37,9 +39,12 @@ _LONGEST_TITLE = 200
 class Streams:
     """Open streams of one bot."""
 
-    def __init__(self, api: Api, cache: Cache, sender: Sender, clock: Clock) -> None:
+    def __init__(
+        self, api: Api, cache: Cache, threads: Threads, sender: Sender, clock: Clock
+    ) -> None:
         self._api = api
         self._cache = cache
+        self._threads = threads
         self._sender = sender
         self._clock = clock
 
@@ -48,21 +53,22 @@ class Streams:
         Whether a stream can be started: in threads, and outside of direct chats for a known user
         only.
         """
-        has_recipient = target.chat_type is ChatType.DM or bool(target.scope and target.user_id)
-        return (
-            bool(target.thread_id)
-            and has_recipient
-            and not self._cache.without_streams.get(target.chat_id)
-        )
+        is_direct = target.chat_type is ChatType.DM
+        has_thread = is_direct or bool(target.thread_id)
+        has_recipient = is_direct or bool(target.scope and target.user_id)
+        return has_thread and has_recipient and not self._cache.without_streams.get(target.chat_id)
 
     async def begin(self, part: Part, tools: Sequence[Tool]) -> Sent:
         """Start a stream with the first text."""
         target = part.target
         text = _stable(part.text)
+        thread = await self._threads.of(part)
+        if thread is None:
+            raise Undeliverable("there is no thread for a stream")
 
         request = self._api.client.chat_startStream(
             channel=chat_of(target),
-            thread_ts=target.thread_id or "",
+            thread_ts=thread,
             **_recipient(target),
             **_chunks(text, tools),
         )
@@ -76,8 +82,10 @@ class Streams:
         ts = required_text(answer, "ts")
         self._cache.streams.put((target.chat_id, ts), OpenStream(text=text).add_tools(tools))
         self._cache.join(target.chat_id, target.thread_id)
+        sent = Sent(message_id=ts, at=self._clock.now())
+        self._threads.note_sent(part, thread, sent)
 
-        return Sent(message_id=ts, at=self._clock.now())
+        return sent
 
     async def grow(self, part: Part, message_id: str, tools: Sequence[Tool]) -> None:
         """

@@ -24,6 +24,7 @@ from turngate.adapters.slack.api import (
 )
 from turngate.adapters.slack.markup import plain
 from turngate.adapters.slack.sending import chat_of
+from turngate.adapters.slack.threads import Threads
 from turngate.gateway.domain.agent_events import File
 from turngate.gateway.domain.errors import (
     NotSent,
@@ -44,8 +45,9 @@ _PAUSE = 0.25
 class Uploader:
     """Uploads files of one bot."""
 
-    def __init__(self, api: Api, timeouts: Timeouts, clock: Clock) -> None:
+    def __init__(self, api: Api, threads: Threads, timeouts: Timeouts, clock: Clock) -> None:
         self._api = api
+        self._threads = threads
         self._timeouts = timeouts
         self._clock = clock
 
@@ -66,13 +68,14 @@ class Uploader:
                 else "the file is too large for Slack"
             )
 
+        thread = await self._threads.of(part)
         try:
             file = await self._uploaded(path, clean_name(part.file), size)
         except Unreachable as exc:
             # Nothing is published yet, so a retry cannot post the file twice.
             raise NotSent(str(exc)) from exc
 
-        await self._publish(part, file)
+        await self._publish(part, thread, file)
         return Sent(message_id=await self._message_of(part, file) or file, at=self._clock.now())
 
     async def _uploaded(self, path: Path, name: str, size: int) -> str:
@@ -97,7 +100,7 @@ class Uploader:
 
         return file
 
-    async def _publish(self, part: Part, file: str) -> None:
+    async def _publish(self, part: Part, thread: str | None, file: str) -> None:
         """Publish the file in the chat. Users see the title instead of the name."""
         what: dict[str, Any] = {
             "files": [{"id": file, "title": clean_name(part.file) if part.file else None}],
@@ -108,7 +111,7 @@ class Uploader:
 
         ask = self._api.client.files_completeUploadExternal
         try:
-            await self._api.answer(ask(**what, thread_ts=part.target.thread_id))
+            await self._api.answer(ask(**what, thread_ts=thread))
         except ThreadGone:
             # Nothing was published: publish in the chat itself.
             await self._api.answer(ask(**what))

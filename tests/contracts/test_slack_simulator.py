@@ -773,6 +773,7 @@ async def test_a_reaction_is_put_once_and_seen_as_a_picture(
 async def test_an_assistant_shows_what_it_does_and_what_it_is_about(
     sim: Remote, web_api: AsyncWebClient
 ) -> None:
+    await sim.do("app", view="assistant")
     thread = (await sim.do("assistant", chat=DM, user=ANN))["id"]
     where = {"channel_id": DM, "thread_ts": thread}
 
@@ -1090,7 +1091,29 @@ async def test_a_parent_that_is_deleted_leaves_a_tombstone_and_its_thread(
     await web_api.chat_postMessage(channel=ROOM, text="2", thread_ts=parent)
 
 
+async def test_an_agent_app_has_no_pane_and_hears_of_an_opened_chat(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
+    async with listening(sim) as ears:
+        await sim.do("home", chat=DM, user=ANN)
+        await ears.until_heard(1)
+        id_ = await sim.say("hi", chat=DM, user=ANN)
+        await ears.until_heard(2)
+    prompts = [{"title": "A", "message": "a?"}]
+    await web_api.assistant_threads_setSuggestedPrompts(
+        prompts=prompts, channel_id=DM, thread_ts=id_
+    )
+
+    opened, message = ears.events
+    assert (opened["type"], opened["tab"], opened["user"]) == ("app_home_opened", "messages", ANN)
+    assert "thread_ts" not in message
+    assert await sim.do("titles") == [], "Slack takes it and shows nothing"
+    with pytest.raises(ValueError, match="assistant_view"):
+        await sim.do("assistant", chat=DM, user=ANN)
+
+
 async def test_a_reaction_and_an_opened_assistant_are_told(sim: Remote) -> None:
+    await sim.do("app", view="assistant")
     async with listening(sim) as ears:
         id_ = await sim.say("hi", chat=DM, user=ANN)
         await ears.until_heard(1)

@@ -80,9 +80,9 @@ async def test_a_person_writes_and_is_answered_once_in_one_message_that_grew(
         assert await running.stop() == 0
 
     assert len(await sim.messages()) == 1
-    assert answer["edits"]
+    assert len(answer["stream"]["chunks"]) > 1
     assert "…" not in str(answer["text"])
-    assert answer["thread"] is None
+    assert answer["thread"] == id_
     assert [update["acknowledged"] for update in await sim.updates() if update["id"] == id_] == [
         True
     ]
@@ -315,6 +315,24 @@ async def test_commands_work_as_commands_of_slack_and_in_words(sim: Remote, tmp_
 
     assert "Turn 1 of" in second["text"]
     assert "Turn 1 of" in third["text"]
+
+
+async def test_a_thread_of_a_direct_chat_goes_on_with_the_same_conversation(
+    sim: Remote, tmp_path: Path
+) -> None:
+    """Finding H1."""
+    async with daemon(config(tmp_path, workspace(sim))):
+        await until_listening(sim)
+        first = await sim.say("the first", chat=DM, user=PERSON)
+        await until_answered(sim, "the first")
+        await sim.say("in its thread", chat=DM, user=PERSON, thread=first)
+        answer = await until_answered(sim, "in its thread")
+        second = await sim.say("beside it", chat=DM, user=PERSON)
+        beside = await until_answered(sim, "beside it")
+
+    assert (answer["thread"], beside["thread"]) == (first, second)
+    assert "Turn 2 of" in answer["text"]
+    assert "Turn 3 of" in beside["text"]
 
 
 async def test_direct_chats_may_have_threads_too(sim: Remote, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.fakes import FrozenClock, WrongClock
 from tests.oracle_store import MemoryStore
 from tests.simulators.running import Remote
 from turngate.adapters.slack import plugin as slack
+from turngate.adapters.slack.app.needs import EVENTS
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.agent_events import (
     File,
@@ -583,10 +584,91 @@ async def test_a_flat_chat_has_no_place_for_a_status(at: Scene) -> None:
     assert await at.sim.calls(does="type") == []
 
 
+async def of_assistant_view(at: Scene) -> None:
+    """Make the app one that was set up before there was agent_view."""
+    events = [*EVENTS, "assistant_thread_started", "assistant_thread_context_changed"]
+    await at.sim.do("app", view="assistant", events=events)
+
+
+async def test_the_answer_to_a_direct_message_stands_in_a_thread_below_it(at: Scene) -> None:
+    """Finding H1: agent_view has a thread for each message of the Messages tab."""
+    ear = Ear()
+    async with at.listening(ear):
+        id_ = await at.say("hello")
+        (message,) = await ear.until_heard()
+        assert at.adapter.can_stream(message.source)
+        assert at.adapter.has_status_in(message.source)
+        await at.adapter.show_typing(message.source)
+        begun = await at.adapter.begin(
+            replace(part(message.source, "Hel", 0), reply_to=message.id), ()
+        )
+        await at.adapter.edit(part(message.source, "Hello."), begun.message_id)
+
+    (shown,) = await at.sim.messages()
+    assert message.source.thread_id is None, "the direct chat is one conversation"
+    assert (shown["thread"], shown["text"], shown["stream"]["open"]) == (id_, "Hello.", False)
+    assert [(each["thread"], each["over"]) for each in await at.sim.do("statuses")] == [(id_, True)]
+
+
+async def test_who_asks_in_a_thread_of_a_direct_chat_is_answered_in_it(at: Scene) -> None:
+    """Finding H1: after a restart, too, when the thread has to be looked up."""
+    ear = Ear()
+    first = await at.say("hello")
+    async with at.listening(ear):
+        second = await at.say("and more", thread=first)
+        (message,) = [each for each in await ear.until_heard(2) if each.id == second]
+        asked = replace(part(message.source, "once", 1), reply_to=second)
+        await at.adapter.send(asked)
+        await at.adapter.show_typing(message.source)
+        await at.adapter.hide_typing(message.source)
+    async with another(at.sim) as again:
+        await again.send(replace(part(message.source, "twice", 2), reply_to=second))
+        found = await again.find_sent(asked, datetime.now(UTC))
+
+    assert [each["thread"] for each in await at.sim.messages()] == [first, first]
+    assert found is not None
+    assert message.source.thread_id is None
+    assert all(each["over"] for each in await at.sim.do("statuses"))
+
+
+async def test_an_answer_to_a_direct_message_that_is_gone_stands_in_the_chat(at: Scene) -> None:
+    """So does what answers nothing."""
+    await at.adapter.send(replace(part(at.here, "late"), reply_to="1700000000.000100"))
+    await at.adapter.send(part(at.here, "by schedule"))
+
+    assert [each["thread"] for each in await at.sim.messages()] == [None, None]
+
+
+async def test_a_thread_that_cannot_be_looked_up_is_not_guessed(at: Scene) -> None:
+    id_ = await at.say("hello")
+    # aiohttp asks once more by itself: nothing is changed by asking.
+    await at.sim.fault("reset", method="conversations.replies", times=2)
+
+    with pytest.raises(NotSent):
+        await at.adapter.send(replace(part(at.here, "hi"), reply_to=id_))
+
+    assert await at.sim.messages() == []
+
+
+async def test_who_opens_the_direct_chat_is_known_before_the_first_message(at: Scene) -> None:
+    """Finding H1: app_home_opened takes the place of assistant_thread_started."""
+    ear = Ear()
+    async with at.listening(ear):
+        await at.sim.do("home", chat=at.here.chat_id, user=at.here.user_id)
+        await at.sim.until(at.all_is_acknowledged)
+        asked = len(await at.sim.calls(method="users.info"))
+        await at.say("hello")
+        (message,) = await ear.until_heard()
+
+    assert (message.text, message.source.user_name is not None) == ("hello", True)
+    assert len(await at.sim.calls(method="users.info")) == asked == 1
+
+
 async def test_a_thread_of_the_assistants_pane_is_a_conversation_and_gets_a_title(
     at: Scene,
 ) -> None:
     ear = Ear()
+    await of_assistant_view(at)
     async with at.listening(ear):
         thread = (await at.sim.do("assistant", chat=at.here.chat_id, user=ANN))["id"]
         await at.say("plan  my\nweek", thread=thread)
@@ -604,6 +686,7 @@ async def test_a_thread_of_the_assistants_pane_is_a_conversation_and_gets_a_titl
 
 async def test_the_assistants_pane_is_known_after_a_restart(at: Scene) -> None:
     ear = Ear()
+    await of_assistant_view(at)
     thread = (await at.sim.do("assistant", chat=at.here.chat_id, user=ANN))["id"]
     await at.say("long ago", thread=thread)
     async with another(at.sim) as again:
@@ -736,7 +819,9 @@ async def test_a_stream_needs_a_thread_and_somebody_whom_it_is_for(at: Scene) ->
     in_thread = replace(CHANNEL, thread_id="1700000000.000100")
 
     assert at.adapter.can_stream(in_thread)
-    assert not at.adapter.can_stream(at.here)
+    assert at.adapter.can_stream(at.here), "in the thread of the message that is answered"
+    with pytest.raises(Undeliverable):
+        await at.adapter.begin(part(at.here, "answers nothing"), ())
     assert not at.adapter.can_stream(replace(in_thread, user_id=None))
     assert at.adapter.can_stream(replace(at.here, thread_id="1700000000.000100"))
 

@@ -12,9 +12,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
+from tests import specifications
 from tests.simulators.slack import Slack
 from tests.unit.test_slack_normalise import GOLDEN, outcome, raw
 from turngate.adapters.slack.app.manifest import Command, manifest
@@ -34,6 +36,12 @@ from turngate.adapters.slack.lookup_keys import assistant_thread_in
 from turngate.gateway.commands import COMMANDS
 
 ADAPTER = Path(__file__).parents[2] / "adapters" / "slack"
+OF_EARLIER_MANIFESTS = {
+    "assistant_thread_context_changed",
+    "assistant_thread_started",
+    "reaction_added",
+}
+"""Apps that were made before still send them, and they are understood."""
 SUBSCRIPTIONS = {
     "channel": "message.channels",
     "group": "message.groups",
@@ -83,10 +91,12 @@ def test_the_events_that_mean_something_are_subscribed_to_and_no_other() -> None
         if "event" in case.get("body", {})
     ]
     meaningful = [
-        event for case, event in events if outcome(case) or assistant_thread_in(case["body"])
+        event
+        for case, event in events
+        if outcome(case) or assistant_thread_in(case["body"]) or event["type"] == "app_home_opened"
     ]
 
-    assert {subscription_of(event) for event in meaningful} == set(EVENTS)
+    assert {subscription_of(event) for event in meaningful} == {*EVENTS, *OF_EARLIER_MANIFESTS}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -110,6 +120,40 @@ def test_the_manifest_has_them_all() -> None:
     assert made["features"]["slash_commands"] == [
         {"command": "/new", "description": "begins", "should_escape": True, "usage_hint": "[title]"}
     ]
+
+
+@pytest.mark.parametrize("url", [None, "https://example.org/slack/events"])
+@specifications.NEEDED
+def test_slack_s_own_schema_takes_the_manifest(url: str | None) -> None:
+    """Finding H1."""
+    commands = [
+        Command(name=command.name, summary=command.summary, hint=command.argument)
+        for command in COMMANDS.commands
+    ]
+    made = json.loads(json.dumps(manifest(commands, url=url)))
+
+    jsonschema.validate(made, specifications.load("slack-manifest-schema-2.json"))
+
+
+def test_the_app_is_an_agent_of_the_messages_tab() -> None:
+    """Finding H1: new apps get agent_view only."""
+    made = json.loads(json.dumps(manifest([])))
+    features = made["features"]
+
+    assert "assistant_view" not in features
+    assert 0 < len(features["agent_view"]["agent_description"]) <= 300
+    assert 0 < len(features["agent_view"]["suggested_prompts"]) <= 4
+    assert features["app_home"]["messages_tab_enabled"]
+    assert "app_home_opened" in made["settings"]["event_subscriptions"]["bot_events"]
+    assert "assistant_thread_started" not in json.dumps(made)
+
+
+def test_nothing_is_subscribed_to_or_allowed_that_is_not_used() -> None:
+    """Finding A3: reactions of people mean nothing to the gateway yet."""
+    made = json.dumps(manifest([]))
+
+    assert "reaction_added" not in made
+    assert "reactions:read" not in made
 
 
 def test_with_an_address_everything_goes_there() -> None:

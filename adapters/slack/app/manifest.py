@@ -17,6 +17,10 @@ Json = Mapping[str, object]
 
 NAME = "Turngate"
 _DESCRIPTION = "Talks with an AI agent: in direct messages, in channels and in threads."
+_PROMPTS = (
+    ("What can you do?", "What can you help me with?"),
+    ("Show the commands", "!help"),
+)
 LONGEST_NAME = 35
 _LONGEST_COMMAND = 32
 _LONGEST_HINT = 1000
@@ -42,7 +46,12 @@ def manifest(commands: Sequence[Command], *, name: str = NAME, url: str | None =
                 "messages_tab_enabled": True,
                 "messages_tab_read_only_enabled": False,
             },
-            "assistant_view": {"assistant_description": _DESCRIPTION},
+            "agent_view": {
+                "agent_description": _DESCRIPTION,
+                "suggested_prompts": [
+                    {"title": title, "message": message} for title, message in _PROMPTS
+                ],
+            },
             "bot_user": {"display_name": name, "always_online": True},
             "slash_commands": [_slash_command(command, url) for command in commands],
         },

@@ -44,16 +44,17 @@ the manifest.
 """
 
 EVENTS: Mapping[str, tuple[str, ...]] = {
+    "app_home_opened": (),
     "app_mention": ("app_mentions:read",),
-    "assistant_thread_context_changed": ("assistant:write",),
-    "assistant_thread_started": ("assistant:write",),
     "message.channels": ("channels:history",),
     "message.groups": ("groups:history",),
     "message.im": ("im:history",),
     "message.mpim": ("mpim:history",),
-    "reaction_added": ("reactions:read",),
 }
-"""Subscribed events, each with the scopes it needs."""
+"""
+Subscribed events, each with the scopes it needs. `app_home_opened` comes when a user opens the
+direct chat: who that is, is looked up before their first message.
+"""
 
 _COMMANDS = ("commands",)
 _BYTES_OF_FILES = ("files:read",)

@@ -39,8 +39,10 @@ by its id (D: im, G: mpim, else a channel) unless `open` says otherwise. `accoun
     press {chat, user, message, nonce}                   -> {id}; the nonce is the button's value or
     action_id
     command {chat, user, command, text?}                 -> {id}; a slash command, never in a thread
+    home {chat, user, tab?}                              the DM is opened: app_home_opened, tab
+    "messages"
     assistant {chat, user, context?}                     -> {id}; the assistant's pane is opened: a
-    thread in the DM
+    thread in the DM, for apps of the view "assistant" only
     tell {event}                                         any other event, as it is: {type, ...}
     open {chat, type?, name?, user?, members?}           type: im, mpim, channel, private
     person {user, name?, real_name?, bot?, deleted?}
@@ -70,14 +72,15 @@ What they see, and what tests may want to know:
 
 How it is run:
 
-    app {token?, app_token?, secret?, scopes?, events?, socket_mode?, url?, revoked?, skew?}
+    app {token?, app_token?, secret?, scopes?, events?, socket_mode?, url?, revoked?, skew?, view?}
                  -> {app_id, team, user, bot_id, token, app_token, secret}; what is set at
                  api.slack.com/apps. With
                  `url` events go there by HTTP, signed with `secret`, once it has answered
                  url_verification; "" is no
                  address. `skew` is added to the time of the signature. Without socket_mode
                  connections end with
-                 link_disabled.
+                 link_disabled. `view` is "agent" (agent_view), "assistant" (assistant_view) or
+                 "none"
     add_bot {name, token, app_token, team}               one more account; with a known app_token
     the app is shared
     disconnect {reason}                                  a frame on every socket: refresh_requested,

@@ -92,7 +92,10 @@ async def set_prompts(server: Server, bot: Bot, call: Call) -> Json:
     ]  # type: ignore[attr-defined]
     if not 0 < len(right) == len(prompts) <= MOST_PROMPTS:  # type: ignore[arg-type]
         raise rules.No("invalid_arguments", rules.ASSISTANT)
-    chat.prompts = right
+    # https://docs.slack.dev/reference/methods/assistant.threads.setSuggestedPrompts: of an agent
+    # app a call that names a thread is answered as if it had worked.
+    if bot.app.view != "agent" or "thread_ts" not in call.parameters:
+        chat.prompts = right
     return {}
 
 

@@ -21,7 +21,9 @@ _APP = {
     "url": str,
     "revoked": bool,
     "skew": float,
+    "view": str,
 }
+_VIEWS = ("agent", "assistant", "none")
 _SERVER = {
     "ack_within": float,
     "retries": list,
@@ -67,6 +69,9 @@ class Operating:
         bot.app.events = set(asked.get("events", bot.app.events))
         bot.app.socket_mode = asked.get("socket_mode", bot.app.socket_mode)
         bot.app.skew = asked.get("skew", bot.app.skew)
+        if asked.get("view", bot.app.view) not in _VIEWS:
+            raise rules.No(f"a view is one of {', '.join(_VIEWS)}", rules.PEOPLE)
+        bot.app.view = asked.get("view", bot.app.view)
         if not bot.app.socket_mode:
             await self._sockets.disconnect(bot.app, "link_disabled")
         if asked.get("url"):

@@ -57,6 +57,7 @@ class People:
             "command": Deed(
                 act=self._command, required={**_WHO, "command": str}, optional={"text": str}
             ),
+            "home": Deed(act=self._home, required=_WHO, optional={"tab": str}),
             "assistant": Deed(act=self._assistant, required=_WHO, optional={"context": dict}),
             "tell": Deed(act=self._tell, required={"event": dict}),
             "open": Deed(act=self._open, required={"chat": str}, optional=_PLACE),
@@ -161,8 +162,16 @@ class People:
         event = self._telling.commanded(bot, chat, str(asked["user"]), str(asked["command"]), text)
         return {"id": event.id}
 
+    async def _home(self, server: Server, bot: Bot, call: Call) -> Json:
+        """A person opens the DM with the app, or its home tab."""
+        chat, user = self._chat(bot, call.parameters), str(call.parameters["user"])
+        self._telling.home_opened(bot, chat, user, str(call.parameters.get("tab", "messages")))
+        return {}
+
     async def _assistant(self, server: Server, bot: Bot, call: Call) -> Json:
         """A person opens the assistant's pane: a new thread in his DM, begun by Slack."""
+        if bot.app.view != "assistant":
+            raise rules.No("an app without assistant_view has no such pane", rules.PEOPLE)
         chat, user = self._chat(bot, call.parameters), str(call.parameters["user"])
         root = Message(
             ts=server.clock.tick(), chat=chat, text="New Assistant Thread", user=bot.user

@@ -78,6 +78,22 @@ class Telling:
         if "reaction_added" in bot.app.events and message.chat.bot_is_in:
             self._tell(bot, message.chat, event, message, own=user == bot.user)
 
+    def home_opened(self, bot: Bot, chat: Chat, user: str, tab: str) -> None:
+        """Somebody opened the DM, or the home tab."""
+        if "app_home_opened" not in bot.app.events:
+            return
+        at = self._server.clock.tick()
+        event = {
+            "type": "app_home_opened",
+            "user": user,
+            "channel": chat.id,
+            "tab": tab,
+            "event_ts": at,
+        }
+        self._courier.hand_out(
+            bot, self._wrapped(bot, event), kind="app_home_opened", chat=chat.id, id=at
+        )
+
     def assistant_opened(self, bot: Bot, message: Message, user: str, context: Json) -> None:
         """Somebody opened the assistant's pane: a new thread in his DM."""
         thread = {

@@ -45,6 +45,7 @@ SCOPES = (
 )
 
 EVENTS = (
+    "app_home_opened",
     "app_mention",
     "assistant_thread_context_changed",
     "assistant_thread_started",
@@ -228,6 +229,8 @@ class App:
     socket_mode: bool = True
     url: str | None = None
     skew: float = 0.0
+    view: str = "agent"
+    """`agent` (agent_view, all that a new app gets), `assistant` (assistant_view) or `none`."""
 
 
 @dataclass(kw_only=True)
