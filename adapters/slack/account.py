@@ -54,7 +54,8 @@ class Timeouts:
     if a file goes with the question. `ack`: for looking up people and places, while Slack waits to
     hear that we have the message. `ping`: between two questions whether a socket is still alive.
     `look`: the same without a socket. `deaf`: the silence after which nothing would be heard any
-    more.
+    more. `good`: how long a connection lasts before the next one may be opened without a pause.
+    `catch_up`: between two catch-ups.
     """
 
     connect: float = 20.0
@@ -64,6 +65,8 @@ class Timeouts:
     ping: float = 10.0
     look: float = 30.0
     deaf: float = 90.0
+    good: float = 30.0
+    catch_up: float = 60.0
 
     @property
     def deaf_after(self) -> timedelta:

@@ -11,7 +11,7 @@ from turngate.adapters.slack.account import Account, Timeouts
 from turngate.adapters.slack.api import Api
 from turngate.adapters.slack.bolt import app_for
 from turngate.adapters.slack.cache import Cache
-from turngate.adapters.slack.catch_up import CatchUp
+from turngate.adapters.slack.catch_up import CatchUp, CatchUpRuns
 from turngate.adapters.slack.directory import Directory
 from turngate.adapters.slack.downloads import Downloader
 from turngate.adapters.slack.find_sent import Finder
@@ -26,6 +26,7 @@ from turngate.adapters.slack.streaming import Streams
 from turngate.adapters.slack.threads import Threads
 from turngate.adapters.slack.uploads import Uploader
 from turngate.gateway.domain.agent_events import Tool
+from turngate.gateway.domain.errors import GapRemains
 from turngate.gateway.domain.messages import (
     Attachment,
     InboundMessage,
@@ -85,6 +86,7 @@ class SlackAdapter:
         self._streams = Streams(self._api, self._cache, self._threads, self._sender, clock)
         self._uploader = Uploader(self._api, self._threads, timeouts, clock)
         self._downloader = Downloader(self._api, account, timeouts)
+        self._catch_up_runs = CatchUpRuns(timeouts.catch_up)
         self._me: BotIdentity | None = None
 
     async def run(self, receive: Receive) -> None:
@@ -104,6 +106,7 @@ class SlackAdapter:
             receive,
         )
         listening = asyncio.ensure_future(self._listen(intake))
+        self._catch_up_runs.listening = listening
 
         try:
             # A store failure ends the run as well: the missed events are then caught up.
@@ -111,23 +114,34 @@ class SlackAdapter:
             await (intake.failed if intake.failed.done() else listening)
         finally:
             # Stop receiving before the intake closes.
+            self._catch_up_runs.listening = None
             listening.cancel()
             await asyncio.wait({listening})
             await intake.close()
 
     async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+        begins = await self._catch_up_runs.beginning(since)
+        if begins is None:
+            return
+
         known = await self._identity()
         catching_up = CatchUp(
             self._api,
             self._directory,
             self._catch_up_chats,
             known,
-            self._platform_clock.no_later(since),
+            self._catch_up_runs,
+            self._platform_clock.no_later(begins),
         )
 
-        async for message in catching_up.messages():
-            self._threads.note(message)
-            yield message
+        try:
+            async for message in catching_up.messages():
+                self._threads.note(message)
+                yield message
+        except GapRemains:
+            self._catch_up_runs.ended()
+            raise
+        self._catch_up_runs.ended()
 
     async def send(self, part: Part) -> Sent:
         return await self._sender.send(part)

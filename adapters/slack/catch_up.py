@@ -2,15 +2,19 @@
 Backfill of messages that were missed while offline. Slack retries an event three times within
 minutes and then drops it.
 
-Reads the chats that the bot is a member of, their recent threads with new replies, and those
-threads of the gateway's last conversations for which no history reports a reply time (they are
-older, or the server does not report it). A thread is read only for one of these reasons, because
-there may be thousands. Messages are sorted before the first one is yielded.
+Reads the chats that the bot is a member of, their threads with new replies, and those threads of
+the gateway's last conversations for which no history reports a reply time (they are older, or the
+server does not report it). A thread is read only for one of these reasons, because there may be
+thousands. Messages are sorted before the first one is yielded.
+
+A run before the connection delays it, so it reads only some of the threads without a reply time;
+the others are read by the run that follows once events arrive.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -28,30 +32,86 @@ from turngate.adapters.slack.history_reader import (
     objects_in,
     timestamp_of,
 )
-from turngate.adapters.slack.identity import BotIdentity
+from turngate.adapters.slack.identity import BotIdentity, Kind
 from turngate.adapters.slack.lookup_keys import keys_of_message
 from turngate.adapters.slack.normalise import from_history
-from turngate.gateway.domain.errors import GapRemains, Undeliverable
+from turngate.gateway.domain.errors import GapRemains, Retryable, Undeliverable
 from turngate.gateway.domain.messages import InboundMessage, SessionSource
 from turngate.gateway.domain.ports.adapter import CatchUpChats
+
+Thread = tuple[str, str]
+"""A chat and the timestamp of the thread in it."""
 
 MOST_CHATS = 1000
 MOST_THREADS = 500
 MOST_UNLISTED_THREADS = 50
+"""Read before the connection."""
 MOST_PAGES = 50
 MOST_MESSAGES = 10_000
 LONGEST = 300.0
 """
-Seconds. Slack allows about fifty pages a minute, and no events are received until the run is over.
+Seconds. Slack allows about fifty pages a minute, and no events are received until the first run is
+over.
 """
 
+_TIMESTAMP = re.compile(r"\d+\.\d+")
 _KINDS = ("im", "mpim", "public_channel", "private_channel")
 _PAGE = 200
-# A history reports the latest reply only for threads whose parent it contains, so read a little
-# further back than the gap.
+# A history reports the latest reply only for threads whose parent it contains, so read further back
+# than the gap: a little everywhere, more in direct chats, where people write in threads of their
+# own, and to the oldest known conversation of the chat.
 _NEWER = timedelta(days=2)
+_NEWER_DIRECT = timedelta(days=14)
+_NEWER_KNOWN = timedelta(days=30)
 # The bot was removed, the chat was deleted, or a scope is missing: skip the chat.
 _UNREADABLE = (Undeliverable, MissingScope)
+
+
+class CatchUpRuns:
+    """
+    What the backfill runs of one bot share.
+
+    A run begins at most every `pause` seconds. One that would come earlier, before the connection,
+    is left to the run after it, which waits while events are received already.
+    """
+
+    def __init__(self, pause: float) -> None:
+        self._pause = pause
+        self._may_begin_at = 0.0
+        self._postponed: datetime | None = None
+        self.listening: asyncio.Future[None] | None = None
+        """Set while the account is connected."""
+        self.unread: dict[Thread, str] = {}
+        """Threads that a run left to the next one, each with the time since which to read it."""
+
+    async def beginning(self, since: datetime) -> datetime | None:
+        """
+        Return since when to read now, or None to leave it to the next run.
+
+        Raises Retryable if the connection ends first.
+        """
+        loop = asyncio.get_running_loop()
+        listening = self.listening
+        wait = self._may_begin_at - loop.time()
+        since = min(since, self._postponed or since)
+        # The run after the connection belongs to the one before it.
+        if listening is not None and self._postponed is None:
+            return since
+
+        if wait > 0:
+            self._postponed = since
+            if listening is None:
+                return None
+            await asyncio.wait({listening}, timeout=wait)
+            if listening.done():
+                raise Retryable("the connection ended before missed messages were read")
+
+        self._may_begin_at = loop.time() + self._pause
+        return since
+
+    def ended(self) -> None:
+        """Note that everything was read."""
+        self._postponed = None
 
 
 class CatchUp:
@@ -63,6 +123,7 @@ class CatchUp:
         directory: Directory,
         catch_up_chats: CatchUpChats,
         me: BotIdentity,
+        runs: CatchUpRuns,
         since: datetime,
     ) -> None:
         self._api = api
@@ -70,10 +131,13 @@ class CatchUp:
         self._directory = directory
         self._catch_up_chats = catch_up_chats
         self._me = me
+        self._runs = runs
         self._since = timestamp_of(since)
         self._newer_than = timestamp_of(since - _NEWER)
+        self._newer_than_direct = timestamp_of(since - _NEWER_DIRECT)
+        self._newer_than_known = timestamp_of(since - _NEWER_KNOWN)
         self._found: dict[tuple[str, str], Answer] = {}
-        self._with_reply_time: set[tuple[str, str]] = set()
+        self._with_reply_time: set[Thread] = set()
         self._is_gap = False
         self._until = asyncio.get_running_loop().time() + LONGEST
 
@@ -82,22 +146,24 @@ class CatchUp:
         Yield the missed messages, oldest first. Raises GapRemains at the end if some were not read.
         """
         conversations = await self._catch_up_chats()
-        threads = dict[tuple[str, str], None]()
+        oldest = _oldest_threads(conversations)
+        threads = dict[Thread, str]()
 
         for chat in await self._chats(conversations):
             if self._is_late():
                 break
             with suppress(*_UNREADABLE):
-                threads |= dict.fromkeys(await self._read_chat(chat))
+                found = await self._read_chat(chat, self._newer_than_in(chat, oldest.get(chat)))
+                threads |= dict.fromkeys(found, self._since)
 
         # Known after the chats were read, because they report the reply times.
-        threads |= dict.fromkeys(self._threads_without_reply_time(conversations))
+        threads |= self._threads_without_reply_time(conversations)
         self._is_gap |= len(threads) > MOST_THREADS
-        for chat, thread in list(threads)[:MOST_THREADS]:
+        for (chat, thread), since in list(threads.items())[:MOST_THREADS]:
             if self._is_late():
                 break
             with suppress(*_UNREADABLE):
-                await self._read_thread(chat, thread)
+                await self._read_thread(chat, thread, since)
 
         # Across chats and threads, in the order in which they were written.
         for (chat, _), message in sorted(self._found.items(), key=lambda item: float(item[0][1])):
@@ -141,32 +207,55 @@ class CatchUp:
 
     def _threads_without_reply_time(
         self, conversations: Sequence[SessionSource]
-    ) -> list[tuple[str, str]]:
+    ) -> dict[Thread, str]:
         """
-        Return conversations in threads for which no history reported a reply time, newest first.
+        Return conversations in threads for which no history reported a reply time, newest first,
+        each with the time since which to read it.
         """
-        threads = (
+        unread = self._runs.unread
+        known = [
             (each.chat_id, each.thread_id)
             for each in conversations
             if each.chat_id and each.thread_id
-        )
-
-        return [thread for thread in threads if thread not in self._with_reply_time][
-            :MOST_UNLISTED_THREADS
         ]
+        threads = {
+            thread: min(unread.get(thread, self._since), self._since, key=float)
+            for thread in (*known, *unread)
+            if thread not in self._with_reply_time or thread in unread
+        }
 
-    async def _read_chat(self, chat: str) -> list[tuple[str, str]]:
+        now = list(threads)
+        if self._runs.listening is None:
+            now = now[:MOST_UNLISTED_THREADS]
+        self._runs.unread = {
+            thread: since for thread, since in threads.items() if thread not in now
+        }
+        return {thread: threads[thread] for thread in now}
+
+    def _newer_than_in(self, chat: str, oldest_thread: str | None) -> str:
+        """Return the time since which to read a chat, to learn of new replies in its threads."""
+        newer_than = (
+            self._newer_than_direct
+            if self._directory.kind_of(chat) is Kind.IM
+            else self._newer_than
+        )
+        if oldest_thread is None:
+            return newer_than
+        known = max(oldest_thread, self._newer_than_known, key=float)
+        return min(newer_than, known, key=float)
+
+    async def _read_chat(self, chat: str, newer_than: str) -> list[Thread]:
         """Read a chat and return its threads with new replies."""
-        threads = list[tuple[str, str]]()
+        threads = list[Thread]()
         pages = 0
 
-        async for page in self._reader.chat_pages(chat, self._newer_than):
+        async for page in self._reader.chat_pages(chat, newer_than):
             pages += 1
             # Free workspaces hide older messages.
             self._is_gap |= page.get("is_limited") is True
 
             for message in messages_of(page):
-                self._keep(chat, message)
+                self._keep(chat, message, self._since)
                 if message.get("latest_reply"):
                     self._with_reply_time.add((chat, message["ts"]))
                 # Only threads with replies since the gap are read.
@@ -179,15 +268,15 @@ class CatchUp:
 
         return threads
 
-    async def _read_thread(self, chat: str, thread: str) -> None:
-        async for page in self._reader.thread_pages(chat, thread, self._since):
+    async def _read_thread(self, chat: str, thread: str, since: str) -> None:
+        async for page in self._reader.thread_pages(chat, thread, since):
             for message in messages_of(page):
-                self._keep(chat, message)
+                self._keep(chat, message, since)
             if self._is_full(page):
                 break
 
-    def _keep(self, chat: str, message: Answer) -> None:
-        if not _is_before(message["ts"], self._since):
+    def _keep(self, chat: str, message: Answer, since: str) -> None:
+        if not _is_before(message["ts"], since):
             self._found[chat, message["ts"]] = message
 
     def _is_full(self, page: Answer) -> bool:
@@ -205,6 +294,16 @@ class CatchUp:
         if keys is None:
             return None
         return from_history(message, chat, self._me, await self._directory.known(keys, self._me))
+
+
+def _oldest_threads(conversations: Sequence[SessionSource]) -> dict[str, str]:
+    """Return the oldest thread with a conversation of each chat."""
+    oldest = dict[str, str]()
+    for each in conversations:
+        thread = each.thread_id or ""
+        if each.chat_id and _TIMESTAMP.fullmatch(thread):
+            oldest[each.chat_id] = min(oldest.get(each.chat_id, thread), thread, key=float)
+    return oldest
 
 
 def _is_before(ts: str, moment: str) -> bool:

@@ -2,8 +2,9 @@
 Socket Mode: one connection after the other, each lasting a few hours.
 
 An envelope is acknowledged once its event is stored; without acknowledgement Slack resends it. A
-silent socket is detected by pings. When Slack asks for a new connection, it is opened at once; any
-other disconnect ends the run of the account, and the next run starts with a catch-up.
+silent socket is detected by pings. When Slack asks for a new connection, it is opened at once,
+unless the last ones did not live long; any other disconnect ends the run of the account, and the
+next run starts with a catch-up.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from turngate.adapters.slack.api import (
     required_text,
     translated_errors,
 )
+from turngate.gateway.domain.backoff import Backoff
 from turngate.gateway.domain.errors import (
     Retryable,
     Throttled,
@@ -44,8 +46,10 @@ _SOCKET_MODE_HINT = (
 _LARGEST_FRAME = 16 * 1024 * 1024
 _CLOSE_TIMEOUT = 2.0
 _LONGEST_PAUSE = 30.0
+_BACKOFF = Backoff(first=1.0, longest=60.0, jitter=0.5)
 _DISCONNECT_REASONS = {
-    "link_disabled": f"Slack closed the connection; {_SOCKET_MODE_HINT}",
+    "link_disabled": "Socket Mode is switched off for this app, and no event arrives until it is "
+    "switched on again in the app's settings; the app token needs the scope connections:write",
     "too_many_websockets": "the app has too many connections; stop other programs that use its "
     "app token",
 }
@@ -61,14 +65,22 @@ async def listen_by_socket(
 
     Raises Unauthorized, and Retryable when a connection fails or ends unexpectedly.
     """
+    brief = 0
     while True:
         url = await _address(account, api)
+        began = asyncio.get_running_loop().time()
         async with _connected(api, url, timeouts) as socket:
             try:
                 await _Connection(socket, app, timeouts, progress).run_until_replaced()
             except Unreachable:
                 await _check_authorized(api)
                 raise
+
+        lasted = asyncio.get_running_loop().time() - began
+        brief = 0 if lasted >= timeouts.good else brief + 1
+        # One refresh may follow another; a series of them means that Slack sends us away.
+        if brief > 1:
+            await asyncio.sleep(_BACKOFF.pause(brief - 2))
 
 
 async def _address(account: Account, api: Api) -> str:

@@ -470,7 +470,7 @@ class SlackUnderTest:
         """As the protocol says."""
         answer = 0.5 if hasty else 10.0
         timeouts = slack.Timeouts(
-            connect=answer, answer=answer, ping=0.1, deaf=0.5 if hasty else 60.0
+            connect=answer, answer=answer, ping=0.1, deaf=0.5 if hasty else 60.0, catch_up=0.0
         )
         whose = account if trusted else "nobody"
         adapter = slack.SlackAdapter(

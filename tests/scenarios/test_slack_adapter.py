@@ -88,7 +88,7 @@ async def another(
         "api_url": f"{sim.url}/api/",
         **account,
     }
-    usual = slack.Timeouts(connect=10.0, answer=10.0, ping=0.1)
+    usual = slack.Timeouts(connect=10.0, answer=10.0, ping=0.1, catch_up=0.0)
     adapter = slack.SlackAdapter(slack.Account(**settings), clock, places, timeouts or usual)
     try:
         yield adapter
@@ -207,7 +207,10 @@ async def test_what_is_being_stored_when_a_connection_is_renewed_is_acknowledged
 
 @pytest.mark.parametrize(
     ("reason", "advice"),
-    [("link_disabled", "Socket Mode switched on"), ("too_many_websockets", "too many connections")],
+    [
+        ("link_disabled", "Socket Mode is switched off"),
+        ("too_many_websockets", "too many connections"),
+    ],
 )
 async def test_a_connection_that_slack_does_not_want_is_told_with_the_cure(
     at: Scene, reason: str, advice: str
@@ -223,7 +226,7 @@ async def test_a_connection_that_slack_does_not_want_is_told_with_the_cure(
 async def test_an_app_without_socket_mode_is_told_what_to_switch_on(at: Scene) -> None:
     await at.sim.do("app", socket_mode=False)
 
-    with pytest.raises(Retryable, match=r"Socket Mode switched on.*connections:write"):
+    with pytest.raises(Retryable, match=r"switched on again.*connections:write"):
         await at.adapter.run(Ear().receive)
 
 
@@ -979,6 +982,100 @@ async def test_what_takes_too_long_to_catch_up_with_is_said_to_be_a_gap(
 
     with pytest.raises(GapRemains):
         [message async for message in at.adapter.catch_up(LONG_AGO)]
+
+
+@pytest.mark.parametrize("days", [5, 60])
+async def test_of_many_old_threads_none_is_left_out_when_catching_up(at: Scene, days: int) -> None:
+    """
+    Finding R5: seventy threads, begun long ago, each with one reply that was missed.
+
+    Those of which the history says when they were answered are all read before the connection. The
+    others are told one by one: fifty before it, the rest after it.
+    """
+    began = (datetime.now(UTC) - timedelta(days=days)).timestamp()
+    threads = [
+        await at.say("a thread", to=CHANNEL, mention=True, at=began + number)
+        for number in range(70)
+    ]
+    since = datetime.now(UTC)
+    for number, thread in enumerate(threads):
+        await at.say(str(number), to=CHANNEL, thread=thread)
+
+    async def places() -> list[SessionSource]:
+        return [replace(CHANNEL, thread_id=thread) for thread in threads]
+
+    found = list[str]()
+    async with another(at.sim, places=places) as again:
+        found += [message.text async for message in again.catch_up(since)]
+        before = len(found)
+        async with listening(again, Ear().receive):
+            await until_sockets(at.sim, 1)
+            found += [message.text async for message in again.catch_up(datetime.now(UTC))]
+
+    assert sorted(found, key=int) == [str(number) for number in range(70)]
+    assert before == (70 if days == 5 else 50)
+
+
+async def test_a_thread_of_a_direct_chat_that_nobody_knows_of_is_read_too(at: Scene) -> None:
+    """Finding R5: the conversation of a direct chat names none of its threads."""
+    began = (datetime.now(UTC) - timedelta(days=5)).timestamp()
+    thread = await at.say("long ago", at=began)
+    since = datetime.now(UTC)
+    await at.say("go on", thread=thread)
+
+    assert [message.text async for message in at.adapter.catch_up(since)] == ["go on"]
+
+
+async def test_missed_messages_are_read_once_a_minute_and_none_is_lost(at: Scene) -> None:
+    """Finding R8: the run that came too early is made up for while events arrive again."""
+    since = datetime.now(UTC)
+    timeouts = slack.Timeouts(connect=10.0, answer=10.0, ping=0.1, catch_up=0.4)
+    async with another(at.sim, timeouts=timeouts) as again:
+        assert [message async for message in again.catch_up(since)] == []
+        asked = len(await at.sim.calls(method="users.conversations"))
+        await at.say("missed")
+        postponed = [message async for message in again.catch_up(since)]
+        assert len(await at.sim.calls(method="users.conversations")) == asked
+        async with listening(again, Ear().receive):
+            await until_sockets(at.sim, 1)
+            found = [message.text async for message in again.catch_up(datetime.now(UTC))]
+
+    assert (postponed, found) == ([], ["missed"])
+
+
+async def test_a_connection_that_ends_does_not_wait_until_missed_messages_may_be_read(
+    at: Scene,
+) -> None:
+    """Finding R8."""
+    since = datetime.now(UTC)
+    timeouts = slack.Timeouts(connect=10.0, answer=10.0, ping=0.1, catch_up=60.0)
+    async with another(at.sim, timeouts=timeouts) as again:
+        assert [message async for message in again.catch_up(since)] == []
+        assert [message async for message in again.catch_up(since)] == []
+        running = asyncio.ensure_future(again.run(Ear().receive))
+        await until_sockets(at.sim, 1)
+        reading = asyncio.ensure_future(anext(again.catch_up(since)))
+        await asyncio.sleep(0)
+        await at.sim.do("cut")
+
+        with pytest.raises(Retryable):
+            await reading
+        with pytest.raises(Unreachable):
+            await running
+
+
+async def test_connections_that_slack_ends_at_once_are_opened_with_growing_pauses(
+    at: Scene,
+) -> None:
+    """Finding R8: there were thirty a second."""
+    await at.sim.do("server", lifetime=0.01)
+    running = asyncio.ensure_future(at.adapter.run(Ear().receive))
+    await asyncio.sleep(1.5)
+
+    assert 2 <= len(await at.sim.calls(method="socket.connect")) <= 4
+    assert not running.done()
+    running.cancel()
+    await asyncio.wait({running})
 
 
 async def test_a_login_page_is_not_taken_for_a_file(at: Scene) -> None:
