@@ -17,6 +17,7 @@ from turngate.adapters.slack.downloads import Downloader
 from turngate.adapters.slack.find_sent import Finder
 from turngate.adapters.slack.identity import BotIdentity
 from turngate.adapters.slack.intake import Intake, identify_bot
+from turngate.adapters.slack.limits import END_OF_STREAM, METHODS, PER_ACCOUNT, PER_CHAT
 from turngate.adapters.slack.markup import LARGEST_MARKDOWN, size
 from turngate.adapters.slack.requests import listen_by_http
 from turngate.adapters.slack.sending import Sender
@@ -34,18 +35,15 @@ from turngate.gateway.domain.messages import (
 )
 from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.adapter import (
+    CallKind,
     CatchUpChats,
     Limits,
-    Rate,
+    MethodClass,
+    PlatformCall,
     Receive,
     no_chats,
 )
 from turngate.gateway.domain.ports.clock import Clock, Moment
-
-# https://docs.slack.dev/apis/web-api/rate-limits: a message a second in one channel, with short
-# bursts, and several hundred a minute in a workspace.
-_PER_CHAT = Rate(count=5, per=timedelta(seconds=5))
-_PER_ACCOUNT = Rate(count=20, per=timedelta(seconds=1))
 
 
 class SlackAdapter:
@@ -70,8 +68,9 @@ class SlackAdapter:
             largest_part=LARGEST_MARKDOWN,
             measure=size,
             edit_every=timedelta(seconds=1),
-            per_account=_PER_ACCOUNT,
-            per_chat=_PER_CHAT,
+            per_account=PER_ACCOUNT,
+            per_chat=PER_CHAT,
+            class_of=self._class_of,
         )
         self._account = account
         self._clock = clock
@@ -207,6 +206,11 @@ class SlackAdapter:
     async def close(self) -> None:
         """Close all connections to Slack."""
         await self._api.close()
+
+    def _class_of(self, target: SessionSource, call: PlatformCall) -> MethodClass | None:
+        """Return the method that the call uses; Slack counts it over the whole workspace."""
+        is_stream = self._streams.is_open(target, call.message_id)
+        return END_OF_STREAM if call.kind is CallKind.EDIT and is_stream else METHODS.get(call.kind)
 
     async def _listen(self, intake: Intake) -> None:
         app = app_for(self._account, intake)

@@ -58,6 +58,10 @@ class Streams:
         has_recipient = is_direct or bool(target.scope and target.user_id)
         return has_thread and has_recipient and not self._cache.without_streams.get(target.chat_id)
 
+    def is_open(self, target: SessionSource, message_id: str | None) -> bool:
+        """Whether the message is a stream that this process began and has not ended."""
+        return self._cache.streams.get((target.chat_id, message_id)) is not None
+
     async def begin(self, part: Part, tools: Sequence[Tool]) -> Sent:
         """Start a stream with the first text."""
         target = part.target

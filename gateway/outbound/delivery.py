@@ -41,6 +41,8 @@ from turngate.gateway.domain.outbox import (
 )
 from turngate.gateway.domain.ports.adapter import (
     Adapter,
+    CallKind,
+    PlatformCall,
 )
 from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
@@ -53,7 +55,7 @@ from turngate.gateway.outbound.preview import (
     follower_of,
     harmless,
 )
-from turngate.gateway.outbound.rate_limiter import RateLimiter
+from turngate.gateway.outbound.rate_limiter import SEND, RateLimiter
 from turngate.gateway.outbound.retry import BACKOFF, decide, pause_after
 from turngate.gateway.outbound.send_part import send_part
 from turngate.gateway.stores.session_files import discard
@@ -215,7 +217,9 @@ class Delivery:
 
             adapter = self._accounts.adapter_of(part.target)
             # Only to tell `deliver` not to wait; the waiting itself is in `_try`.
-            if adapter is not None and self.rate_limiter.has_to_wait(part.target, adapter.limits):
+            if adapter is not None and self.rate_limiter.has_to_wait(
+                part.target, adapter.limits, _call_for(part)
+            ):
                 queue.has_to_wait()
 
             failure = await self._try(adapter, part)
@@ -237,13 +241,14 @@ class Delivery:
             )
 
         # Before `sending` is recorded: a crash while this waits must leave no doubt about the part.
-        await self.rate_limiter.admit(part.target, adapter.limits)
+        call = _call_for(part)
+        await self.rate_limiter.admit(part.target, adapter.limits, call)
         # Found in `sending`: an earlier attempt may have arrived.
         in_doubt = part.state is PartState.SENDING
         part = await self._store.record_sending(part.id)
         crashpoint("sending")
         try:
-            with self.rate_limiter.limited(part.target):
+            with self.rate_limiter.limited(part.target, adapter.limits, call):
                 sent = await send_part(adapter, part, in_doubt=in_doubt, since=self._born(part))
         except TurngateError as exc:
             return exc
@@ -309,6 +314,14 @@ class Delivery:
         now = self._clock.now()
         born = part.created_at or now
         return born if born <= now else now - self._rules.retry_for
+
+
+def _call_for(part: Part) -> PlatformCall:
+    if part.file is not None:
+        return PlatformCall(kind=CallKind.FILE)
+    if part.edits is not None:
+        return PlatformCall(kind=CallKind.EDIT, message_id=part.edits)
+    return SEND
 
 
 def _ignore_dead(part: PartId) -> None:

@@ -28,8 +28,10 @@ from turngate.gateway.domain.messages import SessionSource
 from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.adapter import (
     Adapter,
+    CallKind,
     EditsMessages,
     FindsPreviews,
+    PlatformCall,
     ShowsDrafts,
     StreamsNatively,
 )
@@ -42,7 +44,7 @@ from turngate.gateway.outbound.preview_text import (
     PreviewLabels,
     PreviewText,
 )
-from turngate.gateway.outbound.rate_limiter import RateLimiter
+from turngate.gateway.outbound.rate_limiter import SEND, RateLimiter
 
 T = TypeVar("T")
 
@@ -163,10 +165,12 @@ class EditedMessage:
         if not self._message:
             return
         part = self._part(self._says.removesuffix(MARK) if self._words.has_text else _NOTHING_SAID)
+        limiter = self._stage.rate_limiter
+        where = (self._showing.target, self._adapter.limits, _edit(self._message))
         try:
             # Like an answer: a hint may be left out, and the mark would stay for ever.
-            await self._stage.rate_limiter.admit(self._showing.target, self._adapter.limits)
-            with self._stage.rate_limiter.limited(self._showing.target):
+            await limiter.admit(*where)
+            with limiter.limited(*where):
                 await in_time(self._adapter.edit(part, self._message))
         except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: the turn is over, only the log can say it
             self._stage.observer.hint_failed(self._showing.target, exc)
@@ -203,7 +207,9 @@ class EditedMessage:
             return 0.0
 
         try:
-            with self._stage.rate_limiter.hint(self._showing.target, self._adapter.limits) as may:
+            with self._stage.rate_limiter.hint(
+                self._showing.target, self._adapter.limits, self._call()
+            ) as may:
                 if may:
                     await self._say(text)
                 else:
@@ -217,6 +223,10 @@ class EditedMessage:
             return self._pace if isinstance(exc, Throttled) else max(self._pace, _AFTER_FAILURE)
 
         return self._pace
+
+    def _call(self) -> PlatformCall:
+        """Return the call with which the next state is shown."""
+        return SEND if self._message is None else _edit(self._message)
 
     def _newest(self) -> str:
         return self._words.so_far()
@@ -337,6 +347,13 @@ class Stream(EditedMessage):
         self._story.hear(event)
         super().show(event)
 
+    def _call(self) -> PlatformCall:
+        if self._is_plain:
+            return super()._call()
+        if self._message is None:
+            return PlatformCall(kind=CallKind.BEGIN)
+        return PlatformCall(kind=CallKind.GROW, message_id=self._message)
+
     def _newest(self) -> str:
         return super()._newest() if self._is_plain else self._story.so_far()
 
@@ -368,6 +385,10 @@ class Stream(EditedMessage):
         if self._is_plain:
             return await super()._begin(part)
         return await self._streamer.begin(part, self._story.untold)
+
+
+def _edit(message_id: str) -> PlatformCall:
+    return PlatformCall(kind=CallKind.EDIT, message_id=message_id)
 
 
 async def in_time(call: Awaitable[T]) -> T:

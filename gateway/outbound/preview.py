@@ -19,8 +19,10 @@ from turngate.gateway.domain.messages import ChatType
 from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.ports.adapter import (
     Adapter,
+    CallKind,
     FindsPreviews,
     FollowsTurns,
+    PlatformCall,
     Reacts,
 )
 from turngate.gateway.domain.ports.capability import can
@@ -40,6 +42,7 @@ from turngate.gateway.outbound.preview_text import STILL_WORKING
 from turngate.gateway.outbound.typing import Typing, shows_typing
 
 _SILENT_FOR = 30.0
+_REACTION = PlatformCall(kind=CallKind.REACTION)
 
 
 @runtime_checkable
@@ -174,7 +177,7 @@ async def _acknowledge(
     """React to the messages that a turn answers."""
     for message in showing.messages:
         try:
-            with stage.rate_limiter.hint(showing.target, adapter.limits) as may:
+            with stage.rate_limiter.hint(showing.target, adapter.limits, _REACTION) as may:
                 if may:
                     await adapter.react(showing.target, message, emoji)
         except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: only a hint is lost

@@ -6,10 +6,17 @@ import asyncio
 from typing import Protocol, TypeGuard, runtime_checkable
 
 from turngate.gateway.domain.messages import SessionSource
-from turngate.gateway.domain.ports.adapter import Adapter, ShowsStatus, ShowsTyping
+from turngate.gateway.domain.ports.adapter import (
+    Adapter,
+    CallKind,
+    PlatformCall,
+    ShowsStatus,
+    ShowsTyping,
+)
 from turngate.gateway.domain.ports.capability import can
 from turngate.gateway.outbound.live_message import PreviewSettings, in_time
 
+_CALL = PlatformCall(kind=CallKind.TYPING)
 _TYPING_EVERY = 4.0
 """Seconds. Platforms hide the indicator by themselves after five or more."""
 
@@ -64,7 +71,7 @@ class Typing:
     async def _hide(self, adapter: ShowsStatus) -> None:
         """Hide it in a task of its own: the answer does not wait for that."""
         try:
-            with self._stage.rate_limiter.limited(self._target):
+            with self._stage.rate_limiter.limited(self._target, self._adapter.limits, _CALL):
                 await in_time(adapter.hide_typing(self._target))
         except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: it vanishes by itself after a while
             self._stage.observer.hint_failed(self._target, exc)
@@ -86,7 +93,7 @@ class Typing:
 
     async def _show(self) -> None:
         try:
-            with self._stage.rate_limiter.hint(self._target, self._adapter.limits) as may:
+            with self._stage.rate_limiter.hint(self._target, self._adapter.limits, _CALL) as may:
                 if may:
                     self._was_shown = True
                     await self._adapter.show_typing(self._target)

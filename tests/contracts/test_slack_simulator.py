@@ -27,9 +27,11 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
+from tests import specifications
 from tests.simulators.common import Simulator
 from tests.simulators.running import PATIENCE, Remote, as_process, in_process
 from tests.simulators.slack import Settings, Slack
+from tests.simulators.slack.tiers import TIERS
 
 DM, ROOM = "D1", "C1"
 ANN, BOB = "U1", "U2"
@@ -802,7 +804,7 @@ async def test_an_assistant_shows_what_it_does_and_what_it_is_about(
 async def test_a_status_ends_with_an_answer_or_after_two_minutes(
     sim: Remote, web_api: AsyncWebClient, ends_with: str
 ) -> None:
-    thread = (await sim.do("assistant", chat=DM, user=ANN))["id"]
+    thread = await sim.say("hi", chat=DM, user=ANN)
     await web_api.assistant_threads_setStatus(
         status="is thinking...", channel_id=DM, thread_ts=thread
     )
@@ -1745,3 +1747,32 @@ async def test_it_runs_as_a_process_of_its_own() -> None:
 
         assert await sim.texts() == ["hello"]
         assert await sim.violations() == []
+
+
+async def test_each_method_has_its_tier_in_each_workspace(
+    sim: Remote, web_api: AsyncWebClient
+) -> None:
+    """Finding A4: there were no tiers, so nothing showed that previews ate them."""
+    await sim.do("server", rates=True, minute=2.0)
+    sent = await web_api.chat_postMessage(channel=DM, text="x")
+    where = {"channel": DM, "ts": sent["ts"]}
+    for number in range(50):
+        await web_api.chat_update(text=str(number), **where)
+
+    with pytest.raises(SlackApiError) as refusal:
+        await web_api.chat_update(text="one too many", **where)
+    await web_api.users_info(user=ANN)
+    assert refusal.value.response.status_code == 429
+    assert refusal.value.response.data["error"] == "ratelimited"
+    assert 1 <= int(refusal.value.response.headers["Retry-After"]) <= 2
+
+
+@specifications.NEEDED
+def test_the_tiers_are_slack_s_own() -> None:
+    theirs = specifications.load("slack-samples/rate_limit_tiers.json")
+
+    assert {name: f"Tier{tier}" for name, tier in TIERS.items()} == {
+        name: theirs[name] for name in TIERS
+    }
+    tiered = {name for name in Slack()._asked if theirs.get(name, "").startswith("Tier")}
+    assert tiered <= set(TIERS)

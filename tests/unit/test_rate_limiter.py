@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -12,7 +14,13 @@ from tests.at_work import at_desk
 from tests.hurry import hurried, later
 from turngate.gateway.domain.errors import Throttled
 from turngate.gateway.domain.messages import ChatType, SessionSource
-from turngate.gateway.domain.ports.adapter import Limits, Rate
+from turngate.gateway.domain.ports.adapter import (
+    CallKind,
+    Limits,
+    MethodClass,
+    PlatformCall,
+    Rate,
+)
 from turngate.gateway.outbound.rate_limiter import RateLimiter
 
 
@@ -52,8 +60,38 @@ def hinted(rate_limiter: RateLimiter, limits: Limits, target: SessionSource | No
 
 def throttle(rate_limiter: RateLimiter, seconds: float, *, everywhere: bool = False) -> None:
     error = Throttled("slow down", retry_after=seconds, everywhere=everywhere)
-    with pytest.raises(Throttled), rate_limiter.limited(at_desk()):
+    with pytest.raises(Throttled), rate_limiter.limited(at_desk(), limits()):
         raise error
+
+
+EDIT = PlatformCall(kind=CallKind.EDIT, message_id="m1")
+
+
+def by_method(count: int, seconds: float = 60.0, **more: Rate) -> Limits:
+    """Return limits under which edits are counted together, and sends are not."""
+    edits = MethodClass(name="edits", rate=rate(count, seconds))
+
+    def class_of(target: SessionSource, call: PlatformCall) -> MethodClass | None:
+        return edits if call.kind is CallKind.EDIT else None
+
+    return replace(limits(**more), class_of=class_of)
+
+
+def edited(rate_limiter: RateLimiter, limits: Limits, chat: str) -> bool:
+    with rate_limiter.hint(at_desk(chat), limits, EDIT) as may:
+        return may
+
+
+async def preview(
+    rate_limiter: RateLimiter, limits: Limits, chat: str, seconds: int
+) -> list[float]:
+    """When each edit of a preview went that grows every second."""
+    went = []
+    for _ in range(seconds):
+        if edited(rate_limiter, limits, chat):
+            went.append(now())
+        await asyncio.sleep(1.0)
+    return went
 
 
 def most_within(seconds: float, went: list[float]) -> int:
@@ -254,3 +292,122 @@ class TestMemory:
         rate_limiter.answer_is_over(at_desk())
 
         assert not rate_limiter._answers
+
+
+@hurried
+class TestMethods:
+    """Finding H5: a platform may count each method over all chats of an account."""
+
+    async def test_calls_of_one_class_share_its_rate_over_all_chats(self) -> None:
+        rate_limiter, kept = RateLimiter(), by_method(2, 10)
+        for chat in ("one", "two", "three"):
+            await rate_limiter.admit(at_desk(chat), kept, EDIT)
+
+        assert now() == 10.0
+        assert await answers(rate_limiter, kept, 5) == [10.0] * 5, "sends are not counted there"
+
+    async def test_each_account_has_its_own(self) -> None:
+        rate_limiter, kept = RateLimiter(), by_method(1, 10)
+        await rate_limiter.admit(at_desk(), kept, EDIT)
+        await rate_limiter.admit(replace(at_desk(), account="second"), kept, EDIT)
+
+        assert now() == 0.0
+
+    async def test_answers_of_a_class_are_served_in_the_order_in_which_they_came(self) -> None:
+        rate_limiter, kept = RateLimiter(), by_method(1, 10)
+        order = list[str]()
+
+        async def answer(chat: str) -> None:
+            await rate_limiter.admit(at_desk(chat), kept, EDIT)
+            order.append(chat)
+
+        async with asyncio.TaskGroup() as tasks:
+            for chat in "abc":
+                tasks.create_task(answer(chat))
+
+        assert (order, now()) == (["a", "b", "c"], 20.0)
+
+    async def test_previews_leave_half_of_the_rate_to_answers(self) -> None:
+        rate_limiter, kept = RateLimiter(), by_method(50)
+        async with asyncio.TaskGroup() as tasks:
+            shown = [
+                tasks.create_task(preview(rate_limiter, kept, f"chat{number}", 20))
+                for number in range(6)
+            ]
+        assert sum(len(each.result()) for each in shown) <= 25
+        began = now()
+        for number in range(25):
+            await rate_limiter.admit(at_desk(f"chat{number}"), kept, EDIT)
+
+        assert now() == began
+
+    async def test_previews_slow_down_as_more_of_them_grow_and_take_turns(self) -> None:
+        went = dict[int, list[int]]()
+        for count in (1, 6):
+            rate_limiter, kept = RateLimiter(), by_method(50)
+            async with asyncio.TaskGroup() as tasks:
+                shown = [
+                    tasks.create_task(preview(rate_limiter, kept, f"chat{number}", 120))
+                    for number in range(count)
+                ]
+            went[count] = [len(each.result()) for each in shown]
+            gaps = [later - earlier for each in shown for earlier, later in pairwise(each.result())]
+            assert max(gaps) <= 10.0 * count, "none stands still"
+
+        assert went[1][0] > 2 * max(went[6])
+        assert max(went[6]) - min(went[6]) <= 2
+
+    async def test_a_short_answer_grows_at_the_pace_of_its_preview(self) -> None:
+        rate_limiter, kept = RateLimiter(), by_method(50)
+
+        assert len(await preview(rate_limiter, kept, "one", 6)) == 6
+
+    async def test_a_preview_gives_way_to_an_answer_that_waits(self) -> None:
+        rate_limiter, kept = RateLimiter(), by_method(2, 10)
+        await rate_limiter.admit(at_desk(), kept, EDIT)
+        await rate_limiter.admit(at_desk(), kept, EDIT)
+        waiting = asyncio.ensure_future(rate_limiter.admit(at_desk(), kept, EDIT))
+        await asyncio.sleep(1)
+
+        assert not edited(rate_limiter, kept, "other")
+        assert hinted(rate_limiter, kept, at_desk("other")), "a send concerns nobody there"
+        await waiting
+
+    async def test_a_pause_of_one_class_closes_that_class_and_no_chat(self) -> None:
+        rate_limiter, kept = RateLimiter(), by_method(50)
+        error = Throttled("slow down", retry_after=7.5)
+        with pytest.raises(Throttled), rate_limiter.limited(at_desk(), kept, EDIT):
+            raise error
+
+        assert await answers(rate_limiter, kept, 1) == [0.0]
+        assert rate_limiter.has_to_wait(at_desk("other"), kept, EDIT)
+        await rate_limiter.admit(at_desk("other"), kept, EDIT)
+        assert now() == 7.5
+
+    async def test_six_answers_that_grow_at_once_end_when_they_are_written(self) -> None:
+        """The platform counts, and answers what is too much with a pause."""
+        rate_limiter, kept = RateLimiter(), by_method(50)
+        edits = list[float]()
+        refused = 0
+
+        async def edit() -> None:
+            nonlocal refused
+            if sum(at > now() - 60 for at in edits) >= 50:
+                refused += 1
+                raise Throttled("slow down", retry_after=60 - (now() - edits[-50]))
+            edits.append(now())
+
+        async def grow(chat: str) -> float:
+            for _ in range(20):
+                with suppress(Throttled), rate_limiter.hint(at_desk(chat), kept, EDIT) as may:
+                    if may:
+                        await edit()
+                await asyncio.sleep(1)
+            await rate_limiter.admit(at_desk(chat), kept, EDIT)
+            with rate_limiter.limited(at_desk(chat), kept, EDIT):
+                await edit()
+            return now()
+
+        ended = await asyncio.gather(*(grow(f"chat{number}") for number in range(6)))
+
+        assert (ended, refused) == ([20.0] * 6, 0)

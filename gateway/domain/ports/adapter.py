@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from turngate.gateway.domain.agent_events import AgentEvent, Tool
@@ -38,6 +39,42 @@ class Rate:
             raise ValueError(f"a rate of {self.count} in {self.per} lets nothing pass")
 
 
+class CallKind(StrEnum):
+    """What a call to a platform is for."""
+
+    SEND = "send"
+    EDIT = "edit"
+    BEGIN = "begin"
+    GROW = "grow"
+    FILE = "file"
+    TYPING = "typing"
+    REACTION = "reaction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformCall:
+    """A call that is about to be made, with the message that it changes."""
+
+    kind: CallKind
+    message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodClass:
+    """Calls that a platform counts together, over all chats of an account."""
+
+    name: str
+    rate: Rate
+
+
+ClassOf = Callable[[SessionSource, PlatformCall], MethodClass | None]
+
+
+def in_no_class(target: SessionSource, call: PlatformCall) -> MethodClass | None:
+    """Return None: for a platform that does not count by methods."""
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """
@@ -45,7 +82,8 @@ class Limits:
 
     `measure` counts Markdown as the platform will count it. `edit_every` is the interval of
     previews, a second if zero. The rates hold for sends, edits and typing together; `per_group`
-    replaces `per_chat` where more than one user can write.
+    replaces `per_chat` where more than one user can write. `class_of` names the calls that have a
+    rate of their own beside these.
     """
 
     largest_part: int
@@ -54,6 +92,7 @@ class Limits:
     per_account: Rate | None = None
     per_chat: Rate | None = None
     per_group: Rate | None = None
+    class_of: ClassOf = in_no_class
 
     def rate_in(self, target: SessionSource) -> Rate | None:
         """Return the rate of a chat."""

@@ -90,8 +90,8 @@ How it is run:
     any more
     server {ack_within?, retries?, waits?, connections?, grace?, ping_every?, lifetime?, streaming?,
     stream_lasts?,
-            rates?, echo?}                               see `Settings`; what is not acknowledged in
-            `ack_within`
+            rates?, minute?, echo?}                      see `Settings`; what is not acknowledged
+                                                         in `ack_within`
                                                          seconds comes again after each of
                                                          `retries`, then it is gone;
                                                          with `waits` an attempt waits so long for a

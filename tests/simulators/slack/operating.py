@@ -35,6 +35,7 @@ _SERVER = {
     "streaming": bool,
     "stream_lasts": float,
     "rates": bool,
+    "minute": float,
     "echo": bool,
 }
 

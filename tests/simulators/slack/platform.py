@@ -212,6 +212,10 @@ class Slack:
         async def answer(call: Call) -> web.StreamResponse:
             bot = self._authorized()
             allow(bot, *asked.scopes)
+            settings = self._server.settings
+            if settings.rates:
+                now = self._server.clock.now()
+                self._server.tiers.count(bot.team, name, now, settings.minute)
             said = await asked.answer(self._server, bot, call)
             scopes = {
                 "x-oauth-scopes": ",".join(sorted(bot.scopes)),

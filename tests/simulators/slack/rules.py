@@ -95,6 +95,10 @@ RESPONSE_URL = Rule(
     "response_url", source=_DOCS + "interactivity/handling-user-interaction: 5 times in 30 minutes"
 )
 RATES = Rule("rates", source=_DOCS + "apis/web-api/rate-limits: one message per second per channel")
+TIERS = Rule(
+    "tiers",
+    source=_DOCS + "apis/web-api/rate-limits: a tier for each method and workspace",
+)
 EVENTS_URL = Rule(
     "request URL", source=_DOCS + "reference/events/url_verification: the challenge comes back"
 )
@@ -133,6 +137,7 @@ ALL = (
     ACKS,
     RESPONSE_URL,
     RATES,
+    TIERS,
     EVENTS_URL,
     PEOPLE,
 )
@@ -157,6 +162,6 @@ class No(Refusal):
         self.more = more
 
 
-def slow_down(seconds: int) -> No:
+def slow_down(seconds: int, rule: Rule = RATES) -> No:
     """Too much at once."""
-    return No("ratelimited", RATES, status=429, retry_after=seconds)
+    return No("ratelimited", rule, status=429, retry_after=seconds)

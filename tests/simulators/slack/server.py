@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.simulators.common import Call, Json, Simulator
 from tests.simulators.slack import rules
+from tests.simulators.slack.tiers import Tiers
 from tests.simulators.slack.world import App, Bot, Clock, StoredFile
 
 ACCOUNTS = ("main", "support")
@@ -33,6 +34,9 @@ class Settings:
     stream_lasts: float = 300.0
     """Without anything appended."""
     rates: bool = False
+    """Whether a message a second per channel is enforced, and the tiers of all other methods."""
+    minute: float = 60.0
+    """Of the tiers."""
     echo: bool = True
     """Whether the bot hears of what it wrote itself, as it does at Slack."""
 
@@ -67,6 +71,7 @@ class Server:
     response_urls: dict[str, ResponseUrl] = field(default_factory=dict)
     uploads: dict[str, tuple[Bot, StoredFile]] = field(default_factory=dict)
     posted: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    tiers: Tiers = field(default_factory=Tiers)
     simulator: Simulator | None = None
 
     @property
