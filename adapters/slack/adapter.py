@@ -14,6 +14,7 @@ from turngate.adapters.slack.cache import Cache
 from turngate.adapters.slack.catch_up import CatchUp, CatchUpRuns
 from turngate.adapters.slack.directory import Directory
 from turngate.adapters.slack.downloads import Downloader
+from turngate.adapters.slack.events import Events
 from turngate.adapters.slack.find_sent import Finder
 from turngate.adapters.slack.identity import BotIdentity
 from turngate.adapters.slack.intake import Intake, identify_bot
@@ -96,13 +97,7 @@ class SlackAdapter:
             self._cache.join(source.chat_id, source.thread_id)
 
         intake = Intake(
-            self._api,
-            self._me,
-            self._cache,
-            self._directory,
-            self._threads,
-            self._clock,
-            receive,
+            self._api, self._me, self._cache, await self._events(), self._threads, receive
         )
         listening = asyncio.ensure_future(self._listen(intake))
         self._catch_up_runs.listening = listening
@@ -123,12 +118,11 @@ class SlackAdapter:
         if begins is None:
             return
 
-        known = await self._identity()
         catching_up = CatchUp(
             self._api,
             self._directory,
+            await self._events(),
             self._catch_up_chats,
-            known,
             self._catch_up_runs,
             self._platform_clock.no_later(begins),
         )
@@ -141,6 +135,9 @@ class SlackAdapter:
             self._catch_up_runs.ended()
             raise
         self._catch_up_runs.ended()
+
+    async def read_again(self, raw: str) -> InboundMessage | None:
+        return await (await self._events()).read_again(raw)
 
     async def send(self, part: Part) -> Sent:
         return await self._sender.send(part)
@@ -220,8 +217,16 @@ class SlackAdapter:
             )
         else:
             await listen_by_socket(
-                self._account, self._api, app, self._timeouts, self._note_progress
+                self._account,
+                self._api,
+                app,
+                self._timeouts,
+                self._note_progress,
+                intake.take_unreadable,
             )
+
+    async def _events(self) -> Events:
+        return Events(await self._identity(), self._directory, self._clock)
 
     async def _finder(self) -> Finder:
         return Finder(self._api, await self._identity(), self._threads, self._platform_clock)

@@ -19,7 +19,6 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from turngate.adapters.slack.account import Account
 from turngate.adapters.slack.intake import Intake, OtherWorkspace
-from turngate.gateway.domain.errors import TurngateError
 
 _STORED = 200
 _NOT_STORED = 503
@@ -46,7 +45,7 @@ def app_for(account: Account, intake: Intake) -> AsyncApp:
         except OtherWorkspace:
             # A retry may reach another socket; over HTTP there is only this address.
             return BoltResponse(status=_STORED if account.http else _NOT_STORED)
-        except TurngateError:
+        except Exception:  # noqa: BLE001 - the intake has reported it; what Bolt raises is its own
             return BoltResponse(status=_NOT_STORED)
 
         return BoltResponse(status=_STORED)

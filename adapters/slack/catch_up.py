@@ -25,6 +25,7 @@ from turngate.adapters.slack.api import (
     MissingScope,
 )
 from turngate.adapters.slack.directory import Directory
+from turngate.adapters.slack.events import Events
 from turngate.adapters.slack.history_reader import (
     HistoryReader,
     messages_of,
@@ -32,9 +33,7 @@ from turngate.adapters.slack.history_reader import (
     objects_in,
     timestamp_of,
 )
-from turngate.adapters.slack.identity import BotIdentity, Kind
-from turngate.adapters.slack.lookup_keys import keys_of_message
-from turngate.adapters.slack.normalise import from_history
+from turngate.adapters.slack.identity import Kind
 from turngate.gateway.domain.errors import GapRemains, Retryable, Undeliverable
 from turngate.gateway.domain.messages import InboundMessage, SessionSource
 from turngate.gateway.domain.ports.adapter import CatchUpChats
@@ -121,8 +120,8 @@ class CatchUp:
         self,
         api: Api,
         directory: Directory,
+        events: Events,
         catch_up_chats: CatchUpChats,
-        me: BotIdentity,
         runs: CatchUpRuns,
         since: datetime,
     ) -> None:
@@ -130,7 +129,7 @@ class CatchUp:
         self._reader = HistoryReader(api)
         self._directory = directory
         self._catch_up_chats = catch_up_chats
-        self._me = me
+        self._events = events
         self._runs = runs
         self._since = timestamp_of(since)
         self._newer_than = timestamp_of(since - _NEWER)
@@ -167,7 +166,7 @@ class CatchUp:
 
         # Across chats and threads, in the order in which they were written.
         for (chat, _), message in sorted(self._found.items(), key=lambda item: float(item[0][1])):
-            normalised = await self._normalised(chat, message)
+            normalised = await self._events.of_history(message, chat)
             if normalised is not None:
                 yield normalised
 
@@ -288,12 +287,6 @@ class CatchUp:
         is_late = asyncio.get_running_loop().time() > self._until
         self._is_gap |= is_late
         return is_late
-
-    async def _normalised(self, chat: str, message: Answer) -> InboundMessage | None:
-        keys = keys_of_message(message, chat)
-        if keys is None:
-            return None
-        return from_history(message, chat, self._me, await self._directory.known(keys, self._me))
 
 
 def _oldest_threads(conversations: Sequence[SessionSource]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from turngate.adapters.slack.json_fields import (
     text_in,
 )
 from turngate.adapters.slack.mrkdwn import chat_mention, to_markdown
-from turngate.adapters.slack.rich_text import markdown_of
+from turngate.adapters.slack.rich_text import are_known, markdown_of
 from turngate.gateway.domain.messages import Attachment
 from turngate.gateway.domain.transcript import MediaType
 
@@ -51,14 +51,18 @@ class FileRef:
 def own_text_of(message: Json) -> str:
     """
     Return the author's own text as Markdown. Blocks are complete except for channel names, which
-    only `text` has.
+    only `text` has, and for types that are newer than this.
     """
     text = text_in(message, "text")
-    markdown = markdown_of(dicts_in(message, "blocks"))
+    blocks = dicts_in(message, "blocks")
+    markdown = markdown_of(blocks)
     if markdown is None:
         return to_markdown(text).strip()
+
     names = dict(_NAMED_CHAT.findall(text))
-    return _CHAT.sub(lambda found: chat_mention(found[1], names.get(found[1])), markdown).strip()
+    own = _CHAT.sub(lambda found: chat_mention(found[1], names.get(found[1])), markdown).strip()
+    summary = "" if are_known(blocks) else to_markdown(text).strip()
+    return own if summary in own else f"{summary}\n\n{own}"
 
 
 def forwarded_text_in(message: Json) -> str:
@@ -101,7 +105,12 @@ def _attachment_text(attachment: Json) -> str:
     if text_in(attachment, "from_url", "original_url"):
         return ""
     written = [to_markdown(text_in(attachment, name)) for name in ("pretext", "title", "text")]
-    return "\n".join(filter(None, written)) or text_in(attachment, "fallback")
+    fields = [
+        ": ".join(filter(None, (text_in(field, "title"), to_markdown(text_in(field, "value")))))
+        for field in dicts_in(attachment, "fields")
+    ]
+    blocks = markdown_of(dicts_in(attachment, "blocks"))
+    return "\n".join(filter(None, [*written, *fields, blocks])) or text_in(attachment, "fallback")
 
 
 def _shared(attachment: Json) -> str:

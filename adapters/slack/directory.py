@@ -27,6 +27,7 @@ from turngate.adapters.slack.identity import (
     EventContext,
     Kind,
 )
+from turngate.adapters.slack.json_fields import dict_in, text_in
 from turngate.adapters.slack.lookup_keys import LookupKeys
 from turngate.adapters.slack.normalise import mentions
 from turngate.adapters.slack.sources import Author
@@ -200,8 +201,5 @@ class Directory:
 def _display_name(user: object) -> str:
     if not isinstance(user, dict):
         return ""
-    profile = user.get("profile")
-    names = (
-        [profile.get("display_name"), profile.get("real_name")] if isinstance(profile, dict) else []
-    )
-    return next((name for name in (*names, user.get("real_name"), user.get("name")) if name), "")
+    profile = dict_in(user, "profile")
+    return text_in(profile, "display_name", "real_name") or text_in(user, "real_name", "name")

@@ -7,19 +7,17 @@ Chats are handled concurrently; events of one chat are handled in order of arriv
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from turngate.adapters.slack.account import Account
 from turngate.adapters.slack.api import Api, required_text
 from turngate.adapters.slack.cache import Cache
-from turngate.adapters.slack.directory import Directory
+from turngate.adapters.slack.events import Events, Unreadable
 from turngate.adapters.slack.identity import BotIdentity
 from turngate.adapters.slack.json_fields import Json, text_in
-from turngate.adapters.slack.lookup_keys import assistant_thread_in, keys_of
-from turngate.adapters.slack.normalise import normalise
+from turngate.adapters.slack.lookup_keys import assistant_thread_in
 from turngate.adapters.slack.threads import Threads
 from turngate.gateway.domain.errors import (
     Refused,
@@ -28,16 +26,11 @@ from turngate.gateway.domain.errors import (
 )
 from turngate.gateway.domain.messages import InboundMessage
 from turngate.gateway.domain.ports.adapter import Receive
-from turngate.gateway.domain.ports.clock import Clock
-
-Value = TypeVar("Value")
 
 _LONGEST_TITLE = 60
 _MOST_AT_ONCE = 1000
 # https://docs.slack.dev/apis/events-api/#rate-limiting: events of such a minute are not sent.
 _EVENTS_DROPPED = "app_rate_limited"
-
-_log = logging.getLogger(__name__)
 
 
 class Busy(TurngateError):
@@ -77,17 +70,15 @@ class Intake:
         api: Api,
         me: BotIdentity,
         cache: Cache,
-        directory: Directory,
+        events: Events,
         threads: Threads,
-        clock: Clock,
         receive: Receive,
     ) -> None:
         self._api = api
         self._me = me
         self._cache = cache
-        self._directory = directory
+        self._events = events
         self._threads = threads
-        self._clock = clock
         self._receive = receive
         self._chat_locks: dict[str, _ChatLock] = {}
         self._background: set[asyncio.Task[None]] = set()
@@ -113,6 +104,14 @@ class Intake:
         finally:
             self._taken -= 1
 
+    async def take_unreadable(self, body: Json) -> None:
+        """Handle an event that could not even be dispatched, like `take`."""
+        try:
+            await self._set_aside(body)
+        except Exception as exc:
+            self._fail(exc)
+            raise
+
     async def close(self) -> None:
         """Cancel background calls."""
         for task in self._background:
@@ -135,24 +134,32 @@ class Intake:
             raise OtherWorkspace("the event is for another workspace")
 
         self._note_assistant_thread(body)
-        found = _parsed_or_none(lambda: keys_of(body))
-        if found is None:
-            return None
-
-        # In order of arrival within a chat, while other chats continue.
-        async with self._chat_lock(found.chat):
-            known = await self._directory.known(found, self._me)
-            message = _parsed_or_none(lambda: normalise(body, self._me, known, self._clock.now()))
-            if message is not None:
-                self._note_response_url(body, message)
-                self._threads.note(message)
-                # A refused event will never be stored, so it counts as handled.
-                with suppress(Refused):
-                    await self._receive(message)
-                self._join(message)
-                self._give_title(message)
+        try:
+            keys = self._events.keys(body)
+            if keys is None:
+                return None
+            # In order of arrival within a chat, while other chats continue.
+            async with self._chat_lock(keys.chat):
+                message = await self._events.message(body, keys)
+                if message is not None:
+                    await self._store(message, body)
+        except Unreadable:
+            await self._set_aside(body)
 
         return None
+
+    async def _store(self, message: InboundMessage, body: Json) -> None:
+        self._note_response_url(body, message)
+        self._threads.note(message)
+        # A refused event will never be stored, so it counts as handled.
+        with suppress(Refused):
+            await self._receive(message)
+        self._join(message)
+        self._give_title(message)
+
+    async def _set_aside(self, body: Json) -> None:
+        with suppress(Refused):
+            await self._receive(self._events.set_aside(body))
 
     @asynccontextmanager
     async def _chat_lock(self, chat: str) -> AsyncIterator[None]:
@@ -171,7 +178,7 @@ class Intake:
                 del self._chat_locks[chat]
 
     def _note_assistant_thread(self, body: Json) -> None:
-        opened = _parsed_or_none(lambda: assistant_thread_in(body))
+        opened = assistant_thread_in(body)
         if opened is not None:
             self._cache.assistants.put((opened.chat, opened.thread), True)
             self._cache.untitled.put((opened.chat, opened.thread), True)
@@ -216,15 +223,6 @@ class _ChatLock:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.users = 0
-
-
-def _parsed_or_none(read: Callable[[], Value | None]) -> Value | None:
-    """Return None for an event that cannot be parsed, so that later events are still handled."""
-    try:
-        return read()
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-        _log.warning("an event was skipped: it cannot be parsed")
-        return None
 
 
 async def _ignoring_errors(call: Coroutine[Any, Any, object]) -> None:

@@ -27,16 +27,25 @@ class LookupKeys:
 
 
 def keys_of(body: Json) -> LookupKeys | None:
-    """Return the keys of any event body; None if it concerns no chat."""
+    """
+    Return the keys of any event body; None if it concerns no chat.
+
+    Raises ValueError for a message, a command or a press that names no chat, and for what is no
+    event.
+    """
     if "command" in body:
-        return _keys(MessageRef.of({}, text_in(body, "channel_id")), text_in(body, "user_id"))
+        return _named(
+            _keys(MessageRef.of({}, text_in(body, "channel_id")), text_in(body, "user_id"))
+        )
     if body.get("type") == "block_actions":
         container = dict_in(body, "container")
         message = dict_in(body, "message")
         chat = text_in(container, "channel_id") or text_in(dict_in(body, "channel"), "id")
         ref = MessageRef.of({**message, **_thread_of(container)}, chat)
-        return _keys(ref, text_in(dict_in(body, "user"), "id"))
-    return _keys_of_event(dict_in(body, "event"))
+        return _named(_keys(ref, text_in(dict_in(body, "user"), "id")))
+
+    keys = _keys_of_event(dict_in(body, "event"))
+    return _named(keys) if _is_speech(body) else keys
 
 
 def keys_of_message(message: Json, channel: str) -> LookupKeys | None:
@@ -61,6 +70,20 @@ def assistant_thread_in(body: Json) -> LookupKeys | None:
         user=text_in(thread, "user_id"),
         kind=Kind.IM,
     )
+
+
+def _is_speech(body: Json) -> bool:
+    """Whether words of a person may be in the event, as far as can be told."""
+    if body.get("type", "event_callback") != "event_callback" or "event" not in body:
+        return False  # a shortcut or a view, which the manifest does not ask for
+    kind = text_in(dict_in(body, "event"), "type")
+    return kind in ("", "message", "app_mention")
+
+
+def _named(keys: LookupKeys | None) -> LookupKeys:
+    if keys is None:
+        raise ValueError("an event that names no chat")
+    return keys
 
 
 def _keys_of_event(event: Json) -> LookupKeys | None:

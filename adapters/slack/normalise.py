@@ -44,9 +44,53 @@ from turngate.gateway.domain.messages import (
 EventIds = tuple[str, ...]
 """Dedupe ids under which the same event may arrive again."""
 
-_TEXT_SUBTYPES = frozenset({"", "file_share", "thread_broadcast", "bot_message", "me_message"})
+_WITHOUT_SPEECH = frozenset(
+    [
+        "assistant_app_thread",
+        "bot_add",
+        "bot_disable",
+        "bot_enable",
+        "bot_remove",
+        "channel_archive",
+        "channel_canvas_updated",
+        "channel_convert_to_private",
+        "channel_convert_to_public",
+        "channel_join",
+        "channel_leave",
+        "channel_name",
+        "channel_posting_permissions",
+        "channel_purpose",
+        "channel_topic",
+        "channel_unarchive",
+        "document_mention",
+        "ekm_access_denied",
+        "file_mention",
+        "group_archive",
+        "group_join",
+        "group_leave",
+        "group_name",
+        "group_posting_permissions",
+        "group_purpose",
+        "group_topic",
+        "group_unarchive",
+        "huddle_thread",
+        "joiner_notification",
+        "joiner_notification_for_inviter",
+        "message_replied",
+        "pinned_item",
+        "reminder_add",
+        "reminder_delete",
+        "sh_room_created",
+        "sh_room_shared",
+        "slackbot_response",
+        "tabbed_canvas_updated",
+        "tombstone",
+        "unpinned_item",
+    ]
+)
 """
-Message subtypes with text of a user or bot. All others report changes of the chat.
+Message subtypes that report a change of the chat, with words of Slack:
+https://docs.slack.dev/reference/events/message. Any other may have words of a person.
 """
 
 _BANG_COMMAND = re.compile(r"!(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?=\s|$)")
@@ -59,6 +103,8 @@ def normalise(
     """
     Return the inbound message, or None if the event is not for the gateway (a user joined, the bot
     wrote it, another workspace).
+
+    Raises ValueError for what is no event of Slack.
     """
     if not me.is_addressed_by(body):
         return None
@@ -67,6 +113,8 @@ def normalise(
     if body.get("type") == "block_actions":
         return _from_button(body, me, known, now)
 
+    if not text_in(dict_in(body, "event"), "type"):
+        raise ValueError("an event without a type")
     number = text_in(body, "event_id")
     return _from_event(dict_in(body, "event"), (f"event:{number}",) if number else (), me, known)
 
@@ -105,8 +153,10 @@ def _from_message(
     message: Json, ref: MessageRef, event_ids: EventIds, me: BotIdentity, known: EventContext
 ) -> InboundMessage | None:
     author = Author.of(message)
-    if text_in(message, "subtype") not in _TEXT_SUBTYPES or author.is_self(me) or not ref.ts:
+    if text_in(message, "subtype") in _WITHOUT_SPEECH or author.is_self(me):
         return None
+    if not ref.ts:
+        raise ValueError("a message without a timestamp")
 
     own = own_text_of(message)
     forwarded = forwarded_text_in(message)

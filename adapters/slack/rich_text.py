@@ -7,7 +7,7 @@ Slack: https://docs.slack.dev/reference/block-kit/blocks/rich-text-block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from turngate.adapters.slack.json_fields import (
     Json,
@@ -26,17 +26,49 @@ from turngate.adapters.slack.mrkdwn import (
 
 _STYLES = (("code", "`"), ("strike", "~~"), ("italic", "_"), ("bold", "**"))
 _DEEPEST_LIST = 8
-# Blocks without text do not count as unknown, so that the text of the others is kept.
-_WITHOUT_TEXT = frozenset({"divider", "actions"})
-_WITH_TEXT = frozenset({"rich_text", "section", "header", "context", "markdown", "image", "table"})
+_WITHOUT_TEXT = frozenset({"divider", "actions", "context_actions"})
+_KNOWN = frozenset({"rich_text", "section", "header", "context", "markdown", "image", "table"})
+# Fields that hold no words, in blocks and elements of any type.
+_NO_WORDS = frozenset(
+    [
+        "type",
+        "style",
+        "verbatim",
+        "emoji",
+        "format",
+        "unicode",
+        "hash",
+        "language",
+        "color",
+        "indent",
+        "border",
+        "offset",
+        "id",
+        "url",
+        "ts",
+        "icon",
+        "alignment",
+        "size",
+        "width",
+        "height",
+        "mode",
+        "status",
+        "range",
+    ]
+)
+_NO_WORDS_ENDINGS = ("_id", "_url", "_ts", "_type", "_format", "_name")
+_DEEPEST = 20
 
 
 def markdown_of(blocks: Sequence[Json]) -> str | None:
-    """Return the text of the blocks; None if there are none or if one is of an unknown type."""
-    written = [block for block in blocks if text_in(block, "type") not in _WITHOUT_TEXT]
-    if not written or any(text_in(block, "type") not in _WITH_TEXT for block in written):
-        return None
+    """Return the text of the blocks; None if there is none."""
+    written = (block for block in blocks if text_in(block, "type") not in _WITHOUT_TEXT)
     return "\n\n".join(filter(None, map(_block, written))) or None
+
+
+def are_known(blocks: Sequence[Json]) -> bool:
+    """Whether the text of the blocks is complete: none is of a type that is newer than this."""
+    return all(text_in(block, "type") in _KNOWN | _WITHOUT_TEXT for block in blocks)
 
 
 def mentioned_in(blocks: Sequence[Json]) -> Iterator[str]:
@@ -60,11 +92,31 @@ def _block(block: Json) -> str:
         case "header":
             return f"# {_text(dict_in(block, 'text'))}"
         case "image":
-            return _text(block)
+            return "\n".join(filter(None, [_text(dict_in(block, "title")), _text(block)]))
         case "table":
             return "\n".join(_rows(block))
 
-    return text_in(block, "text")
+    return _words_of(block)
+
+
+def _words_of(value: object, depth: int = _DEEPEST) -> str:
+    """Return all words in a block or an element of an unknown type, each on a line."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        if value.get("type") == "mrkdwn":
+            return _text(value)
+        inner = [each for name, each in value.items() if _may_have_words(name)]
+    else:
+        inner = list(value) if isinstance(value, list | tuple) else []
+    found = (_words_of(each, depth - 1) for each in inner) if depth else ()
+    return "\n".join(filter(None, found))
+
+
+def _may_have_words(field: object) -> bool:
+    return (
+        isinstance(field, str) and field not in _NO_WORDS and not field.endswith(_NO_WORDS_ENDINGS)
+    )
 
 
 def _rows(table: Json) -> Iterator[str]:
@@ -141,7 +193,7 @@ def _piece(piece: Json, *, marked: bool) -> str:
         case "emoji":
             return _emoji(piece)
 
-    return text_in(piece, "text", "fallback", "value")
+    return text_in(piece, "text", "fallback", "value") or _words_of(piece)
 
 
 def _styled(text: str, style: Json) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -29,15 +28,18 @@ from turngate.adapters.slack.api import (
     required_text,
     translated_errors,
 )
+from turngate.adapters.slack.json_fields import Json
 from turngate.gateway.domain.backoff import Backoff
 from turngate.gateway.domain.errors import (
     Retryable,
     Throttled,
+    TurngateError,
     Undeliverable,
     Unreachable,
 )
 
 Progress = Callable[[], None]
+SetAside = Callable[[Json], Awaitable[None]]
 
 _SOCKET_MODE_HINT = (
     "is Socket Mode switched on in the app's settings, and has the app token the "
@@ -54,14 +56,18 @@ _DISCONNECT_REASONS = {
     "app token",
 }
 
-_log = logging.getLogger(__name__)
-
 
 async def listen_by_socket(
-    account: Account, api: Api, app: AsyncApp, timeouts: Timeouts, progress: Progress
+    account: Account,
+    api: Api,
+    app: AsyncApp,
+    timeouts: Timeouts,
+    progress: Progress,
+    set_aside: SetAside,
 ) -> None:
     """
-    Receive events until cancelled. `progress` is called for every frame received.
+    Receive events until cancelled. `progress` is called for every frame received, `set_aside` with
+    events that cannot be dispatched.
 
     Raises Unauthorized, and Retryable when a connection fails or ends unexpectedly.
     """
@@ -71,7 +77,8 @@ async def listen_by_socket(
         began = asyncio.get_running_loop().time()
         async with _connected(api, url, timeouts) as socket:
             try:
-                await _Connection(socket, app, timeouts, progress).run_until_replaced()
+                connection = _Connection(socket, app, timeouts, progress, set_aside)
+                await connection.run_until_replaced()
             except Unreachable:
                 await _check_authorized(api)
                 raise
@@ -135,12 +142,18 @@ class _Connection:
     """One socket from its hello to its end."""
 
     def __init__(
-        self, socket: ClientWebSocketResponse, app: AsyncApp, timeouts: Timeouts, progress: Progress
+        self,
+        socket: ClientWebSocketResponse,
+        app: AsyncApp,
+        timeouts: Timeouts,
+        progress: Progress,
+        set_aside: SetAside,
     ) -> None:
         self._socket = socket
         self._app = app
         self._timeouts = timeouts
         self._progress = progress
+        self._set_aside = set_aside
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_replaced = False
 
@@ -184,13 +197,13 @@ class _Connection:
             self._on_disconnect(message)
             raise Retryable("Slack asked for another connection")
 
-        request = _request(message)
-        if request is None and message.get("type") != "hello":
+        is_event = _is_envelope(message)
+        if not is_event and message.get("type") != "hello":
             return False
 
         self._progress()
-        if request is not None:
-            self._start(request)
+        if is_event:
+            self._start(message)
 
         return True
 
@@ -214,9 +227,9 @@ class _Connection:
             message = _parsed(frame.data)
             if message.get("type") == "disconnect":
                 self._on_disconnect(message)
-            elif (request := _request(message)) is not None:
+            elif _is_envelope(message):
                 self._progress()
-                self._start(request)
+                self._start(message)
 
     def _on_disconnect(self, message: dict[str, Any]) -> None:
         reason = str(message.get("reason"))
@@ -225,31 +238,41 @@ class _Connection:
             raise Retryable(_DISCONNECT_REASONS[reason])
         self._is_replaced = True
 
-    def _start(self, request: SocketModeRequest) -> None:
+    def _start(self, envelope: dict[str, Any]) -> None:
         """
         Handle an envelope in a task. Tasks start in creation order, so each enters its chat's queue
         in order of arrival.
         """
-        task = asyncio.create_task(self._acknowledge_once_stored(request))
+        task = asyncio.create_task(self._acknowledge_once_stored(envelope))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _acknowledge_once_stored(self, request: SocketModeRequest) -> None:
-        if await self._is_settled(request):
-            acknowledgement = SocketModeResponse(envelope_id=request.envelope_id)
+    async def _acknowledge_once_stored(self, envelope: dict[str, Any]) -> None:
+        if await self._is_settled(envelope):
+            acknowledgement = SocketModeResponse(envelope_id=envelope["envelope_id"])
             await self._send(self._socket.send_str(json.dumps(acknowledgement.to_dict())))
 
-    async def _is_settled(self, request: SocketModeRequest) -> bool:
-        """
-        Whether the event is stored or never will be. An event that bolt cannot parse is
-        acknowledged, or it would be resent endlessly.
-        """
+    async def _is_settled(self, envelope: dict[str, Any]) -> bool:
+        """Whether the event is stored or never will be."""
+        payload = envelope.get("payload")
+        if not isinstance(payload, dict):
+            return await self._is_set_aside(envelope)
+
+        request = SocketModeRequest(
+            type=envelope["type"], envelope_id=envelope["envelope_id"], payload=payload
+        )
         try:
             response = await run_async_bolt_app(self._app, request)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            _log.warning("an event was skipped: it cannot be parsed")
-            return True
+        except Exception:  # noqa: BLE001 - bolt reads some fields without looking at their type
+            return await self._is_set_aside(payload)
         return bool(response.status == 200)
+
+    async def _is_set_aside(self, event: dict[str, Any]) -> bool:
+        try:
+            await self._set_aside(event)
+        except TurngateError:
+            return False
+        return True
 
     async def _send(self, sending: Awaitable[object]) -> None:
         """
@@ -279,12 +302,6 @@ def _parsed(text: str) -> dict[str, Any]:
     return message if isinstance(message, dict) else {}
 
 
-def _request(message: dict[str, Any]) -> SocketModeRequest | None:
-    is_whole = isinstance(message.get("envelope_id"), str) and isinstance(
-        message.get("payload"), dict
-    )
-    return (
-        SocketModeRequest.from_dict(message)
-        if is_whole and isinstance(message.get("type"), str)
-        else None
-    )
+def _is_envelope(message: dict[str, Any]) -> bool:
+    """Whether the frame has an event, which can be acknowledged by the id of its envelope."""
+    return isinstance(message.get("envelope_id"), str) and isinstance(message.get("type"), str)

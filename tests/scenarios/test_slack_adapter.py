@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -1076,6 +1077,82 @@ async def test_connections_that_slack_ends_at_once_are_opened_with_growing_pause
     assert not running.done()
     running.cancel()
     await asyncio.wait({running})
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "message", "user": ANN, "text": "words", "channel": "D71001"},
+        {"type": "message", "user": ANN, "text": "words", "channel": ["D71001"], "ts": "1.000001"},
+        {"type": "message", "text": "words", "channel": "D71001", "ts": "99999999999999.000001"},
+    ],
+    ids=["no time", "no place", "no such time"],
+)
+async def test_an_event_that_cannot_be_converted_is_kept_as_it_came(
+    at: Scene, event: dict[str, object]
+) -> None:
+    """It was acknowledged and forgotten. The account goes on, and an operator may try it again."""
+    ear = Ear()
+    async with at.listening(ear):
+        await at.sim.do("tell", event=event)
+        await at.say("and on it goes")
+        kept, after = await ear.until_heard(2)
+        await at.sim.until(at.all_is_acknowledged)
+
+    assert (kept.kind, after.text) == (MessageKind.UNREADABLE, "and on it goes")
+    assert kept.raw is not None
+    assert json.loads(kept.raw)["event"]["text"] == "words"
+    assert kept.event_ids == (f"event:{json.loads(kept.raw)['event_id']}",)
+    assert kept.text == ""
+    with pytest.raises(ValueError, match="cannot be converted"):
+        await at.adapter.read_again(kept.raw)
+
+
+async def test_what_was_kept_is_converted_once_it_can_be(at: Scene) -> None:
+    body = {"type": "event_callback", "event_id": "Ev1", "team_id": "T0001"}
+    event = {"type": "message", "user": ANN, "text": "words", "channel": "D71001"}
+
+    message = await at.adapter.read_again(
+        json.dumps({**body, "event": {**event, "ts": "1790000000.000100"}})
+    )
+    nothing = await at.adapter.read_again(
+        json.dumps({**body, "event": {"type": "team_join", "user": {"id": ANN}}})
+    )
+    of_history = await at.adapter.read_again(
+        json.dumps({"history_of": "D71001", "message": {**event, "ts": "1790000000.000100"}})
+    )
+
+    assert message is not None
+    assert of_history is not None
+    assert nothing is None
+    assert (message.text, of_history.text, message.id) == ("words", "words", "1790000000.000100")
+    for raw in ("no JSON", "[]"):
+        with pytest.raises(ValueError, match=r"JSON|Expecting"):
+            await at.adapter.read_again(raw)
+
+
+async def test_what_the_library_cannot_read_is_kept_too(at: Scene) -> None:
+    ear = Ear()
+    async with at.listening(ear):
+        at_slack = at.sim.do("tell_raw", payload={"type": "event_callback", "event": "words"})
+        await at_slack
+        await at.sim.do("tell_raw", payload=["words"])
+        await at.say("and on it goes")
+        heard = await ear.until_heard(3)
+        await at.sim.until(at.all_is_acknowledged)
+
+    kept = [each for each in heard if each.kind is MessageKind.UNREADABLE]
+    assert len(kept) == 2
+    assert all("words" in str(each.raw) for each in kept)
+
+
+async def test_a_message_of_a_history_that_cannot_be_converted_is_kept_as_well(at: Scene) -> None:
+    await at.say("words", id="999999999999.000001")
+    await at.say("and on it goes")
+
+    found = [message async for message in at.adapter.catch_up(LONG_AGO)]
+
+    assert {each.kind for each in found} == {MessageKind.UNREADABLE, MessageKind.NEW}
 
 
 async def test_a_login_page_is_not_taken_for_a_file(at: Scene) -> None:

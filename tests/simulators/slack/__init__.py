@@ -44,6 +44,7 @@ by its id (D: im, G: mpim, else a channel) unless `open` says otherwise. `accoun
     assistant {chat, user, context?}                     -> {id}; the assistant's pane is opened: a
     thread in the DM, for apps of the view "assistant" only
     tell {event}                                         any other event, as it is: {type, ...}
+    tell_raw {payload}                                   an envelope with anything in it
     open {chat, type?, name?, user?, members?}           type: im, mpim, channel, private
     person {user, name?, real_name?, bot?, deleted?}
     block {chat}, unblock {chat}                         nothing is taken from the bot any more

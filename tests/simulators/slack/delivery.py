@@ -47,7 +47,7 @@ class Event:
     @property
     def event_id(self) -> str:
         """As Slack calls it; commands and presses have none."""
-        return str(self.payload.get("event_id", ""))
+        return str(self.payload.get("event_id", "")) if isinstance(self.payload, dict) else ""
 
     def facts(self, attempt: int) -> dict[str, object]:
         """What is recorded of an attempt, and what a fault can be about."""

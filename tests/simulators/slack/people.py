@@ -60,6 +60,7 @@ class People:
             "home": Deed(act=self._home, required=_WHO, optional={"tab": str}),
             "assistant": Deed(act=self._assistant, required=_WHO, optional={"context": dict}),
             "tell": Deed(act=self._tell, required={"event": dict}),
+            "tell_raw": Deed(act=self._tell_raw, optional={"payload": object}),
             "open": Deed(act=self._open, required={"chat": str}, optional=_PLACE),
             "person": Deed(
                 act=self._person,
@@ -188,6 +189,10 @@ class People:
         if not isinstance(event.get("type"), str):
             raise rules.No("an event has a type", rules.PEOPLE)
         return {"id": self._telling.anything(bot, event).id}
+
+    async def _tell_raw(self, server: Server, bot: Bot, call: Call) -> Json:
+        """What Slack never sends, at least today."""
+        return {"id": self._telling.raw(bot, call.parameters.get("payload")).id}
 
     async def _open(self, server: Server, bot: Bot, call: Call) -> Json:
         """The chat exists, though nobody has said anything there."""

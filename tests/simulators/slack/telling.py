@@ -189,6 +189,11 @@ class Telling:
             bot, self._wrapped(bot, told), kind=event["type"], chat=chat, id=at
         )
 
+    def raw(self, bot: Bot, payload: Any) -> Event:
+        """An envelope with anything in it."""
+        at = self._server.clock.tick()
+        return self._courier.hand_out(bot, payload, kind="raw", chat="", id=at)
+
     def _hidden(self, bot: Bot, message: Message, event: Json, *, own: bool) -> None:
         at = self._server.clock.tick()
         told = {"type": "message", "hidden": True, "ts": at, **event}
