@@ -42,7 +42,8 @@ def keys_of(body: Json) -> LookupKeys | None:
         message = dict_in(body, "message")
         chat = text_in(container, "channel_id") or text_in(dict_in(body, "channel"), "id")
         ref = MessageRef.of({**message, **_thread_of(container)}, chat)
-        return _named(_keys(ref, text_in(dict_in(body, "user"), "id")))
+        keys = _keys(ref, text_in(dict_in(body, "user"), "id"))
+        return keys if "view" in body else _named(keys)
 
     keys = _keys_of_event(dict_in(body, "event"))
     return _named(keys) if _is_speech(body) else keys

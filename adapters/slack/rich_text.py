@@ -56,7 +56,7 @@ _NO_WORDS = frozenset(
         "range",
     ]
 )
-_NO_WORDS_ENDINGS = ("_id", "_url", "_ts", "_type", "_format", "_name")
+_NO_WORDS_ENDINGS = ("_id", "_url", "_ts", "_type", "_format")
 _DEEPEST = 20
 
 
