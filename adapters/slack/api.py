@@ -87,6 +87,7 @@ _ADVICE = {
     "channel_not_found": "chat not found, or the bot is not in it",
     "not_in_channel": "the bot is not in this channel; invite it with /invite",
     "is_archived": "the channel is archived; unarchive it first",
+    "user_not_in_channel": "whoever gave the command is not in this channel",
     "messages_tab_disabled": "the app takes no direct messages; switch on the Messages tab under "
     "App Home",
     "cannot_dm_bot": "this is a bot, and bots take no direct messages",
@@ -137,6 +138,7 @@ _ERROR_TYPES: Mapping[str, type[Undeliverable]] = {
     "channel_not_found": ChatNotWritable,
     "not_in_channel": ChatNotWritable,
     "is_archived": ChatNotWritable,
+    "user_not_in_channel": ChatNotWritable,
 }
 
 

@@ -85,6 +85,8 @@ class Cache:
         """By direct chat: the thread of the newest message."""
         self.statuses: BoundedCache[str] = BoundedCache()
         """By direct chat: the thread in which a status was shown last."""
+        self.commands: BoundedCache[str] = BoundedCache(1000)
+        """By message id of a slash command: its name."""
         self.response_urls: BoundedCache[str] = BoundedCache(1000)
         """By message id of the command."""
         self.streams: BoundedCache[OpenStream] = BoundedCache(1000)

@@ -13,6 +13,7 @@ from typing import Any
 
 from turngate.adapters.slack.account import Account
 from turngate.adapters.slack.api import Api, required_text
+from turngate.adapters.slack.app.slash import command_of
 from turngate.adapters.slack.cache import Cache
 from turngate.adapters.slack.events import Events, Unreadable
 from turngate.adapters.slack.identity import BotIdentity
@@ -149,7 +150,7 @@ class Intake:
         return None
 
     async def _store(self, message: InboundMessage, body: Json) -> None:
-        self._note_response_url(body, message)
+        self._note_command(body, message)
         self._threads.note(message)
         # A refused event will never be stored, so it counts as handled.
         with suppress(Refused):
@@ -183,10 +184,13 @@ class Intake:
             self._cache.assistants.put((opened.chat, opened.thread), True)
             self._cache.untitled.put((opened.chat, opened.thread), True)
 
-    def _note_response_url(self, body: Json, message: InboundMessage) -> None:
+    def _note_command(self, body: Json, message: InboundMessage) -> None:
+        """Remember how a command can be answered."""
         url = body.get("response_url")
         if isinstance(url, str):
             self._cache.response_urls.put(message.id, url)
+        if "command" in body:
+            self._cache.commands.put(message.id, command_of(text_in(body, "command")))
 
     def _join(self, message: InboundMessage) -> None:
         """

@@ -93,6 +93,9 @@ Message subtypes that report a change of the chat, with words of Slack:
 https://docs.slack.dev/reference/events/message. Any other may have words of a person.
 """
 
+SLASH_COMMAND = "command-"
+"""Begins the id of a slash command, which is no message."""
+
 _BANG_COMMAND = re.compile(r"!(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?=\s|$)")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -276,7 +279,7 @@ def _from_command(
     author = Author(user=text_in(body, "user_id"), name=text_in(body, "user_name") or None)
 
     return InboundMessage(
-        id=f"command-{trigger}",
+        id=f"{SLASH_COMMAND}{trigger}",
         event_ids=(f"command:{trigger}",),
         source=source_of(ref, author, me, known),
         sent_at=now,

@@ -2,14 +2,15 @@
 Outgoing messages: answers, edits, questions with buttons, status and reactions.
 
 A message is sent once. If Slack rejects an optional part of it (the formatting, a deleted thread),
-it was not sent and is sent again without that part. Where the bot cannot write, a command is
-answered through its response URL.
+it was not sent and is sent again without that part. A slash command in a channel is answered for
+its user only, through its response URL where the bot cannot write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from turngate.adapters.slack.api import (
@@ -20,6 +21,7 @@ from turngate.adapters.slack.api import (
     required_text,
     translated_errors,
 )
+from turngate.adapters.slack.app.slash import hint_for
 from turngate.adapters.slack.cache import Cache
 from turngate.adapters.slack.emoji import name_of
 from turngate.adapters.slack.markup import (
@@ -30,10 +32,11 @@ from turngate.adapters.slack.markup import (
     question_blocks,
     size,
 )
+from turngate.adapters.slack.normalise import SLASH_COMMAND
 from turngate.adapters.slack.part_metadata import metadata_of
 from turngate.adapters.slack.threads import Threads
 from turngate.gateway.domain.errors import Undeliverable, Unreachable
-from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.messages import ChatType, SessionSource
 from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.clock import Clock
 
@@ -52,9 +55,12 @@ class Sender:
     async def send(self, part: Part) -> Sent:
         """Send the part as a new message, with its buttons if it has any."""
         _check_size(part)
+        is_private = _is_private(part)
+        if is_private:
+            part = self._with_hint(part)
 
         try:
-            sent = await self._posted(part)
+            sent = await (self._whispered(part) if is_private else self._posted(part))
         except ChatNotWritable:
             url = self._cache.response_urls.get(part.reply_to)
             if url is None:
@@ -152,6 +158,30 @@ class Sender:
         )
         return Sent(message_id=required_text(answer, "ts"), at=self._clock.now())
 
+    def _with_hint(self, part: Part) -> Part:
+        """Say in a channel that the command concerned no thread."""
+        hint = hint_for(self._cache.commands.get(part.reply_to) or "stop")
+        if part.target.chat_type is not ChatType.CHANNEL or part.ordinal or not hint:
+            return part
+        text = f"{part.text}\n\n{hint}"
+        return replace(part, text=text) if size(text) <= LARGEST_MARKDOWN else part
+
+    async def _whispered(self, part: Part) -> Sent:
+        """Post for one user only. It cannot be edited and is in no history."""
+        try:
+            return await self._whisper(part, _formatted(part))
+        except FormattingRefused:
+            return await self._whisper(part, _unformatted(part))
+
+    async def _whisper(self, part: Part, words: Mapping[str, Any]) -> Sent:
+        text = {name: value for name, value in words.items() if name != "mrkdwn"}
+        request = self._api.client.chat_postEphemeral(
+            channel=chat_of(part.target), user=part.target.user_id or "", **text
+        )
+        answer = await self._api.answer(request)
+        message_id = f"ephemeral-{required_text(answer, 'message_ts')}"
+        return Sent(message_id=message_id, at=self._clock.now())
+
     async def _respond(self, part: Part, url: str) -> Sent:
         """
         Answer a command through its response URL, visible to its user only.
@@ -178,6 +208,19 @@ def chat_of(target: SessionSource) -> str:
     if not target.chat_id:
         raise Undeliverable("there is no chat to write to")
     return target.chat_id
+
+
+def _is_private(part: Part) -> bool:
+    """
+    Whether the part answers a slash command where others read along. A question is posted: its
+    message is edited once it was answered.
+    """
+    return (
+        (part.reply_to or "").startswith(SLASH_COMMAND)
+        and part.target.chat_type is not ChatType.DM
+        and part.target.user_id is not None
+        and not part.buttons
+    )
 
 
 def _check_size(part: Part) -> None:

@@ -546,6 +546,54 @@ async def test_a_command_is_answered_where_the_bot_may_not_write(at: Scene) -> N
     assert (shown["text"], shown["ephemeral_to"]) == ("Here is & help", ANN)
 
 
+@pytest.mark.parametrize(
+    ("command", "hint"), [("/stop", "write `!stop`"), ("/turngate-status", "`!status`")]
+)
+async def test_a_slash_command_in_a_channel_is_answered_in_private_and_with_what_works_in_threads(
+    at: Scene, command: str, hint: str
+) -> None:
+    """Finding M6: it concerns a conversation that no message ever has, as Slack names no thread."""
+    ear = Ear()
+    async with at.listening(ear):
+        await at.sim.do("command", chat=CHANNEL.chat_id, user=ANN, command=command)
+        (message,) = await ear.until_heard()
+        await at.adapter.send(replace(part(message.source, "**Done.**"), reply_to=message.id))
+
+    (shown,) = await at.sim.messages()
+    assert shown["ephemeral_to"] == ANN
+    assert shown["format"] == "markdown"
+    assert shown["text"].startswith("**Done.**")
+    assert hint in shown["text"]
+
+
+async def test_what_concerns_no_conversation_and_what_a_direct_chat_says_has_no_such_hint(
+    at: Scene,
+) -> None:
+    ear = Ear()
+    async with at.listening(ear):
+        await at.sim.do("command", chat=CHANNEL.chat_id, user=ANN, command="/usage")
+        await at.sim.do("command", chat=at.here.chat_id, user=at.here.user_id, command="/stop")
+        for message in await ear.until_heard(2):
+            await at.adapter.send(replace(part(message.source, "Done."), reply_to=message.id))
+
+    shown = {message["chat"]: message for message in await at.sim.messages()}
+    assert {message["text"] for message in shown.values()} == {"Done."}
+    assert shown[CHANNEL.chat_id]["ephemeral_to"] == ANN
+    assert shown[at.here.chat_id]["ephemeral_to"] is None, "nobody else reads there"
+
+
+async def test_a_private_answer_whose_formatting_is_refused_is_plain(at: Scene) -> None:
+    ear = Ear()
+    async with at.listening(ear):
+        await at.sim.do("command", chat=CHANNEL.chat_id, user=ANN, command="/usage")
+        (message,) = await ear.until_heard()
+        await at.sim.fault("unparsable")
+        await at.adapter.send(replace(part(message.source, "a & b"), reply_to=message.id))
+
+    (shown,) = await at.sim.messages()
+    assert (shown["text"], shown["ephemeral_to"]) == ("a & b", ANN)
+
+
 async def test_a_command_that_was_given_too_long_ago_cannot_be_answered_there(at: Scene) -> None:
     ear = Ear()
     await at.sim.do("remove_bot", chat=CHANNEL.chat_id)

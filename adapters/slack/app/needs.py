@@ -19,6 +19,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "auth.test": (),
     "bots.info": ("users:read",),
     "chat.appendStream": ("chat:write",),
+    "chat.postEphemeral": ("chat:write",),
     "chat.postMessage": ("chat:write",),
     "chat.startStream": ("chat:write",),
     "chat.stopStream": ("chat:write",),

@@ -21,6 +21,7 @@ rejected.
 """
 
 _PREFIX = "turngate-"
+_OF_NO_CONVERSATION = frozenset({"help", "start", "pair", "usage"})
 
 
 def slash_for(command: str) -> str:
@@ -29,6 +30,19 @@ def slash_for(command: str) -> str:
     _.
     """
     return f"/{_PREFIX}{command}" if command in TAKEN else f"/{command}"
+
+
+def hint_for(command: str) -> str:
+    """
+    Return what to add to the answer of a slash command in a channel, where every conversation is a
+    thread: Slack does not say in which thread the command was given. Empty if it concerns none.
+    """
+    if command in _OF_NO_CONVERSATION:
+        return ""
+    return (
+        "Slack does not say in which thread a slash command was given, so this concerned no thread "
+        f"of this channel. In the thread, write `!{command}`."
+    )
 
 
 def command_of(slash: str) -> str:
