@@ -9,6 +9,7 @@ setting.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -31,6 +32,12 @@ from tests import specifications
 from tests.simulators.common import Simulator
 from tests.simulators.running import PATIENCE, Remote, as_process, in_process
 from tests.simulators.slack import Settings, Slack
+from tests.simulators.slack.samples import Maker, kinds
+from tests.simulators.slack.specified import (
+    troubles_of_answer,
+    troubles_of_event,
+    troubles_of_request,
+)
 from tests.simulators.slack.tiers import TIERS
 
 DM, ROOM = "D1", "C1"
@@ -1776,3 +1783,49 @@ def test_the_tiers_are_slack_s_own() -> None:
     }
     tiered = {name for name in Slack()._asked if theirs.get(name, "").startswith("Tier")}
     assert tiered <= set(TIERS)
+
+
+@specifications.NEEDED
+def test_what_slack_never_said_is_found_in_answers_events_and_requests() -> None:
+    """Finding A4: answers had fields that are in no sample of Slack's."""
+    profile = {"id": "B1", "name": "bot", "colour": "red"}
+    posted = {"ok": True, "channel": "C1", "ts": "1.000001", "message": {"bot_profile": profile}}
+    event = {"type": "message", "ts": 1.5, "channel": "C1", "colour": "red"}
+
+    assert troubles_of_answer("chat.postMessage", posted) == [
+        "chat.postMessage.message.bot_profile has colour, which no sample has"
+    ]
+    assert troubles_of_answer("no.such.method", {"x": 1}) == []
+    assert troubles_of_event({"type": "event_callback", "event": event}) == [
+        "Message.event.ts is float, and at Slack str",
+        "Message.event has colour, which no sample has",
+    ]
+    assert troubles_of_event({"type": "event_callback", "event": {"type": "of_tomorrow"}}) == []
+    assert troubles_of_request("chat.update", {"channel": "C1", "colour": "red"}) == [
+        "chat.update takes no colour"
+    ]
+    assert troubles_of_request("chat.appendStream", {"channel": "C1", "chunks": []}) == []
+
+
+@specifications.NEEDED
+@pytest.mark.parametrize("name", ["Message", "MessageChanged", "AppMention", "ReactionAdded"])
+def test_what_slack_recorded_is_as_slack_says_it(name: str) -> None:
+    maker = Maker(seed=3)
+    recorded = json.loads(kinds()[name].read_text(encoding="utf-8"))
+
+    assert troubles_of_event(recorded) == []
+    assert json.dumps(maker.regular(name)) == json.dumps(Maker(seed=3).regular(name))
+
+
+@specifications.NEEDED
+def test_every_type_is_made_with_its_optional_fields_and_without() -> None:
+    maker = Maker(seed=4)
+    fields: dict[str, set[frozenset[str]]] = {}
+    for _ in range(30):
+        for name in kinds():
+            body = maker.regular(name)
+            event = body.get("event") if isinstance(body.get("event"), dict) else body
+            fields.setdefault(name, set()).add(frozenset(event or {}) | frozenset(body))
+
+    assert len(kinds()) > 50
+    assert all(len(each) > 1 for each in fields.values())

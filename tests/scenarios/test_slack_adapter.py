@@ -1127,6 +1127,19 @@ async def test_connections_that_slack_ends_at_once_are_opened_with_growing_pause
     await asyncio.wait({running})
 
 
+async def test_subtypes_and_blocks_of_tomorrow_are_heard(at: Scene) -> None:
+    ear = Ear()
+    heading = {"type": "plain_text", "text": "Heading"}
+    async with at.listening(ear):
+        await at.say("of tomorrow", more={"subtype": "voice_of_tomorrow"})
+        await at.say("", blocks=[{"type": "card_of_tomorrow", "heading": heading}])
+        await at.sim.do("tell", event={"type": "event_of_tomorrow", "channel": at.here.chat_id})
+        await ear.until_heard(2)
+        await at.sim.until(at.all_is_acknowledged)
+
+    assert ear.texts == ["of tomorrow", "Heading"]
+
+
 @pytest.mark.parametrize(
     "event",
     [

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from tests.simulators.common import Simulator
 from tests.simulators.faults import Fault
+from tests.simulators.slack import rules, specified
 from tests.simulators.slack.server import Server
 from tests.simulators.slack.world import Bot
 
@@ -96,8 +97,13 @@ class Courier:
         text: str = "",
         type: str = "events_api",  # noqa: A002
         own: bool = False,
+        invented: bool = False,
     ) -> Event:
-        """From now on this is tried."""
+        """
+        From now on this is tried. What a test has `invented` is not compared with Slack's samples.
+        """
+        for trouble in () if invented else specified.troubles_of_event(payload):
+            self._server.running.note_violation(trouble, rules.SPECIFIED)
         n = len(self.events) + 1
         event = Event(
             n=n,

@@ -93,7 +93,6 @@ class Files:
         return {
             "file": shapes.file(bot, stored, server.url),
             "comments": [],
-            "response_metadata": {"next_cursor": ""},
         }
 
     def _new(self, bot: Bot, **what: Any) -> StoredFile:

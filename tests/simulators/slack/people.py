@@ -335,7 +335,6 @@ def _forwarded(bot: Bot, forward: Mapping[str, Any]) -> dict[str, Any]:
     text = str(forward.get("text", ""))
     return {
         "is_msg_unfurl": True,
-        "is_share": True,
         "author_id": forward.get("user"),
         "author_name": bot.person(str(forward.get("user", "U0"))).real_name,
         "channel_id": forward.get("chat"),

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from aiohttp import web
 
 from tests.simulators.common import METHODS, PARAMETERS, Call, Json, Method, Refusal, Simulator
-from tests.simulators.slack import blocks, gestures, parameters, reading, rules
+from tests.simulators.slack import blocks, gestures, parameters, reading, rules, specified
 from tests.simulators.slack.delivery import EVENT_TYPES, Courier, without_faults_of_events
 from tests.simulators.slack.files import Files
 from tests.simulators.slack.operating import Operating
@@ -217,6 +217,7 @@ class Slack:
                 now = self._server.clock.now()
                 self._server.tiers.count(bot.team, name, now, settings.minute)
             said = await asked.answer(self._server, bot, call)
+            self._compare(call, {"ok": True, **said})  # type: ignore[dict-item]
             scopes = {
                 "x-oauth-scopes": ",".join(sorted(bot.scopes)),
                 "x-accepted-oauth-scopes": ",".join(asked.scopes),
@@ -230,6 +231,13 @@ class Slack:
             optional=optional,
             source=parameters.source(name),
         )
+
+    def _compare(self, call: Call, answer: object) -> None:
+        """Note what is not as in Slack's own samples, of the simulator or of the bot."""
+        for trouble in specified.troubles_of_request(call.method, call.parameters):
+            self._server.running.note_violation(trouble, rules.SPECIFIED, call)
+        for trouble in specified.troubles_of_answer(call.method, answer):
+            self._server.running.note_violation(trouble, rules.SPECIFIED, call)
 
     def _frame(
         self,

@@ -148,7 +148,9 @@ async def bots(server: Server, bot: Bot, call: Call) -> Json:
     """The bot itself, or another one that has said something."""
     wanted = str(call.parameters.get("bot") or bot.bot_id)
     if wanted == bot.bot_id:
-        return {"bot": shapes.bot_profile(bot)}
+        profile = shapes.bot_profile(bot)
+        shown = {name: each for name, each in profile.items() if name != "team_id"}
+        return {"bot": {**shown, "user_id": bot.user}}
     other = bot.people.get(wanted)
     if other is None or not other.is_bot:
         raise rules.No("bot_not_found", rules.PEOPLE_KNOWN)

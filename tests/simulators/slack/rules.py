@@ -99,6 +99,11 @@ TIERS = Rule(
     "tiers",
     source=_DOCS + "apis/web-api/rate-limits: a tier for each method and workspace",
 )
+SPECIFIED = Rule(
+    "specified",
+    source="slackapi/java-slack-sdk: json-logs/samples, and the parameters of its request builder",
+    strict=True,
+)
 EVENTS_URL = Rule(
     "request URL", source=_DOCS + "reference/events/url_verification: the challenge comes back"
 )
@@ -138,6 +143,7 @@ ALL = (
     RESPONSE_URL,
     RATES,
     TIERS,
+    SPECIFIED,
     EVENTS_URL,
     PEOPLE,
 )

@@ -44,7 +44,6 @@ def bot_profile(bot: Bot) -> Json:
         "name": bot.name,
         "updated": 0,
         "app_id": bot.app.id,
-        "user_id": bot.user,
         "icons": {},
         "team_id": bot.team,
     }

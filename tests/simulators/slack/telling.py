@@ -186,13 +186,13 @@ class Telling:
         told = {"event_ts": at, **event}
         chat = str(event.get("channel", ""))
         return self._courier.hand_out(
-            bot, self._wrapped(bot, told), kind=event["type"], chat=chat, id=at
+            bot, self._wrapped(bot, told), kind=event["type"], chat=chat, id=at, invented=True
         )
 
     def raw(self, bot: Bot, payload: Any) -> Event:
         """An envelope with anything in it."""
         at = self._server.clock.tick()
-        return self._courier.hand_out(bot, payload, kind="raw", chat="", id=at)
+        return self._courier.hand_out(bot, payload, kind="raw", chat="", id=at, invented=True)
 
     def _hidden(self, bot: Bot, message: Message, event: Json, *, own: bool) -> None:
         at = self._server.clock.tick()
@@ -214,7 +214,6 @@ class Telling:
         return {
             "token": "verification",
             "team_id": bot.team,
-            "context_team_id": bot.team,
             "api_app_id": bot.app.id,
             "event": event,
             "type": "event_callback",
