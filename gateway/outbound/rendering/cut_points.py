@@ -30,7 +30,11 @@ _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 # What leads to the text below it: a heading, a line in bold, the line under a heading or under the
 # head of a table, a colon.
 _LEADS_ON = re.compile(
-    r" {0,3}#{1,6}[ \t].*|[ \t]*(?:\*\*|__)[^*_]+(?:\*\*|__):?|={2,}|[ \t|:]*-[-| \t:]*|.*[:：][*_]*"
+    r" {0,3}#{1,6}[ \t].*"
+    r"|[ \t]*(?:\*\*|__)[^*_]+(?:\*\*|__):?"
+    r"|={2,}"
+    r"|[ \t|:]*-[-| \t:]*"
+    r"|.*[:：][*_]*"
 )
 _LONGEST_LINE = 500
 _LINE = ("\n",)
