@@ -20,6 +20,9 @@ _MINUTE = timedelta(minutes=1)
 _TIER_2 = Rate(count=20, per=_MINUTE)
 _TIER_3 = Rate(count=50, per=_MINUTE)
 _TIER_4 = Rate(count=100, per=_MINUTE)
+# The status has limits of its own, without a number. A class of its own, so that a pause for it
+# concerns no answer.
+_STATUSES = Rate(count=600, per=_MINUTE)
 
 METHODS: Mapping[CallKind, MethodClass] = {
     CallKind.EDIT: MethodClass(name="chat.update", rate=_TIER_3),
@@ -27,8 +30,9 @@ METHODS: Mapping[CallKind, MethodClass] = {
     CallKind.GROW: MethodClass(name="chat.appendStream", rate=_TIER_4),
     CallKind.FILE: MethodClass(name="files.completeUploadExternal", rate=_TIER_4),
     CallKind.REACTION: MethodClass(name="reactions.add", rate=_TIER_3),
+    CallKind.TYPING: MethodClass(name="assistant.threads.setStatus", rate=_STATUSES),
 }
-"""The method of each kind of call. chat.postMessage is counted by channel, the status leniently."""
+"""The method of each kind of call. chat.postMessage is counted by channel."""
 
 END_OF_STREAM = MethodClass(name="chat.stopStream", rate=_TIER_2)
 """The method of an edit that ends a stream."""

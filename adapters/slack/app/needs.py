@@ -14,7 +14,7 @@ _HISTORY = tuple(f"{kind}:history" for kind in _CHATS)
 _READ = tuple(f"{kind}:read" for kind in _CHATS)
 
 METHODS: Mapping[str, tuple[str, ...]] = {
-    "assistant.threads.setStatus": ("assistant:write",),
+    "assistant.threads.setStatus": ("chat:write",),
     "assistant.threads.setTitle": ("assistant:write",),
     "auth.test": (),
     "bots.info": ("users:read",),

@@ -18,6 +18,7 @@ LONGEST_TEXT = 40_000
 LONGEST_UPDATE = 4_000
 LARGEST_METADATA = 16 * 1024
 MOST_IN_A_ROW = 5
+_OF_THREADS = {"thread_ts", "parent_user_id"}
 
 
 class Posting:
@@ -107,6 +108,8 @@ class Posting:
         left = {} if "markdown_text" in said else {"blocks": message.blocks}
         self.change(bot, message, {**left, **said})
         shown = shapes.message(bot, message, server.url, metadata=True)
+        # Slack does not say in which thread the message stands.
+        shown = {name: each for name, each in shown.items() if name not in _OF_THREADS}
         return {"channel": chat.id, "ts": message.ts, "text": message.text, "message": shown}
 
     async def _delete(self, server: Server, bot: Bot, call: Call) -> Json:
