@@ -13,13 +13,16 @@ from typing import Any
 
 import pytest
 
+from tests import specifications
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import SlackUnderTest
 from tests.fakes import FrozenClock, WrongClock
 from tests.oracle_store import MemoryStore
 from tests.simulators.running import Remote
+from tests.simulators.slack.samples import Maker, kinds
 from turngate.adapters.slack import plugin as slack
 from turngate.adapters.slack.app.needs import EVENTS
+from turngate.adapters.slack.limits import END_OF_STREAM, METHODS
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.agent_events import (
     File,
@@ -44,8 +47,10 @@ from turngate.gateway.domain.messages import (
 )
 from turngate.gateway.domain.outbox import Button
 from turngate.gateway.domain.ports.adapter import (
+    CallKind,
     CatchUpChats,
     MenuEntry,
+    PlatformCall,
     no_chats,
 )
 from turngate.gateway.domain.ports.clock import Clock
@@ -1125,6 +1130,56 @@ async def test_connections_that_slack_ends_at_once_are_opened_with_growing_pause
     assert not running.done()
     running.cancel()
     await asyncio.wait({running})
+
+
+@specifications.NEEDED
+async def test_every_type_of_event_that_slack_has_is_acknowledged_and_stops_nothing(
+    at: Scene,
+) -> None:
+    """Each made of Slack's sample of it, as it may come and with values of wrong types."""
+    maker = Maker(seed=5)
+    dropped = "AppRateLimited"  # Slack dropped events: those are read from the histories
+    of_this_workspace = {"team_id": "T0001", "team": None, "authorizations": []}
+    ear = Ear()
+    async with at.listening(ear):
+        for name in kinds():
+            if name != dropped:
+                for payload in (maker.regular(name), maker.broken(name)):
+                    await at.sim.do("tell_raw", payload={**payload, **of_this_workspace})
+        await at.say("still here")
+        await ear.until(lambda: "still here" in ear.texts)
+        await at.sim.until(at.all_is_acknowledged)
+
+    assert {each.kind for each in ear.heard} > {MessageKind.NEW, MessageKind.UNREADABLE}
+
+
+async def test_a_call_is_of_the_class_of_the_method_that_it_uses(at: Scene) -> None:
+    """Finding H5: Slack counts methods, over all chats of a workspace."""
+    place = replace(CHANNEL, thread_id=await at.say("hello", to=CHANNEL))
+    begun = await at.adapter.begin(part(place, "Hel", 0), ())
+
+    def method(kind: CallKind, message_id: str | None = None) -> str | None:
+        counted = at.adapter.limits.class_of(place, PlatformCall(kind=kind, message_id=message_id))
+        return counted and counted.name
+
+    assert method(CallKind.SEND) is None, "counted by channel"
+    assert method(CallKind.BEGIN) == "chat.startStream"
+    assert method(CallKind.GROW, begun.message_id) == "chat.appendStream"
+    assert method(CallKind.EDIT, "1.000001") == "chat.update"
+    assert method(CallKind.EDIT, begun.message_id) == "chat.stopStream"
+    await at.adapter.edit(part(place, "Hello."), begun.message_id)
+    assert method(CallKind.EDIT, begun.message_id) == "chat.update"
+
+
+@specifications.NEEDED
+def test_the_rates_of_methods_are_slack_s_tiers() -> None:
+    tiers = specifications.load("slack-samples/rate_limit_tiers.json")
+    rates = {"Tier2": 20, "Tier3": 50, "Tier4": 100}
+
+    for counted in (*METHODS.values(), END_OF_STREAM):
+        tier = tiers[counted.name]
+        assert tier not in rates or counted.rate.count == rates[tier]
+        assert counted.rate.per == timedelta(minutes=1)
 
 
 async def test_subtypes_and_blocks_of_tomorrow_are_heard(at: Scene) -> None:
