@@ -28,8 +28,8 @@ class Account:
     """
     One workspace. It is heard by Socket Mode, which needs the app token, or by HTTP.
 
-    `dm_threads`: in a direct chat, too, every message begins a thread. `follow_threads`: in a
-    thread that the bot takes part in it needs no new mention.
+    `dm_threads`: in a direct chat, too, every thread is a session. `follow_threads`: in a thread
+    that the bot takes part in it needs no new mention.
     """
 
     bot_token: str = field(repr=False)

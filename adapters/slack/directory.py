@@ -90,7 +90,7 @@ class Directory:
         return EventContext(
             chat=chat,
             takes_part=kind is not Kind.IM and await self._takes_part(keys, me),
-            is_assistant=kind is Kind.IM and await self._is_assistant(keys),
+            is_assistant=kind is Kind.IM and await self._is_assistant(keys, me),
             names={keys.user: name} if keys.user and name else {},
         )
 
@@ -162,8 +162,9 @@ class Directory:
 
         return known
 
-    async def _is_assistant(self, keys: LookupKeys) -> bool:
-        if keys.thread is None:
+    async def _is_assistant(self, keys: LookupKeys, me: BotIdentity) -> bool:
+        """Whether the thread belongs to the assistant pane, where each is begun by the app."""
+        if keys.thread is None or keys.thread_by not in (None, me.user):
             return False
         known = self._cache.assistants.get((keys.chat, keys.thread))
         if known is None:

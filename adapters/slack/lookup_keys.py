@@ -17,11 +17,12 @@ from turngate.adapters.slack.sources import Author, MessageRef
 class LookupKeys:
     """
     Chat, thread and user of an event. `thread` is set for replies only, never to the message's own
-    ts.
+    ts; `thread_by` is the user who began it, if the event says so.
     """
 
     chat: str
     thread: str | None = None
+    thread_by: str | None = None
     user: str | None = None
     kind: Kind | None = None
 
@@ -97,7 +98,13 @@ def _keys_of_event(event: Json) -> LookupKeys | None:
 
 def _keys(ref: MessageRef, user: str | None) -> LookupKeys | None:
     return (
-        LookupKeys(chat=ref.chat, thread=ref.thread, user=user or None, kind=ref.kind)
+        LookupKeys(
+            chat=ref.chat,
+            thread=ref.thread,
+            thread_by=ref.thread_by,
+            user=user or None,
+            kind=ref.kind,
+        )
         if ref.chat
         else None
     )

@@ -38,12 +38,13 @@ CHAT_TYPES = {
 class MessageRef:
     """
     Position of a message. `thread` is set for replies only, not for the message that starts a
-    thread.
+    thread; `thread_by` is the user who started it.
     """
 
     chat: str
     ts: str = ""
     thread: str | None = None
+    thread_by: str | None = None
     kind: Kind | None = None
     in_assistant: bool = False
 
@@ -52,10 +53,12 @@ class MessageRef:
         """Parse a message; fields of the surrounding event take precedence."""
         own = ts or text_in(message, "ts")
         thread = text_in(message, "thread_ts")
+        is_reply = thread not in ("", own)
         return cls(
             chat=chat,
             ts=own,
-            thread=thread if thread not in ("", own) else None,
+            thread=thread if is_reply else None,
+            thread_by=text_in(message, "parent_user_id") or None if is_reply else None,
             kind=_KINDS.get(kind or text_in(message, "channel_type")),
             in_assistant="assistant_thread" in message,
         )

@@ -676,6 +676,7 @@ async def test_who_asks_in_a_thread_of_a_direct_chat_is_answered_in_it(at: Scene
         (message,) = [each for each in await ear.until_heard(2) if each.id == second]
         asked = replace(part(message.source, "once", 1), reply_to=second)
         await at.adapter.send(asked)
+        assert await at.sim.calls(method="conversations.replies") == [], "the event says it all"
         await at.adapter.show_typing(message.source)
         await at.adapter.hide_typing(message.source)
     async with another(at.sim) as again:

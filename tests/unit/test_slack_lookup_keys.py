@@ -17,7 +17,9 @@ ROOT = "1789999000.000500"
 
 ABOUT = {
     "channel": LookupKeys(chat="C1", user="U2", kind=Kind.CHANNEL),
-    "channel-thread": LookupKeys(chat="C1", thread=ROOT, user="U2", kind=Kind.CHANNEL),
+    "channel-thread": LookupKeys(
+        chat="C1", thread=ROOT, thread_by="U3", user="U2", kind=Kind.CHANNEL
+    ),
     "channel-thread-s-own-beginning": LookupKeys(chat="C1", user="U2", kind=Kind.CHANNEL),
     "channel-mention-as-app-mention": LookupKeys(chat="C1", user="U2"),
     "private-channel": LookupKeys(chat="C2", user="U2", kind=Kind.PRIVATE),
@@ -49,7 +51,7 @@ def test_of_a_history_too() -> None:
     case = raw("history-reply")
 
     assert keys_of_message(case["message"], case["channel"]) == LookupKeys(
-        chat="C1", thread=ROOT, user="U2"
+        chat="C1", thread=ROOT, thread_by="U0BOT", user="U2"
     )
 
 
