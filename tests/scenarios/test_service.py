@@ -30,6 +30,7 @@ from tests.simulators.running import Remote, in_process
 from tests.simulators.telegram import TOKENS, Telegram
 from tests.telegram_daemon import PERSON, bot, config, daemon
 from turngate.gateway.daemon.shutdown import GOES_ON
+from turngate.gateway.daemon.state_dir import take_lock
 
 STRANGER = "72002"
 # The echo agent takes more than a second for so many words.
@@ -41,6 +42,14 @@ async def sim() -> AsyncIterator[Remote]:
     """A platform without rates."""
     async with in_process(Simulator(Telegram())) as remote:
         yield remote
+
+
+@pytest.fixture
+def systemd(tmp_path: Path) -> object:
+    """To be told of what the daemon does."""
+    listener = Listener(tmp_path)
+    yield listener
+    listener.close()
 
 
 async def test_a_turn_that_fits_into_the_drain_is_finished_and_delivered(
@@ -282,6 +291,23 @@ def test_who_finds_the_folder_taken_has_imported_nothing_heavy(tmp_path: Path) -
     }
 
 
+async def test_a_service_that_starts_while_a_command_runs_waits_for_it(
+    systemd: Listener, tmp_path: Path
+) -> None:
+    """Finding R12: with status 73 systemd would never start it again."""
+    state, file = tmp_path / "state", without_web(tmp_path)
+    with take_lock(state, command=True):
+        waiting = started(state, file, NOTIFY_SOCKET=systemd.path)
+        heard = await systemd.until(f"STATUS=Waiting for process {os.getpid()}, a command, to end.")
+        assert "EXTEND_TIMEOUT_USEC=60000000" in heard
+    assert "READY=1" in await systemd.until("READY=1")
+    waiting.terminate()
+    _, log = waiting.communicate(timeout=PATIENCE)
+
+    assert waiting.returncode == 0
+    assert log.count(f"waiting: state folder {state} is in use by process {os.getpid()}") == 1
+
+
 async def test_a_reload_lets_people_in_and_out_without_a_restart(
     sim: Remote, tmp_path: Path
 ) -> None:
@@ -358,14 +384,6 @@ async def test_a_turn_in_progress_does_not_notice_a_reload(sim: Remote, tmp_path
         await until_told(sim, "end")
 
     assert len(await sim.messages()) == 1
-
-
-@pytest.fixture
-def systemd(tmp_path: Path) -> object:
-    """To be told of what the daemon does."""
-    listener = Listener(tmp_path)
-    yield listener
-    listener.close()
 
 
 async def test_the_service_manager_is_told_what_goes_on(
