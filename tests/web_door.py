@@ -11,8 +11,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
+from turngate.adapters.http_server import ConnectionLimits, serving
 from turngate.adapters.screens import Screens
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.agent_events import (
@@ -47,6 +49,7 @@ from turngate.gateway.web import (
     WebDependencies,
     WebServer,
 )
+from turngate.gateway.web.chat import MOST_TABS
 
 COOKIE_KEY = b"k" * 32
 Answer = Callable[[str], AsyncIterator[AgentEvent]]
@@ -251,6 +254,9 @@ def needs_of(door: Door) -> WebDependencies:
         clock=door.pipeline.clock,
         cookie_key=COOKIE_KEY,
         forget=door.forget,
+        serve=partial(
+            serving, shutdown_timeout=2.0, limits=ConnectionLimits(connections=MOST_TABS + 128)
+        ),
     )
 
 

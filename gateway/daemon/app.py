@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import MappingProxyType
 
+from turngate.adapters.http_server import ConnectionLimits, serving
 from turngate.adapters.screens import Screens
 from turngate.config.fields import ListenAddress
 from turngate.config.schema import Config
@@ -83,6 +84,11 @@ from turngate.gateway.turns.quarantine import Quarantine
 from turngate.gateway.turns.questions import Questions
 from turngate.gateway.turns.recorder import TurnRecorder
 from turngate.gateway.web import WebDependencies, WebServer
+from turngate.gateway.web.chat import MOST_TABS
+
+# Less than the five seconds that the whole shutdown has after the drain.
+_WEB_SHUTDOWN_TIMEOUT = 2.0
+_WEB_LIMITS = ConnectionLimits(connections=MOST_TABS + 128)
 
 
 def build_pipeline(
@@ -406,5 +412,6 @@ def _web_server(gateway: Gateway, screens: Screens, listen: ListenAddress, lock:
         clock=gateway.clock,
         cookie_key=read_or_make_key(lock.state.web_key),
         forget=pipeline.attachments.files.forget,
+        serve=partial(serving, shutdown_timeout=_WEB_SHUTDOWN_TIMEOUT, limits=_WEB_LIMITS),
     )
     return WebServer(listen.host, listen.port, dependencies)

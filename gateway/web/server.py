@@ -6,6 +6,7 @@ import errno
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from http import HTTPStatus
 
 from aiohttp import hdrs, web
@@ -22,8 +23,6 @@ from turngate.gateway.web.guard import (
     OneTimeLinks,
 )
 
-# Less than the five seconds that the whole shutdown has after the drain.
-_SECONDS_TO_STOP = 2.0
 _BACKLOG = 256
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -52,7 +51,7 @@ class WebServer:
         self._port = port
         self._dependencies = dependencies
         self._links = OneTimeLinks(dependencies.clock)
-        self._runner: web.AppRunner | None = None
+        self._serving = AsyncExitStack()
 
     @property
     def address(self) -> str:
@@ -74,22 +73,13 @@ class WebServer:
             self._links,
             self._dependencies,
         )
-        # No access log: it would contain the codes of one-time links. No signal handlers: they
-        # belong to the daemon.
-        self._runner = web.AppRunner(
-            routes.application(),
-            access_log=None,
-            handle_signals=False,
-            shutdown_timeout=_SECONDS_TO_STOP,
+        await self._serving.enter_async_context(
+            self._dependencies.serve(routes.application(), listening)
         )
-        await self._runner.setup()
-        await web.SockSite(self._runner, listening).start()
 
     async def stop(self) -> None:
-        """Close the port, then every tab."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        """Close the port, then every tab. Idempotent."""
+        await self._serving.aclose()
 
 
 class _Routes:
