@@ -6,6 +6,7 @@ beside it.
 from __future__ import annotations
 
 import os
+import re
 import select
 import subprocess
 import sys
@@ -47,6 +48,13 @@ def turngate(
         errors="surrogateescape",
         timeout=PATIENCE,
     )
+
+
+def address_in(line: str) -> str:
+    """The web address in the line that a daemon prints when it is up."""
+    found = re.search(r"http://[^/\s]+:\d+", line)
+    assert found is not None, line
+    return found[0]
 
 
 def errors_without_reader(state: Path, *arguments: str, said: str = "") -> str:

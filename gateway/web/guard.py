@@ -61,16 +61,19 @@ class OneTimeLinks:
 class Guard:
     """The checks of one server, which listens on one port."""
 
-    def __init__(self, port: int, cookie_key: bytes, clock: Clock) -> None:
+    def __init__(
+        self, port: int, cookie_key: bytes, clock: Clock, *, host: str = "127.0.0.1"
+    ) -> None:
         # Cookies are shared by all ports of a host, so each server needs its own cookie name.
         self.cookie_name = f"turngate_{port}"
         self._port = port
         self._key = hmac.digest(cookie_key, b"turngate web cookie", "sha256")
         self._clock = clock
-        self._hosts = frozenset(f"{name}:{port}" for name in _LOOPBACK_NAMES)
+        names = {*_LOOPBACK_NAMES, host}
+        self._hosts = frozenset(f"{name}:{port}" for name in names)
         # Browsers omit the default port from the Host header.
         if port == _HTTP_PORT:
-            self._hosts |= frozenset(_LOOPBACK_NAMES)
+            self._hosts |= names
 
     def is_ours(self, host: str) -> bool:
         """Whether a Host header names this server."""

@@ -69,7 +69,12 @@ class WebServer:
         self._port = listening.getsockname()[1]
 
         routes = _Routes(
-            Guard(self._port, self._dependencies.cookie_key, self._dependencies.clock),
+            Guard(
+                self._port,
+                self._dependencies.cookie_key,
+                self._dependencies.clock,
+                host=_bracketed(self._host),
+            ),
             self._links,
             self._dependencies,
         )
@@ -114,10 +119,7 @@ class _Routes:
 
     @web.middleware
     async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check Host, Origin and cookie before the handler; health and metrics need none."""
-        if request.path in health.PATHS:
-            return await handler(request)
-
+        """Check Host, Origin and cookie before the handler; health and metrics need no cookie."""
         try:
             self._guard.check_host(request.host)
             # A WebSocket handshake is a GET that browsers allow across origins, so it is checked

@@ -17,7 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import PATIENCE, ROOT, TURNGATE, environment, turngate
+from tests.commands import (
+    PATIENCE,
+    ROOT,
+    TURNGATE,
+    address_in,
+    environment,
+    in_terminal,
+    turngate,
+)
 from tests.service import (
     Listener,
     reload,
@@ -412,20 +420,33 @@ async def test_ready_does_not_wait_for_a_platform_that_is_down(
         await systemd.until("STATUS=Receiving from this machine alone; telegram/main is")
 
 
-def test_the_one_time_link_is_for_people_and_not_for_a_journal(tmp_path: Path) -> None:
-    file = tmp_path / "web.yaml"
+def test_the_one_time_link_is_for_people_and_not_for_a_log(tmp_path: Path) -> None:
+    """Finding R22: the output of containers, supervisors and nohup is kept and read by others."""
+    state, file = tmp_path / "state", tmp_path / "web.yaml"
     file.write_text("web: {listen: 127.0.0.1:0}\n")
-    running = started(tmp_path / "state", file, NOTIFY_SOCKET=str(tmp_path / "nowhere"))
+    running = started(state, file)
     assert running.stdout is not None
-    assert (
-        running.stdout.readline()
-        == "The gateway runs. `turngate web link` makes a link for a browser on this machine.\n"
+    told = running.stdout.readline()
+    assert told == (
+        f"The gateway runs at {address_in(told)}. `turngate web link` makes a link for a browser "
+        "on this machine.\n"
     )
+    asked = turngate(state, "web", "link")
     running.terminate()
     output, log = running.communicate(timeout=PATIENCE)
 
     assert running.returncode == 0
     assert "code=" not in output + log
+    assert "/enter?code=" in asked.stdout
+
+
+def test_a_terminal_shows_the_one_time_link(tmp_path: Path) -> None:
+    """Finding R22."""
+    file = tmp_path / "web.yaml"
+    file.write_text("web: {listen: 127.0.0.1:0}\n")
+    with in_terminal(tmp_path / "state", "run", "--config", str(file)) as terminal:
+        terminal.wait_for("/enter?code=")
+        terminal.wait_for("The link works once")
 
 
 async def test_a_notify_socket_that_nobody_reads_is_no_reason_to_fail(
