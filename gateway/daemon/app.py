@@ -63,7 +63,7 @@ from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.inbound.admission import Admission
 from turngate.gateway.inbound.background_messages import BackgroundMessages
 from turngate.gateway.inbound.edits import Edits
-from turngate.gateway.inbound.pairing import Pairing
+from turngate.gateway.inbound.pairing import MOST_PENDING, Pairing
 from turngate.gateway.observability.metrics import METRICS_TYPE
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
@@ -103,6 +103,7 @@ def build_pipeline(
     lane_rules: LaneRules,
     delivery_rules: DeliveryRules,
     max_parts: int = 20,
+    pairing_codes: int = MOST_PENDING,
 ) -> Pipeline:
     """Build every object that takes part in the life of a message."""
     # Turns and deliveries wait while the store is unavailable. Sweep, health and control verbs get
@@ -110,7 +111,7 @@ def build_pipeline(
     store = waiting(store, observer)
     delivery = Delivery(delivery_rules, accounts, store, clock, observer, tasks)
     splitter = Splitter(accounts=accounts, files=files, observer=observer, most_parts=max_parts)
-    pairing = Pairing(store, policy.pairing_key, delivery.enqueue)
+    pairing = Pairing(store, policy.pairing_key, delivery.enqueue, most_pending=pairing_codes)
     billing = Billing(policy, store, observer, clock)
     compaction = Compaction(policy, store, observer, clock, billing, tasks)
 
@@ -239,6 +240,7 @@ async def running(
             lane_rules=lane_rules(config),
             delivery_rules=delivery_rules(config),
             max_parts=config.delivery.max_parts,
+            pairing_codes=config.access.pairing_codes,
         )
         gateway = _build_gateway(config, lock, store, pool, pipeline, tasks)
         gateway.supervise(accounts)
