@@ -16,12 +16,12 @@ import typer
 from turngate.gateway.cli.exits import exit_of
 from turngate.gateway.cli.options import ConfigFile, StateDir
 from turngate.gateway.cli.printable import printable
-from turngate.gateway.daemon.sd_notify import Systemd
 from turngate.gateway.daemon.state_dir import access_warnings, wait_for_lock
 from turngate.gateway.domain.errors import CommandRuns, ConfigError, TurngateError
 
 if TYPE_CHECKING:
     from turngate.config.load import Loaded, Service
+    from turngate.gateway.daemon.sd_notify import Systemd
 
 # More than the time between two calls of `_WaitingNotice`.
 _STARTS_WITHIN = timedelta(minutes=1)
@@ -56,6 +56,8 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
 
 
 def _run(load: Callable[[], Loaded], service: Service, *, to_journal: bool) -> None:
+    from turngate.gateway.daemon.sd_notify import Systemd
+
     warn = partial(_write_to_journal, priority=4) if to_journal else partial(typer.echo, err=True)
     loaded = load()
     for warning in (*loaded.warnings, *access_warnings(loaded.config.state_dir)):
