@@ -14,6 +14,8 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from aiohttp import ClientSession
+
 from turngate.adapters.http_server import ConnectionLimits, serving
 from turngate.adapters.screens import Screens
 from turngate.gateway.daemon.system_clock import SystemClock
@@ -282,6 +284,13 @@ async def open_door(
             await receiving
         await door.server.stop()
         await store.close()
+
+
+async def enter(client: ClientSession, door: Door) -> str:
+    """Open a one-time link, and return the address of the sockets as the page then knows it."""
+    async with client.get(door.server.link(), allow_redirects=False) as response:
+        key = response.headers["Location"].removeprefix("/chat#")
+    return f"{door.server.address}/chat/socket?{key}"
 
 
 def tool(id: str, name: str, status: ToolStatus, **more: str) -> Tool:  # noqa: A002

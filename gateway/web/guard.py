@@ -1,7 +1,9 @@
 """
 Access control of the web server. It listens on loopback, so the threat is other web pages in the
 same browser. They are rejected by the Host header (DNS rebinding), the Origin header (cross-site
-requests) and a cookie that only a one-time link sets.
+requests) and a cookie that only a one-time link sets. Browsers send a cookie to every port of a
+host, so other users' servers on this machine may see it: sockets also need a key that only the
+page has.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ class Guard:
         self.cookie_name = f"turngate_{port}"
         self._port = port
         self._key = hmac.digest(cookie_key, b"turngate web cookie", "sha256")
+        self._page_key = hmac.digest(cookie_key, b"turngate web page", "sha256")
         self._clock = clock
         names = {*_LOOPBACK_NAMES, host}
         self._hosts = frozenset(f"{name}:{port}" for name in names)
@@ -123,6 +126,19 @@ class Guard:
         if not self.is_valid_cookie(cookies):
             raise AccessDenied(
                 "This browser has no access yet. `turngate web link` prints a link.",
+                status=HTTPStatus.UNAUTHORIZED,
+            )
+
+    def page_key(self, cookie: str) -> str:
+        """Return the key that belongs to a cookie, for the page to keep."""
+        return hmac.new(self._page_key, cookie.encode("utf-8", "replace"), "sha256").hexdigest()
+
+    def check_page_key(self, cookies: Mapping[str, str], given: str) -> None:
+        """Raise AccessDenied if the key is not that of the cookie."""
+        wanted = self.page_key(cookies.get(self.cookie_name, ""))
+        if not hmac.compare_digest(wanted.encode(), given.encode("utf-8", "replace")):
+            raise AccessDenied(
+                "This page has no access yet. `turngate web link` prints a link.",
                 status=HTTPStatus.UNAUTHORIZED,
             )
 

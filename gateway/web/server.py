@@ -24,6 +24,7 @@ from turngate.gateway.web.guard import (
 )
 
 _BACKLOG = 256
+_SOCKET = "/chat/socket"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -106,7 +107,7 @@ class _Routes:
                 # A HEAD request must not use up a code.
                 web.get("/enter", self._enter, allow_head=False),
                 web.get("/chat", self._page),
-                web.get("/chat/socket", self._chat.handle, allow_head=False),
+                web.get(_SOCKET, self._chat.handle, allow_head=False),
                 web.get("/static/{path:.+}", self._static),
             ]
         )
@@ -131,6 +132,9 @@ class _Routes:
                 self._guard.check_origin(request.host, request.headers.get(hdrs.ORIGIN))
             if request.path.startswith("/chat"):
                 self._guard.check_cookie(request.cookies)
+            # The page itself holds nothing private. It asks with its key whether that is valid.
+            if request.path == _SOCKET or "key" in request.query:
+                self._guard.check_page_key(request.cookies, request.query.get("key", ""))
             return await handler(request)
         except AccessDenied as exc:
             if exc.status is HTTPStatus.UNAUTHORIZED:
@@ -147,10 +151,14 @@ class _Routes:
         if not self._links.use(request.query.get("code", "")):
             return self._html("enter.html", HTTPStatus.UNAUTHORIZED)
 
-        response = web.Response(status=HTTPStatus.SEE_OTHER, headers={hdrs.LOCATION: "/chat"})
+        cookie = self._guard.new_cookie()
+        # In the fragment, which browsers send to no server; the page keeps it in a storage that
+        # other ports cannot read.
+        location = f"/chat#key={self._guard.page_key(cookie)}"
+        response = web.Response(status=HTTPStatus.SEE_OTHER, headers={hdrs.LOCATION: location})
         response.set_cookie(
             self._guard.cookie_name,
-            self._guard.new_cookie(),
+            cookie,
             max_age=int(COOKIE_LASTS.total_seconds()),
             path="/",
             # Not `secure`: the server speaks plain HTTP, on loopback.
