@@ -21,10 +21,16 @@ Online = Annotated[
 def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online = False) -> None:
     """Validate the config: every mistake at once, each with its place and its cure."""
     from turngate.config.load import load
+    from turngate.gateway.daemon.state_dir import access_warnings
 
     loaded = load(config, state_dir)
     # Under the strict unit itself, `load` reports the same warnings: dedupe, keep the order.
-    for warning in dict.fromkeys((*loaded.warnings, *_under_strict_unit(loaded))):
+    warnings = (
+        *loaded.warnings,
+        *access_warnings(loaded.config.state_dir),
+        *_under_strict_unit(loaded),
+    )
+    for warning in dict.fromkeys(warnings):
         typer.echo(warning, err=True)
     if loaded.agents:
         _make_agents(loaded)

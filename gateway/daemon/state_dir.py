@@ -175,12 +175,13 @@ def access_warnings(folder: Path) -> tuple[str, ...]:
         found = folder.stat()
     except (OSError, ValueError):
         return ()
-    if not found.st_mode & stat.S_IWGRP:
+    if not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return ()
+    who = "everybody" if found.st_mode & stat.S_IWOTH else "its group"
     return (
-        f"the state folder {folder} can be written by its group (mode "
-        f"{stat.S_IMODE(found.st_mode):04o}), so its members can read and replace everything in "
-        f"it; run: chmod go-rwx {folder}",
+        f"warning: the state folder {folder} can be written by {who} (mode "
+        f"{stat.S_IMODE(found.st_mode):04o}), who could replace everything in it; run: chmod "
+        f"go-rwx {folder}",
     )
 
 

@@ -226,6 +226,8 @@ def test_a_folder_that_its_group_can_write_is_warned_of(tmp_path: Path) -> None:
     (warning,) = access_warnings(tmp_path)
 
     assert f"{tmp_path} can be written by its group (mode 0770)" in warning
+    tmp_path.chmod(0o777)
+    assert "can be written by everybody (mode 0777)" in access_warnings(tmp_path)[0]
     tmp_path.chmod(0o750)
     assert access_warnings(tmp_path) == ()
     assert access_warnings(tmp_path / "missing") == ()
