@@ -204,7 +204,7 @@ class _Connections:
         # one tells nothing, it may be that of a connection that was hung up: so remember for a
         # while how many connections were too many.
         missing = connected.fileno() + 1 + self._limits.spare_descriptors - available
-        if missing > 0:
+        if missing > 0 and available != resource.RLIM_INFINITY:
             self._reduced = max(self._count() + 1 - missing, 0)
             self._reduced_until = now + self._limits.first_request
 

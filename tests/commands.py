@@ -95,10 +95,10 @@ def scripted_gateway(state: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def daemon(state: Path) -> Iterator[subprocess.Popen[str]]:
-    """`turngate run` itself, without a web door, from its first word until it was asked to stop."""
+def daemon(state: Path, *, web: str = "null") -> Iterator[subprocess.Popen[str]]:
+    """`turngate run` itself, from its first word until it was asked to stop."""
     config = state.parent / "daemon.yaml"
-    config.write_text("web:\n  listen: null\nturns:\n  debounce: 10ms\n")
+    config.write_text(f"web:\n  listen: {web}\nturns:\n  debounce: 10ms\n")
     child = zygote.Forked(
         [TURNGATE, "run", "--config", str(config), "--state-dir", str(state)],
         env=environment(state.parent, PYTHONUNBUFFERED="1"),

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import resource
 import socket as socket_module
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -18,9 +17,8 @@ from urllib.request import urlopen
 import pytest
 from aiohttp import ClientSession, WSMsgType, web
 
-from tests.commands import PATIENCE, environment, turngate
+from tests.commands import PATIENCE, daemon, turngate
 from tests.full_length import is_full_length
-from tests.zygote import TURNGATE, Forked
 from turngate.adapters.http_server import ConnectionLimits, listening_socket, serving
 from turngate.gateway.domain.errors import AddressTaken
 
@@ -292,18 +290,17 @@ def test_the_daemon_answers_while_many_connect_and_say_nothing(tmp_path: Path) -
     crowd, descriptors = (1_100, 1024) if is_full_length() else (300, 256)
     state = tmp_path / "state"
     port = free_port()
-    file = tmp_path / "turngate.yaml"
-    file.write_text(f"web: {{listen: 127.0.0.1:{port}}}\n")
-    with room_for(crowd), ExitStack() as clients, running(state, file) as daemon:
-        hard = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)[1]
-        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (descriptors, hard))
+    web = f"127.0.0.1:{port}"
+    with room_for(crowd), ExitStack() as clients, daemon(state, web=web) as running:
+        hard = resource.prlimit(running.pid, resource.RLIMIT_NOFILE)[1]
+        resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (descriptors, hard))
         for _ in range(crowd):
             clients.enter_context(socket_module.create_connection(("127.0.0.1", port)))
 
         with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE) as response:
             assert response.read() == b"ok"
         assert turngate(state, "status").returncode == 0
-        used = len(list(Path(f"/proc/{daemon.pid}/fd").iterdir()))
+        used = len(list(Path(f"/proc/{running.pid}/fd").iterdir()))
 
     assert used <= descriptors - 60
 
@@ -317,25 +314,6 @@ def room_for(crowd: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-@contextmanager
-def running(state: Path, file: Path) -> Iterator[subprocess.Popen[str]]:
-    """`turngate run`, from its first word until it was asked to stop."""
-    child = Forked(
-        [TURNGATE, "run", "--config", str(file), "--state-dir", str(state)],
-        env=environment(state.parent, PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert child.stdout is not None
-    try:
-        child.stdout.readline()
-        yield child
-    finally:
-        child.terminate()
-        child.communicate(timeout=PATIENCE)
 
 
 def free_port() -> int:
