@@ -91,9 +91,11 @@ class RateLimiter:
         gates = self._gates(target, limits, call)
         gives_way = target.chat_key in self._answers or gates.has_line
         is_full = any(gate.wait(rate, sparing=True) for gate, rate in gates.all)
+        if gives_way or is_full:
+            yield False
+            return
         # What comes again and again is slowed down, what comes once per answer is not.
-        is_early = call.message_id is not None and gates.is_early(target.chat_key)
-        if gives_way or is_full or is_early:
+        if call.message_id is not None and gates.is_early(target.chat_key):
             yield False
             return
 
@@ -274,7 +276,7 @@ class _Gates:
         return self.account.line.locked() or (self.method is not None and self.method.line.locked())
 
     def is_early(self, chat: ChatKey) -> bool:
-        """Whether a hint comes too soon after others of its class of methods."""
+        """Whether a hint comes too soon after others of its class of methods; notes it if not."""
         return (
             self.method is not None
             and self.method_rate is not None

@@ -373,6 +373,16 @@ class TestMethods:
         assert hinted(rate_limiter, kept, at_desk("other")), "a send concerns nobody there"
         await waiting
 
+    async def test_a_preview_that_found_no_room_does_not_count_as_one_that_passed(self) -> None:
+        """A full chat must not slow the previews of the others down."""
+        rate_limiter, kept = RateLimiter(), by_method(50, per_chat=rate(1, 60))
+        for number in range(7):
+            assert edited(rate_limiter, kept, f"chat{number}")
+        await asyncio.sleep(5)
+        assert not edited(rate_limiter, kept, "chat0")
+
+        assert edited(rate_limiter, kept, "another")
+
     async def test_a_pause_of_one_class_closes_that_class_and_no_chat(self) -> None:
         rate_limiter, kept = RateLimiter(), by_method(50)
         error = Throttled("slow down", retry_after=7.5)
