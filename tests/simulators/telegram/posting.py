@@ -25,7 +25,8 @@ def words(call: Call, name: str, entities: str, *, longest: int = LONGEST_TEXT) 
         raise rules.bad("can't parse entities: a fault finds fault with it", rules.ENTITIES)
     listed = asked.get(entities)
     said = formatted(text, asked.get("parse_mode"), listed if isinstance(listed, list) else None)
-    if said.size > longest:
+    # The server counts characters (utf8_length), although offsets count UTF-16 units.
+    if len(said.text) > longest:
         is_caption = longest == LONGEST_CAPTION
         told = "message caption is too long" if is_caption else "message is too long"
         raise rules.bad(told, rules.CAPTION if is_caption else rules.TEXT)
