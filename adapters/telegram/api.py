@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 from aiogram import Bot
@@ -29,7 +29,7 @@ from aiogram.exceptions import (
     TelegramServerError,
     TelegramUnauthorizedError,
 )
-from aiogram.methods.base import TelegramMethod
+from aiogram.methods.base import Response, TelegramMethod
 from aiogram.utils.token import TokenValidationError
 
 from turngate.adapters.telegram.account import Account, Timeouts
@@ -44,6 +44,7 @@ from turngate.gateway.domain.errors import (
 )
 
 Result = TypeVar("Result")
+Method = TelegramMethod[Any]
 
 _CONNECT_TIMEOUT = 10.0
 _PAUSE_IF_ASKED = 1.0
@@ -99,11 +100,10 @@ class Api:
         self._timeouts = timeouts
         self._bot: Bot | None = None
 
-    async def call(
-        self, method: TelegramMethod[Result], *, wait: float = 0.0, upload: bool = False
-    ) -> Result:
+    async def call(self, method: Method, *, wait: float = 0.0, upload: bool = False) -> Any:
         """
-        Send one request, without retries. `wait` is added to the timeout of the answer.
+        Send one request, without retries, and return the JSON of the answer. `wait` is added to
+        the timeout of the answer.
 
         Raises NotSent, Unreachable, Throttled, Unauthorized or a kind of Undeliverable.
         """
@@ -125,8 +125,30 @@ class Api:
     def _connected(self) -> Bot:
         if self._bot is None:
             server = TelegramAPIServer.from_base(self._account.api_url.rstrip("/"))
-            self._bot = Bot(self._account.token, session=AiohttpSession(api=server))
+            self._bot = Bot(self._account.token, session=_RawSession(api=server))
         return self._bot
+
+
+class _RawSession(AiohttpSession):
+    """
+    Leaves answers as they are. With aiogram's types, an answer that quotes anything newer than the
+    library would be unreadable, and what was sent would count as perhaps not sent.
+    """
+
+    def check_response(
+        self, bot: Bot, method: TelegramMethod[Result], status_code: int, content: str
+    ) -> Response[Result]:
+        return super().check_response(bot, _ANY, status_code, content)
+
+
+class _Raw(TelegramMethod[Any]):
+    """Any method, as far as its answer is concerned."""
+
+    __returning__ = Any
+    __api_method__ = "any"
+
+
+_ANY = _Raw()
 
 
 @contextmanager

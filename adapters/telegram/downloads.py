@@ -19,6 +19,7 @@ from turngate.adapters.telegram.account import (
     Timeouts,
 )
 from turngate.adapters.telegram.api import Api
+from turngate.adapters.telegram.fields import number, text
 from turngate.gateway.domain.errors import (
     NotSent,
     Refused,
@@ -27,7 +28,7 @@ from turngate.gateway.domain.errors import (
 )
 from turngate.gateway.domain.messages import Attachment
 
-LARGEST_IN_CLOUD = 20_000_000
+LARGEST_IN_CLOUD = 20 << 20
 
 _CHUNK = 256 * 1024
 
@@ -61,9 +62,10 @@ class Downloader:
             raise Refused("Telegram does not give the file") from exc
         except NotSent as exc:
             raise Unreachable("Telegram does not give the file now") from exc
-        if not file.file_path:
+        path = text(file, "file_path")
+        if not path:
             raise Refused("Telegram does not have the file any more")
-        return file.file_path, file.file_size
+        return path, number(file, "file_size")
 
     def _pieces(self, path: str) -> AsyncIterator[bytes]:
         """Download, or read from disk: a local Bot API server may return an absolute path."""

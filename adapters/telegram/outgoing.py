@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from aiogram.types import InputRichMessage, MessageEntity, ReplyParameters
 
@@ -21,6 +22,7 @@ class Outgoing:
     unmarked: Marked
     rich: str | None = None
     thread: int | None = None
+    direct_topic: int | None = None
     answers: int | None = None
 
     @property
@@ -29,6 +31,16 @@ class Outgoing:
         if self.rich is not None:
             return replace(self, rich=None)
         return replace(self, words=self.unmarked) if self.words != self.unmarked else None
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Return the parameters that say where it goes and what it replies to."""
+        return {
+            "chat_id": self.chat,
+            "message_thread_id": self.thread,
+            "direct_messages_topic_id": self.direct_topic,
+            "reply_parameters": self.reply,
+        }
 
     @property
     def rich_message(self) -> InputRichMessage:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from aiogram.methods import (
     EditMessageText,
@@ -27,7 +28,6 @@ from aiogram.types import (
     InlineKeyboardButton,
     InlineKeyboardMarkup,
     LinkPreviewOptions,
-    Message,
     ReactionTypeEmoji,
 )
 
@@ -41,6 +41,7 @@ from turngate.adapters.telegram.api import (
     ThreadGone,
 )
 from turngate.adapters.telegram.cache import Cache
+from turngate.adapters.telegram.fields import Raw, number
 from turngate.adapters.telegram.markup import (
     LARGEST_CAPTION,
     LARGEST_TEXT,
@@ -49,9 +50,10 @@ from turngate.adapters.telegram.markup import (
     needs_rich,
     plain,
 )
+from turngate.adapters.telegram.normalise import DIRECT_TOPIC
 from turngate.adapters.telegram.outgoing import Outgoing
 from turngate.adapters.telegram.uploads import MakeRequest, requests_for
-from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.errors import Undeliverable, Unreachable
 from turngate.gateway.domain.messages import ChatType, SessionSource
 from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.clock import Clock
@@ -137,15 +139,10 @@ class Sender:
         with suppress(Undeliverable):
             await self._api.call(reaction)
 
-    async def _send(self, keyboard: InlineKeyboardMarkup | None, out: Outgoing) -> Message:
-        where = {
-            "chat_id": out.chat,
-            "message_thread_id": out.thread,
-            "reply_parameters": out.reply,
-        }
+    async def _send(self, keyboard: InlineKeyboardMarkup | None, out: Outgoing) -> Any:
         if out.rich is not None:
             return await self._api.call(
-                SendRichMessage(rich_message=out.rich_message, reply_markup=keyboard, **where)  # type: ignore[arg-type]
+                SendRichMessage(rich_message=out.rich_message, reply_markup=keyboard, **out.place)
             )
 
         return await self._api.call(
@@ -154,13 +151,11 @@ class Sender:
                 entities=out.entities,
                 link_preview_options=_NO_PREVIEW,
                 reply_markup=keyboard,
-                **where,  # type: ignore[arg-type]
+                **out.place,
             )
         )
 
-    async def _edit(
-        self, keyboard: InlineKeyboardMarkup | None, number: int, out: Outgoing
-    ) -> Message | bool:
+    async def _edit(self, keyboard: InlineKeyboardMarkup | None, number: int, out: Outgoing) -> Any:
         edit = EditMessageText(chat_id=out.chat, message_id=number, reply_markup=keyboard)
         if out.rich is not None:
             return await self._api.call(edit.model_copy(update={"rich_message": out.rich_message}))
@@ -172,7 +167,7 @@ class Sender:
         }
         return await self._api.call(edit.model_copy(update=content))
 
-    async def _upload(self, make: MakeRequest, out: Outgoing) -> Message:
+    async def _upload(self, make: MakeRequest, out: Outgoing) -> Any:
         return await self._api.call(make(out), upload=True)
 
     def _outgoing(self, part: Part, largest: int) -> Outgoing:
@@ -187,6 +182,7 @@ class Sender:
             unmarked=unmarked,
             rich=part.text if largest == LARGEST_TEXT and needs_rich(part.text) else None,
             thread=_thread(part.target),
+            direct_topic=_direct_topic(part.target),
             answers=self._answered(part),
         )
 
@@ -229,8 +225,12 @@ class Sender:
 
         return await attempt(out)
 
-    def _sent(self, message: Message) -> Sent:
-        return Sent(message_id=str(message.message_id), at=self._clock.now())
+    def _sent(self, message: Raw) -> Sent:
+        """Take the id, which is all that is needed of the answer."""
+        message_id = number(message, "message_id")
+        if message_id is None:
+            raise Unreachable("Telegram does not say how the message is called")
+        return Sent(message_id=str(message_id), at=self._clock.now())
 
 
 def _number(message_id: str) -> int:
@@ -242,6 +242,13 @@ def _number(message_id: str) -> int:
 def _thread(target: SessionSource) -> int | None:
     thread = target.thread_id
     return int(thread) if thread is not None and thread.isdecimal() and thread != _GENERAL else None
+
+
+def _direct_topic(target: SessionSource) -> int | None:
+    """Return the topic of a channel's direct messages, without which Telegram takes nothing."""
+    thread = target.thread_id or ""
+    topic = thread.removeprefix(DIRECT_TOPIC)
+    return int(topic) if topic != thread and topic.isdecimal() else None
 
 
 def _keyboard(part: Part) -> InlineKeyboardMarkup | None:

@@ -102,7 +102,8 @@ class Admission:
         if self._is_talk_among_others(message, refusal) or not self._has_room(message):
             return None
 
-        await self.store.reject(message, self.policy.key_of(message.source), refusal.value)
+        reason = message.unanswerable or refusal.value
+        await self.store.reject(message, self.policy.key_of(message.source), reason)
         # A code is sent for a message, not for a reaction or an edit.
         if refusal is Refusal.UNPAIRED and message.kind in TALK_KINDS:
             await self.pairing.invite(message.source, message.id)

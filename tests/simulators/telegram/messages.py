@@ -20,6 +20,7 @@ from tests.simulators.telegram.posting import (
 )
 from tests.simulators.telegram.rich import Rich, read_rich
 from tests.simulators.telegram.server import Asked, Server
+from tests.simulators.telegram.specification import Newer
 from tests.simulators.telegram.world import Bot, Draft, Message, Raw
 
 DRAFT_LASTS = 30.0
@@ -171,6 +172,8 @@ def _edited(
     if replaced:
         message.edits.append(said_by(message))
     message.raw = {**changed, "edit_date": int(server.clock.now())}
+    if has_fault(call, "newer"):
+        message.raw["external_reply"] = Newer(origin={"type": "orbit"})
     return message.raw
 
 

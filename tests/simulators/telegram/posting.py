@@ -9,6 +9,7 @@ from tests.simulators.telegram import rules
 from tests.simulators.telegram.entities import formatted
 from tests.simulators.telegram.markup import Entity, Formatted
 from tests.simulators.telegram.server import Server
+from tests.simulators.telegram.specification import Newer
 from tests.simulators.telegram.world import GENERAL, Bot, Chat, Message, Raw, StoredFile
 
 LONGEST_TEXT = 4096
@@ -79,6 +80,9 @@ def post(
     raw: Raw = {"message_id": 0, "date": int(server.clock.now()), "chat": chat.as_json(bot.people)}
     raw |= {"sender_chat": raw["chat"]} if chat.type == "channel" else {"from": bot.user}
     raw |= topic(chat, asked.get("message_thread_id")) | _answered(bot, chat, asked) | content
+    raw |= _direct_topic(bot, chat, asked.get("direct_messages_topic_id"))
+    if has_fault(call, "newer"):
+        raw["external_reply"] = Newer(origin={"type": "orbit"})
     raw |= keyboard(asked.get("reply_markup"))
     if asked.get("protect_content"):
         raw["has_protected_content"] = True
@@ -112,6 +116,15 @@ def topic(chat: Chat, thread: object) -> Raw:
     if chat.topics[thread].closed:
         raise rules.bad("TOPIC_CLOSED", rules.THREAD)
     return {"message_thread_id": thread, "is_topic_message": True}
+
+
+def _direct_topic(bot: Bot, chat: Chat, topic_id: object) -> Raw:
+    """In the direct messages of a channel it must be said whom it is for."""
+    if not chat.direct:
+        return {}
+    if not isinstance(topic_id, int):
+        raise rules.bad("direct messages topic must be specified", rules.THREAD)
+    return {"direct_messages_topic": {"topic_id": topic_id, "user": bot.person(topic_id)}}
 
 
 def _answered(bot: Bot, chat: Chat, asked: Any) -> Raw:
