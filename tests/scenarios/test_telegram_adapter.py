@@ -5,6 +5,7 @@ What the Telegram adapter does beyond what every adapter must: the traps that ot
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.contracts.adapters import TelegramUnderTest
 from tests.simulators.telegram import TOKENS
 from turngate.adapters.telegram import plugin as telegram
 from turngate.adapters.telegram.normalise import HANDLED
+from turngate.adapters.telegram.server_files import read_inside
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.agent_events import File
 from turngate.gateway.domain.errors import (
@@ -334,15 +336,61 @@ async def test_a_file_that_is_too_large_for_bots_is_refused_in_words(at: Scene) 
         ]
 
 
-async def test_a_server_of_ones_own_gives_larger_files_from_its_disk(at: Scene) -> None:
-    await at.sim.do("server", local=True)
-    ear, content = Ear(), bytes(21_000_000)
-    async with at.listening(ear):
-        file = {"name": "big.bin", "mime": "", "size": len(content)}
-        await at.sim.do("say", chat="71001", user="71001", text="big", file=file)
-        (message,) = await ear.until_heard()
+async def test_a_server_of_ones_own_gives_larger_files_from_its_disk(
+    at: Scene, tmp_path: Path
+) -> None:
+    await at.sim.do("server", local=True, folder=str(tmp_path))
+    content = bytes(21_000_000)
+    file = await _file_of_a_person(at, "big.bin", size=len(content))
 
-    assert b"".join([piece async for piece in at.adapter.fetch(message.attachments[0])]) == content
+    assert await _fetched(at, file, tmp_path) == content
+
+
+async def test_no_other_file_of_this_machine_is_opened(at: Scene, tmp_path: Path) -> None:
+    """Finding R15: every absolute path was believed, /proc/self/environ for one."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    await at.sim.do("server", local=True, folder=str(tmp_path))
+    file = await _file_of_a_person(at, "a.bin", size=3)
+
+    with pytest.raises(Refused, match="files_dir"):
+        await _fetched(at, file, None)
+    with pytest.raises(Refused, match="files_dir"):
+        await _fetched(at, file, inside)
+
+
+@pytest.mark.parametrize("name", ["link", "pipe", "folder", "folder/../../secret", "linked/secret"])
+async def test_only_plain_files_in_the_folder_are_read(tmp_path: Path, name: str) -> None:
+    """Finding R15: no link, no pipe, no way out."""
+    folder = tmp_path / "files"
+    (folder / "folder").mkdir(parents=True)
+    (tmp_path / "secret").write_text("what only this machine knows")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "linked").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe")
+    (folder / "plain").write_bytes(b"given")
+
+    with pytest.raises(Refused, match="files_dir"):
+        [piece async for piece in read_inside(folder, f"{folder}/{name}")]
+    assert [piece async for piece in read_inside(folder, f"{folder}/plain")] == [b"given"]
+
+
+async def _file_of_a_person(at: Scene, name: str, size: int) -> Attachment:
+    ear = Ear()
+    async with at.listening(ear):
+        file = {"name": name, "mime": "", "size": size}
+        await at.sim.do("say", chat="71001", user="71001", text="", file=file)
+        (message,) = await ear.until_heard()
+    return message.attachments[0]
+
+
+async def _fetched(at: Scene, file: Attachment, folder: Path | None) -> bytes:
+    account = telegram.Account(token=TOKENS["main"], api_url=at.sim.url, files_dir=folder)
+    adapter = telegram.TelegramAdapter(account, SystemClock())
+    try:
+        return b"".join([piece async for piece in adapter.fetch(file)])
+    finally:
+        await adapter.close()
 
 
 async def test_a_chat_without_a_name_and_a_message_without_a_number_take_nothing(at: Scene) -> None:

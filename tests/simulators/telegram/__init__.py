@@ -68,8 +68,8 @@ How it is run:
     bot {token?, username?, privacy?, topics?, revoked?}   what BotFather does; privacy mode is off
     at first
     add_bot {name, token}                                  one more account
-    server {local?, rich?, rates?, webhook_pause?}         as the options above; the first pause
-    before a retry
+    server {local?, rich?, rates?, webhook_pause?, folder?}  as the options above; the first pause
+    before a retry; where a local server keeps files
     later {seconds, stop?}                                 the clock moves on: updates expire after
     a day, and so on;
                                                            with `stop` it then moves by this deed

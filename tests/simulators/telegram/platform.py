@@ -82,7 +82,7 @@ _NAMES = {
     "language_code": str,
     "is_premium": bool,
 }
-_SETUP = {"local": bool, "rich": bool, "rates": bool, "webhook_pause": float}
+_SETUP = {"local": bool, "rich": bool, "rates": bool, "webhook_pause": float, "folder": str}
 _BOT = {"token": str, "username": str, "privacy": bool, "topics": bool, "revoked": bool}
 
 _DEEDS = {
