@@ -64,6 +64,10 @@ class FormattingRefused(Undeliverable):
     """Telegram rejects the entities of the message."""
 
 
+class RichUnknown(FormattingRefused):
+    """The server is older than rich messages."""
+
+
 class ThreadGone(Undeliverable):
     """The topic does not exist any more."""
 
@@ -176,7 +180,7 @@ def _error_of(exc: TelegramAPIError) -> TurngateError:
         case TelegramUnauthorizedError():
             return Unauthorized("Telegram refuses the token; get a new one from BotFather")
         case TelegramNotFound() if "method not found" in exc.message.lower():
-            return FormattingRefused("this Bot API server is too old for that")
+            return RichUnknown("this Bot API server is too old for that")
         case TelegramNotFound():
             return Unauthorized(
                 "Telegram does not know this token; copy it again from BotFather, and look at "
@@ -222,6 +226,9 @@ def _refusal(description: str) -> Undeliverable:
     text = description.lower()
     if "message is not modified" in text:
         return NothingChanged("it says that already")
+    # Servers that do not know rich messages miss the text, if there is no other.
+    if "text is empty" in text:
+        return RichUnknown("Telegram finds no text in it", words=description)
     if any(each in text for each in _THREAD):
         return ThreadGone("the topic is gone")
     if any(each in text for each in _FORMATTING):

@@ -77,22 +77,6 @@ def marked(markdown: str, name_of: NameOf = lambda _: None) -> Marked:
     return rewritten if fits else plain(markdown)
 
 
-def needs_rich(markdown: str) -> bool:
-    """
-    Check for a table, which text and entities show poorly.
-
-    False if it mentions a user: a rich message would mention any name that the agent writes.
-    """
-    if "|" not in markdown or _MENTION.search(markdown) or "tg://" in markdown:
-        return False
-
-    events: Iterable[tuple[Any, Any]] = pyromark.events_with_range(
-        _scrubbed(markdown), options=STANDARD_OPTIONS
-    )
-    begun = (event.get("Start") for event, _ in events if isinstance(event, dict))
-    return any(isinstance(block, dict) and "Table" in block for block in begun)
-
-
 def plain(markdown: str) -> Marked:
     """Return the text as written."""
     return Marked(_scrubbed(markdown).strip())

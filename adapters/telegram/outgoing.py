@@ -8,6 +8,7 @@ from typing import Any
 from aiogram.types import InputRichMessage, MessageEntity, ReplyParameters
 
 from turngate.adapters.telegram.markup import Marked
+from turngate.adapters.telegram.rich_markup import Rich
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,7 @@ class Outgoing:
     chat: int | str
     words: Marked
     unmarked: Marked
-    rich: str | None = None
+    rich: Rich | None = None
     thread: int | None = None
     direct_topic: int | None = None
     answers: int | None = None
@@ -45,7 +46,11 @@ class Outgoing:
     @property
     def rich_message(self) -> InputRichMessage:
         """Return the rich message; an agent's "@name" stays text."""
-        return InputRichMessage(markdown=self.rich, skip_entity_detection=True)
+        if self.rich is None:
+            raise ValueError("this message is not rich")
+        return InputRichMessage(
+            markdown=self.rich.markdown, skip_entity_detection=self.rich.has_names or None
+        )
 
     @property
     def entities(self) -> list[MessageEntity] | None:

@@ -22,6 +22,7 @@ from aiogram.methods import (
     SendMessage,
     SendMessageDraft,
     SendRichMessage,
+    SendRichMessageDraft,
     SetMessageReaction,
 )
 from aiogram.types import (
@@ -38,6 +39,7 @@ from turngate.adapters.telegram.api import (
     FormattingRefused,
     NothingChanged,
     Result,
+    RichUnknown,
     ThreadGone,
 )
 from turngate.adapters.telegram.cache import Cache
@@ -47,11 +49,11 @@ from turngate.adapters.telegram.markup import (
     LARGEST_TEXT,
     Marked,
     marked,
-    needs_rich,
     plain,
 )
 from turngate.adapters.telegram.normalise import DIRECT_TOPIC
 from turngate.adapters.telegram.outgoing import Outgoing
+from turngate.adapters.telegram.rich_markup import rich_of
 from turngate.adapters.telegram.uploads import MakeRequest, requests_for
 from turngate.gateway.domain.errors import Undeliverable, Unreachable
 from turngate.gateway.domain.messages import ChatType, SessionSource
@@ -72,15 +74,16 @@ class Sender:
         self._api = api
         self._cache = cache
         self._clock = clock
+        self._knows_rich = True
 
     async def send(self, part: Part) -> Sent:
         """Send a message, with its buttons if it has any."""
-        out = self._outgoing(part, LARGEST_TEXT)
+        out = await self._converted(part, LARGEST_TEXT)
         return self._sent(await self._repaired(out, partial(self._send, _keyboard(part))))
 
     async def edit(self, part: Part, message_id: str) -> Sent:
         """Edit a message. Its topic and the message it replies to stay."""
-        out = self._outgoing(part, LARGEST_TEXT)
+        out = await self._converted(part, LARGEST_TEXT)
         attempt = partial(self._edit, _keyboard(part), _number(message_id))
         with suppress(NothingChanged):
             await self._repaired(out, attempt)
@@ -98,7 +101,7 @@ class Sender:
             raise Undeliverable("the file cannot be read")
 
         size = (await asyncio.to_thread(path.stat)).st_size
-        out = self._outgoing(part, LARGEST_CAPTION)
+        out = await self._converted(part, LARGEST_CAPTION)
         *closer, as_document = requests_for(path, part.file.name, size)
         for make in closer:
             with suppress(FileRefused):
@@ -108,17 +111,8 @@ class Sender:
 
     async def draft(self, part: Part) -> None:
         """Show a draft with a stop button. Telegram identifies drafts by a number: the turn's."""
-        out = self._outgoing(part, LARGEST_TEXT)
-        await self._api.call(
-            SendMessageDraft(
-                chat_id=int(out.chat),
-                draft_id=part.turn or 1,
-                message_thread_id=out.thread,
-                text=out.words.text,
-                entities=out.entities,
-                can_stop=True,
-            )
-        )
+        attempt = partial(self._draft, part.turn or 1)
+        await self._repaired(await self._converted(part, LARGEST_TEXT), attempt)
 
     async def type(self, target: SessionSource) -> None:
         """Show typing for five seconds or until a message is sent."""
@@ -167,8 +161,29 @@ class Sender:
         }
         return await self._api.call(edit.model_copy(update=content))
 
+    async def _draft(self, number: int, out: Outgoing) -> Any:
+        where: dict[str, Any] = {
+            "chat_id": int(out.chat),
+            "draft_id": number,
+            "message_thread_id": out.thread,
+            "can_stop": True,
+        }
+        if out.rich is not None:
+            return await self._api.call(
+                SendRichMessageDraft(rich_message=out.rich_message, **where)
+            )
+        return await self._api.call(
+            SendMessageDraft(text=out.words.text, entities=out.entities, **where)
+        )
+
     async def _upload(self, make: MakeRequest, out: Outgoing) -> Any:
         return await self._api.call(make(out), upload=True)
+
+    async def _converted(self, part: Part, largest: int) -> Outgoing:
+        """Convert the text; a long one beside the event loop, which has others to serve."""
+        if len(part.text) <= LARGEST_TEXT:
+            return self._outgoing(part, largest)
+        return await asyncio.to_thread(self._outgoing, part, largest)
 
     def _outgoing(self, part: Part, largest: int) -> Outgoing:
         words = marked(part.text, self._cache.name_of)
@@ -180,7 +195,7 @@ class Sender:
             chat=self._cache.chat(part.target),
             words=words,
             unmarked=unmarked,
-            rich=part.text if largest == LARGEST_TEXT and needs_rich(part.text) else None,
+            rich=rich_of(part.text) if largest == LARGEST_TEXT and self._knows_rich else None,
             thread=_thread(part.target),
             direct_topic=_direct_topic(part.target),
             answers=self._answered(part),
@@ -203,10 +218,13 @@ class Sender:
         for _ in range(_MOST_REPAIRS):
             try:
                 return await attempt(out)
-            except FormattingRefused:
+            except FormattingRefused as exc:
                 less = out.less_marked
                 if less is None:
                     raise
+                # Asked once and not for every preview; the next start asks again.
+                if out.rich is not None and isinstance(exc, RichUnknown):
+                    self._knows_rich = False
                 out = less
             except ThreadGone:
                 if out.thread is None:
@@ -218,7 +236,7 @@ class Sender:
             except NothingChanged:
                 raise
             except Undeliverable:
-                # Older servers ignore rich messages and report an empty message.
+                # It may be too much for a rich message: too many blocks, or columns.
                 if out.rich is None:
                     raise
                 out = replace(out, rich=None)

@@ -28,6 +28,7 @@ from turngate.gateway.domain.errors import (
     Unauthorized,
     Undeliverable,
 )
+from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.messages import (
     Attachment,
     ChatType,
@@ -201,6 +202,65 @@ async def test_a_table_is_text_where_the_server_does_not_know_them(at: Scene) ->
 
     (shown,) = await at.sim.messages()
     assert (shown["rich"], shown["text"]) == (None, "Look:\n\na | b\n--+--\n1 | 2\n3 | 4")
+
+
+FORMULA = "Energy is $E = mc^2$."
+NESTED = "- one\n  - two"
+TASKS = "- [x] done\n- [ ] open"
+
+
+@pytest.mark.parametrize("words", ["## Plan\n\nFirst this.", FORMULA, NESTED, TASKS])
+async def test_what_text_shows_poorly_is_rich_also_while_it_grows(at: Scene, words: str) -> None:
+    """Finding H3: only tables were."""
+    await at.adapter.show_draft(replace(part(at.here, words), turn=TurnId(7)))
+    drafts = await at.sim.do("drafts")
+    await at.adapter.send(part(at.here, words))
+
+    (shown,) = await at.sim.messages()
+    assert shown["rich"] is not None
+    assert [(draft["rich"], draft["can_stop"]) for draft in drafts] == [(True, True)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "# Look\n\n![a picture](https://a.example/?what=was-said)",
+        "# Look\n\n<b>here</b>",
+        "# Look\n\na || b || c",
+        "# Look\n\nfrom $5 to $6",
+        "# Look\n\n[you](tg://user?id=71002)",
+        "just **bold** and a\n- list",
+    ],
+)
+async def test_what_telegram_would_read_otherwise_is_text(at: Scene, words: str) -> None:
+    """Telegram would fetch the picture, hide what is between bars, make formulas of prices."""
+    await at.adapter.send(part(at.here, words))
+
+    (shown,) = await at.sim.messages()
+    assert shown["rich"] is None
+
+
+async def test_in_a_rich_message_an_agent_calls_nobody_by_name(at: Scene) -> None:
+    for words in ("# For @bob", "# For &#64;bob", "# See https://a.example/"):
+        await at.adapter.send(part(at.here, words))
+
+    calls = await at.sim.calls(method="sendRichMessage")
+    skips = [call["parameters"]["rich_message"].get("skip_entity_detection") for call in calls]
+    assert skips == [True, True, None]
+
+
+async def test_a_server_that_does_not_know_rich_messages_is_asked_once(at: Scene) -> None:
+    """Finding H3: it falls back, and not for every preview anew."""
+    await at.sim.do("server", rich=False)
+    draft = replace(part(at.here, "# One"), turn=TurnId(7))
+    await at.adapter.show_draft(draft)
+    await at.adapter.show_draft(replace(draft, text="# One\n\nTwo"))
+    sent = await at.adapter.send(part(at.here, "# One"))
+    await at.adapter.edit(part(at.here, "# One\n\nTwo"), sent.message_id)
+
+    assert await at.sim.texts() == ["One\n\nTwo"]
+    assert len(await at.sim.calls(method="sendRichMessageDraft")) == 1
+    assert await at.sim.calls(method="sendRichMessage") == []
 
 
 async def test_a_table_with_somebody_to_be_called_is_text(at: Scene) -> None:
