@@ -18,6 +18,7 @@ from zlib import crc32
 from aiogram.types import Message
 
 from turngate.adapters.telegram import rich_text
+from turngate.adapters.telegram.cache import Ephemeral
 from turngate.adapters.telegram.contents import (
     attachments_of,
     full_name,
@@ -393,7 +394,11 @@ def _message_id(message: Raw) -> str:
     found = number(message, "message_id")
     if found is None:
         raise UnreadableError("a message without an id")
-    return str(found) if found else f"ephemeral-{number(message, 'ephemeral_message_id')}"
+    if found:
+        return str(found)
+    sender = number(thing(message, "from"), "id") or 0
+    ephemeral = Ephemeral(user=sender, number=number(message, "ephemeral_message_id") or 0)
+    return ephemeral.id
 
 
 def _event_id(message: Raw) -> str:

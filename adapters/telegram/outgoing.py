@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aiogram.types import InputRichMessage, MessageEntity, ReplyParameters
+from aiogram.types import (
+    EphemeralMessageParameters,
+    InputRichMessage,
+    MessageEntity,
+    ReplyParameters,
+)
 
 from turngate.adapters.telegram.markup import Marked
 from turngate.adapters.telegram.rich_markup import Rich
@@ -15,7 +20,7 @@ from turngate.adapters.telegram.rich_markup import Rich
 class Outgoing:
     """
     An outgoing message: its chat, its content, and what may be dropped. `rich` is the original
-    Markdown.
+    Markdown; `only_for` the one user of a group who is to see it.
     """
 
     chat: int | str
@@ -25,6 +30,7 @@ class Outgoing:
     thread: int | None = None
     direct_topic: int | None = None
     answers: int | None = None
+    only_for: int | None = None
 
     @property
     def less_marked(self) -> Outgoing | None:
@@ -40,6 +46,7 @@ class Outgoing:
             "chat_id": self.chat,
             "message_thread_id": self.thread,
             "direct_messages_topic_id": self.direct_topic,
+            "ephemeral_message_parameters": self.ephemeral,
             "reply_parameters": self.reply,
         }
 
@@ -55,6 +62,13 @@ class Outgoing:
     @property
     def entities(self) -> list[MessageEntity] | None:
         return [MessageEntity(**each) for each in self.words.entities] or None
+
+    @property
+    def ephemeral(self) -> EphemeralMessageParameters | None:
+        """Return who alone may see it; None for everybody. A server may be too old to know."""
+        if self.only_for is None:
+            return None
+        return EphemeralMessageParameters(receiver_user_id=self.only_for)
 
     @property
     def reply(self) -> ReplyParameters | None:

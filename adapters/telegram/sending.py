@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from aiogram.methods import (
+    EditEphemeralMessageText,
     EditMessageText,
     SendChatAction,
     SendMessage,
@@ -42,8 +43,8 @@ from turngate.adapters.telegram.api import (
     RichUnknown,
     ThreadGone,
 )
-from turngate.adapters.telegram.cache import Cache
-from turngate.adapters.telegram.fields import Raw, number
+from turngate.adapters.telegram.cache import Cache, Ephemeral
+from turngate.adapters.telegram.fields import Raw, number, thing
 from turngate.adapters.telegram.markup import (
     LARGEST_CAPTION,
     LARGEST_TEXT,
@@ -62,7 +63,7 @@ from turngate.gateway.domain.ports.clock import Clock
 
 # The general topic has the id 1, which Telegram does not accept in requests.
 _GENERAL = "1"
-_MOST_REPAIRS = 4
+_MOST_REPAIRS = 5
 _LONGEST_ROW = 24
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
@@ -84,7 +85,10 @@ class Sender:
     async def edit(self, part: Part, message_id: str) -> Sent:
         """Edit a message. Its topic and the message it replies to stay."""
         out = await self._converted(part, LARGEST_TEXT)
-        attempt = partial(self._edit, _keyboard(part), _number(message_id))
+        if ephemeral := Ephemeral.of(message_id):
+            attempt = partial(self._edit_ephemeral, _keyboard(part), ephemeral)
+        else:
+            attempt = partial(self._edit, _keyboard(part), _number(message_id))
         with suppress(NothingChanged):
             await self._repaired(out, attempt)
         return Sent(message_id=message_id, at=self._clock.now())
@@ -161,6 +165,22 @@ class Sender:
         }
         return await self._api.call(edit.model_copy(update=content))
 
+    async def _edit_ephemeral(
+        self, keyboard: InlineKeyboardMarkup | None, message: Ephemeral, out: Outgoing
+    ) -> Any:
+        return await self._api.call(
+            EditEphemeralMessageText(
+                chat_id=out.chat,
+                receiver_user_id=message.user,
+                ephemeral_message_id=message.number,
+                text=None if out.rich else out.words.text,
+                entities=None if out.rich else out.entities,
+                rich_message=out.rich_message if out.rich else None,
+                link_preview_options=None if out.rich else _NO_PREVIEW,
+                reply_markup=keyboard,
+            )
+        )
+
     async def _draft(self, number: int, out: Outgoing) -> Any:
         where: dict[str, Any] = {
             "chat_id": int(out.chat),
@@ -199,6 +219,7 @@ class Sender:
             thread=_thread(part.target),
             direct_topic=_direct_topic(part.target),
             answers=self._answered(part),
+            only_for=self._asker(part),
         )
 
     def _answered(self, part: Part) -> int | None:
@@ -211,6 +232,19 @@ class Sender:
             part.target, part.reply_to
         )
         return None if is_plain else _number(part.reply_to)
+
+    def _asker(self, part: Part) -> int | None:
+        """
+        Return the user who alone is to see it: what answers a command in a group, and whatever
+        answers what only the bot could see.
+        """
+        asked = part.reply_to or ""
+        if ephemeral := Ephemeral.of(asked):
+            return ephemeral.user
+        # The answer of a command is of no turn. A question is for whoever may press.
+        if part.turn is not None or part.file is not None or part.buttons:
+            return None
+        return self._cache.asker(part.target, asked, self._clock.now())
 
     async def _repaired(
         self, out: Outgoing, attempt: Callable[[Outgoing], Awaitable[Result]]
@@ -236,6 +270,10 @@ class Sender:
             except NothingChanged:
                 raise
             except Undeliverable:
+                # Not in every chat, not by every server, and not to whom has left.
+                if out.only_for is not None:
+                    out = replace(out, only_for=None)
+                    continue
                 # It may be too much for a rich message: too many blocks, or columns.
                 if out.rich is None:
                     raise
@@ -248,7 +286,13 @@ class Sender:
         message_id = number(message, "message_id")
         if message_id is None:
             raise Unreachable("Telegram does not say how the message is called")
-        return Sent(message_id=str(message_id), at=self._clock.now())
+
+        ephemeral = number(message, "ephemeral_message_id")
+        user = number(thing(message, "receiver_user"), "id")
+        shown = str(message_id)
+        if not message_id and ephemeral is not None and user is not None:
+            shown = Ephemeral(user=user, number=ephemeral).id
+        return Sent(message_id=shown, at=self._clock.now())
 
 
 def _number(message_id: str) -> int:

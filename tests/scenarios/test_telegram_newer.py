@@ -13,9 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.adapter_scene import Ear, Scene, gateway, part
+from tests.contracts.adapter_scene import Ear, Scene, gateway, listening, part
 from tests.contracts.adapters import TelegramUnderTest
+from tests.simulators.telegram import TOKENS
+from turngate.adapters.telegram import plugin
+from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.agent_events import File
+from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.messages import (
     ChatType,
     InboxState,
@@ -23,6 +27,7 @@ from turngate.gateway.domain.messages import (
     SessionSource,
 )
 from turngate.gateway.domain.outbox import Button
+from turngate.gateway.domain.ports.adapter import MenuEntry
 from turngate.gateway.rules.authorization import Refusal
 
 PERSON = {"id": 71001, "is_bot": False, "first_name": "Ann"}
@@ -205,6 +210,43 @@ async def test_where_it_cannot_answer_a_row_says_why(
         (row,) = await running.store.inbox(InboxState.REFUSED)
         assert (row.reason or "").startswith(why)
         assert row.message.text == ""
+
+
+async def test_an_answer_to_a_command_in_a_group_is_for_the_asker_alone(at: Scene) -> None:
+    """A low finding of A3: what concerns one person is not for the whole group to read."""
+    group = SessionSource(
+        platform="telegram", chat_id="-5001", user_id="71001", chat_type=ChatType.GROUP
+    )
+    commands = (MenuEntry(name="status", summary="how it is"),)
+    account = plugin.Account(token=TOKENS["main"], api_url=at.sim.url, commands=commands)
+    adapter = plugin.TelegramAdapter(account, SystemClock())
+    ear = Ear()
+    async with listening(adapter, ear.receive):
+        asked = await at.say("/status", to=group)
+        old = await at.say("/status", to=group, at=1_700_000_000)
+        in_private = await at.say("/status")
+        await ear.until_heard(3)
+    place = ear.heard[0].source
+
+    sent = await adapter.send(replace(part(place, "All is well."), reply_to=asked))
+    await adapter.edit(part(place, "All is *very* well."), sent.message_id)
+    await adapter.send(replace(part(place, "an answer"), reply_to=asked, turn=TurnId(7)))
+    await adapter.send(replace(part(place, "too late"), reply_to=old))
+    await adapter.send(replace(part(at.here, "in private"), reply_to=in_private))
+    again = replace(part(place, "to what only we see"), reply_to=sent.message_id, turn=TurnId(7))
+    await adapter.send(again)
+    await at.sim.fault("400", does="send")
+    await adapter.send(replace(part(place, "to all instead"), reply_to=asked))
+    await adapter.close()
+
+    assert [(each["text"], each["only_for"]) for each in await at.sim.messages()] == [
+        ("All is very well.", "71001"),
+        ("an answer", None),
+        ("too late", None),
+        ("in private", None),
+        ("to what only we see", "71001"),
+        ("to all instead", None),
+    ]
 
 
 def test_a_refusal_has_words_for_it() -> None:

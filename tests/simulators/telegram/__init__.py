@@ -53,8 +53,8 @@ What they see, and what tests may want to know:
 
     messages {}    [{id, chat, text, size, edits, entities, buttons, reactions, file, reply_to,
     quote, thread, rich,
-                   silent, preview, at}]; a rich message has its blocks in `rich`, and in `text` how
-                   it reads
+                   silent, only_for, preview, at}]; only_for: who alone sees it; a rich
+                   message has its blocks in `rich`, and in `text` how it reads
     updates {}     [{id, n, kind, chat, text, reactions, acknowledged, state}]; n is the update_id
     drafts {}      [{chat, id, text, thread, can_stop, keep_on_stop, rich, history}], for 30 seconds
     typing {}      the chats; actions {}: [{chat, thread, action}]

@@ -66,6 +66,20 @@ async def edit_message_text(server: Server, bot: Bot, call: Call) -> Json:
     return _edited(server, call, message, content, replaced=("text", "entities", "rich_message"))
 
 
+async def edit_ephemeral_message_text(server: Server, bot: Bot, call: Call) -> Json:
+    """https://core.telegram.org/bots/api#editephemeralmessagetext"""
+    asked = call.parameters
+    is_rich = "rich_message" in asked
+    content: Raw = (
+        {"rich_message": _rich(server, call).raw} if is_rich else as_fields(text_of(call))
+    )
+    message = bot.message(place(server, bot, call), -int(str(asked["ephemeral_message_id"])))
+    if message is None or message.raw["receiver_user"]["id"] != asked["receiver_user_id"]:
+        raise rules.bad("message to edit not found", rules.EPHEMERAL)
+    _edited(server, call, message, content, replaced=("text", "entities", "rich_message"))
+    return True
+
+
 async def edit_message_caption(server: Server, bot: Bot, call: Call) -> Json:
     """https://core.telegram.org/bots/api#editmessagecaption"""
     said = words(call, "caption", "caption_entities", longest=LONGEST_CAPTION)
@@ -194,6 +208,7 @@ METHODS: Asked = {
     "sendMessageDraft": (send_message_draft, "draft"),
     "sendRichMessageDraft": (send_rich_message_draft, "draft"),
     "editMessageText": (edit_message_text, "edit"),
+    "editEphemeralMessageText": (edit_ephemeral_message_text, "edit"),
     "editMessageCaption": (edit_message_caption, "edit"),
     "editMessageReplyMarkup": (edit_message_reply_markup, "edit"),
     "deleteMessage": (delete_message, None),

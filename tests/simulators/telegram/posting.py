@@ -86,7 +86,7 @@ def post(
     raw |= keyboard(asked.get("reply_markup"))
     if asked.get("protect_content"):
         raw["has_protected_content"] = True
-    raw["message_id"] = bot.next_number(chat)
+    raw |= _ephemeral(bot, chat, asked) or {"message_id": bot.next_number(chat)}
     preview = asked.get("link_preview_options")
     for draft in [draft for draft in bot.drafts.values() if draft.chat == chat.id]:
         del bot.drafts[draft.chat, draft.id]
@@ -116,6 +116,19 @@ def topic(chat: Chat, thread: object) -> Raw:
     if chat.topics[thread].closed:
         raise rules.bad("TOPIC_CLOSED", rules.THREAD)
     return {"message_thread_id": thread, "is_topic_message": True}
+
+
+def _ephemeral(bot: Bot, chat: Chat, asked: Any) -> Raw:
+    """Seen by one person only; where that is and is not possible is said nowhere, so: in groups."""
+    wanted = asked.get("ephemeral_message_parameters")
+    if not wanted:
+        return {}
+    if chat.type not in ("group", "supergroup"):
+        raise rules.bad("EPHEMERAL_PEER_INVALID", rules.EPHEMERAL)
+    person = bot.person(wanted["receiver_user_id"])
+    there = [number for id_, number in bot.messages if id_ == chat.id]
+    number = 1 - min([0, *there])
+    return {"message_id": 0, "ephemeral_message_id": number, "receiver_user": person}
 
 
 def _direct_topic(bot: Bot, chat: Chat, topic_id: object) -> Raw:

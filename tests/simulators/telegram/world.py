@@ -82,8 +82,8 @@ class Message:
 
     @property
     def id(self) -> int:
-        """Unique in its chat."""
-        return int(self.raw["message_id"])
+        """Unique in its chat. What only one person sees has numbers of its own, below zero."""
+        return int(self.raw["message_id"]) or -int(self.raw["ephemeral_message_id"])
 
 
 @dataclass(slots=True, kw_only=True)
