@@ -79,6 +79,14 @@ def _account(settings: TelegramAccount, commands: tuple[MenuEntry, ...]) -> Acco
     )
 
 
+# https://core.telegram.org/bots/api#reactiontypeemoji
+_REACTIONS = (
+    "❤ 👍 👎 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤‍🔥 🌚 🌭 💯 🤣 "
+    "⚡ 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨‍💻 👀 🎃 🙈 😇 😨 🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 "
+    "🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷‍♂ 🤷 🤷‍♀ 😡"
+)
+
+
 PLATFORM = PlatformPackage(
     name="telegram",
     settings=TelegramAccount,
@@ -89,5 +97,6 @@ PLATFORM = PlatformPackage(
         "chat": IdForm(pattern=r"-?[0-9]{1,30}", example="-100123"),
     },
     id_hint="a number such as 12345",
+    reactions=frozenset(_REACTIONS.split()),
     order=1,
 )
