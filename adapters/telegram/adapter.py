@@ -11,7 +11,7 @@ from turngate.adapters.telegram.api import Api
 from turngate.adapters.telegram.cache import Cache
 from turngate.adapters.telegram.downloads import Downloader
 from turngate.adapters.telegram.intake import Intake, who_we_are
-from turngate.adapters.telegram.markup import LARGEST_TEXT, marked
+from turngate.adapters.telegram.markup import LARGEST_TEXT, marked, units
 from turngate.adapters.telegram.normalise import PLATFORM, normalise
 from turngate.adapters.telegram.polling import poll
 from turngate.adapters.telegram.sending import Sender
@@ -36,6 +36,7 @@ from turngate.gateway.domain.ports.clock import Clock, Moment
 _PER_CHAT = Rate(count=3, per=timedelta(seconds=3))
 _PER_GROUP = Rate(count=5, per=timedelta(seconds=15))
 _PER_ACCOUNT = Rate(count=30, per=timedelta(seconds=1))
+_LONGEST_MEASURED = 8 * LARGEST_TEXT
 
 
 class TelegramAdapter:
@@ -126,6 +127,10 @@ class TelegramAdapter:
         await self._api.close()
 
     def _measure(self, markdown: str) -> int:
+        # What is so long is cut anyhow. Converted each time a preview grows, it would hold up the
+        # event loop.
+        if len(markdown) > _LONGEST_MEASURED:
+            return units(markdown)
         return marked(markdown, self._cache.name_of).size
 
     def _progressed(self) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,8 @@ from turngate.gateway.domain.messages import (
     SessionSource,
 )
 from turngate.gateway.domain.outbox import Button
-from turngate.gateway.domain.transcript import MediaType
+from turngate.gateway.domain.transcript import MediaType, Text
+from turngate.gateway.outbound.preview_text import PreviewLabels
 
 GROUP = SessionSource(
     platform="telegram", chat_id="-5001", user_id="71001", chat_type=ChatType.GROUP
@@ -451,6 +453,19 @@ async def _fetched(at: Scene, file: Attachment, folder: Path | None) -> bytes:
         return b"".join([piece async for piece in adapter.fetch(file)])
     finally:
         await adapter.close()
+
+
+async def test_a_preview_of_list_marks_holds_up_nobody(at: Scene) -> None:
+    """Finding R1: 18 kB of them held up the event loop for seven seconds."""
+    shown = PreviewLabels(at.adapter.limits)
+    took = []
+    for count in (9_000, 60_000):
+        shown.hear(Text(text="* " * count + "x"))
+        began = time.process_time()
+        assert at.adapter.limits.measure(shown.so_far()) <= 4096
+        took.append(time.process_time() - began)
+
+    assert took[1] < 5 * took[0] + 0.2
 
 
 async def test_a_chat_without_a_name_and_a_message_without_a_number_take_nothing(at: Scene) -> None:
