@@ -20,7 +20,8 @@ from turngate.adapters.telegram.rich_markup import Rich
 class Outgoing:
     """
     An outgoing message: its chat, its content, and what may be dropped. `rich` is the original
-    Markdown; `only_for` the one user of a group who is to see it.
+    Markdown; `only_for` the one user of a group who is to see it, and nobody else if it
+    `is_secret`.
     """
 
     chat: int | str
@@ -31,6 +32,7 @@ class Outgoing:
     direct_topic: int | None = None
     answers: int | None = None
     only_for: int | None = None
+    is_secret: bool = False
 
     @property
     def less_marked(self) -> Outgoing | None:

@@ -129,13 +129,14 @@ class Sender:
 
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
         """React. A deleted message or a refused emoji is not an error."""
-        reaction = SetMessageReaction(
-            chat_id=self._cache.chat(target),
-            message_id=_number(message_id),
-            reaction=[ReactionTypeEmoji(emoji=emoji)],
-        )
         with suppress(Undeliverable):
-            await self._api.call(reaction)
+            await self._api.call(
+                SetMessageReaction(
+                    chat_id=self._cache.chat(target),
+                    message_id=_number(message_id),
+                    reaction=[ReactionTypeEmoji(emoji=emoji)],
+                )
+            )
 
     async def _send(self, keyboard: InlineKeyboardMarkup | None, out: Outgoing) -> Any:
         if out.rich is not None:
@@ -220,6 +221,7 @@ class Sender:
             direct_topic=_direct_topic(part.target),
             answers=self._answered(part),
             only_for=self._asker(part),
+            is_secret=Ephemeral.of(part.reply_to or "") is not None,
         )
 
     def _answered(self, part: Part) -> int | None:
@@ -271,7 +273,7 @@ class Sender:
                 raise
             except Undeliverable:
                 # Not in every chat, not by every server, and not to whom has left.
-                if out.only_for is not None:
+                if out.only_for is not None and not out.is_secret:
                     out = replace(out, only_for=None)
                     continue
                 # It may be too much for a rich message: too many blocks, or columns.

@@ -19,6 +19,7 @@ from tests.simulators.telegram import TOKENS
 from turngate.adapters.telegram import plugin
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.agent_events import File
+from turngate.gateway.domain.errors import Undeliverable
 from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.messages import (
     ChatType,
@@ -237,6 +238,10 @@ async def test_an_answer_to_a_command_in_a_group_is_for_the_asker_alone(at: Scen
     await adapter.send(again)
     await at.sim.fault("400", does="send")
     await adapter.send(replace(part(place, "to all instead"), reply_to=asked))
+    await at.sim.fault("400", does="send")
+    with pytest.raises(Undeliverable):
+        await adapter.send(again)
+    await adapter.react(place, sent.message_id, "👀")
     await adapter.close()
 
     assert [(each["text"], each["only_for"]) for each in await at.sim.messages()] == [
