@@ -67,7 +67,8 @@ async def _is_delivering(api: Api, webhook: Webhook, timeouts: Timeouts) -> bool
             "another program has changed the webhook of this bot; stop it, or give this one its "
             "own bot"
         )
-    return "last_error_date" not in info or not number(info, "pending_update_count")
+    is_troubled = number(info, "last_error_date") is not None
+    return not (is_troubled and number(info, "pending_update_count"))
 
 
 @asynccontextmanager
