@@ -93,6 +93,11 @@ def _without_reaction(document: Document, emoji: str) -> list[str]:
     ]
 
 
+def has_literal_secret(document: Document) -> bool:
+    """Return whether the file holds a secret itself."""
+    return any(_is_literal_secret(path, value) for path, value in every_value(document.data))
+
+
 def _no_price(path: Path, agent: str) -> str:
     return (
         f"warning: {dotted(path)}: does not see what the agent {agent} costs, unless it reports "
