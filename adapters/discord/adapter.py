@@ -59,7 +59,7 @@ class DiscordAdapter:
         self._cache = Cache()
         self._directory = Directory(self._api)
         self._interactions = Interactions(self._api)
-        self._reader = Reader(self._api, self._directory, account, clock)
+        self._reader = Reader(self._api, self._directory, account, self._platform_clock)
         self._sender = Sender(self._api, self._directory, self._cache, self._interactions, clock)
         self._catch_up = CatchUp(self._api, self._directory, self._reader, self._sender, chats)
         self._listener = Listener(
@@ -85,10 +85,13 @@ class DiscordAdapter:
         ) as intake:
             await self._listener.listen(intake)
 
-    async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+    async def platform_time(self) -> datetime:
         # Any answer sets the platform clock.
         await self._api.me()
-        async for message in self._catch_up.read(self._platform_clock.no_later(since)):
+        return self._platform_clock.now()
+
+    async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+        async for message in self._catch_up.read(since):
             yield message
 
     async def send(self, part: Part) -> Sent:

@@ -369,13 +369,14 @@ async def test_with_a_clock_that_is_wrong_nothing_is_missed_and_what_was_sent_is
 ) -> None:
     clock = WrongClock(days=days)
     answer, since = part(DIRECT), clock.now()
-    await at.sim.say("hello", chat=HERE, user=ANN)
     async with bot(at.sim, clock=clock) as wrong:
+        began = await wrong.platform_time() - timedelta(seconds=2)
+        await at.sim.say("hello", chat=HERE, user=ANN)
         sent = await wrong.send(answer)
     async with bot(at.sim, clock=clock) as wrong:
         found = await wrong.find_sent(answer, since)
 
-        assert [message.text async for message in wrong.catch_up(since)] == ["hello"]
+        assert [message.text async for message in wrong.catch_up(began)] == ["hello"]
         assert (found or await wrong.send(answer)).message_id == sent.message_id
 
 
