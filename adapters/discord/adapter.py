@@ -61,10 +61,13 @@ class DiscordAdapter:
         self._interactions = Interactions(self._api)
         self._reader = Reader(self._api, self._directory, account, self._platform_clock)
         self._sender = Sender(self._api, self._directory, self._cache, self._interactions, clock)
-        self._catch_up = CatchUp(self._api, self._directory, self._reader, self._sender, chats)
+        self._catch_up = CatchUp(
+            self._api, self._directory, self._reader, self._sender, self._cache, chats, timeouts
+        )
         self._listener = Listener(
             account, timeouts, self._api, self._cache, self._catch_up, clock, self._platform_clock
         )
+        self._listens = False
         self._downloader = Downloader(self._api, account, timeouts, self._platform_clock)
 
         self.limits = Limits(
@@ -83,7 +86,11 @@ class DiscordAdapter:
         async with Intake(
             self._reader, self._directory, self._cache, self._interactions, receive
         ) as intake:
-            await self._listener.listen(intake)
+            self._listens = True
+            try:
+                await self._listener.listen(intake)
+            finally:
+                self._listens = False
 
     async def platform_time(self) -> datetime:
         # Any answer sets the platform clock.
@@ -91,7 +98,7 @@ class DiscordAdapter:
         return self._platform_clock.now()
 
     async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
-        async for message in self._catch_up.read(since):
+        async for message in self._catch_up.read(since, listens=self._listens):
             yield message
 
     async def send(self, part: Part) -> Sent:

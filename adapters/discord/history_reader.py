@@ -34,6 +34,7 @@ class History:
         self._after = after
         self._page: list[Payload] = []
         self._is_whole = False
+        self.is_cut = False
 
     @property
     def next_id(self) -> int | None:
@@ -64,11 +65,14 @@ class History:
         """
         Load the newest page and filter it by time, for servers whose ids contain no time.
 
-        If the timestamps are all equal, keep all of it: known messages are deduped.
+        If the timestamps are all equal, keep all of it: known messages are deduped. A page that
+        does not reach back far enough is all there is: then the history `is_cut`.
         """
         page = await self._newest()
+        is_full = len(page) >= _PAGE
         if len({message.get("timestamp") for message in page}) > 1:
             page = [message for message in page if sent_at(message) >= since]
+            self.is_cut = is_full and len(page) >= _PAGE
         self._page = sorted(page, key=lambda message: int(message["id"]), reverse=True)
         self._is_whole = True
 

@@ -399,6 +399,55 @@ async def test_everything_that_is_allowed_is_caught_up(at: Scene) -> None:
     assert caught_up == [f"in {HERE}", f"in {thread}", "in private"]
 
 
+async def test_everybody_who_is_allowed_is_read_however_many_they_are(at: Scene) -> None:
+    """
+    Finding R5: beyond 25 whose direct chats had to be opened, first messages were lost. The rest
+    are opened slowly, once the bot listens.
+    """
+    people = [str(number) for number in range(82001, 82041)]
+    for person in people:
+        await at.sim.do("open", chat=f"9{person}", user=person)
+        await at.sim.say(f"from {person}", chat=f"9{person}", user=person)
+    places = [SessionSource(platform="discord", user_id=person) for person in people]
+    ear = Ear()
+    async with bot(at.sim, *places, timeouts={"open": 0.001}) as adapter:
+        at_once = [each.text async for each in adapter.catch_up(LONG_AGO)]
+        opened = len(await at.sim.calls(method="create_dm"))
+        async with listening(adapter, ear.receive):
+            await _until_connected(at)
+            later = [each.text async for each in adapter.catch_up(datetime.now(UTC))]
+
+    assert (len(at_once), opened) == (25, 25)
+    assert sorted(at_once + later) == [f"from {person}" for person in people]
+    assert len(await at.sim.calls(method="create_dm")) == len(people)
+
+
+async def test_a_direct_chat_that_is_known_is_not_opened_again(at: Scene) -> None:
+    """Finding R5: paired users cost an opening though their chat had a conversation."""
+    await at.say("hello")
+    person = SessionSource(platform="discord", user_id=ANN)
+    async with bot(at.sim, DIRECT, person) as adapter:
+        caught_up = [message.text async for message in adapter.catch_up(LONG_AGO)]
+
+    assert caught_up == ["hello"]
+    assert await at.sim.calls(method="create_dm") == []
+
+
+async def test_more_than_a_thousand_chats_are_all_read(at: Scene) -> None:
+    """Finding R5: the twenty last of 1,020 direct chats were never read."""
+    numbers = [str(number) for number in range(500_001, 501_021)]
+    for number in (numbers[0], numbers[-1]):
+        await at.sim.say(f"in {number}", chat=number, user=ANN)
+    places = [replace(DIRECT, chat_id=number, user_id=number) for number in numbers]
+    async with bot(at.sim, *places) as adapter:
+        at_once = [each.text async for each in adapter.catch_up(LONG_AGO)]
+        async with listening(adapter, Ear().receive):
+            await _until_connected(at)
+            later = [each.text async for each in adapter.catch_up(datetime.now(UTC))]
+
+    assert (at_once, later) == ([f"in {numbers[0]}"], [f"in {numbers[-1]}"])
+
+
 async def test_an_allowed_channel_is_caught_up_with_its_threads(at: Scene) -> None:
     thread = (await at.sim.do("thread", chat=HERE, user=ANN, name="talk"))["id"]
     await at.sim.say("in the thread", chat=thread, user=ANN)

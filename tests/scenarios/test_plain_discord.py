@@ -26,7 +26,7 @@ from tests.simulators.plain_discord import (
 from tests.simulators.running import PATIENCE
 from turngate.adapters.discord import plugin as discord
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.errors import GapRemains, Undeliverable
 from turngate.gateway.domain.messages import (
     ChatType,
     MessageKind,
@@ -167,6 +167,26 @@ async def test_where_ids_tell_no_time_what_was_missed_is_found_by_its_own() -> N
             missed = [message.text async for message in adapter.catch_up(since)]
 
     assert missed == ["missed"]
+
+
+async def test_where_only_the_newest_messages_can_be_read_the_gap_is_told() -> None:
+    """Finding R5: what was older than one page was left out without a word."""
+    async with plain_discord(counts=True) as plain:
+        since = datetime.now(UTC)
+        for number in range(101):
+            moment = since + timedelta(seconds=number)
+            plain.write(f"{number}", DM, timestamp=moment.isoformat())
+        missed = list[str]()
+
+        async def catch_up(adapter: discord.DiscordAdapter) -> None:
+            async for message in adapter.catch_up(since):
+                missed.append(message.text)
+
+        async with bot(plain, DIRECT) as adapter:
+            with pytest.raises(GapRemains):
+                await catch_up(adapter)
+
+    assert missed == [f"{number}" for number in range(1, 101)]
 
 
 async def test_where_neither_ids_nor_times_tell_anything_all_is_read_again() -> None:
