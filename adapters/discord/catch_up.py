@@ -27,7 +27,6 @@ from turngate.adapters.discord.channels import (
     TEXT,
     VOICE,
     Channel,
-    Payload,
 )
 from turngate.adapters.discord.directory import Directory, direct
 from turngate.adapters.discord.history_reader import History, retry_throttled
@@ -37,6 +36,7 @@ from turngate.adapters.discord.ids import (
     is_id,
 )
 from turngate.adapters.discord.intake import Reader
+from turngate.adapters.discord.json_fields import Payload
 from turngate.adapters.discord.sending import Sender
 from turngate.gateway.domain.errors import GapRemains, Undeliverable
 from turngate.gateway.domain.messages import (

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from turngate.adapters.discord.api import Api
-from turngate.adapters.discord.channels import Channel, Payload
+from turngate.adapters.discord.channels import Channel
 from turngate.adapters.discord.ids import time_of
+from turngate.adapters.discord.json_fields import Payload
 from turngate.adapters.discord.normalise import sent_at
 from turngate.gateway.domain.errors import (
     Throttled,

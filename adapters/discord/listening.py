@@ -17,10 +17,10 @@ from turngate.adapters.discord.account import Account, Timeouts
 from turngate.adapters.discord.api import Api
 from turngate.adapters.discord.cache import Cache
 from turngate.adapters.discord.catch_up import CatchUp
-from turngate.adapters.discord.channels import Payload
 from turngate.adapters.discord.history_reader import retry_throttled
 from turngate.adapters.discord.ids import id_at
 from turngate.adapters.discord.intake import Intake
+from turngate.adapters.discord.json_fields import Payload
 from turngate.adapters.discord.menu import offer
 from turngate.adapters.discord.shard import Shard
 from turngate.gateway.domain.errors import (

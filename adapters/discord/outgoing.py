@@ -7,8 +7,9 @@ import re
 from pathlib import PurePath
 from typing import Any
 
-from turngate.adapters.discord.channels import Names, Payload
+from turngate.adapters.discord.channels import Names
 from turngate.adapters.discord.ids import is_id
+from turngate.adapters.discord.json_fields import Payload
 from turngate.adapters.discord.markup import LARGEST_TEXT, marked
 from turngate.adapters.discord.mentions import linked
 from turngate.gateway.domain.agent_events import File

@@ -26,8 +26,8 @@ from turngate.adapters.discord.api import (
     trace,
     translate_errors,
 )
-from turngate.adapters.discord.channels import Payload
 from turngate.adapters.discord.connector import Connector
+from turngate.adapters.discord.json_fields import Payload
 from turngate.gateway.domain.errors import (
     Retryable,
     TurngateError,

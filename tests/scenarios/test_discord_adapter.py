@@ -5,6 +5,7 @@ What the Discord adapter does beyond what every adapter must: the traps that oth
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -32,6 +33,7 @@ from turngate.adapters.discord import plugin as discord
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.agent_events import File
 from turngate.gateway.domain.errors import (
+    NotSent,
     Refused,
     Retryable,
     StoreUnavailable,
@@ -597,6 +599,54 @@ async def test_a_forum_gets_a_new_post(at: Scene) -> None:
     assert (shown["id"], shown["text"]) == (sent.message_id, "# A better plan")
 
 
+async def test_a_post_in_a_forum_that_wants_a_tag_gets_one_that_everybody_may_set(
+    at: Scene, tmp_path: Path
+) -> None:
+    """Finding A3 (40067): such forums took no post at all. A file is sent whole the second time."""
+    await at.sim.do("open", chat="9016", kind="forum", name="plans", tags=["staff", "idea"])
+    forum = replace(CHANNEL_SOURCE, chat_id="9016")
+    (tmp_path / "plan.txt").write_text("step by step")
+    outgoing = replace(part(forum, "A plan"), file=File(path=str(tmp_path / "plan.txt")))
+
+    await at.adapter.send_file(outgoing)
+
+    (shown,) = await at.sim.messages()
+    last = (await at.sim.calls(method="start_thread"))[-1]
+    assert last["parameters"]["applied_tags"] == ["9018"]
+    assert base64.b64decode(shown["file"]["content"]) == b"step by step"
+
+
+@pytest.mark.parametrize("code", [40004, 40006, 130000])
+async def test_a_refusal_that_passes_is_tried_again(at: Scene, code: int) -> None:
+    """Finding M7: it was taken as final, and the answer given up."""
+    await at.sim.fault("code", does="send", says=str(code))
+
+    with pytest.raises(NotSent):
+        await at.adapter.send(part(at.here))
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(200000, "automatic moderation"), (240000, "link in this message")]
+)
+async def test_what_moderation_blocked_is_said_to_be(at: Scene, code: int, words: str) -> None:
+    """Finding M7."""
+    await at.sim.fault("code", does="send", says=str(code))
+
+    with pytest.raises(Undeliverable, match=words):
+        await at.adapter.send(part(at.here))
+
+
+async def test_what_was_written_in_a_stage_channel_is_caught_up(at: Scene) -> None:
+    """Finding A3: stage channels (type 13) have text too."""
+    await at.sim.do("open", chat="9017", kind="stage", name="talk")
+    await at.sim.say("a question", chat="9017", user=ANN)
+    guild = SessionSource(platform="discord", chat_type=ChatType.GROUP, scope=str(GUILD))
+    async with bot(at.sim, guild) as adapter:
+        caught_up = [message.text async for message in adapter.catch_up(LONG_AGO)]
+
+    assert caught_up == ["a question"]
+
+
 async def test_a_post_whose_answer_was_lost_is_found_and_not_made_again(at: Scene) -> None:
     post = replace(
         part(replace(CHANNEL_SOURCE, chat_id=FORUM), "A plan"), created_at=datetime.now(UTC)
@@ -747,7 +797,7 @@ async def test_a_slash_command_is_answered_in_its_place(at: Scene) -> None:
 
     assert (command.kind, command.text, command.id) == (MessageKind.COMMAND, "/new a title", id_)
     (used,) = await at.sim.do("interactions")
-    assert [message["text"] for message in used["messages"]] == ["Begun."]
+    assert [message["text"] for message in used["messages"]] == ["Begun.", "And more."]
     assert not used["thinking"]
     assert await at.sim.texts() == ["Begun.", "And more."]
 

@@ -345,6 +345,17 @@ class Places:
         if strange:
             raise invalid("message", f"there is no {', '.join(strange)}", FORUM_RULE)
         self._posting.place(bot, forum.id, "send_messages")
+        shown = {tag["id"]: tag for tag in shapes.channel(forum, bot).get("available_tags", ())}
+        tags = asked.get("applied_tags", [])
+        if forum.tags and not tags:
+            raise Refused(
+                400,
+                40067,
+                "A tag is required to create a forum post in this channel",
+                rule=FORUM_RULE,
+            )
+        if any(str(tag) not in shown or shown[str(tag)]["moderated"] for tag in tags):
+            self._posting.place(bot, forum.id, "manage_threads")
         files = {each: asked[each] for each in ("filenames", *FILE_FIELDS) if each in asked}
         draft = self._posting.drafted({**asked["message"], **files})
         self._posting.check_draft(bot, forum, draft)

@@ -57,6 +57,7 @@ class Discord:
         "says is not heard",
         "cloudflare": "429 from Cloudflare: no JSON, no Via",
         "missing access": "403 with code 50001",
+        "code": "400 with the code that `says` has",
     }
     rules = RULES
 
@@ -226,6 +227,8 @@ class Discord:
                 )
             if kind == "missing access":
                 raise Refused(403, 50001, "Missing Access", rule=AUTHORISED)
+            if kind == "code" and call.fault is not None:
+                raise Refused(400, int(call.fault.says), "not now", rule=AUTHORISED)
             self._rates.take(bot.account, entry.name, call.chat)
             return await entry.act(bot, call)
 

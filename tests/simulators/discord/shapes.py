@@ -19,6 +19,7 @@ from tests.simulators.discord.world import (
     World,
 )
 
+_REQUIRE_TAG = 1 << 4
 HAS_THREAD, EPHEMERAL, LOADING = 1 << 5, 1 << 6, 1 << 7
 _FLAGS = {"presences": 1 << 13, "members": 1 << 15, "message_content": 1 << 19}
 """Of an application that is in fewer than 100 guilds."""
@@ -110,12 +111,23 @@ def channel(channel: Channel, bot: Bot) -> Payload:
         ],
     }
     forum: Payload = {
-        "available_tags": [],
+        "available_tags": [
+            {
+                "id": str(channel.id + number),
+                "name": name,
+                "moderated": name.startswith("staff"),
+                "emoji_id": None,
+                "emoji_name": None,
+            }
+            for number, name in enumerate(channel.tags, start=1)
+        ],
         "default_reaction_emoji": None,
         "default_sort_order": None,
         "default_forum_layout": 0,
     }
-    return told | forum if channel.kind == FORUM else told
+    if channel.kind == FORUM:
+        told |= forum | {"flags": _REQUIRE_TAG if channel.tags else 0}
+    return told
 
 
 def thread(channel: Channel, bot: Bot) -> Payload:
