@@ -242,6 +242,66 @@ async def test_when_discord_takes_no_more_sessions_none_is_begun(at: Scene) -> N
     assert await begun(at) == 0
 
 
+async def test_when_half_of_the_sessions_are_used_the_rest_is_spread_over_the_day(
+    at: Scene,
+) -> None:
+    """Finding R8: a loop of op 9 used up all of them within hours, and the bot was deaf."""
+    await at.sim.do("bot", starts_left=400)
+
+    with pytest.raises(Retryable, match=r"400 of 1000 .* the next begins at \d\d:\d\d UTC"):
+        await _ended(at.adapter.run(Ear().receive))
+
+    assert await begun(at) == 0
+
+
+async def test_a_line_that_breaks_after_each_resume_is_given_up(at: Scene) -> None:
+    """Finding R8: it was taken up again without a pause, 639 times in 20 seconds."""
+    await at.sim.fault("lost answer", method="dispatch", event="RESUMED", times=None)
+    running = asyncio.ensure_future(at.adapter.run(Ear().receive))
+    await _until_connected(at)
+    await at.sim.do("gateway", do="cut")
+
+    with pytest.raises(Retryable, match="keeps breaking"):
+        await _ended(running)
+
+    assert len(await at.sim.calls(method="resume")) == 5
+
+
+async def test_after_a_line_that_lasted_a_break_counts_as_the_first(at: Scene) -> None:
+    async with (
+        bot(at.sim, timeouts={"lasting": 0.0}) as adapter,
+        listening_as_supervised(adapter, Ear().receive),
+    ):
+        for number in range(1, 9):
+            await at.sim.do("gateway", do="cut")
+
+            async def is_back(times: int = number) -> bool:
+                resumed = await at.sim.calls(method="dispatch", event="RESUMED")
+                return len(resumed) >= times
+
+            await at.sim.until(is_back)
+
+    assert await begun(at) == 1
+
+
+async def test_a_line_that_discord_closes_because_of_haste_rests_longer(at: Scene) -> None:
+    """Finding R8: 4008 means "slow down"."""
+    async with (
+        bot(at.sim, timeouts={"pause": 0.05}) as adapter,
+        listening_as_supervised(adapter, Ear().receive),
+    ):
+        await at.sim.do("gateway", do="close", code=4008)
+        closed_at = datetime.now(UTC).timestamp()
+
+        async def is_back() -> bool:
+            return bool(await at.sim.calls(method="resume"))
+
+        await at.sim.until(is_back)
+        (resumed,) = await at.sim.calls(method="resume")
+
+    assert resumed["at"] - closed_at > 0.15
+
+
 async def test_two_sessions_are_not_begun_at_once(at: Scene) -> None:
     async with bot(at.sim, timeouts={"identify": 0.3}) as adapter:
         for _ in range(2):
