@@ -276,7 +276,8 @@ class Interactions:
                 "type": happened.kind,
                 "user": shapes.user(happened.person),
             }
-            | {"authorizing_integration_owners": {}},
+            | {"authorizing_integration_owners": {}}
+            | ({"interacted_message_id": str(happened.source.id)} if happened.source else {}),
             only_for=happened.person.id if draft.flags & shapes.EPHEMERAL else None,
         )
         happened.said.append(said)

@@ -260,7 +260,8 @@ class Operating:
     async def _tell(self, bot: Bot, call: Call) -> Json:
         """An event just as it is given, such as Discord may send next year."""
         asked: Any = call.parameters
-        self._sessions.tell(bot, asked["event"], asked["data"])
+        for session in self._sessions.of(bot):
+            session.dispatch(asked["event"], asked["data"], is_given=True)
         return {}
 
     def _place(self, bot: Bot, call: Call) -> Channel:

@@ -157,13 +157,7 @@ class Places:
         return {"url": GATEWAY_URL, "shards": bot.shards, "session_start_limit": left}
 
     async def _me(self, bot: Bot, call: Call) -> Json:
-        return {
-            **shapes.user(bot.person),
-            "verified": True,
-            "mfa_enabled": False,
-            "email": None,
-            "flags": 0,
-        }
+        return shapes.own_user(bot)
 
     async def _my_guilds(self, bot: Bot, call: Call) -> Json:
         mine = [guild for guild in self._world.guilds.values() if bot.id in guild.members]
@@ -194,7 +188,7 @@ class Places:
         return shapes.application(bot, owner=self._world.person(1))
 
     async def _guild(self, bot: Bot, call: Call) -> Json:
-        return shapes.small_guild(self._mine(bot, call))
+        return shapes.rest_guild(self._mine(bot, call))
 
     async def _channels(self, bot: Bot, call: Call) -> Json:
         there = self._mine(bot, call).channels.values()
