@@ -94,6 +94,7 @@ def _embedded(embed: Payload) -> Iterator[str]:
         text_in(embed, "title"),
         text_in(embed, "description"),
         *fields,
+        *_displayed(objects_in(embed, "components")),
         text_in(object_in(embed, "footer"), "text"),
     )
 
