@@ -182,6 +182,7 @@ class Supervisor:
 
     async def _try(self, receive: Receive) -> BaseException:
         """Run the adapter once; return what ended it."""
+        self._heard_since = None
         self._become(AccountState.STARTING, None)
         try:
             await self._catch_up_and_listen(receive)
@@ -229,7 +230,6 @@ class Supervisor:
         run beside it once events arrive.
         """
         began = self._clock.monotonic()
-        self._heard_since = None
         tasks = [asyncio.ensure_future(self._adapter.run(receive))]
 
         try:
@@ -290,8 +290,12 @@ class Supervisor:
                     if count > MOST_CAUGHT_UP:
                         raise GapRemains("more was said than can be read again")
                     await several.take(message)
-        except GapRemains:
-            # What could be read is stored by now, and the account goes on to listen.
+        except GapRemains as exc:
+            # What could be read is stored by now, and the account goes on to listen. Every gap is
+            # logged; conversations are told once in a while.
+            self._observer.account_changed(
+                self._adapter.platform, self._account, self._state.value, reason_of(exc)
+            )
             now = self._clock.monotonic()
             if self._gap_told is None or now - self._gap_told > _GAP_TOLD_FOR:
                 await self._tell_of_gap(self._adapter.platform, self._account, since)

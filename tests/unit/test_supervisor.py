@@ -111,6 +111,25 @@ class HearingAgain(CatchingUp):
         await asyncio.Event().wait()
 
 
+class LosingTime(HearingAgain):
+    """Its line lasts a minute, and then the platform is gone."""
+
+    asked_for_the_time = 0
+
+    async def platform_time(self) -> datetime:
+        self.asked_for_the_time += 1
+        if self.asked_for_the_time > 1:
+            raise Unreachable("the platform is gone")
+        return self._clock.now()
+
+    async def run(self, receive: Receive) -> None:
+        for _ in range(6):
+            self.progress = Moment.now(self._clock)
+            await asyncio.sleep(10)
+        self.progress = Moment.now(self._clock)
+        raise Unreachable("the line broke")
+
+
 class Breaking(HearingAgain):
     """Hears, and its line breaks ten seconds later."""
 
@@ -384,6 +403,16 @@ class TestRestarts:
             await later(220)
 
         assert account.began[7] - account.began[6] <= 62.01
+
+    async def test_a_connection_that_lasted_makes_only_the_next_pause_short(self) -> None:
+        """After it the platform cannot even be asked what time it is."""
+        clock = LoopClock()
+        account = LosingTime(clock)
+        watch = Watched(account, clock, MemoryStore(clock))
+        with watch.at_work():
+            await later(600)
+
+        assert 5 < account.asked_for_the_time < 20
 
     async def test_pauses_grow_where_every_connection_ends_at_once(self) -> None:
         """Finding R8: a platform that answers and hangs up was asked hundreds of times."""
@@ -787,6 +816,15 @@ class TestCatchingUp:
 
             assert len(account.began) > 3
             assert watch.gaps == [NOON]
+
+    async def test_every_gap_is_logged(self) -> None:
+        """Finding R5: what had to be left out was left out without a word."""
+        watch, _ = watched(CatchingUp, [GapRemains("too long ago")])
+        await self.told(watch)
+        with capture_logs() as lines, watch.at_work():
+            await later(0.1)
+
+        assert "too long ago" in [line.get("reason") for line in lines]
 
     async def test_a_gap_at_the_end_takes_nothing_from_what_was_read(self) -> None:
         watch, account = watched(CatchingUp, [*numbered(1, 2), GapRemains("too long ago")])
