@@ -257,6 +257,31 @@ async def is_answered(at: Scene, answer: str) -> bool:
     return [each["answer"] for each in await at.sim.do("interactions")] == [answer]
 
 
+async def test_two_programs_with_one_token_both_stop_at_the_first_answer(at: Scene) -> None:
+    """Finding R9: both answered everything, and both were ready."""
+    ears = Ear(), Ear()
+    async with bot(at.sim) as other:
+        adapters = at.adapter, other
+        running = [
+            asyncio.ensure_future(adapter.run(ear.receive))
+            for adapter, ear in zip(adapters, ears, strict=True)
+        ]
+
+        async def both_listen() -> bool:
+            return len(await at.sim.do("sessions")) == 2
+
+        await at.sim.until(both_listen)
+        await at.sim.do("later", seconds=120.0)
+        asked = await at.say("hello")
+        for number, (adapter, ear) in enumerate(zip(adapters, ears, strict=True), start=1):
+            (message,) = await ear.until_heard()
+            await adapter.send(replace(part(message.source, f"{number}", number), reply_to=asked))
+
+        done = await asyncio.wait_for(asyncio.gather(*running, return_exceptions=True), 10)
+
+    assert [type(each).__name__ for each in done] == ["AnsweredElsewhere"] * 2
+
+
 async def test_who_answers_beside_another_program_stops_and_says_so(at: Scene) -> None:
     """Finding R9: two daemons with one token answered everything twice, and said nothing."""
     ear = Ear()
