@@ -36,7 +36,7 @@ from turngate.adapters.discord.ids import (
     is_id,
 )
 from turngate.adapters.discord.intake import Reader
-from turngate.adapters.discord.json_fields import Payload
+from turngate.adapters.discord.json_fields import Payload, id_in, needed_id, objects_in
 from turngate.adapters.discord.sending import Sender
 from turngate.gateway.domain.errors import GapRemains, Undeliverable
 from turngate.gateway.domain.messages import (
@@ -245,6 +245,7 @@ class CatchUp:
         channels = await retry_throttled(
             lambda: self._api.objects("GET", "/guilds/{guild_id}/channels", {"guild_id": guild})
         )
+        channels = [each for each in channels if id_in(each, "id")]
         for channel in channels:
             self._directory.note({**channel, "guild_id": guild})
         for channel in channels:
@@ -257,14 +258,17 @@ class CatchUp:
         """
         Add a channel unless it has no newer message. Some servers do not report its last message.
         """
-        if "last_message_id" not in channel or int(channel["last_message_id"] or 0) > after:
-            _put(found, await self._directory.find(str(channel["id"])), after)
+        is_told = channel.get("last_message_id", "") is None or id_in(channel, "last_message_id")
+        if not is_told or int(id_in(channel, "last_message_id") or 0) > after:
+            _put(found, await self._directory.find(needed_id(channel, "id")), after)
 
     async def _active_threads(self, guild: str) -> list[Payload]:
         path = "/guilds/{guild_id}/threads/active"
         answer = await retry_throttled(lambda: self._api.call("GET", path, {"guild_id": guild}))
         threads: list[Payload] = [
-            {**thread, "guild_id": guild} for thread in (answer or {}).get("threads") or ()
+            {**thread, "guild_id": guild}
+            for thread in objects_in(answer or {}, "threads")
+            if id_in(thread, "id")
         ]
         for thread in threads:
             self._directory.note(thread)

@@ -18,6 +18,9 @@ just what Discord sends.
 """
 
 
+_LARGEST = 2**63
+
+
 def text_in(value: Payload, name: str) -> str | None:
     """Return the text field, or None; an empty text is None too."""
     text = value.get(name)
@@ -25,9 +28,11 @@ def text_in(value: Payload, name: str) -> str | None:
 
 
 def number_in(value: Payload, name: str) -> int | None:
-    """Return the integer field, or None."""
+    """Return the integer field, or None; also for one that no store can hold."""
     number = value.get(name)
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
+    if not isinstance(number, int) or isinstance(number, bool):
+        return None
+    return number if abs(number) < _LARGEST else None
 
 
 def is_set(value: Payload, name: str) -> bool:
@@ -41,6 +46,16 @@ def id_in(value: Payload, name: str) -> str | None:
     if isinstance(id_, int) and not isinstance(id_, bool):
         id_ = str(id_)
     return id_ if isinstance(id_, str) and is_id(id_) else None
+
+
+def number_of(value: Payload) -> int:
+    """Return the object's own id as a number; 0 if it has none."""
+    return int(id_in(value, "id") or 0)
+
+
+def author_of(message: Payload) -> str | None:
+    """Return the id of a message's author."""
+    return id_in(object_in(message, "author"), "id")
 
 
 def needed_id(value: Payload, name: str) -> str:

@@ -22,7 +22,14 @@ from turngate.adapters.discord.catch_up import CatchUp
 from turngate.adapters.discord.history_reader import retry_throttled
 from turngate.adapters.discord.ids import id_at
 from turngate.adapters.discord.intake import Intake
-from turngate.adapters.discord.json_fields import Payload, number_in
+from turngate.adapters.discord.json_fields import (
+    Payload,
+    author_of,
+    id_in,
+    number_in,
+    number_of,
+    object_in,
+)
 from turngate.adapters.discord.menu import offer
 from turngate.adapters.discord.shard import Shard
 from turngate.gateway.domain.errors import (
@@ -213,11 +220,9 @@ class Listener:
 
     def _offer_commands(self, intake: Intake, ready: Payload) -> None:
         """Set the menu in the background: it may be slow, and nothing depends on it."""
-        application = (ready.get("application") or {}).get("id")
+        application = id_in(object_in(ready, "application"), "id")
         if application is not None and self._account.commands:
-            intake.run_in_background(
-                partial(offer, self._api, str(application), self._account.commands)
-            )
+            intake.run_in_background(partial(offer, self._api, application, self._account.commands))
 
     async def _check_for_missed(self) -> None:
         """
@@ -259,10 +264,7 @@ class Listener:
         except Undeliverable:
             return 0
 
-        messages = (
-            message for message in page if str((message.get("author") or {}).get("id")) != me
-        )
-        return max((int(message["id"]) for message in messages), default=0)
+        return max((number_of(each) for each in page if author_of(each) != me), default=0)
 
 
 def _gateway_of(answer: object) -> Gateway:

@@ -41,9 +41,12 @@ from turngate.adapters.discord.interactions import (
 )
 from turngate.adapters.discord.json_fields import (
     Payload,
+    author_of,
     id_in,
     is_set,
     needed_id,
+    number_of,
+    object_in,
     objects_in,
 )
 from turngate.adapters.discord.mentions import without_ids
@@ -190,7 +193,7 @@ class Sender:
         channel = await self._channel(part.target)
         nonce = nonce_of(part) or ""
         async for message in self._own_messages_in(channel, int(checked(part.reply_to))):
-            answered = (message.get("message_reference") or {}).get("message_id")
+            answered = id_in(object_in(message, "message_reference"), "message_id")
             is_answer = answered == part.reply_to or (
                 answered is None and part.target.chat_type is ChatType.DM
             )
@@ -221,13 +224,13 @@ class Sender:
                 page = await self._newest_in(channel, time_of(after))
 
             for message in reversed(page):
-                if str((message.get("author") or {}).get("id")) == str(me):
+                if number_of(message) and author_of(message) == str(me):
                     yield message
 
             if len(page) < _PAGE:
                 return
 
-            after = max(int(message["id"]) for message in page)
+            after = max(map(number_of, page))
 
     async def _newest_in(self, channel: str, since: datetime) -> list[Payload]:
         """Filter the newest page by timestamps, on servers whose ids contain no time."""
@@ -243,9 +246,9 @@ class Sender:
             "GET", "/guilds/{guild_id}/threads/active", {"guild_id": forum.guild or ""}
         )
 
-        for thread in (answer or {}).get("threads") or ():
+        for thread in objects_in(answer or {}, "threads"):
             is_own = (thread.get("parent_id"), thread.get("owner_id")) == (forum.channel, me)
-            if is_own and int(thread["id"]) > after:
+            if is_own and number_of(thread) > after:
                 with suppress(MessageGone):
                     where = {"channel_id": thread["id"], "message_id": thread["id"]}
                     yield await self._api.object("GET", _MESSAGE, where)

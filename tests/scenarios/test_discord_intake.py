@@ -78,6 +78,7 @@ async def told(at: Scene, event: str, **data: Any) -> InboundMessage:
         {"attachments": [{"id": "1", "filename": 9, "size": "ten", "url": "https://a.b/c"}, None]},
         {"embeds": "none", "components": [{"type": 99, "components": 3}], "poll": []},
         {"type": "0", "flags": "many", "timestamp": 12},
+        {"attachments": [{"id": "1", "size": 2**70, "url": "https://a.b/c"}]},
         {"message_reference": "none", "referenced_message": 4, "message_snapshots": [{}, 1]},
     ],
     ids=lambda wrong: "-".join(wrong),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -167,6 +168,33 @@ async def test_where_ids_tell_no_time_what_was_missed_is_found_by_its_own() -> N
             missed = [message.text async for message in adapter.catch_up(since)]
 
     assert missed == ["missed"]
+
+
+@pytest.mark.parametrize(
+    "broken", [{"id": "none"}, {"id": None}, {"author": "somebody"}, {"timestamp": 7, "author": 8}]
+)
+async def test_a_message_of_the_past_that_cannot_be_read_holds_up_no_other(
+    plain: PlainDiscord, broken: dict[str, Any]
+) -> None:
+    """Finding R6: each start asked for it again, and the account never came up."""
+    plain.write("before", DM)
+    odd = plain.write("odd", DM)
+    plain.write("after", DM)
+    odd.update(broken)
+    async with bot(plain, DIRECT) as adapter:
+        missed = [message async for message in adapter.catch_up(LONG_AGO)]
+        found = await adapter.find_sent(part(DIRECT, "never sent"), LONG_AGO)
+
+    kinds = {
+        message.text or json.loads(message.raw or "")["d"]["content"]: message.kind
+        for message in missed
+    }
+    assert kinds == {
+        "before": MessageKind.NEW,
+        "odd": MessageKind.UNREADABLE,
+        "after": MessageKind.NEW,
+    }
+    assert found is None
 
 
 async def test_where_only_the_newest_messages_can_be_read_the_gap_is_told() -> None:

@@ -115,7 +115,7 @@ class PlainDiscord:
         page = [
             each
             for each in self.said.get(request.match_info["channel"], [])
-            if int(each["id"]) > after
+            if not str(each["id"]).isdecimal() or int(each["id"]) > after
         ]
         limit = int(request.query.get("limit", 50))
         some = page[:limit] if after else page[-limit:]
