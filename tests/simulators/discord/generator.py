@@ -160,7 +160,9 @@ class Generator:
                 most = 1 if depth > _DEEPEST else 2
                 least = 1 if self._fields is Fields.ALL and depth <= _DEEPEST else 0
                 count = self.random.randint(min(least, most), most)
-                return [self._make(schema.get("items", {}), depth + 1) for _ in range(count)]
+                made = [self._make(schema.get("items", {}), depth + 1) for _ in range(count)]
+                is_set = schema.get("uniqueItems", False) and made[:1] == made[1:]
+                return made[:1] if is_set else made
             case "string":
                 return self._text(schema)
         return self._object(schema, depth)
