@@ -59,7 +59,6 @@ from turngate.gateway.domain.ports.clock import Clock
 
 _MOST_WAITING = 5000
 _NOT_TAKEN = "That could not be stored, so nothing comes of it. Please try again in a moment."
-
 _NOT_READ = "That could not be read. Whoever runs this bot can see it."
 _NOT_OFFERED = "This is no longer offered here. Type / to see which commands there are."
 # What an earlier process of this bot sent may arrive so late.
@@ -103,7 +102,7 @@ class Reader:
         """Convert an event that was set aside. Raises ValueError if it still cannot be read."""
         try:
             known = json.loads(raw)
-            event, payload = known["t"], known["d"]
+            event, payload = known["t"], {"guild_id": known.get("guild_id"), **known["d"]}
             chat = await self.locate(payload, channel_of(payload))
             return self._normalise(event, payload, chat, await self.me())
         except UNREADABLE as exc:

@@ -131,17 +131,21 @@ UNREADABLE = (
 def unreadable(
     event: str, payload: Payload, chat: Channel, me: Me, now: datetime
 ) -> InboundMessage:
-    """Wrap an event that cannot be converted, with as much of its source as can be read."""
-    raw = json.dumps({"t": event, "d": payload}, ensure_ascii=False, default=str)
+    """
+    Wrap an event that cannot be converted, with as much of its source as can be read. A message
+    from a history does not name its server, so that is noted beside it.
+    """
+    known_as = {"t": event, "d": payload, "guild_id": chat.guild}
+    raw = json.dumps(known_as, ensure_ascii=False, default=str)
     digest = hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     id_ = id_in(payload, "id")
-    known = {"MESSAGE_CREATE": "message", "INTERACTION_CREATE": "interaction"}.get(event)
+    claim = {"MESSAGE_CREATE": "message", "INTERACTION_CREATE": "interaction"}.get(event)
     member = object_in(payload, "member")
     user = object_in(payload, "author") or object_in(member, "user") or object_in(payload, "user")
     return InboundMessage(
         id=id_ or digest,
         # The id that a message has in the history too, so that it is set aside only once.
-        event_ids=(f"{known}:{id_}" if known and id_ else f"unreadable:{digest}",),
+        event_ids=(f"{claim}:{id_}" if claim and id_ else f"unreadable:{digest}",),
         source=_source(chat, me, id_in(user, "id"), None),
         sent_at=now,
         kind=MessageKind.UNREADABLE,

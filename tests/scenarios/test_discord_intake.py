@@ -129,7 +129,8 @@ async def test_an_event_that_cannot_be_read_is_kept_as_it_came(
     message = await told(at, event, **data)
 
     assert message.kind is MessageKind.UNREADABLE
-    assert json.loads(message.raw or "") == {"t": event, "d": data}
+    kept = json.loads(message.raw or "")
+    assert (kept["t"], kept["d"]) == (event, data)
     assert from_dict(InboundMessage, to_dict(message)) == message
 
 
@@ -146,6 +147,17 @@ async def test_an_event_that_was_set_aside_is_read_again_after_an_upgrade(at: Sc
             await at.adapter.read_again("[]")
 
     assert message.text == "hello"
+    assert message.source.nameless == CHANNEL_SOURCE
+
+
+async def test_one_from_the_history_is_read_again_as_of_its_server(at: Scene) -> None:
+    """The history does not name it: it must not become a direct message."""
+    data = {name: value for name, value in said().items() if name != "guild_id"}
+    raw = json.dumps({"t": "MESSAGE_CREATE", "d": data, "guild_id": str(GUILD)})
+
+    message = await at.adapter.read_again(raw)
+
+    assert message is not None
     assert message.source.nameless == CHANNEL_SOURCE
 
 
