@@ -102,7 +102,8 @@ class Reader:
         """Convert an event that was set aside. Raises ValueError if it still cannot be read."""
         try:
             known = json.loads(raw)
-            event, payload = known["t"], {"guild_id": known.get("guild_id"), **known["d"]}
+            event = known["t"]
+            payload = {"guild_id": known.get("guild_id"), **known["d"]}
             chat = await self.locate(payload, channel_of(payload))
             return self._normalise(event, payload, chat, await self.me())
         except UNREADABLE as exc:
