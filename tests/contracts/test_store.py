@@ -33,6 +33,7 @@ from turngate.gateway.domain.messages import (
     Attachment,
     ChatType,
     InboxState,
+    MessageKind,
     SessionSource,
 )
 from turngate.gateway.domain.outbox import (
@@ -73,6 +74,8 @@ from turngate.gateway.domain.usage import (
 )
 from turngate.gateway.rules.session_keys import build_session_key
 from turngate.gateway.stores.sqlite import SqliteStore
+
+MINUTE = timedelta(minutes=1)
 
 HOUR = timedelta(hours=1)
 IDLE = ResetPolicy(idle_after=HOUR)
@@ -1350,31 +1353,53 @@ class TestAccounts:
     async def test_an_account_that_was_never_heard_of_has_no_record(self, store: Store) -> None:
         assert await store.account("telegram", "main") == AccountRecord()
 
-    async def test_the_last_message_of_an_account_is_remembered(
+    async def test_the_last_message_of_an_account_is_remembered_by_the_platform_s_time(
         self, store: Store, clock: FrozenClock
     ) -> None:
+        """Finding R4: our clock may have been ahead when it came."""
+        clock.advance(minutes=15)
         await store.accept(message(id="1"), key_of())
-        clock.advance(minutes=1)
-        await store.accept(message(id="2"), key_of())
+        assert (await store.account("telegram", "main")).received_at == NOON
 
-        assert (await store.account("telegram", "main")).received_at == NOON + timedelta(minutes=1)
+        await store.accept(replace(message(id="2"), sent_at=NOON + MINUTE), key_of())
+        await store.accept(message(id="3"), key_of())
+
+        assert (await store.account("telegram", "main")).received_at == NOON + MINUTE
         assert await store.account("telegram", "support") == AccountRecord()
 
+    async def test_what_has_no_time_of_the_platform_does_not_count_as_the_last_message(
+        self, store: Store
+    ) -> None:
+        pressed = replace(message(), kind=MessageKind.BUTTON, sent_at=NOON + MINUTE)
+        await store.accept(pressed, key_of())
+
+        assert await store.account("telegram", "main") == AccountRecord()
+
+    async def test_a_last_message_from_the_future_is_corrected_by_a_catch_up(
+        self, store: Store
+    ) -> None:
+        await store.accept(replace(message(id="1"), sent_at=NOON + 60 * MINUTE), key_of())
+        await store.record_behind("telegram", "main", NOON)
+        await store.accept(replace(message(id="2"), sent_at=NOON + MINUTE), key_of())
+
+        assert (await store.account("telegram", "main")).received_at == NOON + MINUTE
+
     async def test_since_when_it_is_behind_is_remembered_until_it_has_caught_up(
-        self, store: Store, clock: FrozenClock
+        self, store: Store
     ) -> None:
         await store.accept(message(id="1"), key_of())
         await store.record_behind("telegram", "main", NOON)
-        clock.advance(hours=1)
-        await store.accept(message(id="2"), key_of())
+        await store.accept(replace(message(id="2"), sent_at=NOON + 60 * MINUTE), key_of())
         behind = await store.account("telegram", "main")
-        assert (behind.behind_since, behind.received_at) == (NOON, clock.now())
+        assert (behind.behind_since, behind.received_at) == (NOON, NOON + 60 * MINUTE)
 
-        await store.record_caught_up("telegram", "main", NOON + timedelta(minutes=30))
-        assert await store.account("telegram", "main") == AccountRecord(received_at=clock.now())
-        await store.record_caught_up("telegram", "main", NOON + timedelta(hours=2))
+        await store.record_caught_up("telegram", "main", NOON + 30 * MINUTE)
         assert await store.account("telegram", "main") == AccountRecord(
-            received_at=NOON + timedelta(hours=2)
+            received_at=NOON + 60 * MINUTE
+        )
+        await store.record_caught_up("telegram", "main", NOON + 120 * MINUTE)
+        assert await store.account("telegram", "main") == AccountRecord(
+            received_at=NOON + 120 * MINUTE
         )
 
     async def test_one_that_never_received_anything_has_caught_up_too(self, store: Store) -> None:

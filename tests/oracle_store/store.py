@@ -136,7 +136,7 @@ class MemoryStore:
     ) -> Accepted:
         with self._lock:
             now = self._clock.now()
-            self._accounts.note_message(message.source, now)
+            self._accounts.note_message(message)
             accepted = self._inbox.accept(message, key, now)
             if choosing is not None and not accepted.duplicate:
                 self._questions.choose(choosing, accepted.id)
