@@ -1,4 +1,7 @@
-"""Module names consist of the words that docs/glossary.md defines or lists as common terms."""
+"""
+Module names consist of the words that docs/glossary.md defines or lists as common terms. The name
+of a platform's folder is a word by itself.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 GLOSSARY = ROOT / "docs" / "glossary.md"
 PACKAGES = ("adapters", "config", "gateway")
 MOST_WORDS = 60
+PLATFORM_FOLDERS = [path.parent.name for path in (ROOT / "adapters").glob("*/settings.py")]
 
 _ROW = re.compile(r"^\| (?P<first>[^|]+) \| (?P<second>[^|]+) \|$", re.MULTILINE)
 _ENDINGS = ("s", "es", "ed", "er", "or", "ing")
@@ -31,7 +35,7 @@ def _sections() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 
 def _known() -> frozenset[str]:
     defined, common = _sections()
-    texts = [word for word, _ in defined] + [words for _, words in common]
+    texts = [word for word, _ in defined] + [words for _, words in common] + PLATFORM_FOLDERS
 
     return frozenset(word for text in texts for word in re.findall(r"[a-z]+", text.lower()))
 
