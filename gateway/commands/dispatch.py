@@ -75,7 +75,7 @@ class CommandDispatch:
     ) -> Retry | tuple[Part, ...]:
         """Run a command. Returns the parts to send, or the question that is to be asked again."""
         request = await self._request(key, call, stored)
-        # A command may use any verb of the store, so all of it is retried.
+        # A command may use any verb, also those that fail at once, so all of it is retried.
         answer = await until_stored(self.observer, call.command.run, request)
         if isinstance(answer, Retry):
             return answer
