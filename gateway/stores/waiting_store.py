@@ -32,6 +32,12 @@ class WaitingStore:
     """
 
     def __init__(self, store: Store, observer: Observer) -> None:
+        self._retry(store, observer)
+        self._hand_on(store)
+
+    def _retry(self, store: Store, observer: Observer) -> None:
+        """Nobody else repeats these, and what they record would be lost."""
+
         def waits(verb: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
             @wraps(verb)
             async def waiting(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -39,7 +45,6 @@ class WaitingStore:
 
             return waiting
 
-        # Retried: nobody repeats them, and what they record would be lost.
         self.account = waits(store.account)
         self.answer = waits(store.answer)
         self.ask = waits(store.ask)
@@ -60,7 +65,8 @@ class WaitingStore:
         self.summarise = waits(store.summarise)
         self.tell = waits(store.tell)
 
-        # At once: the caller repeats them, reports the failure, or only reads.
+    def _hand_on(self, store: Store) -> None:
+        """The callers of these repeat them, report the failure, or only read."""
         self.accept = store.accept
         self.amend = store.amend
         self.answered = store.answered
