@@ -19,6 +19,13 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
+CHANGELOG_HEADINGS = (
+    *("Added", "Changed", "Deprecated", "Fixed", "Removed", "Security"),
+    # The first version is sorted by subject.
+    *("Core", "Recovery", "Store", "Agents", "Access", "Web chat, terminal and chat commands"),
+    *("Platforms", "Operation"),
+)
+
 _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"`((?:adapters|config|gateway|tests)/[\w./-]+)`")
@@ -72,6 +79,33 @@ def test_every_make_target_that_is_named_exists() -> None:
 
     assert named
     assert named <= targets
+
+
+def changelog_problems(text: str) -> list[str]:
+    """Lines that are no version, no heading and no change on one line in plain Markdown."""
+    forms = (
+        r"# Changelog",
+        r"## (Unreleased|\d+\.\d+\.\d+ - \d{4}-\d{2}-\d{2})",
+        rf"### ({'|'.join(CHANGELOG_HEADINGS)})",
+        r"- .{1,128}",
+        r"",
+    )
+    _, _, changes = text.partition("\n\n## ")  # the introduction is prose
+    lines = f"## {changes}".splitlines()
+
+    return [line for line in lines if not any(re.fullmatch(form, line) for form in forms)]
+
+
+def test_the_changelog_has_one_line_for_each_change_and_known_headings() -> None:
+    assert changelog_problems((ROOT / "CHANGELOG.md").read_text()) == []
+
+
+def test_other_forms_of_a_changelog_are_found() -> None:
+    start = "# Changelog\n\nProse.\n\n## Unreleased\n\n"
+
+    assert changelog_problems(f"{start}### Fixed\n- One.\n- Two.\n") == []
+    for wrong in ("- One\n  and a half.", "### News", "## 0.2.0", f"- {'x' * 129}", "Prose."):
+        assert len(changelog_problems(start + wrong)) == 1
 
 
 def test_the_readme_fits_on_a_few_screens() -> None:
