@@ -739,7 +739,7 @@ class TestTurnsThatDie:
         assert (begun.preview, (await store.begin(claim)).preview) == (None, "m7")
 
     async def test_only_crashes_while_it_ran_alone_count(self, store: Store) -> None:
-        """FINDINGS C0."""
+        """A crash beside other turns says nothing about any of them."""
         claim = await self.claim(store)
         await store.begin(claim)
         await store.count_crash(restart(store))
