@@ -247,7 +247,7 @@ def _size(value: object) -> object:
     return size
 
 
-def written_size(size: int) -> str:
+def exact_size(size: int) -> str:
     """Write a size in its largest whole unit: 500kB, 20MB."""
     unit, amount = next((unit, amount) for unit, amount in _BYTES.items() if size % amount == 0)
     return f"{size // amount}{unit}"
@@ -256,7 +256,7 @@ def written_size(size: int) -> str:
 Size = Annotated[
     int,
     BeforeValidator(_size),
-    PlainSerializer(written_size, return_type=str),
+    PlainSerializer(exact_size, return_type=str),
     WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,9}(kB|MB|GB)$"}),
 ]
 

@@ -8,6 +8,7 @@ from typing import Protocol, TypeGuard, runtime_checkable
 from turngate.gateway.domain.messages import SessionSource
 from turngate.gateway.domain.ports.adapter import Adapter, ShowsStatus, ShowsTyping
 from turngate.gateway.domain.ports.capability import can
+from turngate.gateway.domain.tasks import start_unless_closing
 from turngate.gateway.outbound.live_message import PreviewSettings, in_time
 
 _TYPING_EVERY = 4.0
@@ -77,11 +78,8 @@ class Typing:
             self._begin_to_show()
 
     def _begin_to_show(self) -> None:
-        showing = self._show()
-        try:
-            self._showing = self._stage.tasks.create_task(showing, name="typing")
-        except RuntimeError:  # the gateway is closing, and its tasks are over
-            showing.close()
+        self._showing = start_unless_closing(self._stage.tasks, self._show(), "typing")
+        if self._showing is None:
             self.stop()
 
     async def _show(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -685,14 +686,20 @@ class TestHurry:
         seen = asyncio.Event()
         agent = ScriptedAgent(answer=echo)
         store, clock = slow_disk()
-        async with at_work(policy_for(agent), store, clock) as work:
-            await say_all(work, "zero")
+        told = store.record_sent
+        is_slow = False
 
-            async def record_sent(*args: object) -> None:
+        async def record_sent(*args: Any) -> None:
+            if is_slow:
                 seen.set()
                 await asyncio.sleep(5)
+            else:
+                await told(*args)
 
-            store._verbs["record_sent"] = record_sent  # type: ignore[attr-defined]
+        store._verbs["record_sent"] = record_sent  # type: ignore[attr-defined]
+        async with at_work(policy_for(agent), store, clock) as work:
+            await say_all(work, "zero")
+            is_slow = True
             await work.say(first)
             await seen.wait()
             await work.say(then)

@@ -381,10 +381,11 @@ class TestWhoAndWhen:
         async with talking(agent) as work:
             await work.say("ship it")
             question = await asked(work)
-            accept, work.store.accept = work.store.accept, full  # type: ignore[method-assign]
+            store = work.pipeline.store
+            accept, store.accept = store.accept, full  # type: ignore[method-assign]
             with pytest.raises(StoreUnavailable):
                 await work.pipeline.receive(press(question.buttons[0].nonce))
-            work.store.accept = accept  # type: ignore[method-assign]
+            store.accept = accept  # type: ignore[method-assign]
             await work.pipeline.receive(press(question.buttons[0].nonce))
             await later(1)
 
