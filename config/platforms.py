@@ -69,7 +69,7 @@ def _installed() -> Iterator[PlatformPackage]:
 
         if not isinstance(package, PlatformPackage) or package.name != entry.name:
             raise ConfigError(
-                f"the platform {entry.name}: {entry.value} is no PlatformPackage of that name; "
+                f"the platform {entry.name}: {entry.value} is not a PlatformPackage of that name; "
                 "repair or uninstall its package"
             )
         yield package
@@ -126,7 +126,7 @@ def _kind_of(hint: Any) -> Any:
         return _union_of(inner)
     if origin is Annotated:
         return _checked(inner)
-    raise TypeError(f"{hint} is no kind of setting; see turngate.gateway.domain.ports.platform")
+    raise TypeError(f"{hint} is not a kind of setting; see turngate.gateway.domain.ports.platform")
 
 
 def _checked(inner: tuple[Any, ...]) -> Any:

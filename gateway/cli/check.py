@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from turngate.config.schema import Access, Config
 
 Online = Annotated[
-    bool, typer.Option("--online", help="Also ask each platform who we are and what is wrong.")
+    bool, typer.Option("--online", help="Also check each account with its platform.")
 ]
 
 
 def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online = False) -> None:
-    """Validate the config: every mistake at once, each with its place and its cure."""
+    """Validate the config: all errors at once, each with its position and a remedy."""
     from turngate.config.load import load
 
     loaded = load(config, state_dir)
@@ -91,13 +91,13 @@ async def _examine(config: "Config") -> bool:
 def _who_may_talk(access: "Access") -> str:
     """Return who has access, in one sentence: the setting that matters most."""
     direct = {
-        "pairing": "strangers who write directly get a pairing code",
-        "listed": "strangers who write directly hear nothing",
-        "open-dangerously": "EVERYBODY may write directly",
+        "pairing": "unknown users who write directly get a pairing code",
+        "listed": "unknown users who write directly get no reply",
+        "open-dangerously": "EVERYONE may write directly",
     }
     answered = {"mention": "what is addressed to the bot", "all": "everything", "off": "nothing"}
     named = f"{len(access.allow)} allowed, {len(access.admins)} admins"
     return (
-        f"Who may talk: {named}; {direct[access.direct]}; in allowed chats "
+        f"Access: {named}; {direct[access.direct]}; in allowed chats "
         f"{answered[access.groups]} is answered."
     )

@@ -132,7 +132,7 @@ class Gateway:
         """Handle the control request for a one-time login link of the web chat."""
         if self.web is None:
             raise Refused(
-                "the web door is closed: web.listen is null in the config; set it and restart "
+                "there is no web server: web.listen is null in the config; set it and restart "
                 "the daemon"
             )
         return {"url": self.web.link()}

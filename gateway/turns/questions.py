@@ -81,7 +81,7 @@ MOST_AT_ONCE = 20
 """Of one turn. What was answered does not count."""
 RUN_AGAIN = "Run it again"
 
-_NOBODY_WAITS = "Whoever asked this no longer waits for an answer."
+_NOBODY_WAITS = "The agent no longer waits for an answer to this."
 _NO_WORDS = "…"
 _GONE = (
     "Nothing is left to be run again here. If there is no answer to it above, please write "

@@ -338,7 +338,7 @@ def test_a_duration_that_is_none_is_told_with_its_cure(state: Path) -> None:
     result = turngate(state, "sessions", "list", "--active-within", "soon", COLUMNS="200")
 
     assert (
-        "this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
+        "this is not a duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
         in result.stderr
     )
 

@@ -491,7 +491,7 @@ class TestAcrossRestarts:
 
         async with life(tmp_path, cautious(Asking(DEPLOY))) as work:
             await work.adapter.until_sent(2)
-            assert "Whoever asked this no longer waits for an answer." in work.adapter.texts
+            assert "The agent no longer waits for an answer to this." in work.adapter.texts
 
     async def test_what_must_not_run_again_by_itself_has_a_button_that_runs_it(
         self, tmp_path: Path
