@@ -56,8 +56,9 @@ def _listing(approved: list[Approved], pending: list[Pending]) -> str:
 COMMANDS = (
     Command(
         name="pair",
+        admins_only=True,
         argument="list | approve CODE | revoke WHO",
-        summary="grants or revokes access to the bot (admins only)",
+        summary="grants or revokes access to the bot",
         run=_pair,
     ),
 )
