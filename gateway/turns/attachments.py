@@ -12,12 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
-from turngate.gateway.domain.errors import (
-    Refused,
-    Retryable,
-    Throttled,
-    TurngateError,
-)
+from turngate.gateway.domain.errors import Refused, Retryable, Throttled, TurngateError
 from turngate.gateway.domain.ids import SessionId
 from turngate.gateway.domain.messages import Attachment, InboundMessage
 from turngate.gateway.domain.ports.adapter import FetchesFiles
@@ -27,11 +22,7 @@ from turngate.gateway.observability.error_text import reason_of
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.rules.policy import Policy
-from turngate.gateway.stores.session_files import (
-    SessionFiles,
-    clean_name,
-    too_large,
-)
+from turngate.gateway.stores.session_files import SessionFiles, clean_name, too_large
 from turngate.gateway.turns.batch import ActiveBatch
 
 LONGEST_FETCH = 300.0

@@ -18,52 +18,17 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from turngate.gateway.commands import COMMANDS
-from turngate.gateway.commands.registry import (
-    Call,
-    Command,
-    CommandAnswer,
-    Request,
-)
+from turngate.gateway.commands.registry import Call, Command, CommandAnswer, Request
 from turngate.gateway.domain.agent_events import Ask
-from turngate.gateway.domain.errors import (
-    AgentError,
-    Refused,
-    StoreUnavailable,
-)
-from turngate.gateway.domain.ids import (
-    LARGEST_NUMBER,
-    PartId,
-    SessionId,
-    SessionKey,
-    TurnId,
-)
-from turngate.gateway.domain.messages import (
-    ChatType,
-    InboundMessage,
-    InboxState,
-    MessageKind,
-)
-from turngate.gateway.domain.outbox import (
-    Button,
-    Does,
-    Part,
-    Question,
-)
-from turngate.gateway.domain.ports.agent import (
-    Agent,
-    LetsOthersAnswer,
-    TakesAnswers,
-)
+from turngate.gateway.domain.errors import AgentError, Refused, StoreUnavailable
+from turngate.gateway.domain.ids import LARGEST_NUMBER, PartId, SessionId, SessionKey, TurnId
+from turngate.gateway.domain.messages import ChatType, InboundMessage, InboxState, MessageKind
+from turngate.gateway.domain.outbox import Button, Does, Part, Question
+from turngate.gateway.domain.ports.agent import Agent, LetsOthersAnswer, TakesAnswers
 from turngate.gateway.domain.ports.capability import can
 from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
-from turngate.gateway.domain.store_values import (
-    Asked,
-    Begun,
-    Choice,
-    InboxItem,
-    Outcome,
-)
+from turngate.gateway.domain.store_values import Asked, Begun, Choice, InboxItem, Outcome
 from turngate.gateway.domain.tasks import start_unless_closing
 from turngate.gateway.domain.text import cut
 from turngate.gateway.observability.observer import Observer
