@@ -46,7 +46,8 @@ class AccessEntry:
 
 
 _ENTRY = re.compile(
-    r"(?P<platform>[^:/]+)(?:/(?P<account>[a-z0-9_-]+))?:(?:(?P<whom>chat|guild|team):)?(?P<id>[^:]+)"
+    r"(?P<platform>[^:/]+)(?:/(?P<account>[a-z0-9_-]+))?:"
+    r"(?:(?P<whom>chat|guild|team):)?(?P<id>[^:]+)"
 )
 _FORMS = {
     (platform.name, Whom(whom)): form

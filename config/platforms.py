@@ -145,7 +145,8 @@ def _union_of(inner: tuple[Any, ...]) -> Any:
     tagged = (
         Annotated[_kind_of(each), Tag(_SECTION if is_dataclass(each) else _WORD)] for each in inner
     )
-    return Annotated[Union[tuple(tagged)], Discriminator(_word_or_section)]  # noqa: UP007 - as above
+    # UP007: of a tuple that is computed.
+    return Annotated[Union[tuple(tagged)], Discriminator(_word_or_section)]  # noqa: UP007
 
 
 def _word_or_section(value: object) -> str:

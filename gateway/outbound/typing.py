@@ -67,7 +67,8 @@ class Typing:
         try:
             with self._stage.rate_limiter.limited(self._target):
                 await in_time(adapter.hide_typing(self._target))
-        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: it vanishes by itself after a while
+        # An adapter's error or bug: it vanishes by itself after a while.
+        except Exception as exc:  # noqa: BLE001
             self._stage.observer.hint_failed(self._target, exc)
 
     def _tick(self) -> None:

@@ -148,7 +148,8 @@ def _may_be_busy(session: SessionId, is_busy: Callable[[SessionId], bool] | None
         return False
     try:
         return is_busy(session)
-    except BaseException:  # noqa: BLE001 - the caller's code; whatever it raises, the safe answer is the same
+    # The caller's code; whatever it raises, the safe answer is the same.
+    except BaseException:  # noqa: BLE001
         return True
 
 

@@ -85,7 +85,8 @@ class Attachments:
         for message in messages:
             fetcher = self.accounts.fetcher(message.source)
             for attachment in self._wanted(message):
-                found.append(await self._fetch(session, attachment, fetcher))  # noqa: PERF401 - not lost when cut off
+                # Not lost when cut off.
+                found.append(await self._fetch(session, attachment, fetcher))  # noqa: PERF401
 
     async def _fetch(
         self, session: SessionId, attachment: Attachment, fetcher: FetchesFiles | None

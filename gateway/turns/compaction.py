@@ -139,7 +139,8 @@ class Compaction:
             self._observer.not_summarised(session.id, exc)
         except StoreError as exc:
             self._observer.store_failed(exc)
-        except Exception as exc:  # noqa: BLE001 - no caller waits: a bug here must not end the gateway's other tasks
+        # No caller waits: a bug here must not end the gateway's other tasks.
+        except Exception as exc:  # noqa: BLE001
             self._remember_failure(session)
             self._observer.bug(exc)
         else:

@@ -341,7 +341,8 @@ class Questions:
             await agent.answer(
                 waiting.turn, ask.id, None if chosen is None else ask.options[chosen]
             )
-        except Exception as exc:  # noqa: BLE001 - an agent's bug: the turn ends when it falls silent
+        # An agent's bug: the turn ends when it falls silent.
+        except Exception as exc:  # noqa: BLE001
             self._observer.bug(exc)
 
     async def _pressed(self, request: Request) -> CommandAnswer:
