@@ -26,7 +26,8 @@ CHANGELOG_HEADINGS = (
     *("Platforms", "Operation"),
 )
 
-_LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"`((?:adapters|config|gateway|tests)/[\w./-]+)`")
 
@@ -44,19 +45,39 @@ def test_the_kill_matrix_is_that_of_the_last_run_and_has_zeros_where_it_must() -
     assert [(row["lost"], row["answered twice"]) for row in found] == [(0, 0)] * len(found)
 
 
+def leads_somewhere(target: Path, anchor: str) -> bool:
+    """Whether a file exists, and has a heading for the anchor if there is one."""
+    return target.exists() and (not anchor or anchor in anchors(target.read_text()))
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    headings = _HEADING.findall(_FENCE.sub("", page))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_anchors_are_written_as_github_does() -> None:
+    page = (
+        "# Tokens, cost and `budgets`\n\n```\n# no heading\n```\n\n## HTTP instead of Socket Mode\n"
+    )
+
+    assert anchors(page) == {"tokens-cost-and-budgets", "http-instead-of-socket-mode"}
+    assert leads_somewhere(README, "") and not leads_somewhere(README, "no-such-heading")
+
+
 def test_every_link_between_pages_leads_somewhere() -> None:
     links = [
-        (page, target)
+        (page, target, anchor)
         for page in PAGES
-        for target in _LINK.findall(_FENCE.sub("", page.read_text()))
+        for target, anchor in _LINK.findall(_FENCE.sub("", page.read_text()))
         if "://" not in target and not target.startswith("mailto:")
     ]
 
-    assert links
+    assert len([anchor for _, _, anchor in links if anchor]) > 10
     assert [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page, target in links
-        if not (page.parent / target).exists()
+        f"{page.relative_to(ROOT)}: {target}#{anchor}"
+        for page, target, anchor in links
+        if not leads_somewhere(page.parent / target if target else page, anchor)
     ] == []
 
 
