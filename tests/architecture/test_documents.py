@@ -62,7 +62,8 @@ def test_anchors_are_written_as_github_does() -> None:
     )
 
     assert anchors(page) == {"tokens-cost-and-budgets", "http-instead-of-socket-mode"}
-    assert leads_somewhere(README, "") and not leads_somewhere(README, "no-such-heading")
+    assert leads_somewhere(README, "")
+    assert not leads_somewhere(README, "no-such-heading")
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

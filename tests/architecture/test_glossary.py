@@ -64,14 +64,26 @@ def _unknown(module: Path, known: frozenset[str]) -> list[str]:
     return [word for word in words if known.isdisjoint(_forms(word))]
 
 
-def test_every_module_name_consists_of_words_of_the_glossary() -> None:
-    modules = [
+def _modules() -> list[Path]:
+    return [
         path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py")
     ]
+
+
+def test_every_module_name_consists_of_words_of_the_glossary() -> None:
+    modules = _modules()
     known = _known()
 
     assert len(modules) > 100
     assert {str(module): words for module in modules if (words := _unknown(module, known))} == {}
+
+
+def test_every_common_term_is_in_the_name_of_a_module() -> None:
+    _, common = _sections()
+    terms = {term for _, text in common for term in text.split(", ")}
+    words = {word for module in _modules() for word in re.findall(r"[a-z]+", str(module))}
+
+    assert terms - {form for word in words for form in _forms(word)} == set()
 
 
 @pytest.mark.parametrize(
