@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from tests.fakes import add_entries
 from turngate.adapters.screens import Screens
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.agent_events import (
@@ -158,7 +159,8 @@ class ScriptedPipeline:
             await self.store.truncate(opened.session.id, max(0, opened.session.messages - 2))
         output = f"`{word}` done."
         now = self.clock.now()
-        await self.store.append(
+        await add_entries(
+            self.store,
             opened.session.id,
             (
                 _entry(Role.USER, message.text, now, message.id),

@@ -70,7 +70,6 @@ class WaitingStore:
         self.accept = store.accept
         self.amend = store.amend
         self.answered = store.answered
-        self.append = store.append
         self.approve = store.approve
         self.approved = store.approved
         self.archive = store.archive
