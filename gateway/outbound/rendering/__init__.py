@@ -6,6 +6,12 @@ way. The text is cut so that code stays code, links stay links, and the parts to
 text. Converting Markdown to the platform's format is the adapter's work.
 """
 
-from turngate.gateway.outbound.rendering.parts import Measure, beginning, join, split
+from turngate.gateway.outbound.rendering.parts import (
+    Measure,
+    beginning,
+    join,
+    last_part,
+    split,
+)
 
-__all__ = ["Measure", "beginning", "join", "split"]
+__all__ = ["Measure", "beginning", "join", "last_part", "split"]
