@@ -11,7 +11,7 @@ from datetime import datetime, time, timedelta
 import pytest
 
 from tests.contracts.conftest import CAP
-from tests.fakes import NOON, FrozenClock, assistant, dm, message, said, user
+from tests.fakes import NOON, FrozenClock, add_entries, assistant, dm, message, said, user
 from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of, opening, texts
 from turngate.gateway.domain.agent_events import File
@@ -269,7 +269,7 @@ class TestOpening:
     ) -> None:
         session = await exchange(store, policy=IDLE)
         clock.advance(minutes=50)
-        await store.append(session.id, [said(Role.ASSISTANT, "news", origin=Origin.DELIVERY)])
+        await add_entries(store, session.id, [said(Role.ASSISTANT, "news", origin=Origin.DELIVERY)])
         clock.advance(minutes=50)
 
         assert (await store.open(opening(policy=IDLE))).is_new
@@ -742,7 +742,7 @@ class TestTurnsThatDie:
         assert (begun.preview, (await store.begin(claim)).preview) == (None, "m7")
 
     async def test_only_crashes_while_it_ran_alone_count(self, store: Store) -> None:
-        """FINDINGS C0."""
+        """A crash beside other turns says nothing about any of them."""
         claim = await self.claim(store)
         await store.begin(claim)
         await store.count_crash(restart(store))
@@ -831,8 +831,8 @@ class TestTurnsThatDie:
     ) -> None:
         claim = await self.claim(store)
         begun = await store.begin(claim)
-        await store.append(
-            begun.opened.session.id, (said(Role.USER, "/status", origin=Origin.COMMAND),)
+        await add_entries(
+            store, begun.opened.session.id, (said(Role.USER, "/status", origin=Origin.COMMAND),)
         )
         second = await store.accept(message("second", id="2"), key_of())
         await store.join(begun.turn, second.id, user("second"))
@@ -1527,9 +1527,9 @@ class TestTranscript:
             Entry(role=Role.TOOL, content=(Text("a.txt"),), at=NOON, tool_call_id="c1"),
             Entry(role=Role.SYSTEM, content=(Text("a"), Text("b")), at=NOON, origin=Origin.SUMMARY),
         ]
-        stored = await store.append(session.id, rich)
+        await add_entries(store, session.id, rich)
 
-        assert (await store.transcript(session.id)).entries == stored
+        stored = (await store.transcript(session.id)).entries
         assert [replace(entry, seq=0, id=EntryId("")) for entry in stored] == rich
 
     async def test_entries_have_growing_numbers_and_ids_of_their_own(self, store: Store) -> None:
@@ -1541,7 +1541,7 @@ class TestTranscript:
 
     async def test_the_last_few_can_be_read_alone(self, store: Store) -> None:
         session = (await store.open(opening())).session
-        await store.append(session.id, [user(str(number)) for number in range(10)])
+        await add_entries(store, session.id, [user(str(number)) for number in range(10)])
 
         assert [entry.text for entry in (await store.transcript(session.id, last=3)).entries] == [
             "7",
@@ -1578,7 +1578,7 @@ class TestTranscript:
         session = await exchange(store, "a", answer="b")
         last = (await store.transcript(session.id)).entries[-1]
         await store.delete_entry(session.id, last.id)
-        await store.append(session.id, [assistant("c")])
+        await add_entries(store, session.id, [assistant("c")])
 
         with pytest.raises(UnknownEntry):
             await store.edit_entry(session.id, last.id, (Text("late"),))
@@ -1615,7 +1615,7 @@ class TestTranscript:
     async def test_an_entry_that_kept_its_id_can_be_edited_under_it(self, store: Store) -> None:
         session = await exchange(store, "a", answer="b")
         first = (await store.transcript(session.id)).entries[0]
-        await store.append(session.id, [replace(first, id=EntryId("brought"))])
+        await add_entries(store, session.id, [replace(first, id=EntryId("brought"))])
         await store.edit_entry(session.id, EntryId("brought"), (Text("changed"),))
 
         assert await texts(store, session) == ["a", "b", "changed"]
@@ -1760,14 +1760,14 @@ class TestGrowth:
             for n in range(CAP)
             for entry in (said(Role.ASSISTANT, f"d{n}", origin=Origin.DELIVERY), user("u"))
         ]
-        await store.append(session.id, talk)
+        await add_entries(store, session.id, talk)
 
         assert (await store.transcript(session.id)).entries[0].origin is Origin.DELIVERY
 
     async def test_a_delivery_on_the_far_side_of_the_cut_is_archived(self, store: Store) -> None:
         session = (await store.open(opening())).session
         pair = (said(Role.ASSISTANT, "d", origin=Origin.DELIVERY), user("u"))
-        await store.append(session.id, [*(pair * (CAP // 2)), assistant("one too many")])
+        await add_entries(store, session.id, [*(pair * (CAP // 2)), assistant("one too many")])
 
         live = (await store.transcript(session.id)).entries
         assert (live[0].role, len(live)) == (Role.USER, CAP - CAP // 10)
@@ -1776,7 +1776,8 @@ class TestGrowth:
         self, store: Store
     ) -> None:
         session = (await store.open(opening())).session
-        await store.append(
+        await add_entries(
+            store,
             session.id,
             [said(Role.TOOL, f"r{n}") for n in range(CAP)] + [assistant("a"), assistant("b")],
         )
@@ -1787,8 +1788,8 @@ class TestGrowth:
         self, store: Store
     ) -> None:
         session = (await store.open(opening())).session
-        await store.append(
-            session.id, [user("do it"), *(assistant(f"step {n}") for n in range(2 * CAP))]
+        await add_entries(
+            store, session.id, [user("do it"), *(assistant(f"step {n}") for n in range(2 * CAP))]
         )
 
         live = await texts(store, session)
@@ -1846,7 +1847,8 @@ class TestListing:
 
     async def test_the_preview_is_the_first_user_text_on_one_line(self, store: Store) -> None:
         session = (await store.open(opening())).session
-        await store.append(
+        await add_entries(
+            store,
             session.id,
             [said(Role.USER, "/help", origin=Origin.COMMAND), assistant("hello\n there")],
         )
@@ -1946,7 +1948,7 @@ class TestDeleting:
         entry = (await store.transcript(session.id)).entries[0]
         await store.delete(session.id)
         late = [
-            store.append(session.id, [user("x")]),
+            add_entries(store, session.id, [user("x")]),
             store.edit_entry(session.id, entry.id, (Text("x"),)),
             store.delete_entry(session.id, entry.id),
             store.truncate(session.id, 0),
@@ -2097,7 +2099,7 @@ class TestSearch:
     ) -> None:
         session = (await store.open(opening())).session
         content = (Text("caption"), Media(type=MediaType.IMAGE, name="photo.png"))
-        await store.append(session.id, [replace(user(""), content=content)])
+        await add_entries(store, session.id, [replace(user(""), content=content)])
 
         assert len(await store.search("caption")) == 1
         assert await store.search("content") == []

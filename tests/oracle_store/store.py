@@ -442,10 +442,6 @@ class MemoryStore:
                 pruned += self._upkeep.forget_talk(now, keep)
             return pruned + self._upkeep.forget_work(now - forget_after)
 
-    async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        with self._lock:
-            return self._transcripts.append(session, entries, self._clock.now())
-
     async def transcript(
         self, session: SessionId, *, last: int | None = None, with_archived: bool = False
     ) -> Transcript:

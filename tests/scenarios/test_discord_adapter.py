@@ -24,7 +24,7 @@ from tests.contracts.adapter_scene import (
     listening_as_supervised,
     part,
 )
-from tests.contracts.adapters import DiscordUnderTest
+from tests.contracts.platforms.discord import DiscordUnderTest
 from tests.fakes import FrozenClock, WrongClock
 from tests.oracle_store import MemoryStore
 from tests.simulators.discord import CHANNEL, GUILD, TOKENS

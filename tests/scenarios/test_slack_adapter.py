@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
-from tests.contracts.adapters import SlackUnderTest
+from tests.contracts.platforms.slack import SlackUnderTest
 from tests.fakes import FrozenClock, WrongClock
 from tests.oracle_store import MemoryStore
 from tests.simulators.running import Remote

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
-from tests.contracts.adapters import TelegramUnderTest
+from tests.contracts.platforms.telegram import TelegramUnderTest
 from tests.simulators.telegram import TOKENS
 from turngate.adapters.telegram import plugin as telegram
 from turngate.adapters.telegram.normalise import HANDLED

@@ -40,7 +40,7 @@ from turngate.gateway.domain.ports.clock import Clock, Moment
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.stores.sqlite import SqliteStore
-from turngate.gateway.stores.waiting_store import waiting
+from turngate.gateway.stores.waiting_store import WaitingStore
 
 Life = Callable[["Account", Receive], object]
 DEAF_AFTER = timedelta(seconds=60)
@@ -226,7 +226,7 @@ class Watched:
         self.supervisor = Supervisor(
             account,
             "main",
-            store=waiting(store, self.observer),
+            store=WaitingStore(store, self.observer),
             clock=clock,
             observer=self.observer,
             tell_of_gap=self._tell,

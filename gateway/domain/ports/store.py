@@ -359,12 +359,6 @@ class Store(People, Protocol):
         of it; so are sessions without text. Important and busy sessions are spared.
         """
 
-    async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        """
-        Add entries outside a turn (command output, deliveries); not an interaction. Returns them as
-        stored.
-        """
-
     async def transcript(
         self, session: SessionId, *, last: int | None = None, with_archived: bool = False
     ) -> Transcript:

@@ -560,12 +560,6 @@ class SqliteStore:
         )
         return await upkeep.clean_up(self._writer, broom, self._index, now - forget_after)
 
-    async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        now = self._clock.now()
-        return await self._writer.run(
-            lambda db: self._transcripts.append(db, session, entries, now)[1]
-        )
-
     async def edit_entry(
         self, session: SessionId, entry: EntryId, content: tuple[Block, ...]
     ) -> Entry:
