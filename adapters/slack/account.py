@@ -55,7 +55,6 @@ class Timeouts:
     hear that we have the message. `ping`: between two questions whether a socket is still alive.
     `look`: the same without a socket. `deaf`: the silence after which nothing would be heard any
     more. `good`: how long a connection lasts before the next one may be opened without a pause.
-    `catch_up`: between two catch-ups.
     """
 
     connect: float = 20.0
@@ -66,7 +65,6 @@ class Timeouts:
     look: float = 30.0
     deaf: float = 90.0
     good: float = 30.0
-    catch_up: float = 60.0
 
     @property
     def deaf_after(self) -> timedelta:

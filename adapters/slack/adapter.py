@@ -28,7 +28,6 @@ from turngate.adapters.slack.streaming import Streams
 from turngate.adapters.slack.threads import Threads
 from turngate.adapters.slack.uploads import Uploader
 from turngate.gateway.domain.agent_events import Tool
-from turngate.gateway.domain.errors import GapRemains
 from turngate.gateway.domain.messages import (
     Attachment,
     InboundMessage,
@@ -86,7 +85,7 @@ class SlackAdapter:
         self._streams = Streams(self._api, self._cache, self._threads, self._sender, clock)
         self._uploader = Uploader(self._api, self._threads, timeouts, clock)
         self._downloader = Downloader(self._api, account, timeouts)
-        self._catch_up_runs = CatchUpRuns(timeouts.catch_up)
+        self._catch_up_runs = CatchUpRuns()
         self._me: BotIdentity | None = None
 
     async def run(self, receive: Receive) -> None:
@@ -100,7 +99,7 @@ class SlackAdapter:
             self._api, self._me, self._cache, await self._events(), self._threads, receive
         )
         listening = asyncio.ensure_future(self._listen(intake))
-        self._catch_up_runs.listening = listening
+        self._catch_up_runs.is_connected = True
 
         try:
             # A store failure ends the run as well: the missed events are then caught up.
@@ -108,33 +107,29 @@ class SlackAdapter:
             await (intake.failed if intake.failed.done() else listening)
         finally:
             # Stop receiving before the intake closes.
-            self._catch_up_runs.listening = None
+            self._catch_up_runs.is_connected = False
             listening.cancel()
             await asyncio.wait({listening})
             await intake.close()
 
-    async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
-        begins = await self._catch_up_runs.beginning(since)
-        if begins is None:
-            return
+    async def platform_time(self) -> datetime:
+        # Any answer sets the platform clock.
+        await self._identity()
+        return self._platform_clock.now()
 
+    async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
         catching_up = CatchUp(
             self._api,
             self._directory,
             await self._events(),
             self._catch_up_chats,
             self._catch_up_runs,
-            self._platform_clock.no_later(begins),
+            since,
         )
 
-        try:
-            async for message in catching_up.messages():
-                self._threads.note(message)
-                yield message
-        except GapRemains:
-            self._catch_up_runs.ended()
-            raise
-        self._catch_up_runs.ended()
+        async for message in catching_up.messages():
+            self._threads.note(message)
+            yield message
 
     async def read_again(self, raw: str) -> InboundMessage | None:
         return await (await self._events()).read_again(raw)

@@ -34,7 +34,7 @@ from turngate.adapters.slack.history_reader import (
     timestamp_of,
 )
 from turngate.adapters.slack.identity import Kind
-from turngate.gateway.domain.errors import GapRemains, Retryable, Undeliverable
+from turngate.gateway.domain.errors import GapRemains, Undeliverable
 from turngate.gateway.domain.messages import InboundMessage, SessionSource
 from turngate.gateway.domain.ports.adapter import CatchUpChats
 
@@ -67,50 +67,13 @@ _UNREADABLE = (Undeliverable, MissingScope)
 
 
 class CatchUpRuns:
-    """
-    What the backfill runs of one bot share.
+    """What the backfill runs of one bot share."""
 
-    A run begins at most every `pause` seconds. One that would come earlier, before the connection,
-    is left to the run after it, which waits while events are received already.
-    """
-
-    def __init__(self, pause: float) -> None:
-        self._pause = pause
-        self._may_begin_at = 0.0
-        self._postponed: datetime | None = None
-        self.listening: asyncio.Future[None] | None = None
-        """Set while the account is connected."""
+    def __init__(self) -> None:
+        self.is_connected = False
+        """Whether events are received, so that a run may take its time."""
         self.unread: dict[Thread, str] = {}
         """Threads that a run left to the next one, each with the time since which to read it."""
-
-    async def beginning(self, since: datetime) -> datetime | None:
-        """
-        Return since when to read now, or None to leave it to the next run.
-
-        Raises Retryable if the connection ends first.
-        """
-        loop = asyncio.get_running_loop()
-        listening = self.listening
-        wait = self._may_begin_at - loop.time()
-        since = min(since, self._postponed or since)
-        # The run after the connection belongs to the one before it.
-        if listening is not None and self._postponed is None:
-            return since
-
-        if wait > 0:
-            self._postponed = since
-            if listening is None:
-                return None
-            await asyncio.wait({listening}, timeout=wait)
-            if listening.done():
-                raise Retryable("the connection ended before missed messages were read")
-
-        self._may_begin_at = loop.time() + self._pause
-        return since
-
-    def ended(self) -> None:
-        """Note that everything was read."""
-        self._postponed = None
 
 
 class CatchUp:
@@ -224,7 +187,7 @@ class CatchUp:
         }
 
         now = list(threads)
-        if self._runs.listening is None:
+        if not self._runs.is_connected:
             now = now[:MOST_UNLISTED_THREADS]
         self._runs.unread = {
             thread: since for thread, since in threads.items() if thread not in now
