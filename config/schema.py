@@ -106,6 +106,8 @@ class Agent(Section):
     options: Mapping[str, JsonValue] = Field(default_factory=dict)
     attempts: Annotated[Count, Field(le=10)] = 3
     timeout: PositiveDuration | None = None
+    first_token: PositiveDuration | None = timedelta(seconds=120)
+    patience: PositiveDuration = timedelta(seconds=60)
     fallback: Annotated[tuple[Name, ...], Strict(False)] = ()
     images: Flag = True
     max_tokens: Count | None = None

@@ -345,6 +345,8 @@ class Pipeline:
         notices = outcomes.words_before(self.policy, turn.session)
         notices += not_fetched(turn.begun.user_entries, turn.batch)
         outcome = outcomes.outcome(result, message, notices, self.clock.now())
+        if result.is_refused:
+            outcome = outcomes.without_asked(outcome, turn.begun.user_entries)
 
         billed = self.recorder.billing.billed(
             outcome, turn.configured, turn.answered_by, agent_input.turn, message.source

@@ -32,6 +32,7 @@ from turngate.gateway.agents.model_call import (
     CallTimeouts,
     ModelServer,
     ServerRefusal,
+    is_too_long,
     kind_of,
     words_of,
 )
@@ -314,5 +315,8 @@ class _Message:
     def _failure(self, error: Json) -> ServerRefusal:
         kind = word(error.get("type")) if isinstance(error, dict) else ""
         return ServerRefusal(
-            _STATUS.get(kind, 500), self._quote(words_of(error)), kind=kind_of(error)
+            _STATUS.get(kind, 500),
+            self._quote(words_of(error)),
+            kind=kind_of(error),
+            too_long=is_too_long(error),
         )

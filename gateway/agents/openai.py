@@ -30,6 +30,7 @@ from turngate.gateway.agents.model_call import (
     CallTimeouts,
     ModelServer,
     ServerRefusal,
+    is_too_long,
     kind_of,
     words_of,
 )
@@ -48,7 +49,7 @@ from turngate.gateway.domain.agent_events import (
     Turn,
     Usage,
 )
-from turngate.gateway.domain.errors import AgentRefused
+from turngate.gateway.domain.errors import RequestRefused
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.transcript import Reasoning, Text
 
@@ -105,14 +106,14 @@ class OpenAiAgent:
                 if not self._leaves_out_what_is_refused(refusal):
                     raise refusal.as_error() from refusal
 
-        raise AgentRefused("the model server does not take the request")
+        raise RequestRefused("the model server does not take the request")
 
     async def close(self) -> None:
         await self._server.close()
 
     def _leaves_out_what_is_refused(self, refusal: ServerRefusal) -> bool:
         """Note which fields this server refuses; True if a request without them may succeed."""
-        if refusal.status not in (400, 422):
+        if refusal.status not in (400, 422) or refusal.too_long:
             return False
         named = {
             field for field, sign in _DISPUTED.items() if sign in refusal.words
@@ -272,7 +273,12 @@ class _Completion:
         kind = word(error.get("type")) if isinstance(error, dict) else ""
         # `code` is an HTTP status on some servers, a word on others.
         status = int(code) if _IS_STATUS.fullmatch(code) else _STATUS.get(kind, 500)
-        return ServerRefusal(status, self._quote(words_of(error)), kind=kind_of(error))
+        return ServerRefusal(
+            status,
+            self._quote(words_of(error)),
+            kind=kind_of(error),
+            too_long=is_too_long(error),
+        )
 
 
 def _text(content: Json) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from turngate.gateway.domain.agent_events import (
+    WAITING,
     AgentEvent,
     Tool,
     ToolStatus,
@@ -28,6 +29,7 @@ class PreviewLabels:
         self._limits = limits
         self._pieces: list[str] = []
         self._tool = ""
+        self._waiting = ""
         self._pauses = self._is_full = self._takes_long = False
         self._cut = ""
 
@@ -42,6 +44,9 @@ class PreviewLabels:
             case Text(text=text) if not self._is_full:
                 self._pieces += ["\n\n", text] if self._pauses else [text]
                 self._pauses = False
+            case Tool(name=name, title=title) if name == WAITING:
+                # What follows "Using" is a tool; a pause has words of its own.
+                self._waiting = f"Waiting: {title}" if event.status is ToolStatus.STARTED else ""
             case Tool(status=ToolStatus.STARTED, name=name):
                 self._pauses = True
                 self._tool = " ".join(name.split())
@@ -61,7 +66,7 @@ class PreviewLabels:
         if not text and self._tool:
             return self._beginning(f"Using {self._tool}")[0]
         if not text:
-            return STILL_WORKING if self._takes_long else ""
+            return self._waiting or (STILL_WORKING if self._takes_long else "")
 
         self._cut, shown = self._beginning(text)
         self._is_full = shown < len(text)

@@ -88,7 +88,8 @@ class AgentResult:
     """
     What one run of an agent left: how it ended, its answer, its files, and what could not be sent.
 
-    `failure` is why it did not end by itself, in words for users.
+    `failure` is why it did not end by itself, in words for users. `is_refused`: the agent refuses
+    the messages of this turn, and would refuse them again.
     """
 
     ending: RunEnd
@@ -98,6 +99,7 @@ class AgentResult:
     missed: tuple[str, ...] = ()
     spent: Spent = Spent()
     failure: str | None = None
+    is_refused: bool = False
 
 
 def outcome(
@@ -134,6 +136,17 @@ def outcome(
         parts=_with_files(message, sent, result.files),
         failure=_why(ending, result.failure) if failed else None,
     )
+
+
+def without_asked(outcome: Outcome, asked: Sequence[Entry]) -> Outcome:
+    """
+    Set aside what the agent refused: it stays in the transcript, and later turns do not show it.
+
+    /retry replaces the question and all after it, and so undoes this.
+    """
+    *before, last = outcome.entries
+    ids = tuple(entry.id for entry in asked)
+    return replace(outcome, entries=(*before, replace(last, sets_aside=ids)))
 
 
 def _with_files(

@@ -25,6 +25,7 @@ from tests.contracts.test_agent import PNG, text_of, turn
 from tests.fakes import NOON, assistant, user
 from tests.simulators.common import Simulator
 from tests.simulators.models import KEY, Models
+from tests.simulators.models.too_long import WORDINGS
 from tests.simulators.models.wire import WAYS
 from tests.simulators.running import Remote, in_process
 from turngate.gateway.agents import AgentSpec
@@ -43,6 +44,8 @@ from turngate.gateway.domain.errors import (
     AgentError,
     AgentRefused,
     AgentUnavailable,
+    PromptTooLong,
+    RequestRefused,
     TurngateError,
 )
 from turngate.gateway.domain.messages import Attachment
@@ -269,6 +272,44 @@ class TestRefusals:
 
         assert heard == []
         assert isinstance(error, AgentRefused)
+
+    @for_both
+    @pytest.mark.parametrize("wording", list(WORDINGS))
+    async def test_a_full_window_is_known_by_the_words_of_every_server(
+        self, kind: str, wording: str
+    ) -> None:
+        """Finding H6."""
+        async with talking(kind) as talk:
+            await talk.script(window=5, wording=wording)
+            heard, error = await talk.fail()
+
+        assert heard == []
+        assert isinstance(error, PromptTooLong)
+
+    @for_both
+    async def test_a_full_window_inside_a_stream_is_one_too(self, kind: str) -> None:
+        error = {"message": "prompt is too long: 9 tokens > 5 maximum", "code": 400}
+
+        async def refuse(request: web.Request) -> web.Response:
+            return web.Response(text=f"data: {json.dumps({'type': 'error', 'error': error})}\n\n")
+
+        async with serving(refuse) as url, talking(kind, url=url) as talk:
+            _, raised = await talk.fail()
+
+        assert isinstance(raised, PromptTooLong)
+
+    @for_both
+    async def test_a_refused_request_is_told_from_a_refused_key(self, kind: str) -> None:
+        """Finding E8: only of the first it makes sense to go on without the message."""
+        async with talking(kind) as talk:
+            await talk.sim.fault("400")
+            _, of_request = await talk.fail()
+            await talk.sim.fault("401")
+            _, of_key = await talk.fail()
+
+        assert isinstance(of_request, RequestRefused)
+        assert not isinstance(of_request, PromptTooLong)
+        assert not isinstance(of_key, RequestRefused)
 
     @for_both
     async def test_each_failure_is_one_request(self, kind: str) -> None:

@@ -447,6 +447,8 @@ def _content_to_row(entry: Entry, keep_id: EntryId | None) -> tuple[str | None, 
         more["tool_call_id"] = entry.tool_call_id
     if entry.reasoning is not None:
         more["reasoning"] = to_dict(entry.reasoning)
+    if entry.sets_aside:
+        more["sets_aside"] = [*entry.sets_aside]
 
     return words, scrub(_write(more)) if more else None
 

@@ -16,9 +16,10 @@ one model or for all:
     POST /_control/script     {model?, pieces?: [...], thoughts?: [...], signature?, calls?: [{id,
     name, arguments,
                               result?}], finish?, usage?: {input, output, cache_read, cache_write},
-                              pause?, ways?}
+                              pause?, ways?, window?, wording?}
     POST /_control/streaming  how many answers are being given now
 
+`window` is in tokens; what is longer is refused as the server `wording` does (`too_long.py`).
 `finish` is in OpenAI's words and translated: stop | length | content_filter | tool_calls. `ways`
 are what real servers do differently, `wire.py` lists them; the faults that only this server has are
 in `platform.py`.

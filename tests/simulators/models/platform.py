@@ -11,7 +11,7 @@ from types import ModuleType
 from aiohttp import web
 
 from tests.simulators.common import Call, Json, Method, Refusal, Rule, Simulator
-from tests.simulators.models import anthropic, openai
+from tests.simulators.models import anthropic, openai, too_long
 from tests.simulators.models.script import Script
 from tests.simulators.models.wire import WAYS, Streamed, broken, pieces_of, split_characters
 
@@ -73,7 +73,7 @@ class Models:
             "calls": list,
             "finish": str,
         }
-        written |= {"usage": dict, "pause": float, "ways": list}
+        written |= {"usage": dict, "pause": float, "ways": list, "window": int, "wording": str}
         self.deeds = {
             "script": Method(answer=self._write, optional=written),
             "streaming": Method(answer=self._count),
@@ -158,6 +158,9 @@ class Models:
         if kind == "silent":
             await self._say_nothing()
         script = self._scripts.get(str(call.parameters["model"]), self._scripts[None])
+        refused = too_long.refusal(call.parameters, script.window, script.wording)
+        if refused is not None:
+            return refused
         said = (
             _echo(protocol.heard(call.parameters)) if script.pieces is None else list(script.pieces)
         )
