@@ -138,6 +138,7 @@ def test_without_a_daemon_the_gateway_works_inside(state: Path) -> None:
     assert [session["key"] for session in listed] == ["agent:main:local:dm:cli"]
     assert sorted(file.name for file in state.iterdir()) == [
         "privacy.key",
+        "run.json",
         "turngate.db",
         "turngate.lock",
         "turngate.mark",

@@ -88,7 +88,7 @@ def test_a_door_that_is_open_to_everybody_is_told_of_in_capitals(home: Path) -> 
 
     result = run(home, "check")
 
-    assert "turngate.yaml:1:18: warning: access.direct: DANGER: everybody" in result.stderr
+    assert "turngate.yaml:1:18: warning: access.direct: DANGER: anyone who finds" in result.stderr
     assert result.stdout.splitlines()[1] == (
         "Who may talk: 1 allowed, 1 admins; EVERYBODY may write directly; in allowed chats "
         "everything is answered."
