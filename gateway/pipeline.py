@@ -243,7 +243,9 @@ class Pipeline:
         was_reset = begun.opened.notice and begun.opened.is_new
         crashpoint("reset" if was_reset else "turn-started")
 
-        configured = self.policy.agent_of(begun.opened.session)
+        session = begun.opened.session
+        configured = self.policy.agent_of(session)
+        await self.lanes.count_for(session.key, batch, configured.name)
         return RunningTurn(
             begun=begun,
             batch=batch,

@@ -73,11 +73,11 @@ class Link:
     breaker: Breaker = field(default_factory=Breaker)
 
 
-class _NotNow(AgentUnavailable):
-    """Another attempt would only take more of the user's time."""
+class TooSlow(AgentUnavailable):
+    """It has not begun to answer in time. Another attempt would take as long again."""
 
 
-class _NotAsked(_NotNow):
+class NotAsked(AgentUnavailable):
     """The breaker kept the turn from asking."""
 
 
@@ -139,7 +139,7 @@ class FallbackAgent:
     async def _ask(self, link: Link, turn: Turn) -> AsyncGenerator[AgentEvent]:
         """Ask one agent, with less of the history each time its context window is full."""
         if (seconds := link.breaker.seconds_left()) > 0:
-            raise _NotAsked(
+            raise NotAsked(
                 "it has not answered several times in a row, and is asked again in "
                 f"{math.ceil(seconds)} seconds"
             )
@@ -195,7 +195,7 @@ class _Pauses:
     def next(self, failure: AgentError) -> float | None:
         """Return how long to wait before the next attempt; None: do not retry this agent."""
         self._attempt += 1
-        if self._attempt >= self._attempts or isinstance(failure, _NotNow):
+        if self._attempt >= self._attempts or isinstance(failure, TooSlow | NotAsked):
             return None
         if not isinstance(failure, AgentUnavailable):
             return None
@@ -215,21 +215,21 @@ class _Pauses:
 async def _first_of(
     events: AsyncGenerator[AgentEvent], first_token: float | None
 ) -> AgentEvent | None:
-    """Return the first event; None if there is none. Raises _NotNow if it takes too long."""
+    """Return the first event; None if there is none. Raises TooSlow if it takes too long."""
     try:
         async with asyncio.timeout(first_token) as limit:
             return await anext(events, None)
     except TimeoutError as exc:
         if not limit.expired():
             raise
-        raise _NotNow(
+        raise TooSlow(
             f"it has not begun to answer within {first_token:g} seconds (first_token)"
         ) from exc
 
 
 def _note_failure(link: Link, failure: AgentError) -> None:
     """Tell the breaker: a server that refuses or has too much to do is there all the same."""
-    if isinstance(failure, _NotAsked):
+    if isinstance(failure, NotAsked):
         return
 
     if isinstance(failure, AgentUnavailable) and not isinstance(failure, AgentBusy):

@@ -124,6 +124,11 @@ class Policy:
             policy=self.resets.for_source(source),
         )
 
+    def routed_agent(self, source: SessionSource) -> str:
+        """Return the agent that answers in a session where nobody chose another."""
+        routed = agent_for(source, self.routes)
+        return routed if routed in self.agents else MAIN_AGENT
+
     def agent_of(self, session: Session) -> ConfiguredAgent:
         """Return the agent of a session: the chosen one if it still exists, else the routed one."""
         # A reload may have removed the agent that the session chose.
