@@ -162,7 +162,7 @@ def _messages(utterances: Sequence[Utterance]) -> list[Json]:
     for each in utterances:
         content = [_block(block) for block in each.content]
         if each.by_person:
-            messages.append({"role": "user", "content": [*results, *content]})
+            messages.append({"role": "user", "content": _plain([*results, *content])})
             results = []
             continue
         if results:
@@ -171,13 +171,20 @@ def _messages(utterances: Sequence[Utterance]) -> list[Json]:
             {"type": "tool_use", "id": call.id, "name": _name(call), "input": call.arguments}
             for call in each.calls
         ]
-        messages.append({"role": "assistant", "content": [*_thinking(each), *content, *calls]})
+        said = _plain([*_thinking(each), *content, *calls])
+        messages.append({"role": "assistant", "content": said})
         results = [
             {"type": "tool_result", "tool_use_id": call.id, "content": call.result or "(empty)"}
             for call in each.calls
         ]
 
     return messages
+
+
+def _plain(blocks: list[Json]) -> Json:
+    """Return blocks of text as one string: some compatible servers know nothing else."""
+    texts = [word(block.get("text")) for block in blocks if isinstance(block, dict)]
+    return "\n\n".join(texts) if all(texts) else blocks
 
 
 def _thinking(each: Utterance) -> list[Json]:

@@ -228,6 +228,7 @@ class AgentRun:
             listening.cancel()
             await asyncio.wait({listening}, timeout=SECONDS_TO_LET_GO)
             self._end()
+            self._end_pause()
             self._show_rest()
 
         return listening.result() if listening.done() else AgentWillNotStop()

@@ -647,7 +647,7 @@ class TestAnthropicRequests:
         assert request["tool_choice"] == {"type": "none"}
         assert [tool["name"] for tool in request["tools"]] == ["look"]
         assert request["messages"] == [
-            {"role": "user", "content": [{"type": "text", "text": "before"}]},
+            {"role": "user", "content": "before"},
             {
                 "role": "assistant",
                 "content": [
@@ -660,8 +660,8 @@ class TestAnthropicRequests:
                 "role": "user",
                 "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "blue"}],
             },
-            {"role": "assistant", "content": [{"type": "text", "text": "It is blue."}]},
-            {"role": "user", "content": [{"type": "text", "text": "now"}]},
+            {"role": "assistant", "content": "It is blue."},
+            {"role": "user", "content": "now"},
         ]
 
     async def test_pictures_are_blocks(self, tmp_path: Path) -> None:
