@@ -97,6 +97,7 @@ class Agent(Section):
     url: WebAddress | None = None
     api_key: Secret | None = None
     model: Text | None = None
+    api: Annotated[Literal["chat", "responses"], AsWritten] = "chat"
     system_prompt: Prose = ""
     repeatable: Flag | None = None
     argv: Annotated[tuple[Prose, ...], Strict(False)] = ()

@@ -1,6 +1,6 @@
 """
 The agent kind `openai`: a model behind any server with OpenAI's chat completions, with POST
-/chat/completions, streamed.
+/chat/completions, streamed. With `api: responses` it is `openai_responses.py` instead.
 
 Servers differ in what they accept and send. A field that a server refuses is left out for as long
 as the daemon runs; unknown fields in its answer are skipped.
@@ -42,18 +42,17 @@ from turngate.gateway.agents.model_stream import (
     parsed,
     word,
 )
+from turngate.gateway.agents.openai_responses import HOME, ResponsesAgent, usage_of
 from turngate.gateway.agents.spec import AgentSpec
 from turngate.gateway.domain.agent_events import (
     AgentEvent,
     ToolStatus,
     Turn,
-    Usage,
 )
 from turngate.gateway.domain.errors import RequestRefused
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.transcript import Reasoning, Text
 
-_HOME = "https://api.openai.com/v1"
 _OURS = ("messages", "model", "stream")
 _ENDED_EARLY = {
     "length": "the answer was cut at its longest",
@@ -77,7 +76,7 @@ class OpenAiAgent:
         self._model = model_of(spec, "gpt-5")
         server = endpoint(
             spec,
-            default=_HOME,
+            default=HOME,
             below="/chat/completions",
             headers={},
             key_as="Authorization: Bearer",
@@ -144,9 +143,9 @@ class OpenAiAgent:
         return extras
 
 
-def make(spec: AgentSpec) -> OpenAiAgent:
+def make(spec: AgentSpec) -> OpenAiAgent | ResponsesAgent:
     """Make the agent. Raises ConfigError without a model, an API key or a valid address."""
-    return OpenAiAgent(spec)
+    return ResponsesAgent(spec) if spec.api == "responses" else OpenAiAgent(spec)
 
 
 def _written(utterance: Utterance) -> Iterator[Json]:
@@ -237,15 +236,10 @@ class _Completion:
         if not self._usage:
             return
 
-        # prompt_tokens includes the cached tokens; our `input` does not.
-        prompt = number(self._usage.get("prompt_tokens"))
-        cached = min(
-            number(child(self._usage, "prompt_tokens_details").get("cached_tokens")), prompt
-        )
-        yield Usage(
-            input=prompt - cached,
-            output=number(self._usage.get("completion_tokens")),
-            cache_read=cached,
+        yield usage_of(
+            number(self._usage.get("prompt_tokens")),
+            child(self._usage, "prompt_tokens_details"),
+            number(self._usage.get("completion_tokens")),
         )
 
     def _hear_piece(self, piece: Message) -> Iterator[AgentEvent]:

@@ -195,6 +195,7 @@ def _spec(name: str, agent: AgentConfig) -> AgentSpec:
         url=agent.url or agent.base_url,
         api_key=agent.api_key.get_secret_value() if agent.api_key else None,
         model=agent.model,
+        api=agent.api,
         argv=agent.argv,
         format=agent.format,
         env=program_environment()
