@@ -35,6 +35,7 @@ from turngate.gateway.agents.model_call import (
     words_of,
 )
 from turngate.gateway.agents.model_stream import (
+    EmptyStream,
     Message,
     answered,
     child,
@@ -46,6 +47,7 @@ from turngate.gateway.agents.openai_responses import HOME, ResponsesAgent, usage
 from turngate.gateway.agents.spec import AgentSpec
 from turngate.gateway.domain.agent_events import (
     AgentEvent,
+    Done,
     ToolStatus,
     Turn,
 )
@@ -64,6 +66,7 @@ _DISPUTED = {"stream_options": "stream_options", "max_tokens": "max_completion_t
 # Errors inside a stream have no status of their own: it began with 200.
 _STATUS = {"invalid_request_error": 400, "authentication_error": 401, "not_found_error": 404}
 _IS_STATUS = re.compile("[45][0-9][0-9]")
+_SECONDS_TO_CLOSE = 0.1
 _THOUGHTS = ("reasoning_content", "reasoning")
 
 Quote = Callable[[str], str]
@@ -87,20 +90,36 @@ class OpenAiAgent:
         self._refused: set[str] = set()
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        # At most one more request for each of the two disputed fields. Nothing is yielded before
-        # such a refusal, so no text is repeated.
-        for _ in range(3):
+        # At most one more request for each of the two disputed fields, and one without a stream.
+        # Nothing is yielded before such a refusal, so no text is repeated.
+        streams = True
+        for _ in range(4):
             body = (
-                await asyncio.to_thread(self._body, turn) if has_files(turn) else self._body(turn)
+                await asyncio.to_thread(self._body, turn, streams=streams)
+                if has_files(turn)
+                else self._body(turn, streams=streams)
             )
             try:
                 async with (
                     self._server.asked(body) as got,
                     aclosing(answered(got, _Completion(self._quote))) as events,
                 ):
+                    is_empty = streams
                     async for event in events:
+                        if is_empty and isinstance(event, Done):
+                            raise EmptyStream("it said nothing")
+                        is_empty = False
                         yield event
                     return
+            except EmptyStream:
+                # llama-cpp-python breaks a stream off where it would otherwise refuse the request,
+                # and LiteLLM before it makes an empty answer of that: the reason is told only to
+                # those who ask for the answer in one piece.
+                if not streams:
+                    raise
+                streams = False
+                # Time to notice that the server has closed the connection, or it is used again.
+                await asyncio.sleep(_SECONDS_TO_CLOSE)
             except ServerRefusal as refusal:
                 if not self._leaves_out_what_is_refused(refusal):
                     raise refusal.as_error() from refusal
@@ -120,18 +139,19 @@ class OpenAiAgent:
         self._refused |= named
         return bool(named)
 
-    def _body(self, turn: Turn) -> bytes:
+    def _body(self, turn: Turn, *, streams: bool) -> bytes:
         """Build the request. Reads attachments: called in a thread if there are any."""
         system = "\n\n".join(filter(None, (turn.system, turn.context)))
         messages: list[Json] = [{"role": "system", "content": system}] if system else []
         for utterance in dialogue(turn, images=self._spec.images):
             messages += _written(utterance)
-        ours: Message = {"model": self._model, "messages": messages, "stream": True}
-        return json.dumps({**self._extras(), **ours}, ensure_ascii=False).encode("utf-8", "replace")
+        ours: Message = {"model": self._model, "messages": messages, "stream": streams}
+        extras = self._extras(streams=streams)
+        return json.dumps({**extras, **ours}, ensure_ascii=False).encode("utf-8", "replace")
 
-    def _extras(self) -> Message:
+    def _extras(self, *, streams: bool) -> Message:
         # Without it servers that follow OpenAI report no usage in a stream.
-        extras: Message = {"stream_options": {"include_usage": True}}
+        extras: Message = {"stream_options": {"include_usage": True}} if streams else {}
         if self._spec.max_tokens is not None:
             word = "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens"
             extras[word] = self._spec.max_tokens

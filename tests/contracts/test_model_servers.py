@@ -257,11 +257,11 @@ class TestEndings:
 class TestRefusals:
     @for_all
     @pytest.mark.parametrize(
-        "fault", ["429", "500", "529", "502 html", "reset", "cut at once", "error first", "garbage"]
+        "fault", ["429", "500", "529", "502 html", "reset", "error first", "garbage"]
     )
     async def test_what_may_go_by_is_unavailable(self, kind: str, fault: str) -> None:
         async with talking(kind) as talk:
-            await talk.sim.fault(fault)
+            await talk.sim.fault(fault, times=None)
             heard, error = await talk.fail()
 
         assert text_of(heard) == ""
@@ -570,6 +570,9 @@ class TestSecrets:
         assert isinstance(error, AgentUnavailable)
 
 
+EMPTY_ANSWER = 'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+
+
 class TestResponsesRequests:
     async def test_prompt_history_and_tools_are_written_as_the_protocol_has_it(self) -> None:
         asked = turn("now", system="Be kind.", context="Here.", history=_history())
@@ -695,6 +698,42 @@ class TestOpenAiRequests:
             sent = ["stream_options" in request for request in await talk.requests()]
 
         assert sent == [True, False, False]
+
+    async def test_a_server_that_cuts_every_stream_at_once_is_asked_for_the_answer_whole(
+        self,
+    ) -> None:
+        async with talking("openai") as talk:
+            await talk.script()
+            await talk.sim.fault("cut at once", times=None)
+            assert text_of(await talk.hear()) == "".join(PIECES)
+
+    @pytest.mark.parametrize("kind", ["anthropic", "responses"])
+    async def test_elsewhere_a_stream_that_is_cut_at_once_may_go_by(self, kind: str) -> None:
+        async with talking(kind) as talk:
+            await talk.sim.fault("cut at once", times=None)
+            assert isinstance((await talk.fail())[1], AgentUnavailable)
+
+    @pytest.mark.parametrize("stream", ["", EMPTY_ANSWER])
+    async def test_a_stream_that_says_nothing_is_asked_for_its_reason(self, stream: str) -> None:
+        """As llama-cpp-python does it with a full window (H6), and LiteLLM before it."""
+
+        async def refuse(request: web.Request) -> web.StreamResponse:
+            if not (await request.json())["stream"]:
+                words = "This model's maximum context length is 512 tokens."
+                return web.json_response({"error": {"message": words}}, status=400)
+            return web.Response(text=stream, content_type="text/event-stream")
+
+        async with serving(refuse) as url, talking("openai", url=url) as talk:
+            heard, error = await talk.fail()
+
+        assert heard == []
+        assert isinstance(error, PromptTooLong)
+
+    async def test_a_model_that_has_nothing_to_say_is_asked_twice_and_believed(self) -> None:
+        async with talking("openai") as talk:
+            await talk.script(pieces=[], ways=["no usage"])
+            assert await talk.hear() == [Done()]
+            assert [request["stream"] for request in await talk.requests()] == [True, False]
 
     async def test_a_model_that_wants_another_word_for_its_longest_answer_gets_it(self) -> None:
         async with talking("openai", max_tokens=50) as talk:
