@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 
 from turngate.gateway.agents.blocks import Content, TextBlock
 from turngate.gateway.agents.chunk_assembly import Calls, TextAssembler
 from turngate.gateway.agents.dialogue import Utterance, dialogue, has_files
 from turngate.gateway.agents.endpoint import check_options, endpoint, model_of
+from turngate.gateway.agents.examine import examine_model
 from turngate.gateway.agents.model_call import (
     CallTimeouts,
     ModelServer,
@@ -29,6 +30,7 @@ from turngate.gateway.agents.model_call import (
 from turngate.gateway.agents.model_stream import Message, answered, child, number, parsed, word
 from turngate.gateway.agents.spec import AgentSpec
 from turngate.gateway.domain.agent_events import AgentEvent, ToolStatus, Turn, Usage
+from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.transcript import Reasoning, Text
 
@@ -66,6 +68,7 @@ class ResponsesAgent:
         server = endpoint(
             spec, default=HOME, below="/responses", headers={}, key_as="Authorization: Bearer"
         )
+        self._endpoint = server
         self._quote = server.quoted
         self._server = ModelServer(server, timeouts)
 
@@ -80,6 +83,11 @@ class ResponsesAgent:
                     yield event
         except ServerRefusal as refusal:
             raise refusal.as_error() from refusal
+
+    async def examine(self, *, online: bool) -> Sequence[Finding]:
+        if not online:
+            return ()
+        return await examine_model(self._spec, self._endpoint, below="/responses", models="/models")
 
     async def close(self) -> None:
         await self._server.close()
